@@ -1,0 +1,40 @@
+"""Text environments in which several language models work together, in PettingZoo's form.
+
+>>> from llm_marl_envs import make
+>>> env = make("coop_coding-v0")
+>>> observations, infos = env.reset(seed=0)
+"""
+
+from llm_marl_envs.core import Bounds, Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.records import Episode, EpisodeGroup, Request, Response, StopReason, Turn
+from llm_marl_envs.registry import EnvSpec, list_envs, make, make_vec, mirror_all, register, spec
+from llm_marl_envs.spaces import Message, Observation, TextSpace
+from llm_marl_envs.tasks import Task, TaskSource
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Bounds",
+    "EnvSpec",
+    "Episode",
+    "EpisodeGroup",
+    "Message",
+    "Observation",
+    "Outcome",
+    "Request",
+    "Response",
+    "StopReason",
+    "Task",
+    "TaskSource",
+    "TextAECEnv",
+    "TextParallelEnv",
+    "TextSpace",
+    "Turn",
+    "list_envs",
+    "make",
+    "make_vec",
+    "register",
+    "spec",
+]
+
+mirror_all()

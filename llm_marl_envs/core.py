@@ -1,0 +1,407 @@
+"""The two forms of a text environment: `TextParallelEnv` (simultaneous) and `TextAECEnv` (turns).
+
+Owns everything that environments share: seeding, the choice of a task, chat transcripts, the
+action check, rewards and their terms, the end of an episode, rendering, the global state. An
+environment adds its prompts and rules: `opening` (what each agent is told first) and `play` (what a
+joint action leads to; `play_one` where one agent acts at a time).
+"""
+
+from __future__ import annotations
+
+import html
+import random
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pettingzoo import AECEnv, ParallelEnv
+
+from llm_marl_envs.spaces import Message, Observation, TextSpace
+from llm_marl_envs.tasks import Task, TaskSource
+
+if TYPE_CHECKING:
+    from llm_marl_envs.registry import EnvSpec
+
+RENDER_MODES = ("ansi", "human", "html")
+# Reward terms are floats summed in another order than the reward; this is far below any reward.
+TERMS_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a joint action (parallel) or one action (AEC) leads to.
+
+    Attributes:
+        reward_terms: agent -> name -> part of its reward; the parts sum to the reward.
+        feedback: agent -> what it is told next, shown before its next action. None: nothing.
+        ended: the task is over for everybody.
+        success: whether the task is solved so far; None where the question makes no sense.
+        facts: agent -> further entries of its info (diagnostics; plain JSON values).
+    """
+
+    reward_terms: Mapping[str, Mapping[str, float]]
+    feedback: Mapping[str, str] = field(default_factory=dict)
+    ended: bool = False
+    success: bool | None = None
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Undiscounted team return that is known to be possible on one task.
+
+    Attributes:
+        random: what a policy that knows nothing of the task expects.
+        solo: the best one seat can expect when the others stay silent or guess.
+        team: the best the team can get.
+    """
+
+    random: float
+    solo: float
+    team: float
+
+
+class TextEnv:
+    """What both forms share. Derive from `TextParallelEnv` or `TextAECEnv` instead.
+
+    A subclass sets `metadata` (with "name"), calls `super().__init__` and implements `opening` and
+    `play` or `play_one`. Scripted experts and `bounds` are optional.
+
+    Args:
+        agents: all seats, `<role>_<int>` each, in a fixed order.
+        source: where tasks come from.
+        max_turns: K, actions per agent and episode, >= 1.
+        max_action_chars: longer actions are cut to this many code points.
+        render_mode: None, "ansi" (string), "human" (prints) or "html" (string).
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    metadata: ClassVar[dict[str, Any]]
+    reward_range: tuple[float, float]
+    """Smallest and largest undiscounted return of an episode, per agent."""
+    blocking: bool = False
+    """Whether `play` waits for something outside (a process, a server), so threads help."""
+    append_only: bool = True
+    """Whether each observation extends the one before plus the agent's own action."""
+    spec: EnvSpec | None = None
+    env_kwargs: Mapping[str, Any] = {}
+    """What `make` was called with; a transcript keeps it."""
+
+    def __init__(
+        self,
+        *,
+        agents: Sequence[str],
+        source: TaskSource,
+        max_turns: int,
+        max_action_chars: int,
+        render_mode: str | None,
+    ) -> None:
+        if render_mode not in (None, *RENDER_MODES):
+            raise ValueError(f"render_mode={render_mode!r}: expected None or one of {RENDER_MODES}")
+        if max_turns < 1:
+            raise ValueError(f"turns={max_turns}: expected at least 1")
+        self.possible_agents: list[str] = list(agents)
+        self.agents: list[str] = []
+        self.source = source
+        self.max_turns = max_turns
+        self.max_action_chars = max_action_chars
+        self.render_mode = render_mode
+        self.rng = random.Random()
+        self.task: Task
+        self._chat: dict[str, list[Message]] = {}
+        self._taken: dict[str, int] = {}
+        self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
+        # A transcript holds at most this environment's texts plus the agent's own actions.
+        observation_chars = 1_000_000 + 2 * max_turns * max_action_chars
+        self._observation_spaces = {a: TextSpace(observation_chars) for a in self.possible_agents}
+        self.state_space = TextSpace(observation_chars * len(self.possible_agents))
+
+    # -- what an environment provides -------------------------------------------------------------
+    @abstractmethod
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """What each agent is told before its first action."""
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Names of the ways in which scripted experts can agree to solve `task`; may be empty."""
+        return ()
+
+    def expert(self, task: Task, agent: str, convention: str) -> str:
+        """The first action of a scripted expert that follows `convention`.
+
+        Raises:
+            ValueError: this environment has no scripted experts, or none of that convention.
+        """
+        raise ValueError(f"{self.metadata['name']} has no scripted experts")
+
+    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
+        """Which convention an action follows, None where it follows none."""
+        return None
+
+    def demonstrations(self, n: int, seed: int) -> list[tuple[tuple[Message, ...], str]]:
+        """`n` pairs (messages shown, good first action) of scripted experts, to learn from.
+
+        Each draws its task, its seat and its convention at random: a policy fitted to them is
+        competent in every seat, and a team of such policies is not coordinated.
+
+        Raises:
+            ValueError: this environment has no scripted experts.
+        """
+        rng = random.Random(f"demonstrations/{seed}")
+        pairs = []
+        for _ in range(n):
+            task = self.source[rng.randrange(len(self.source))]
+            agent = rng.choice(self.possible_agents)
+            convention = rng.choice(self.conventions(task) or ("",))
+            messages = tuple(self.opening(task)[agent])
+            pairs.append((messages, self.expert(task, agent, convention)))
+        return pairs
+
+    def bounds(self, task: Task) -> Bounds:
+        """Known returns on `task`.
+
+        Raises:
+            ValueError: this environment knows no bounds for such a task.
+        """
+        raise ValueError(f"{self.metadata['name']} knows no bounds for task {task.id!r}")
+
+    # -- PettingZoo's attributes ------------------------------------------------------------------
+    def observation_space(self, agent: str) -> TextSpace:
+        """Any text; the same object at each call."""
+        return self._observation_spaces[agent]
+
+    def action_space(self, agent: str) -> TextSpace:
+        """Any text of at most `max_action_chars`; the same object at each call."""
+        return self._action_spaces[agent]
+
+    def state(self) -> str:
+        """Everything the environment knows of the episode: the task and every agent's chat."""
+        chats = (f"## {agent}\n{self._observe(agent)}" for agent in self.possible_agents)
+        return f"# {self.metadata['name']}, task {self.task.id}\n" + "\n\n".join(chats)
+
+    def render(self) -> str | None:
+        """The episode so far, as `render_mode` asks; None for "human" (printed) and no mode."""
+        if self.render_mode is None:
+            warnings.warn(
+                f"{self.metadata['name']}: render() without render_mode; "
+                f"pass render_mode= one of {RENDER_MODES} to make()",
+                stacklevel=2,
+            )
+            return None
+        if self.render_mode == "html":
+            return self._render_html()
+        if self.render_mode == "human":
+            print(self.state())
+            return None
+        return self.state()
+
+    def _render_html(self) -> str:
+        cards = []
+        for agent in self.possible_agents:
+            rows = "".join(
+                f'<pre class="{m.role}">{html.escape(m.content)}</pre>' for m in self._chat[agent]
+            )
+            cards.append(f"<section><h2>{html.escape(agent)}</h2>{rows}</section>")
+        return f'<article class="episode"><h1>{self.metadata["name"]}</h1>{"".join(cards)}</article>'
+
+    def close(self) -> None:
+        """Nothing to release; sandboxes are shared and close with the process."""
+
+    # -- shared machinery -------------------------------------------------------------------------
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
+        if seed is not None:
+            self.rng = random.Random(seed)
+        options = dict(options or {})
+        wanted = options.pop("task", None)
+        if options:  # PettingZoo's parallel_api_test sends one, so this cannot be an error
+            warnings.warn(
+                f"{self.metadata['name']}: unknown reset options {sorted(options)} ignored; "
+                "known: ['task']",
+                stacklevel=3,
+            )
+        self.task = self._choose(wanted)
+        self.agents = list(self.possible_agents)
+        self._taken = dict.fromkeys(self.agents, 0)
+        opening = self.opening(self.task)
+        self._chat = {agent: list(opening[agent]) for agent in self.agents}
+
+    def _choose(self, wanted: Any) -> Task:
+        if wanted is None:
+            return self.source[self.rng.randrange(len(self.source))]
+        if isinstance(wanted, Task):
+            return wanted
+        if isinstance(wanted, str):
+            return self.source.find(wanted)
+        if isinstance(wanted, int) and 0 <= wanted < len(self.source):
+            return self.source[wanted]
+        raise ValueError(
+            f"options['task']={wanted!r}: expected a task id, a Task or an index "
+            f"from 0 to {len(self.source) - 1}"
+        )
+
+    def _observe(self, agent: str) -> Observation:
+        return Observation.of(self._chat[agent])
+
+    def _accept(self, agent: str, action: Any) -> tuple[str, bool]:
+        """The action as the rules see it, and whether it was cut; notes it in the chat."""
+        if not isinstance(action, str):
+            raise TypeError(
+                f"action of {agent}: expected str, got {type(action).__name__} ({action!r:.80})"
+            )
+        text = str(action)[: self.max_action_chars]
+        self._chat[agent].append(Message("assistant", text))
+        self._taken[agent] += 1
+        return text, len(action) > self.max_action_chars
+
+    def _tell(self, outcome: Outcome) -> None:
+        for agent, text in outcome.feedback.items():
+            self._chat[agent].append(Message("user", text))
+
+    def _reward(self, agent: str, outcome: Outcome) -> float:
+        return float(sum(outcome.reward_terms.get(agent, {}).values()))
+
+    def _info(self, agent: str, outcome: Outcome, cut: bool) -> dict[str, Any]:
+        return {
+            "task_id": self.task.id,
+            "turn": self._taken[agent],
+            "action_truncated": cut,
+            "reward_terms": dict(outcome.reward_terms.get(agent, {})),
+            "success": outcome.success,
+            **outcome.facts.get(agent, {}),
+        }
+
+    def _first_info(self) -> dict[str, Any]:
+        return {"task_id": self.task.id, "turn": 0}
+
+
+class TextParallelEnv(TextEnv, ParallelEnv[str, Observation, str]):
+    """All agents act at once; see `TextEnv` for the arguments and what a subclass provides."""
+
+    @abstractmethod
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """What this joint action leads to; the base ends the episode after `max_turns` turns."""
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """Begin an episode.
+
+        Args:
+            seed: makes the episode reproducible; None goes on with the environment's own RNG.
+            options: {"task": index, id or `Task`}; drawn from the RNG where absent.
+
+        Raises:
+            ValueError: no such task.
+        """
+        self._begin(seed, options)
+        observations = {agent: self._observe(agent) for agent in self.agents}
+        return observations, {agent: self._first_info() for agent in self.agents}
+
+    def step(
+        self, actions: Mapping[str, str]
+    ) -> tuple[
+        dict[str, Observation],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Play one turn; `actions` holds one text for each live agent.
+
+        Raises:
+            RuntimeError: before `reset` or after the end of the episode.
+            ValueError: an agent is missing or unknown.
+            TypeError: an action is no `str`.
+        """
+        if not self.agents:
+            raise RuntimeError(f"{self.metadata['name']}: no episode is running; call reset()")
+        if set(actions) != set(self.agents):
+            raise ValueError(f"actions for {sorted(actions)}: expected one for each {self.agents}")
+        for agent in self.agents:  # all are checked before any is noted
+            if not isinstance(actions[agent], str):
+                self._accept(agent, actions[agent])
+        taken = {agent: self._accept(agent, actions[agent]) for agent in self.agents}
+        outcome = self.play({agent: text for agent, (text, _) in taken.items()})
+        self._tell(outcome)
+        ended = outcome.ended or self._taken[self.agents[0]] >= self.max_turns
+        agents = self.agents
+        if ended:
+            self.agents = []
+        return (
+            {agent: self._observe(agent) for agent in agents},
+            {agent: self._reward(agent, outcome) for agent in agents},
+            dict.fromkeys(agents, ended),
+            dict.fromkeys(agents, False),
+            {agent: self._info(agent, outcome, cut) for agent, (_, cut) in taken.items()},
+        )
+
+
+class TextAECEnv(TextEnv, AECEnv[str, Observation, str]):
+    """One agent acts at a time, in seat order by default; see `TextEnv`.
+
+    An action is seen by the others before they act: that is what a debate needs and what a
+    converted parallel environment cannot give.
+    """
+
+    @abstractmethod
+    def play_one(self, agent: str, action: str) -> Outcome:
+        """What one agent's action leads to, rewards and feedback of all agents included."""
+
+    def next_agent(self, agent: str) -> str:
+        """Who acts after `agent`; seat order by default."""
+        seat = self.possible_agents.index(agent)
+        return self.possible_agents[(seat + 1) % len(self.possible_agents)]
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """Begin an episode; arguments and errors as `TextParallelEnv.reset`."""
+        self._begin(seed, options)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {agent: self._first_info() for agent in self.agents}
+        self.agent_selection = self.possible_agents[0]
+        self._begun = True
+
+    def observe(self, agent: str) -> Observation:
+        """The chat of `agent` so far."""
+        return self._observe(agent)
+
+    def step(self, action: str | None) -> None:
+        """The selected agent acts; None is the only action of an agent whose episode is over.
+
+        Raises:
+            RuntimeError: before `reset` or after the end of the episode.
+            TypeError: the action is no `str`.
+        """
+        if not self.agents:
+            raise RuntimeError(f"{self.metadata['name']}: no episode is running; call reset()")
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        text, cut = self._accept(agent, action)
+        outcome = self.play_one(agent, text)
+        self._tell(outcome)
+        self._cumulative_rewards[agent] = 0.0
+        self.rewards = {a: self._reward(a, outcome) for a in self.agents}
+        for other in self.agents:
+            self.infos[other] = self._info(other, outcome, cut and other == agent)
+        following = self.next_agent(agent)
+        if outcome.ended or self._taken[following] >= self.max_turns:
+            self.terminations = dict.fromkeys(self.agents, True)
+        self.agent_selection = following
+        self._accumulate_rewards()
+        self._deads_step_first()
+
+
+def gains(scores: Sequence[float]) -> list[float]:
+    """What each turn adds to the score: s_0, s_1 - s_0, ...; they sum to the last score.
+
+    Paying the gain makes stalling worthless: pay per turn of the *score* would give more for
+    "fail, then solve" than for solving at once.
+    """
+    return [score - before for score, before in zip(scores, [0.0, *scores], strict=False)]

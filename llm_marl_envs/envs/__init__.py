@@ -1,0 +1,1 @@
+"""One file per environment; importing this package imports none of them."""

@@ -1,0 +1,14 @@
+"""Policies: what plays a seat."""
+
+from llm_marl_envs.policies.base import Policy, Team, check_team, derive_seed
+from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy, ScriptedPolicy
+
+__all__ = [
+    "ExpertPolicy",
+    "Policy",
+    "RandomPolicy",
+    "ScriptedPolicy",
+    "Team",
+    "check_team",
+    "derive_seed",
+]

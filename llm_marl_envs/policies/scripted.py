@@ -1,0 +1,70 @@
+"""Policies without weights: a function, random text, the environment's own experts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llm_marl_envs.core import TextEnv
+from llm_marl_envs.records import Request, Response
+from llm_marl_envs.spaces import TextSpace
+
+
+class ScriptedPolicy:
+    """Answers each request with `script(request)`.
+
+    >>> from llm_marl_envs.policies import ScriptedPolicy
+    >>> silent = ScriptedPolicy(lambda request: "")
+    """
+
+    def __init__(self, script: Callable[[Request], str]) -> None:
+        self.script = script
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One scripted response per request."""
+        return [Response(text=self.script(request)) for request in requests]
+
+
+class RandomPolicy:
+    """Random printable text of at most `max_chars` characters, drawn from the request's seed."""
+
+    def __init__(self, max_chars: int = 64) -> None:
+        self.max_chars = max_chars
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One random text per request."""
+        texts = (TextSpace(self.max_chars, seed=r.seed % 2**32).sample() for r in requests)
+        return [Response(text=text) for text in texts]
+
+
+class ExpertPolicy:
+    """The environment's scripted expert, in one convention or in one drawn per action.
+
+    Args:
+        env: any copy of the environment; only its task source and pure rules are used.
+        convention: name of the convention to follow where the task allows it; None draws one from
+            the request's seed, so that two such experts agree only by chance.
+
+    Raises:
+        ValueError: the environment has no scripted experts.
+    """
+
+    def __init__(self, env: Any, convention: str | None = None) -> None:
+        inner = getattr(env, "unwrapped", env)
+        if not isinstance(inner, TextEnv):
+            raise TypeError(f"expected an environment of this library, got {type(env).__name__}")
+        self.env = inner
+        self.convention = convention
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One expert action per request."""
+        return [Response(text=self._action(request)) for request in requests]
+
+    def _action(self, request: Request) -> str:
+        task = self.env.source.find(request.task_id)
+        possible = self.env.conventions(task) or ("",)
+        convention = self.convention
+        if convention not in possible:
+            convention = random.Random(request.seed).choice(possible)
+        return self.env.expert(task, request.agent, convention)

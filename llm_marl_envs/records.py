@@ -1,0 +1,277 @@
+"""The frozen records that stages exchange: requests, responses, turns, episodes, groups.
+
+Owns their fields and their JSONL form. Nothing here drives an environment (`rollout.py`) or knows
+tensors (`trainers`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.spaces import Message
+
+TRANSCRIPT_VERSION = 1
+
+
+class StopReason(StrEnum):
+    """Why an episode ended."""
+
+    TERMINATED = "terminated"
+    """Ended by the task."""
+    TRUNCATED = "truncated"
+    """Cut by a limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a policy is asked: one agent's next action.
+
+    Attributes:
+        env_id: registered id, or the class name of an environment without one.
+        agent: the seat, `<role>_<int>`.
+        turn: k, how many actions this agent has taken in the episode before this one.
+        episode: position of the episode in the rollout; with `agent` it names a trajectory.
+        task_id: the task that the episode plays, "" where the environment names none.
+        messages: the chat so far, oldest first.
+        observation: the text the environment sent, before it became messages.
+        seed: all randomness of the answer comes from this number, never from batch neighbours.
+    """
+
+    env_id: str
+    agent: str
+    turn: int
+    episode: int
+    task_id: str
+    messages: tuple[Message, ...]
+    observation: str
+    seed: int
+
+    @property
+    def role(self) -> str:
+        """The agent's role: its name without the trailing number."""
+        return self.agent.rpartition("_")[0] or self.agent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What a policy answers. Token fields are None for policies without tokens.
+
+    Attributes:
+        text: the action, as the environment receives it.
+        prompt_ids: token ids the policy was conditioned on, from the start of the episode.
+        completion_ids: token ids sampled for this action, EOS included where it was sampled.
+        logprobs: behaviour log-prob of each completion token, natural log, <= 0.
+        cut: True if the token limit ended the action instead of EOS.
+        policy: name of the weights that acted, "" where there are none.
+    """
+
+    text: str
+    prompt_ids: tuple[int, ...] | None = None
+    completion_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    cut: bool = False
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One action of one agent and all that came of it.
+
+    Attributes:
+        agent: who acted.
+        index: k, this agent's own count of actions before this one.
+        messages: the chat the policy was shown.
+        response: what it answered, token ids included.
+        reward: paid to this agent from this action until its next one, summed.
+        reward_terms: the named parts of `reward`; they sum to it.
+        info: the remaining info of the environment for this agent.
+    """
+
+    agent: str
+    index: int
+    messages: tuple[Message, ...]
+    response: Response
+    reward: float
+    reward_terms: Mapping[str, float] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def action(self) -> str:
+        """The text the agent sent."""
+        return self.response.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """Reset to end, all agents.
+
+    Attributes:
+        env_id: as in `Request`.
+        env_kwargs: keyword arguments of `make`, enough to build the environment again.
+        task_id: the task played, "" where the environment names none.
+        seed: the reset seed.
+        agents: all seats, in the environment's order.
+        turns: every action, in the order taken (agents of one parallel step in seat order).
+        stop_reason: why it ended.
+        success: whether the task was solved, None where the environment does not say.
+    """
+
+    env_id: str
+    env_kwargs: Mapping[str, Any]
+    task_id: str
+    seed: int
+    agents: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    stop_reason: StopReason
+    success: bool | None
+
+    def trajectory(self, agent: str) -> tuple[Turn, ...]:
+        """One agent's view of the episode: its turns, in order."""
+        return tuple(turn for turn in self.turns if turn.agent == agent)
+
+    def undiscounted_return(self, agent: str) -> float:
+        """Sum of the rewards of one agent."""
+        return float(sum(turn.reward for turn in self.turns if turn.agent == agent))
+
+    @property
+    def team_return(self) -> float:
+        """Mean over agents of the undiscounted return (their number where it is shared)."""
+        return sum(self.undiscounted_return(agent) for agent in self.agents) / len(self.agents)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeGroup:
+    """The episodes of one task from one reset seed: the G samples that GRPO compares.
+
+    Attributes:
+        task_id: the task they share.
+        seed: the reset seed they share.
+        episodes: the G episodes.
+    """
+
+    task_id: str
+    seed: int
+    episodes: tuple[Episode, ...]
+
+    def __post_init__(self) -> None:
+        for episode in self.episodes:
+            if (episode.task_id, episode.seed) != (self.task_id, self.seed):
+                raise ValueError(
+                    f"group of task {self.task_id!r}, seed {self.seed} holds an episode of task "
+                    f"{episode.task_id!r}, seed {episode.seed}; a group shares both"
+                )
+
+
+def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
+    """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large)."""
+    return {
+        "version": TRANSCRIPT_VERSION,
+        "env_id": episode.env_id,
+        "env_kwargs": dict(episode.env_kwargs),
+        "task_id": episode.task_id,
+        "seed": episode.seed,
+        "agents": list(episode.agents),
+        "stop_reason": str(episode.stop_reason),
+        "success": episode.success,
+        "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
+    }
+
+
+def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
+    response = turn.response
+    answer: dict[str, Any] = {"text": response.text, "cut": response.cut, "policy": response.policy}
+    if tokens and response.completion_ids is not None:
+        answer["prompt_ids"] = response.prompt_ids
+        answer["completion_ids"] = response.completion_ids
+        answer["logprobs"] = response.logprobs
+    return {
+        "agent": turn.agent,
+        "index": turn.index,
+        "messages": [[message.role, message.content] for message in turn.messages],
+        "response": answer,
+        "reward": turn.reward,
+        "reward_terms": dict(turn.reward_terms),
+        "info": dict(turn.info),
+    }
+
+
+def episode_from_dict(data: Mapping[str, Any]) -> Episode:
+    """The inverse of `episode_to_dict`.
+
+    Raises:
+        ValueError: another transcript version, or a field is missing.
+    """
+    if data.get("version") != TRANSCRIPT_VERSION:
+        raise ValueError(
+            f"transcript version {data.get('version')!r}: this release reads {TRANSCRIPT_VERSION}"
+        )
+    try:
+        return Episode(
+            env_id=data["env_id"],
+            env_kwargs=data["env_kwargs"],
+            task_id=data["task_id"],
+            seed=data["seed"],
+            agents=tuple(data["agents"]),
+            turns=tuple(_turn_from_dict(turn) for turn in data["turns"]),
+            stop_reason=StopReason(data["stop_reason"]),
+            success=data["success"],
+        )
+    except KeyError as missing:
+        raise ValueError(f"transcript lacks the field {missing}") from missing
+
+
+def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
+    answer = data["response"]
+
+    def ids(name: str) -> Any:
+        return None if answer.get(name) is None else tuple(answer[name])
+
+    return Turn(
+        agent=data["agent"],
+        index=data["index"],
+        messages=tuple(Message(role, content) for role, content in data["messages"]),
+        response=Response(
+            text=answer["text"],
+            prompt_ids=ids("prompt_ids"),
+            completion_ids=ids("completion_ids"),
+            logprobs=ids("logprobs"),
+            cut=answer["cut"],
+            policy=answer["policy"],
+        ),
+        reward=data["reward"],
+        reward_terms=data["reward_terms"],
+        info=data["info"],
+    )
+
+
+def write_jsonl(path: str | Path, episodes: Iterable[Episode], *, tokens: bool = False) -> None:
+    """Write a transcript, one episode a line; an existing file is replaced at once, never half."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with open(partial, "w", encoding="utf-8", errors="surrogatepass") as file:
+        for episode in episodes:
+            file.write(json.dumps(episode_to_dict(episode, tokens=tokens)) + "\n")
+    os.replace(partial, path)
+
+
+def read_jsonl(path: str | Path) -> Iterator[Episode]:
+    """Read a transcript written by `write_jsonl`.
+
+    Raises:
+        ValueError: a line is no JSON or no transcript; the message names the file and line.
+    """
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield episode_from_dict(json.loads(line))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from error

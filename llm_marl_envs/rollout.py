@@ -1,0 +1,267 @@
+"""(environments, team, tasks, seeds) -> episodes: the one place that drives environments.
+
+Many episodes advance in lockstep: every acting (episode, agent) is gathered, each policy is asked
+once for all of its seats, then the environments step. Owns the chat that a policy sees where the
+environment sends bare strings. No gradients, no reward arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pettingzoo import AECEnv
+
+from llm_marl_envs.policies.base import Team, check_team, derive_seed
+from llm_marl_envs.policies.scripted import ScriptedPolicy
+from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
+from llm_marl_envs.registry import make
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
+from llm_marl_envs.vector import VectorTextEnv
+
+Context = Literal["append", "fresh"]
+CONTEXTS = ("append", "fresh")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where one episode begins.
+
+    Attributes:
+        task: index, id or `Task` for `options={"task": ...}`; None sends no option.
+        seed: the reset seed; the episodes of a group share it.
+        sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
+    """
+
+    task: int | str | Task | None = None
+    seed: int = 0
+    sample_seed: int = 0
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A turn whose reward is still arriving."""
+
+    agent: str
+    index: int
+    messages: tuple[Message, ...]
+    response: Response
+    reward: float = 0.0
+    terms: dict[str, float] = field(default_factory=dict)
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+class _Live:
+    """One running episode of either PettingZoo form."""
+
+    def __init__(self, env: Any, start: Start, context: Context) -> None:
+        self.env, self.start, self.context = env, start, context
+        self.aec = isinstance(env, AECEnv)
+        self.drafts: list[_Draft] = []
+        self.early: dict[str, float] = {}  # rewards that arrive before an agent's first action
+        self.chats: dict[str, list[Message]] = {a: [] for a in env.possible_agents}
+        self.seen: dict[str, str] = {}
+        self.success: bool | None = None
+        self.truncated = False
+        options = None if start.task is None else {"task": start.task}
+        first = env.reset(seed=start.seed, options=options)
+        self.observations: dict[str, str] = {} if self.aec else first[0]
+        infos = env.infos if self.aec else first[1]
+        self.task_id = str(next((i["task_id"] for i in infos.values() if "task_id" in i), ""))
+
+    def pending(self) -> list[str]:
+        """The agents to act now; dead agents of an AEC environment are stepped over."""
+        if not self.aec:
+            return list(self.env.agents)
+        while self.env.agents:
+            agent = self.env.agent_selection
+            if not (self.env.terminations[agent] or self.env.truncations[agent]):
+                self.observations = {agent: self.env.observe(agent)}
+                return [agent]
+            self.env.step(None)
+        return []
+
+    def messages(self, agent: str) -> tuple[Message, ...]:
+        """The chat `agent` sees: the observation's own, or one built from bare strings."""
+        observation = self.observations[agent]
+        own = getattr(observation, "messages", None)
+        if own is not None:
+            return own
+        if not isinstance(observation, str):
+            raise TypeError(
+                f"observation of {agent}: expected str, got {type(observation).__name__}; "
+                "only text environments can be rolled out"
+            )
+        if self.context == "fresh":
+            return (Message("user", observation),)
+        before = self.seen.get(agent)
+        grown = before is not None and observation.startswith(before)
+        self.chats[agent].append(Message("user", observation[len(before or "") * grown :]))
+        self.seen[agent] = observation
+        return tuple(self.chats[agent])
+
+    def note(self, agent: str, messages: tuple[Message, ...], response: Response) -> None:
+        """Record an action before the environment judges it."""
+        index = sum(draft.agent == agent for draft in self.drafts)
+        reward = self.early.pop(agent, 0.0)
+        self.drafts.append(_Draft(agent, index, messages, response, reward))
+        self.chats[agent].append(Message("assistant", response.text))
+
+    def step(self, actions: Mapping[str, str]) -> None:
+        """Step the environment and book what it paid."""
+        if self.aec:
+            self.env.step(next(iter(actions.values())))
+            paid, infos = self.env.rewards, self.env.infos
+            self.truncated |= any(self.env.truncations.values())
+        else:
+            self.observations, paid, _, cut, infos = self.env.step(actions)
+            self.truncated |= any(cut.values())
+        for agent, reward in paid.items():
+            self._pay(agent, float(reward), infos.get(agent, {}))
+
+    def _pay(self, agent: str, reward: float, info: Mapping[str, Any]) -> None:
+        draft = next((d for d in reversed(self.drafts) if d.agent == agent), None)
+        if draft is None:
+            self.early[agent] = self.early.get(agent, 0.0) + reward
+            return
+        draft.reward += reward
+        rest = dict(info)
+        for name, value in rest.pop("reward_terms", {}).items():
+            draft.terms[name] = draft.terms.get(name, 0.0) + float(value)
+        draft.info = rest
+        if rest.get("success") is not None:
+            self.success = bool(rest["success"])
+
+    def episode(self) -> Episode:
+        """The finished record."""
+        spec = getattr(self.env, "spec", None)
+        return Episode(
+            env_id=env_name(self.env),
+            env_kwargs=dict(getattr(self.env, "env_kwargs", {})) if spec else {},
+            task_id=self.task_id,
+            seed=self.start.seed,
+            agents=tuple(self.env.possible_agents),
+            turns=tuple(
+                Turn(
+                    agent=d.agent,
+                    index=d.index,
+                    messages=d.messages,
+                    response=d.response,
+                    reward=d.reward,
+                    reward_terms=d.terms,
+                    info=d.info,
+                )
+                for d in self.drafts
+            ),
+            stop_reason=StopReason.TRUNCATED if self.truncated else StopReason.TERMINATED,
+            success=self.success,
+        )
+
+
+def env_name(env: Any) -> str:
+    """The registered id of an environment, or its class name."""
+    spec = getattr(env, "spec", None)
+    return spec.id if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+
+
+def rollout(
+    copies: VectorTextEnv,
+    team: Team,
+    starts: Sequence[Start],
+    *,
+    context: Context = "append",
+    progress: Callable[[int], None] | None = None,
+) -> list[Episode]:
+    """Play one episode per start.
+
+    Args:
+        copies: environment copies; as many episodes run at once.
+        team: agent -> policy, for every agent.
+        starts: one per episode.
+        context: for environments that send bare strings: "append" keeps the chat (only what is new
+            is added where an observation starts with the one before), "fresh" shows the last
+            observation alone.
+        progress: called with the number of episodes just finished.
+
+    Returns:
+        Episodes in the order of `starts`.
+
+    Raises:
+        ValueError: the team does not fit, an unknown context, or a policy that answers another
+            number of requests than it got.
+        TypeError: observations that are no text.
+    """
+    if context not in CONTEXTS:
+        raise ValueError(f"context={context!r}: expected one of {CONTEXTS}")
+    check_team(team, copies.envs[0].possible_agents)
+    episodes: list[Episode] = []
+    for first in range(0, len(starts), len(copies)):
+        wave = starts[first : first + len(copies)]
+        live = [_Live(copies.envs[i], start, context) for i, start in enumerate(wave)]
+        while True:
+            actions = _ask(live, team, first)
+            if not actions:
+                break
+            copies.map(lambda i, live=live, actions=actions: live[i].step(actions[i]), [*actions])
+        episodes += [one.episode() for one in live]
+        if progress is not None:
+            progress(len(wave))
+    return episodes
+
+
+def _ask(live: Sequence[_Live], team: Team, first: int) -> dict[int, dict[str, str]]:
+    """Ask each policy once for everything pending; position in `live` -> joint action."""
+    asked: dict[int, tuple[Any, list[tuple[int, Request]]]] = {}
+    for position, one in enumerate(live):
+        for agent in one.pending():
+            turn = sum(draft.agent == agent for draft in one.drafts)
+            request = Request(
+                env_id=env_name(one.env),
+                agent=agent,
+                turn=turn,
+                episode=first + position,
+                task_id=one.task_id,
+                messages=one.messages(agent),
+                observation=str(one.observations[agent]),
+                seed=derive_seed(one.start.sample_seed, agent, turn),
+            )
+            policy = team[agent]
+            asked.setdefault(id(policy), (policy, []))[1].append((position, request))
+    actions: dict[int, dict[str, str]] = {}
+    for policy, requests in asked.values():
+        responses = policy.act([request for _, request in requests])
+        if len(responses) != len(requests):
+            raise ValueError(
+                f"{type(policy).__name__} answered {len(requests)} requests with "
+                f"{len(responses)} responses; expected one each"
+            )
+        for (position, request), response in zip(requests, responses, strict=True):
+            live[position].note(request.agent, request.messages, response)
+            actions.setdefault(position, {})[request.agent] = response.text
+    return actions
+
+
+def replay(episode: Episode, env: Any = None) -> Episode:
+    """Play a recorded episode again: the same task, seed and actions.
+
+    Args:
+        episode: what to replay.
+        env: the environment; made from the episode's id and arguments where None.
+
+    Raises:
+        ValueError: the environment asks for an action that the record does not hold.
+    """
+    env = make(episode.env_id, **episode.env_kwargs) if env is None else env
+    said = {(turn.agent, turn.index): turn.response for turn in episode.turns}
+
+    def script(request: Request) -> str:
+        if (request.agent, request.turn) not in said:
+            raise ValueError(f"the record holds no turn {request.turn} of {request.agent}")
+        return said[request.agent, request.turn].text
+
+    policy = ScriptedPolicy(script)
+    start = Start(task=episode.task_id or None, seed=episode.seed)
+    team = dict.fromkeys(episode.agents, policy)
+    return rollout(VectorTextEnv([env]), team, [start])[0]

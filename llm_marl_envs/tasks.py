@@ -1,0 +1,261 @@
+"""Tasks and where they come from: procedural, JSONL files, lists, the Hugging Face Hub.
+
+Owns indexing, splits and loading errors. What a task *means* is the environment's business: it
+passes the function that turns a row into a `Task`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+SPLITS = ("train", "val", "test", "ood")
+# Shares of rows that bring no split of their own; val and test are small because such files are.
+ROW_SHARES = (("train", 0.7), ("val", 0.1), ("test", 0.2))
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One problem instance: data, no behaviour.
+
+    Attributes:
+        id: unique within its source.
+        split: "train", "val", "test" or "ood".
+        data: what the environment needs; its documentation names the keys.
+    """
+
+    id: str
+    split: str
+    data: Row
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", MappingProxyType(dict(self.data)))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a mappingproxy does not pickle
+        return (Task, (self.id, self.split, dict(self.data)))
+
+
+class TaskSource(ABC, Sequence[Task]):
+    """An indexable collection of tasks; item i is a function of (seed, split, i)."""
+
+    split: str
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Task: ...  # type: ignore[override]
+
+    def find(self, task_id: str) -> Task:
+        """The task with this id.
+
+        Raises:
+            ValueError: no task has it.
+        """
+        for task in self:
+            if task.id == task_id:
+                return task
+        raise ValueError(f"no task {task_id!r} among the {len(self)} tasks of {self.split!r}")
+
+    def __iter__(self) -> Iterator[Task]:
+        return (self[index] for index in range(len(self)))
+
+
+class ListSource(TaskSource):
+    """Tasks held in memory.
+
+    Raises:
+        ValueError: it would be empty, or two tasks share an id.
+    """
+
+    def __init__(self, tasks: Sequence[Task], split: str) -> None:
+        self.split = split
+        self._tasks = tuple(tasks)
+        self._by_id = {task.id: task for task in self._tasks}
+        if not self._tasks:
+            raise ValueError(f"no tasks in split {split!r}: use another split or add tasks")
+        if len(self._by_id) < len(self._tasks):
+            ids = [task.id for task in self._tasks]
+            repeated = next(i for i in ids if ids.count(i) > 1)
+            raise ValueError(f"task id {repeated!r} appears more than once; ids must be unique")
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __getitem__(self, index: int) -> Task:  # type: ignore[override]
+        return self._tasks[index]
+
+    def find(self, task_id: str) -> Task:
+        """As `TaskSource.find`, by dictionary."""
+        if task_id not in self._by_id:
+            raise ValueError(
+                f"no task {task_id!r} among the {len(self)} tasks of {self.split!r}, "
+                f"e.g. {next(iter(self._by_id))!r}"
+            )
+        return self._by_id[task_id]
+
+
+def open_tasks(
+    tasks: str | Path | Sequence[Row] | TaskSource | None,
+    *,
+    split: str,
+    procedural: Callable[[str], TaskSource],
+    from_row: Callable[[Row], Task],
+) -> TaskSource:
+    """The task source that the argument `tasks` of an environment names.
+
+    Args:
+        tasks: None or "procedural" (made by the environment), "bundled:<name>" (a file shipped in
+            `llm_marl_envs/data`), a path of a JSONL file, "hub:<dataset>[:<hub split>]", a list of
+            rows, or a ready `TaskSource`.
+        split: one of `SPLITS`, or "all" for every row of a file, list or dataset.
+        procedural: split -> source; the environment's generator.
+        from_row: row -> Task; raises `ValueError` for a row it cannot use.
+
+    Raises:
+        ValueError: unknown split or form, malformed JSONL (with the line), nothing in the split.
+    """
+    if split not in (*SPLITS, "all"):
+        raise ValueError(f"split {split!r}: expected one of {(*SPLITS, 'all')}")
+    if isinstance(tasks, TaskSource):
+        return tasks
+    if tasks is None or tasks == "procedural":
+        if split == "all":
+            raise ValueError(f"split 'all' is for given rows; generated tasks have {SPLITS}")
+        return procedural(split)
+    if isinstance(tasks, str) and tasks.startswith("hub:"):
+        rows = hub_rows(tasks.removeprefix("hub:"), split)
+    elif isinstance(tasks, str) and tasks.startswith("bundled:"):
+        rows = bundled_rows(tasks.removeprefix("bundled:"))
+    elif isinstance(tasks, (str, Path)):
+        rows = jsonl_rows(tasks)
+    else:
+        rows = list(tasks)
+    return ListSource(_tasks_of_rows(rows, split, from_row), split)
+
+
+def _tasks_of_rows(
+    rows: Sequence[Row], split: str, from_row: Callable[[Row], Task]
+) -> list[Task]:
+    found: list[Task] = []
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            raise TypeError(f"row {number}: expected a dict, got {type(row).__name__}")
+        try:
+            task = from_row(row)
+        except ValueError as error:
+            raise ValueError(f"row {number}: {error}") from error
+        if split in ("all", task.split):
+            found.append(task)
+    return found
+
+
+def split_of_row(row: Row, key: str) -> str:
+    """The split a row belongs to: its own "split" field, else by a hash of `key`.
+
+    The hash makes splits disjoint and stable: adding rows to a file moves none.
+
+    Raises:
+        ValueError: the row's own "split" is none of `SPLITS`.
+    """
+    own = row.get("split")
+    if own is not None:
+        if own not in SPLITS:
+            raise ValueError(f"split {own!r}: expected one of {SPLITS}")
+        return own
+    draw = unit_hash(key)
+    for name, share in ROW_SHARES:
+        draw -= share
+        if draw < 0:
+            return name
+    return ROW_SHARES[-1][0]
+
+
+def unit_hash(text: str) -> float:
+    """A number in [0, 1) that depends on the text alone (SHA-256), in every process."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) / 2**64
+
+
+def jsonl_rows(path: str | Path) -> list[Row]:
+    """Rows of a JSONL file; blank lines are skipped.
+
+    Raises:
+        ValueError: the file does not exist, or a line is no JSON object (the line is named).
+    """
+    if not Path(path).is_file():
+        raise ValueError(f"tasks={str(path)!r}: no such file; expected the path of a JSONL file")
+    return parse_jsonl(Path(path).read_text(encoding="utf-8"), str(path))
+
+
+def bundled_rows(name: str) -> list[Row]:
+    """Rows of `llm_marl_envs/data/<name>.jsonl`.
+
+    Raises:
+        ValueError: no such file; the message lists those there are.
+    """
+    folder = resources.files("llm_marl_envs") / "data"
+    file = folder / f"{name}.jsonl"
+    if not file.is_file():
+        names = sorted(f.name.removesuffix(".jsonl") for f in folder.iterdir() if ".jsonl" in f.name)
+        raise ValueError(f"no bundled tasks {name!r}; there are {names}")
+    return parse_jsonl(file.read_text(encoding="utf-8"), f"bundled:{name}")
+
+
+def parse_jsonl(text: str, where: str) -> list[Row]:
+    """The objects of a JSONL text; `where` names it in errors."""
+    rows: list[Row] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{where}, line {number}: no JSON ({error})") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{where}, line {number}: expected an object, got {type(row).__name__}")
+        rows.append(row)
+    return rows
+
+
+def hub_rows(name: str, split: str) -> list[Row]:
+    """Rows of a dataset that `datasets.load_dataset` can load, a local folder included.
+
+    Args:
+        name: "<dataset>" or "<dataset>:<hub split>"; without the second part, the hub split named
+            like `split` is read if there is one, else the only split there is.
+        split: the split asked of the environment.
+
+    Raises:
+        ImportError: `datasets` is not installed.
+        ValueError: the hub split does not exist, or must be named because there are several.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise ImportError(
+            "tasks='hub:...' needs `datasets`: pip install 'llm-marl-envs[eval]'"
+        ) from error
+    dataset, _, wanted = name.partition(":")
+    available = datasets.get_dataset_split_names(dataset)
+    ours = {"val": ("val", "validation")}.get(split, (split,))
+    if not wanted:
+        named = next((s for s in ours if s in available), None)
+        wanted = named or (available[0] if len(available) == 1 else "")
+    if wanted not in available:
+        raise ValueError(
+            f"tasks='hub:{name}' has the splits {available}: name one, as 'hub:{dataset}:<split>'"
+        )
+    rows = [dict(row) for row in datasets.load_dataset(dataset, split=wanted)]
+    # Of a dataset with several splits, the one that bears our name *is* ours. A lone split (as
+    # HumanEval's "test") is divided by hash, or "train" and "test" would share its rows.
+    whole = wanted in ours and len(available) > 1
+    return [{**row, "split": split} for row in rows] if whole else rows
