@@ -1,0 +1,1 @@
+"""Rules of the cooperative coding tasks: procedural functions, parsing of programs, scoring."""

@@ -1,0 +1,250 @@
+"""The procedural coding tasks: every text, program, test, split and bound is checked against the
+definition of the function, without running model text and without torch."""
+
+import doctest
+import itertools
+import os
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from llm_marl_envs.coding import composition as composition_module
+from llm_marl_envs.coding import functions as F
+from llm_marl_envs.coding.tables import (
+    FOLD_OPS,
+    HELD_OUT_PAIRS,
+    HELD_OUT_REDUCTION,
+    ITEM_OPS,
+    PREDICATES,
+    REDUCTIONS,
+    SEQUENCE_OPS,
+)
+
+TASKS = [task for split in F.SPLITS for task in F.compositions(split)]
+SAMPLE = TASKS[::17]
+SQUARES = F.Composition("item", ("even",), "x times x", "the sum of {}")
+FOLD = F.Composition("fold", ("over 4",), "a minus twice b", "10")
+RUNNING = F.Composition("sequence", ("odd",), "its running sums", "the sorted list of {}")
+
+
+def run(*programs: str) -> dict[str, Any]:
+    """Execute trusted programs, our own experts, in one namespace."""
+    names: dict[str, Any] = {}
+    for program in programs:
+        exec(program, names)
+    return names
+
+
+def passed(task: F.Composition, helper: str, main: str) -> float:
+    names = run(helper, main)
+    count = 0
+    for line in F.asserts(task):
+        try:
+            exec(line, names)
+            count += 1
+        except (AssertionError, TypeError, ValueError):
+            pass
+    return count / len(F.asserts(task))
+
+
+def test_answers_worked_by_hand() -> None:
+    assert F.evaluate(SQUARES, [1, 2, 4, -3]) == 4 + 16
+    assert F.evaluate(FOLD, [5, 1, 6]) == (10 - 2 * 5) - 2 * 6
+    assert F.evaluate(RUNNING, [5, 2, -7, 3]) == [-2, 1, 5]  # 5, -2, 1 sorted
+    two = F.Composition("item", ("odd", "positive"), "minus x", "the list of {}, in the same order")
+    assert F.evaluate(two, [3, 2, -1, 5]) == [-3, -5]
+    assert F.evaluate(SQUARES, []) == 0
+
+
+def test_texts() -> None:
+    assert F.describe_helper(FOLD) == "The zup of a and b is a minus twice b."
+    assert F.describe_main(FOLD) == (
+        "Start with t = 10. For each number x in xs that is over 4, in order, set t to the zup "
+        "of t and x. Return t."
+    )
+    assert F.describe_helper(RUNNING) == "The zup of a list is the list of its running sums."
+    assert F.describe_full(SQUARES) == f"{F.describe_helper(SQUARES)} {F.describe_main(SQUARES)}"
+    for task in TASKS:  # each seat lacks the other's part
+        assert task.op not in F.describe_main(task)
+        assert not any(name in F.describe_helper(task) for name in ("xs", "numbers in xs"))
+    assert doctest.testmod(composition_module).failed == 0
+
+
+def test_tables_code_is_their_callable() -> None:
+    numbers = [-9, -4, -1, 0, 1, 2, 5, 6, 7, 10, 15]
+    for one in (*PREDICATES.values(), *ITEM_OPS.values()):
+        assert [eval(one.code, {"x": x}) for x in numbers] == [one.call(x) for x in numbers]
+    for one in FOLD_OPS.values():
+        for a, b in itertools.product(numbers, repeat=2):
+            assert eval(one.code, {"a": a, "b": b}) == one.call(a, b)
+    for xs in map(list, F.PROBES):
+        for one in SEQUENCE_OPS.values():
+            assert eval(one.code, {"xs": xs}) == one.call(xs)
+        for one in REDUCTIONS.values():
+            assert eval(one.code.format("xs"), {"xs": xs}) == one.call(xs)
+
+
+def test_agreeing_experts_pass_and_disagreeing_ones_fail() -> None:
+    disagreements = []
+    for task in SAMPLE:
+        for ours, theirs in itertools.product(F.conventions(task), repeat=2):
+            share = passed(task, F.expert(task, "helper", ours), F.expert(task, "main", theirs))
+            if ours == theirs:
+                assert share == 1.0
+            else:
+                disagreements.append(share)
+    assert max(disagreements) < 0.5
+    assert sum(disagreements) / len(disagreements) < 0.03
+
+
+def test_no_operation_on_a_number_takes_a_list() -> None:
+    for op in ITEM_OPS.values():
+        with pytest.raises(TypeError):
+            op.call([3, 4])
+
+
+def test_conventions_of_experts_are_read() -> None:
+    for task in TASKS:
+        for role, convention in itertools.product(F.ROLES, F.conventions(task)):
+            text = F.expert(task, role, convention)
+            assert F.read_convention(task.kind, role, text) == convention
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "text", "convention"),
+    [
+        ("item", "helper", "def aux(n: int) -> int:\n    return max(n, 2)", "item"),
+        ("item", "helper", "def aux(numbers: list[int]):\n    return numbers", "list"),
+        (
+            "item",
+            "helper",
+            "def aux(v):\n    out = []\n    for x in v:\n        out.append(x)",
+            "list",
+        ),
+        ("item", "helper", "def aux(a, b):\n    return a", None),
+        ("item", "helper", "def helper(x):\n    return x", None),
+        ("item", "helper", "def aux(x)\n    return x", None),
+        ("fold", "helper", "def aux(p):\n    return p[0] - p[1]", "pair"),
+        ("fold", "helper", "def aux(a, b, c):\n    return a", None),
+        ("item", "main", "def solve(xs):\n    return sum(map(aux, xs))", "item"),
+        ("item", "main", "def solve(xs):\n    ys = [x for x in xs]\n    return aux(ys)", "list"),
+        ("item", "main", "def solve(xs):\n    return aux(xs[1:])", "list"),
+        ("item", "main", "def solve(xs):\n    return sum(xs)", None),
+        ("fold", "main", "import functools\nt = functools.reduce(aux, [1, 2])", "args"),
+        ("sequence", "main", "def solve(xs):\n    return [aux(x) for x in xs]", None),
+        ("sequence", "main", "def solve(xs):\n    return aux(sorted(xs))", "list"),
+    ],
+)
+def test_conventions_of_other_texts(
+    kind: str, role: str, text: str, convention: str | None
+) -> None:
+    assert F.read_convention(kind, role, text) == convention
+
+
+def test_tests_tell_every_task_from_every_other() -> None:
+    answers = {task: [F.evaluate(task, probe) for probe in F.PROBES] for task in TASKS}
+    lines = {task: dict(zip(F.PROBES, answers[task], strict=True)) for task in TASKS}
+    for task in SAMPLE:
+        assert len(F.asserts(task)) == F.ASSERTS
+        probes = [eval(line.split("solve(")[1].split(")")[0]) for line in F.asserts(task)]
+        keys = [tuple(probe) for probe in probes]
+        same = [t for t in TASKS if all(lines[t][key] == lines[task][key] for key in keys)]
+        assert same == [task]
+        common = Counter(repr(lines[task][key]) for key in keys).most_common(1)[0][1]
+        assert common <= F.MAX_SAME_ANSWER
+
+
+def test_splits() -> None:
+    names = [F.fingerprint(task) for task in TASKS]
+    assert len(set(names)) == len(TASKS) >= 2000
+    for split in F.SPLITS:
+        tasks = F.compositions(split)
+        assert {task.kind for task in tasks} == set(F.KINDS)
+        assert {F.split_of(task) for task in tasks[::7]} == {split}
+    held_out = {(task.op, task.ending) for task in F.compositions("train")} & HELD_OUT_PAIRS
+    assert not held_out
+    for task in F.compositions("train"):
+        assert task.ending != HELD_OUT_REDUCTION
+        assert len(task.predicates) == 1
+    words = {task.op for task in F.compositions("train")}
+    assert words == {*ITEM_OPS, *FOLD_OPS, *SEQUENCE_OPS}
+
+
+def test_functions_without_need_of_the_operation_are_no_tasks() -> None:
+    for op, ending in [
+        ("x", "the sorted list of {}"),
+        ("the absolute value of x", "the sum of {}"),  # the numbers are positive
+    ]:
+        assert F.Composition("item", ("positive",), op, ending) not in TASKS
+    order = F.Composition("sequence", ("odd",), "its numbers from last to first", "the sum of {}")
+    assert order not in TASKS
+    assert F.split_of(F.Composition("item", ("odd",), "x", "the sorted list of {}")) is None
+
+
+def test_one_function_has_one_split_whatever_its_words() -> None:
+    as_fold = F.Composition("fold", ("even",), "a plus b", "0")
+    as_sum = F.Composition("item", ("even",), "x", "the sum of {}")
+    assert F.fingerprint(as_fold) == F.fingerprint(as_sum)
+    assert F.split_of(as_sum) == F.split_of(as_fold)
+    assert F.split_of(as_fold) in F.SPLITS
+
+
+def test_items_are_a_function_of_seed_split_and_index() -> None:
+    train = F.compositions("train")
+    dealt = [F.composition_at(3, "train", i) for i in range(len(train))]
+    assert set(dealt) == set(train)
+    assert F.composition_at(3, "train", len(train) + 5) in train
+    assert dealt[:9] != [F.composition_at(4, "train", i) for i in range(9)]
+    code = (
+        "from llm_marl_envs.coding import functions as F\n"
+        "print(*[F.fingerprint(F.composition_at(3, 'train', i)) for i in range(9)])\n"
+        "print(F.asserts(F.composition_at(3, 'test', 0)))"
+    )
+    outputs = set()
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
+    assert outputs.pop().split("\n")[0].split() == [F.fingerprint(task) for task in dealt[:9]]
+
+
+def test_bounds() -> None:
+    for task in SAMPLE[::5]:
+        bounds = F.bounds(task)
+        assert 0.0 == bounds.random < bounds.solo < 0.5 < bounds.team == 1.0
+
+
+def test_solo_bound_is_what_guessing_earns() -> None:
+    """Main with each possible guess of `aux` by itself, run on the real tests."""
+    family = [task for task in TASKS if F.describe_main(task) == F.describe_main(SQUARES)]
+    main = F.expert(SQUARES, "main", "item")
+    guesses = [*(F.expert(task, "helper", "item") for task in family), "def aux(x):\n    return x"]
+    best = max(sum(passed(t, guess, main) for t in family) / len(family) for guess in guesses)
+    assert F.bounds(SQUARES).solo == pytest.approx(best)
+
+
+def test_errors_say_what_came_and_what_was_expected() -> None:
+    with pytest.raises(ValueError, match="expected one of"):
+        F.Composition("map", ("even",), "x times x", "the sum of {}")
+    with pytest.raises(ValueError, match="tables"):
+        F.Composition("item", ("even",), "x squared", "the sum of {}")
+    with pytest.raises(ValueError, match="start value in digits|tables"):
+        F.Composition("fold", ("even",), "a plus b", "the sum of {}")
+    with pytest.raises(ValueError, match="convention"):
+        F.expert(RUNNING, "helper", "item")
+    with pytest.raises(ValueError, match="split is 'dev'"):
+        F.compositions("dev")
+    with pytest.raises(ValueError, match="expected 0 or more"):
+        F.composition_at(0, "train", -1)
+    with pytest.raises(ValueError, match="role"):
+        F.read_convention("item", "judge", "")
