@@ -1,0 +1,57 @@
+# Everything a checkout needs, from nothing but Python >= 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Test processes. Each computes with one thread: more only fight for the same cores.
+JOBS ?= 2
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long check lint format bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "PYTHON=/path/to/python3.12 make setup   uses another Python (3.11 or newer)"
+
+setup: $(STAMP) ## Create .venv and install everything (skipped when up to date)
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v "$(PYTHON)" >/dev/null || \
+		{ echo "'$(PYTHON)' not found: set PYTHON=/path/to/python3.11 or newer" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed, $$("$(PYTHON)" --version 2>&1) was found:" \
+		"set PYTHON=/path/to/a/newer/python" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[all]'
+	@touch $@
+
+demo: $(STAMP) ## Train a team of two tiny models and show what changed (writes runs/demo)
+	$(BIN)/llm-marl demo
+
+test: $(STAMP) ## Run the tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS)
+
+test-long: $(STAMP) ## Run the tests that take longer
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m long
+
+check: lint test ## Lint, format check, types and the tests
+
+lint: $(STAMP) ## Lint, format check and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(STAMP) ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## Run the benchmarks
+	@for file in benchmarks/*.py; do \
+		case $$file in *'*'*|*/_*) continue ;; esac; \
+		echo "== $$file"; $(BIN)/python $$file || exit 1; \
+	done
+
+clean: ## Remove .venv and build leftovers (not runs/)
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
