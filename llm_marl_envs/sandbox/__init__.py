@@ -1,0 +1,44 @@
+"""Runs model-written Python in confined processes, fast, believing nothing it says.
+
+Owns the public names; see `pool` for the pool, `records` for what goes in and out, `layers` for
+confinement, and docs/sandbox.md for what it protects from and what it does not.
+"""
+
+from __future__ import annotations
+
+from .io_run import same_output
+from .jail.codec import Opaque
+from .layers import LAYERS, Layer, doctor
+from .pool import Sandbox, default_sandbox
+from .records import (
+    STATUSES,
+    HelperCall,
+    InfraError,
+    Limits,
+    Output,
+    SandboxError,
+    SandboxUnavailable,
+    Status,
+    TestOutcome,
+    Verdict,
+)
+
+__all__ = [
+    "LAYERS",
+    "STATUSES",
+    "HelperCall",
+    "InfraError",
+    "Layer",
+    "Limits",
+    "Opaque",
+    "Output",
+    "Sandbox",
+    "SandboxError",
+    "SandboxUnavailable",
+    "Status",
+    "TestOutcome",
+    "Verdict",
+    "default_sandbox",
+    "doctor",
+    "same_output",
+]

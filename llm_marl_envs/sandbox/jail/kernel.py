@@ -1,0 +1,179 @@
+"""Kernel interfaces that the standard library lacks: prctl, capabilities, seccomp, Landlock.
+
+Owns the calls; `confine` owns when they are made and with what policy. All are made through ctypes
+on the C library that the interpreter has loaded already. Linux only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import stat
+import struct
+from collections.abc import Iterable
+
+from .syscalls import PATH_CALLS, Architecture
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+SECCOMP_MODE_FILTER = 2
+CAPABILITY_VERSION_3 = 0x20080522
+SYS_LANDLOCK_CREATE, SYS_LANDLOCK_ADD, SYS_LANDLOCK_RESTRICT = 444, 445, 446  # on every machine
+
+
+def _check(result: int, what: str) -> None:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def prctl(option: int, value: int = 0) -> None:
+    """Call prctl with one argument. Raises OSError."""
+    zero = ctypes.c_ulong(0)
+    _check(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl({option})")
+
+
+def drop_capabilities() -> None:
+    """Empty the permitted, effective and inheritable sets of the calling process."""
+    header = struct.pack("Ii", CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, bytes(24)), "capset")
+
+
+# --- seccomp -----------------------------------------------------------------------------------
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_DENY = _ERRNO | errno.EPERM
+_CLONE_THREAD = 0x00010000
+_NUMBER, _ARCH, _ARG0, _ARG2 = 0, 4, 16, 32  # offsets in struct seccomp_data
+# A program may raise signals in itself, for abort() and for its own handlers, but neither stop
+# itself, which would look like a frozen machine, nor fake a kill from outside.
+_REFUSED_SIGNALS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_ushort),
+        ("jt", ctypes.c_ubyte),
+        ("jf", ctypes.c_ubyte),
+        ("k", ctypes.c_uint),
+    )
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("len", ctypes.c_ushort), ("filter", ctypes.POINTER(_Instruction)))
+
+
+Rule = tuple[int, int, int, int]
+
+
+class SeccompFilter:
+    """An allow-list of system calls, built once and installed in many children.
+
+    Everything not listed gets EPERM. `clone` may only make threads, `clone3` gets ENOSYS so that
+    the C library falls back to `clone`, `tgkill` and `prlimit64` reach only the process itself.
+    """
+
+    def __init__(self, table: Architecture, paths: bool) -> None:
+        """`paths`: allow calls that name files; only sound where Landlock guards them."""
+        numbers = [n for name, n in table.allowed.items() if paths or name not in PATH_CALLS]
+        rules: list[Rule] = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, table.audit)]
+        rules += [(_RETURN, 0, 0, _KILL_PROCESS), (_LOAD, 0, 0, _NUMBER)]
+        if table.high is not None:
+            rules += [(_AT_LEAST, 0, 1, table.high), (_RETURN, 0, 0, _DENY)]
+        for low, high in _ranges(numbers):
+            rules += [(_AT_LEAST, 0, 2, low), (_AT_LEAST, 1, 0, high + 1), (_RETURN, 0, 0, _ALLOW)]
+        rules += _guards(table.guarded)
+        self._pid_at = [i for i, rule in enumerate(rules) if rule == _OWN_PID]
+        rules.append((_RETURN, 0, 0, _DENY))
+        self._rules = (_Instruction * len(rules))(*rules)
+        self._program = _Program(len(rules), self._rules)
+
+    def install(self) -> None:
+        """Confine the calling process for ever. Needs no_new_privs. Raises OSError."""
+        for index in self._pid_at:
+            self._rules[index].k = os.getpid()
+        address = ctypes.cast(ctypes.byref(self._program), ctypes.c_void_p)
+        zero = ctypes.c_ulong(0)
+        mode = ctypes.c_ulong(SECCOMP_MODE_FILTER)
+        _check(_libc.prctl(PR_SET_SECCOMP, mode, address, zero, zero), "seccomp")
+
+
+_OWN_PID: Rule = (_EQUAL, 1, 0, 0)  # the constant is filled in by `install`
+
+
+def _guards(numbers: dict[str, int]) -> list[Rule]:
+    """Rules that look at arguments. Each block begins and ends with the call number loaded."""
+    deny: Rule = (_RETURN, 0, 0, _DENY)
+    allow: Rule = (_RETURN, 0, 0, _ALLOW)
+    rules: list[Rule] = [(_EQUAL, 0, 4, numbers["clone"]), (_LOAD, 0, 0, _ARG0)]
+    rules += [(_ANY_BIT, 0, 1, _CLONE_THREAD), allow, deny]
+    rules += [(_EQUAL, 0, 1, numbers["clone3"]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    block: list[Rule] = [(_LOAD, 0, 0, _ARG0), _OWN_PID, deny, (_LOAD, 0, 0, _ARG2)]
+    for number in _REFUSED_SIGNALS:
+        block += [(_EQUAL, 0, 1, int(number)), deny]
+    rules += [(_EQUAL, 0, len(block) + 1, numbers["tgkill"]), *block, allow]
+    block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 1, 0), allow, deny]
+    return [*rules, (_EQUAL, 0, len(block), numbers["prlimit64"]), *block]
+
+
+def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges
+
+
+def seccomp_available() -> bool:
+    """Whether the kernel takes filters. The call fails on purpose: EFAULT means that it does."""
+    zero = ctypes.c_ulong(0)
+    _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), zero, zero, zero)
+    return ctypes.get_errno() == errno.EFAULT
+
+
+# --- Landlock ----------------------------------------------------------------------------------
+
+_FS_RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}  # by ABI; later ones as 5
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_TCP_RIGHTS = 3  # bind, connect; from ABI 4
+_SCOPES = 3  # abstract unix sockets, signals; from ABI 6
+_RULE_PATH = 1
+
+
+def landlock_abi() -> int:
+    """Version of Landlock that the kernel offers, 0 if none."""
+    abi = _libc.syscall(SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
+    return max(0, int(abi))
+
+
+def landlock_ruleset(readable: Iterable[str]) -> int:
+    """A ruleset descriptor under which nothing may be done but read below `readable`."""
+    abi = landlock_abi()
+    attributes = struct.pack("Q", _FS_RIGHTS[min(abi, 5)])
+    attributes += struct.pack("Q", _TCP_RIGHTS) if abi >= 4 else b""
+    attributes += struct.pack("Q", _SCOPES) if abi >= 6 else b""
+    size = ctypes.c_size_t(len(attributes))
+    ruleset = _libc.syscall(SYS_LANDLOCK_CREATE, attributes, size, ctypes.c_uint(0))
+    _check(ruleset, "landlock_create_ruleset")
+    for path in readable:
+        try:
+            anchor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue  # a directory that is not there needs no permission
+        rights = _READ_FILE | (_READ_DIR if stat.S_ISDIR(os.fstat(anchor).st_mode) else 0)
+        rule = struct.pack("=Qi", rights, anchor)
+        added = _libc.syscall(SYS_LANDLOCK_ADD, ruleset, _RULE_PATH, rule, ctypes.c_uint(0))
+        os.close(anchor)
+        _check(added, f"landlock_add_rule({path})")
+    return ruleset
+
+
+def landlock_restrict(ruleset: int) -> None:
+    """Confine the calling process for ever. Needs no_new_privs. Raises OSError."""
+    _check(_libc.syscall(SYS_LANDLOCK_RESTRICT, ruleset, ctypes.c_uint(0)), "landlock_restrict")

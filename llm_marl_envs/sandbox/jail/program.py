@@ -1,0 +1,126 @@
+"""The side of a program: loads its source, then answers calls with plain values.
+
+Owns loading, calling and the stand-ins for functions of other programs. Everything in this process
+belongs to the program, this module included; nothing it sends is believed.
+
+Messages received: {"id", "call", "args", "kwargs"} and, during a call, the answer to a request for
+another program's function. Messages sent: one load report, then per call either
+{"request", "args", "kwargs"} any number of times or a final {"id", "value"} or {"id", "raised"}.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from . import codec, faults
+from .wire import Channel
+
+MAX_NAMES = 500
+
+
+def serve(channel: Channel, job: dict[str, Any]) -> None:
+    """Load `job["source"]` and answer calls until the other side hangs up."""
+    module = _module(job["name"])
+    link = _Link(channel)
+    _install(module, link, job["imports"])
+    report = load(job["source"], module, f"<{job['name']}>")
+    if report is None:
+        names = [n for n, v in list(vars(module).items()) if type(n) is str and callable(v)]
+        report = {"ready": True, "names": names[:MAX_NAMES]}
+    with link.lock:
+        channel.send(report)
+    if "ready" not in report:
+        return
+    while True:
+        _answer(channel, link, module, channel.receive())
+
+
+def load(source: str, module: ModuleType, filename: str) -> dict[str, Any] | None:
+    """Run a program's text in `module`. Returns None, or the report of what stopped it."""
+    try:
+        code = compile(source, filename, "exec", dont_inherit=True)
+    except BaseException as error:  # the text may be anything; see faults.describe
+        where = {"line": getattr(error, "lineno", None), "column": getattr(error, "offset", None)}
+        return {"failed": "compile", **faults.describe(error), **where}
+    try:
+        exec(code, vars(module))
+    except BaseException as error:  # untrusted code raises what it likes
+        return {"failed": "run", **faults.describe(error), "line": _line_of(error, filename)}
+    return None
+
+
+def _line_of(error: BaseException, filename: str) -> int | None:
+    line, step = None, error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == filename:
+            line = step.tb_lineno
+        step = step.tb_next
+    return line
+
+
+def _module(name: str) -> ModuleType:
+    module = ModuleType(f"program_{name}")
+    # dataclasses and typing look a class's module up by name.
+    sys.modules[module.__name__] = module
+    return module
+
+
+class _Link:
+    """Sends requests for other programs' functions while a call is being answered."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.lock = threading.Lock()
+        self.open = True  # requests are answered while loading and during a call only
+
+    def request(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        message = {"request": name, "args": codec.encode(list(args)), "kwargs": _named(kwargs)}
+        with self.lock:
+            if not self.open:
+                raise RuntimeError(f"{name} may only be called while a call is being answered")
+            self.channel.send(message)
+            reply = self.channel.receive()
+        if "value" in reply:
+            return codec.decode(reply["value"])
+        names = faults.names_of(reply["raised"])
+        error = faults.rebuild(names, reply["message"])
+        raise error if error is not None else SystemExit(f"{name} raised {names[:1]}")
+
+
+def _named(kwargs: dict[str, Any]) -> list[Any]:
+    return [[name, codec.encode(value)] for name, value in kwargs.items()]
+
+
+def _stand_in(link: _Link, name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return link.request(name, args, kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _install(module: ModuleType, link: _Link, imports: dict[str, list[str]]) -> None:
+    """Put stand-ins into the program's globals, and into a module named after their owner."""
+    for owner, names in imports.items():
+        functions = {name: _stand_in(link, name) for name in names}
+        vars(module).update(functions)
+        if owner.isidentifier() and owner not in sys.modules:
+            sys.modules[owner] = ModuleType(owner)
+            vars(sys.modules[owner]).update(functions)
+
+
+def _answer(channel: Channel, link: _Link, module: ModuleType, message: dict[str, Any]) -> None:
+    link.open = True
+    try:
+        args = codec.decode(message["args"])
+        kwargs = {name: codec.decode(value) for name, value in message["kwargs"]}
+        reply = {"value": codec.encode_any(vars(module)[message["call"]](*args, **kwargs))}
+    except BaseException as error:  # untrusted code raises what it likes
+        reply = faults.describe(error)
+    with link.lock:
+        link.open = False
+        channel.send({"id": message["id"], **reply})

@@ -1,0 +1,142 @@
+"""The zygote: imports the standard library once, then forks one confined child per request.
+
+Owns the fork loop and the reporting of exits. It never sees a program or a test: jobs go straight
+to the child over a socket that the zygote makes and gives away, so that no later child can find
+anything of an earlier one in its memory.
+
+Control protocol, on one stream socket. Requests are single bytes, the number of children wanted.
+Replies are records of fixed size: READY once, with a descriptor of the zygote's own process; CHILD,
+with the child's socket and a descriptor of its process; EXIT, with wait status, processor time in
+microseconds and peak memory in KiB.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+from . import child
+from .confine import Confinement, Policy
+
+RECORD = struct.Struct("=Biiqq")  # kind, pid, status, microseconds, KiB
+READY, CHILD, EXIT, FAILED = 1, 2, 3, 4
+
+PRELOADED = (
+    "abc array ast bisect calendar cmath collections contextlib copy dataclasses datetime decimal "
+    "enum fractions functools hashlib heapq inspect io itertools json keyword math numbers operator "
+    "queue random re statistics string struct textwrap threading time traceback types typing "
+    "unicodedata warnings collections.abc random bisect secrets uuid pprint reprlib"
+)
+
+
+def main() -> None:
+    """Serve until the control socket closes or the parent ends. Never returns."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    parent = int(sys.argv[2])
+    options = json.loads(sys.argv[3])
+    for name in [*PRELOADED.split(), *options["preload"]]:
+        importlib.import_module(name)
+    try:
+        confinement = Confinement(_policy(options))
+    except OSError as error:
+        sys.stderr.write(f"sandbox: {error}\n")
+        control.sendall(RECORD.pack(FAILED, 0, error.errno or 0, 0, 0))
+        os._exit(1)
+    _Zygote(control, parent, confinement).serve()
+
+
+def _policy(options: dict[str, object]) -> Policy:
+    fields = dict(options)
+    del fields["preload"]
+    lists = {k: tuple(v) for k, v in fields.items() if isinstance(v, list)}
+    return Policy(**{**fields, **lists})  # type: ignore[arg-type]
+
+
+class _Zygote:
+    def __init__(self, control: socket.socket, parent: int, confinement: Confinement) -> None:
+        self.control = control
+        self.parent = parent
+        self.confinement = confinement
+        self.null = os.open(os.devnull, os.O_RDWR)
+        self.wake, write = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def serve(self) -> None:
+        self.report(READY, os.getpid(), fds=[own := _pidfd(os.getpid())] if LINUX else [])
+        if LINUX:
+            os.close(own)
+        poll = select.poll()
+        for fd in (self.control.fileno(), self.wake):
+            poll.register(fd, select.POLLIN)
+        if self.parent >= 0:
+            poll.register(self.parent, select.POLLIN)
+        gc.collect()
+        gc.freeze()
+        while True:
+            for fd, _ in poll.poll():
+                if fd == self.wake:
+                    self.reap()
+                elif fd == self.control.fileno():
+                    wanted = self.control.recv(1)
+                    if not wanted:
+                        os._exit(0)
+                    for _ in range(wanted[0]):
+                        self.fork()
+                else:
+                    os._exit(0)  # the parent has ended, whoever else holds the control socket
+
+    def fork(self) -> None:
+        ours, theirs = socket.socketpair()
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            child.run(theirs, self.null, self.confinement, zygote)
+        theirs.close()
+        fds = [ours.detach()] + ([_pidfd(pid)] if LINUX else [])
+        self.report(CHILD, pid, fds=fds)
+        for fd in fds:
+            os.close(fd)
+
+    def reap(self) -> None:
+        try:
+            os.read(self.wake, 4096)
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            spent = int((usage.ru_utime + usage.ru_stime) * 1e6)
+            self.report(EXIT, pid, status, spent, usage.ru_maxrss)
+
+    def report(
+        self, kind: int, pid: int, status: int = 0, spent: int = 0, peak: int = 0, fds: tuple | list = ()
+    ) -> None:
+        record = RECORD.pack(kind, pid, status, spent, peak)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            self.control.sendmsg([record], rights)
+        except OSError:
+            os._exit(0)  # nobody listens any more
+
+
+LINUX = sys.platform.startswith("linux")
+
+
+def _pidfd(pid: int) -> int:
+    return os.pidfd_open(pid)

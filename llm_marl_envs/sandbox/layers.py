@@ -1,0 +1,211 @@
+"""Which layers of confinement this machine offers, found out by trying.
+
+Owns the names of layers, the order in which configurations are tried, the comparison of what was
+promised with what a confined child could still do, and the refusal where too little can be had.
+Layers, weakest first:
+
+`rlimits`       processor time, memory, descriptors, no files written
+`capabilities`  none of root's powers, and none to be gained (no_new_privs)
+`uid`           a user of its own for each worker, where the caller is root
+`seccomp`       an allow-list of system calls: no fork, exec, sockets, signals to others
+`nofs`          without Landlock: seccomp also refuses every call that names a file
+`landlock`      files: the standard library, read only; no signals or sockets out
+`bubblewrap`    pid, mount, network, IPC and UTS namespaces around the whole worker
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from . import launch
+from .jail import syscalls
+from .records import Limits, SandboxUnavailable
+from .zygote_link import Zygote, ZygoteLost, readable
+
+LINUX = sys.platform.startswith("linux")
+LAYERS = ("rlimits", "capabilities", "uid", "seccomp", "nofs", "landlock", "bubblewrap")
+# Modules that a program may want and could not load later where no file can be opened.
+NOFS_PRELOAD = (
+    "difflib graphlib html ipaddress locale numbers shlex tokenize zlib base64 binascii cmd "
+    "colorsys contextvars csv email.utils fnmatch getpass gettext glob logging operator pathlib "
+    "pickle posixpath sched shutil symtable tempfile timeit urllib.parse weakref zoneinfo asyncio "
+    "concurrent.futures optparse argparse sqlite3 unittest doctest configparser xml.etree.ElementTree"
+).split()
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A configuration of workers that was tried and found to hold."""
+
+    isolation: tuple[str, ...]  # layers in force, in the order of LAYERS
+    bubblewrap: str | None  # mode of `launch.bubblewrap`, None without it
+    preload: tuple[str, ...]
+    paths: tuple[str, ...]  # directories of further packages
+
+    def spawn(self, limits: Limits, slot: int) -> Zygote:
+        """Start a zygote; `slot` numbers the workers of this process. Raises OSError."""
+        options: dict[str, object] = {
+            "cpu_seconds": limits.cpu_seconds,
+            "memory_bytes": int(limits.memory_mib) << 20,
+            "layers": list(self.isolation),
+            "uid": _uid(slot),
+            "readable": list(launch.readable_paths(self.paths)),
+            "preload": list(self.preload),
+        }
+        prefix = launch.bubblewrap(self.bubblewrap, self.paths) if self.bubblewrap else []
+        return Zygote.start(prefix, options, self.paths)
+
+
+def _uid(slot: int) -> int:
+    """A user id that nobody else on the machine is likely to have: one per worker and process."""
+    return 0x30000000 + (os.getpid() % (1 << 20)) * 256 + slot % 256
+
+
+def require_layers(require: str | Collection[str]) -> frozenset[str]:
+    """The layers that `require` names. Raises ValueError for an unknown one.
+
+    "auto" asks for seccomp with either Landlock or no files at all, which every tier that may run
+    untrusted code has.
+    """
+    names = {require} if isinstance(require, str) else set(require)
+    names.discard("auto")
+    unknown = names - set(LAYERS)
+    if unknown:
+        raise ValueError(f"require={sorted(unknown)}: unknown layers; known are {LAYERS} and 'auto'")
+    return frozenset(names)
+
+
+_lock = threading.Lock()
+_found: dict[tuple[object, ...], Setup] = {}
+
+
+def find_setup(
+    require: str | Collection[str] = "auto",
+    allow_unsafe: bool = False,
+    preload: tuple[str, ...] = (),
+    paths: tuple[str, ...] = (),
+) -> Setup:
+    """The strongest configuration that holds here; tried once per process and arguments.
+
+    Raises SandboxUnavailable if it lacks a required layer, or lacks seccomp and `allow_unsafe` is
+    false, and ValueError for unknown layers.
+    """
+    required = require_layers(require)
+    key = (preload, paths, allow_unsafe, os.geteuid())
+    with _lock:
+        if key not in _found:
+            _found[key] = _search(preload, paths, allow_unsafe)
+        setup = _found[key]
+    missing = required - set(setup.isolation)
+    if missing:
+        raise SandboxUnavailable(
+            f"require={sorted(required)}: {sorted(missing)} cannot be had here; in force would be "
+            f"{list(setup.isolation)}. `doctor()` says why; docs/sandbox.md says what each stops."
+        )
+    if "seccomp" not in setup.isolation and not allow_unsafe:
+        raise SandboxUnavailable(
+            "untrusted programs cannot be confined on this machine (no seccomp). Run inside a "
+            "Linux virtual machine or container, or pass allow_unsafe=True to run them as "
+            "ordinary processes with resource limits only, if you trust what writes them."
+        )
+    return setup
+
+
+def _search(preload: tuple[str, ...], paths: tuple[str, ...], allow_unsafe: bool) -> Setup:
+    """Try configurations, strongest first."""
+    modes: list[str | None] = [None]
+    if LINUX and shutil.which("bwrap"):
+        modes = (["root"] if os.geteuid() == 0 else []) + ["user", None]
+    for mode in modes:
+        for base in _bases(mode):
+            isolation = tuple(n for n in LAYERS if n in base)
+            more = tuple(NOFS_PRELOAD) if "nofs" in base else ()
+            setup = Setup(isolation, mode, (*preload, *more), paths)
+            if _holds(setup):
+                return setup
+    if allow_unsafe:
+        return Setup(("rlimits",), None, preload, paths)
+    return Setup((), None, preload, paths)
+
+
+def _bases(mode: str | None) -> list[set[str]]:
+    if not LINUX or syscalls.current() is None:
+        return []
+    common = {"rlimits", "capabilities", "seccomp"} | ({"bubblewrap"} if mode else set())
+    files = [{"landlock"}, {"nofs"}]
+    users = [{"uid"}, set()] if os.geteuid() == 0 and mode != "user" else [set()]
+    return [common | f | u for f in files for u in users]
+
+
+# What a child must not be able to do, by layer.
+_REFUSED = {
+    "seccomp": ("fork", "socket", "signal"),
+    "landlock": ("list_root", "read_passwd", "write_tmp"),
+    "nofs": ("list_root", "read_passwd", "write_tmp"),
+    "rlimits": (),
+}
+
+
+def _holds(setup: Setup) -> bool:
+    """Whether a zygote starts like this and its children are as confined as promised."""
+    zygote: Zygote | None = None
+    try:
+        zygote = setup.spawn(Limits(), 255)
+        zygote.wait_ready()
+        (child,) = zygote.take(1)
+        child.channel.send({"role": "probe"})
+        if not readable(child.channel.sock, 20.0):
+            return False
+        child.channel.sock.settimeout(5.0)
+        report = child.channel.receive()
+    except (OSError, EOFError, ValueError, ZygoteLost):
+        return False
+    finally:
+        if zygote is not None:
+            zygote.close()
+    done = [a for layer in setup.isolation for a in _REFUSED.get(layer, ()) if report[a]]
+    own = "uid" not in setup.isolation or report["uid"] != 0
+    usable = report["lazy_import"] or "nofs" in setup.isolation
+    return not done and own and usable
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One line of `doctor`."""
+
+    name: str
+    active: bool
+    reason: str
+
+
+def doctor() -> tuple[Layer, ...]:
+    """Every layer, whether it would be in force here, and why or why not. Starts processes."""
+    setup = find_setup(allow_unsafe=True)
+    active = set(setup.isolation)
+    return tuple(Layer(n, n in active, _reason(n, n in active, active)) for n in LAYERS)
+
+
+def _reason(name: str, active: bool, others: set[str]) -> str:
+    if active:
+        return "tried in a child: holds"
+    if not LINUX:
+        return f"needs Linux, this is {platform.system()}"
+    if name == "nofs":
+        return "not needed: Landlock guards files" if "landlock" in others else "needs seccomp"
+    if name == "uid":
+        return "needs root" if os.geteuid() else "the interpreter cannot be read by other users"
+    if name == "bubblewrap":
+        if shutil.which("bwrap") is None:
+            return "bwrap is not installed"
+        return "bwrap may not make namespaces here, as under Docker's default profile"
+    if name == "landlock":
+        return "the kernel offers no Landlock, or a child could not be confined by it"
+    if name == "seccomp" and syscalls.current() is None:
+        return f"no table of system calls for {platform.machine()}"
+    return "the kernel refused it"

@@ -1,0 +1,306 @@
+"""The pool of workers: what users of the sandbox call.
+
+Owns the hand-out of workers to threads, retries, the cache of verdicts and the process-wide default
+pool. Does not own the course of a run (`worker`) nor confinement (`layers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import os
+import queue
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Literal, TypeVar
+
+from .layers import find_setup
+from .records import InfraError, Job, Limits, Output, SandboxError, Verdict
+from .worker import RunLost, Worker
+
+CACHE_SIZE = 4096  # verdicts
+# Outcomes that may differ when the same run is made again.
+UNCERTAIN = ("infra_error", "wall_limit")
+
+T = TypeVar("T")
+
+
+class Sandbox:
+    """Runs model-written Python in confined processes and decides what it is worth outside them.
+
+    Safe to use from many threads; each run takes one worker for itself, and callers wait for a free
+    one. Starts no process before the first run. A forked copy of the calling process must make its
+    own sandbox and gets SandboxError from this one. Use it as a context manager, or call `close`.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        limits: Limits | None = None,
+        *,
+        require: str | Collection[str] = "auto",
+        allow_unsafe: bool = False,
+        on_infra: Literal["raise", "mask"] = "raise",
+        preload: Sequence[str] = (),
+        paths: Sequence[str] = (),
+        cache: int = CACHE_SIZE,
+    ) -> None:
+        """Probe the machine's layers and prepare a pool.
+
+        Args:
+            workers: runs at the same time; default one per processor.
+            limits: limits of every run, default `Limits()`.
+            require: layers that must be in force, by name, or "auto" (see `layers`).
+            allow_unsafe: run with resource limits only where nothing can be confined.
+            on_infra: after a run failed twice for reasons outside the program, raise InfraError, or
+                return a verdict with status "infra_error", which is no reward of 0.
+            preload: modules that workers import before any program, such as "numpy".
+            paths: directories of packages that programs may import.
+            cache: verdicts remembered, 0 for none.
+
+        Raises:
+            SandboxUnavailable: a required layer cannot be had.
+            ValueError: an argument is out of range.
+        """
+        count = workers if workers is not None else (os.cpu_count() or 1)
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"workers must be a whole number >= 1, got {workers!r}")
+        if on_infra not in ("raise", "mask"):
+            raise ValueError(f"on_infra must be 'raise' or 'mask', got {on_infra!r}")
+        self.limits = limits or Limits()
+        self.on_infra = on_infra
+        self.setup = find_setup(require, allow_unsafe, tuple(preload), tuple(paths))
+        self.isolation = self.setup.isolation
+        self._workers = [Worker(self.setup, self.limits, _next_slot()) for _ in range(count)]
+        self._free: queue.LifoQueue[Worker] = queue.LifoQueue()
+        for worker in reversed(self._workers):
+            self._free.put(worker)
+        self._pid = os.getpid()
+        self._closed = False
+        self._cache = _Cache(cache)
+        self._threads: ThreadPoolExecutor | None = None
+        self._threads_lock = threading.Lock()
+        self._finalizer = weakref.finalize(self, _stop, self._workers, self._pid)
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    def check(
+        self,
+        source: str | Mapping[str, str],
+        *,
+        entry_point: str,
+        tests: str,
+        exports: Mapping[str, Sequence[str]] | None = None,
+    ) -> Verdict:
+        """Run tests against one program, or against a team of programs.
+
+        Args:
+            source: the program, or {name: program}. The last one owns the entry point; each other
+                runs in a process of its own and lends the functions that `exports` names to it, by
+                value.
+            entry_point: the function under test.
+            tests: source that defines `check(candidate)`, or bare asserts, or test functions.
+            exports: {name of a program: names of its functions that the last program may call}.
+
+        Returns:
+            The verdict. Any text at all gets one.
+
+        Raises:
+            TypeError, ValueError: the arguments, or tests that cannot be run.
+            InfraError: see `on_infra`.
+        """
+        job = Job.of(source, entry_point, exports, tests)
+        return self._cache.get(job, lambda: self._check(job))
+
+    def map(self, jobs: Iterable[Mapping[str, Any]]) -> list[Verdict]:
+        """`check(**job)` for each job, all workers busy, verdicts in the order of the jobs."""
+        listed = list(jobs)
+        self._usable()
+        with self._threads_lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(len(self._workers), "sandbox")
+        return list(self._threads.map(lambda job: self.check(**job), listed))
+
+    async def check_async(
+        self,
+        source: str | Mapping[str, str],
+        *,
+        entry_point: str,
+        tests: str,
+        exports: Mapping[str, Sequence[str]] | None = None,
+    ) -> Verdict:
+        """`check` without blocking the event loop."""
+        return await asyncio.to_thread(
+            self.check, source, entry_point=entry_point, tests=tests, exports=exports
+        )
+
+    def run_io(self, source: str, stdin: str = "") -> Output:
+        """Run a whole program with `stdin` as its standard input and keep what it prints.
+
+        Compare `stdout` with what was expected, for example by `same_output`; nothing expected ever
+        enters the sandbox. Raises InfraError, see `on_infra`.
+        """
+        if not isinstance(source, str) or not isinstance(stdin, str):
+            raise TypeError("source and stdin must be str")
+        return self._retried(lambda worker, _: worker.run_io(source, stdin), _lost_io)
+
+    def _check(self, job: Job) -> Verdict:
+        return self._retried(lambda worker, patient: worker.check(job, patient), _lost)
+
+    def _retried(
+        self, run: Callable[[Worker, bool], T], lost: Callable[[str, tuple[str, ...]], T]
+    ) -> T:
+        """Run once, and once more if the machinery failed."""
+        reason = ""
+        for patient in (False, True):
+            worker = self._take()
+            try:
+                return run(worker, patient)
+            except RunLost as error:
+                reason = str(error)
+            finally:
+                self._free.put(worker)
+        if self.on_infra == "raise":
+            raise InfraError(f"a run failed twice: {reason}")
+        return lost(reason, self.isolation)
+
+    def _take(self) -> Worker:
+        self._usable()
+        worker = self._free.get()
+        if self._closed:
+            self._free.put(worker)
+            self._usable()
+        return worker
+
+    def _usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise SandboxError("this sandbox belongs to the process that forked this one; make one")
+        if self._closed:
+            raise SandboxError("this sandbox is closed")
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End all workers, waiting for runs under way. Further runs raise SandboxError."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        for _ in self._workers:
+            self._free.get()
+        if self._threads is not None:
+            self._threads.shutdown()
+        self._finalizer()
+        for worker in self._workers:
+            self._free.put(worker)  # wakes whoever waits, who then finds the pool closed
+
+    def __enter__(self) -> Sandbox:
+        """The sandbox itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def _stop(workers: list[Worker], pid: int) -> None:
+    if os.getpid() == pid:
+        for worker in workers:
+            worker.stop()
+
+
+def _lost(reason: str, isolation: tuple[str, ...]) -> Verdict:
+    return Verdict("infra_error", 0, 0, reason[:200], None, isolation, 0.0, 0.0, 0.0)
+
+
+def _lost_io(reason: str, isolation: tuple[str, ...]) -> Output:
+    return Output("infra_error", "", reason[:200], isolation, 0.0, 0.0, 0.0)
+
+
+_slots = 0
+_slots_lock = threading.Lock()
+
+
+def _next_slot() -> int:
+    global _slots
+    with _slots_lock:
+        _slots += 1
+        return _slots
+
+
+class _Cache:
+    """Verdicts by job, least recently used first out; equal jobs under way are run once."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.lock = threading.Lock()
+        self.verdicts: OrderedDict[bytes, Verdict] = OrderedDict()
+        self.running: dict[bytes, Future[Verdict]] = {}
+
+    def get(self, job: Job, run: Callable[[], Verdict]) -> Verdict:
+        if self.size == 0:
+            return run()
+        key = hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).digest()
+        with self.lock:
+            if key in self.verdicts:
+                self.verdicts.move_to_end(key)
+                return self.verdicts[key]
+            future = self.running.get(key)
+            mine = future is None
+            if future is None:
+                future = self.running[key] = Future()
+        if not mine:
+            return future.result()
+        try:
+            verdict = run()
+        except BaseException as error:
+            self._leave(key, None)
+            future.set_exception(error)
+            raise
+        self._leave(key, verdict)
+        future.set_result(verdict)
+        return verdict
+
+    def _leave(self, key: bytes, verdict: Verdict | None) -> None:
+        with self.lock:
+            del self.running[key]
+            if verdict is not None and verdict.status not in UNCERTAIN:
+                self.verdicts[key] = verdict
+                if len(self.verdicts) > self.size:
+                    self.verdicts.popitem(last=False)
+
+
+# --- the default pool --------------------------------------------------------------------------
+
+_default: Sandbox | None = None
+_default_lock = threading.Lock()
+
+
+def default_sandbox() -> Sandbox:
+    """The pool of this process: one worker per processor, made when first asked for.
+
+    A forked process gets its own. Closed at exit. Raises SandboxUnavailable where nothing can be
+    confined.
+    """
+    global _default
+    with _default_lock:
+        if _default is None or _default._closed:
+            _default = Sandbox()
+            atexit.register(_default.close)
+        return _default
+
+
+def _after_fork() -> None:
+    """In a forked child: forget the parent's pool, and a lock another thread may have held."""
+    global _default, _default_lock, _slots_lock
+    _default = None
+    _default_lock = threading.Lock()
+    _slots_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+__all__ = ["Sandbox", "default_sandbox"]

@@ -1,0 +1,178 @@
+"""What goes into the sandbox and what comes out: limits, verdicts, errors.
+
+Owns frozen records and the names of statuses. Does not run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+Status = Literal[
+    "pass",  # every test passed
+    "wrong",  # a test failed on the value it got
+    "exception",  # the program raised where the test did not expect it
+    "early_exit",  # the program left: sys.exit, os._exit, exec
+    "died",  # a signal ended the program: segmentation fault, abort
+    "cpu_limit",
+    "wall_limit",
+    "memory",
+    "protocol",  # what the program sent is no message, or far too much of it
+    "load_error",  # the text does not compile, or raises while it is loaded
+    "no_entry_point",
+    "infra_error",  # the machinery failed, not the program: never a reward
+]
+STATUSES: tuple[str, ...] = get_args(Status)
+
+
+class SandboxError(RuntimeError):
+    """The sandbox cannot do what was asked."""
+
+
+class SandboxUnavailable(SandboxError):
+    """The layers that were required cannot be had on this machine."""
+
+
+class InfraError(SandboxError):
+    """A run failed twice for reasons outside the program. It says nothing about the program."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one run. Raises ValueError if one is out of range."""
+
+    cpu_seconds: int = 2
+    """Processor time of each program and of the tests, whole seconds, at least 1."""
+    wall_seconds: float = 6.0
+    """Elapsed time of the run, without the time that its processes waited for a processor."""
+    memory_mib: int = 512
+    """Address space of each process beyond the interpreter's own, at least 16."""
+    output_kib: int = 1024
+    """Standard output kept by `run_io`; a script that writes more is cut off."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits under which nothing could run."""
+        if not (isinstance(self.cpu_seconds, int) and self.cpu_seconds >= 1):
+            raise ValueError(f"cpu_seconds must be a whole number >= 1, got {self.cpu_seconds!r}")
+        for name, least in (("wall_seconds", 0.05), ("memory_mib", 16), ("output_kib", 1)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and value >= least):
+                raise ValueError(f"{name} must be a number >= {least}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class TestOutcome:
+    """What became of one test."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of the name
+
+    passed: bool
+    error: str
+    """Empty if passed or not reached; else the error, at most 200 characters."""
+    helper_calls: int
+    """Calls of exported functions of other programs during this test."""
+    relayed: bool
+    """Whether a value that the entry point returned equals, type-strictly, one that an exported
+    function returned to it during the same call."""
+
+
+HelperCall = tuple[int, str, tuple[Any, ...], Any]
+"""Test index (-1 outside any test), function, arguments (keyword arguments as a last dict), result."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of `Sandbox.check`, decided outside the process of the program."""
+
+    status: Status
+    passed: int
+    """Tests that passed, of `total`."""
+    total: int
+    """0 where the tests were not reached because a program did not load."""
+    detail: str
+    """First failing test and its error, or what else went wrong; at most 200 characters."""
+    author: str | None
+    """The program to which a load error, a missing entry point or a crash is charged."""
+    isolation: tuple[str, ...]
+    """Layers that confined the run, as `doctor` names them."""
+    cpu_s: float
+    """Processor time of all programs of the run, seconds."""
+    wall_s: float
+    """Elapsed time, seconds."""
+    max_rss_mib: float
+    """Peak memory of the largest program, MiB."""
+    outcomes: tuple[TestOutcome, ...] = ()
+    """One per test."""
+    helper_trace: tuple[HelperCall, ...] = ()
+    """The first 200 calls of exported functions, in order. Values that are not plain, or whose
+    encoded form is longer than 4,096 characters, are `Opaque`."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every test passed."""
+        return self.status == "pass"
+
+
+@dataclass(frozen=True)
+class Output:
+    """The outcome of `Sandbox.run_io`."""
+
+    status: Status
+    """"pass" here means that the script ran to an end with exit status 0; compare `stdout`."""
+    stdout: str
+    """What it wrote, decoded as UTF-8 with replacement, at most `Limits.output_kib`."""
+    detail: str
+    """Last line of its standard error, at most 200 characters."""
+    isolation: tuple[str, ...]
+    cpu_s: float
+    wall_s: float
+    max_rss_mib: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, normalised."""
+
+    programs: tuple[tuple[str, str], ...]  # (name, source); the last owns the entry point
+    entry_point: str
+    exports: tuple[tuple[str, tuple[str, ...]], ...]
+    tests: str
+
+    @staticmethod
+    def of(
+        source: str | Mapping[str, str],
+        entry_point: str,
+        exports: Mapping[str, Any] | None,
+        tests: str,
+    ) -> Job:
+        """Check the arguments of `Sandbox.check`. Raises TypeError or ValueError."""
+        programs = dict(source) if isinstance(source, Mapping) else {"main": source}
+        if not programs:
+            raise ValueError("source names no program; give a text or {name: text, ...}")
+        for name, text in [*programs.items(), ("tests", tests), ("entry_point", entry_point)]:
+            if not isinstance(text, str) or not isinstance(name, str):
+                raise TypeError(f"{name!r} must be a str, got {type(text).__name__}")
+        helpers = list(programs)[:-1]
+        given = {owner: tuple(names) for owner, names in (exports or {}).items()}
+        for owner, names in given.items():
+            if owner not in helpers:
+                raise ValueError(f"exports name {owner!r}; programs that may export: {helpers}")
+            if not all(isinstance(n, str) for n in names):
+                raise TypeError(f"exports of {owner!r} must be function names, got {names!r}")
+        return Job(tuple(programs.items()), entry_point, tuple(given.items()), tests)
+
+
+@dataclass
+class Usage:
+    """What the processes of a run consumed."""
+
+    cpu_s: float = 0.0
+    max_rss_mib: float = 0.0
+    wall_s: float = 0.0
+    isolation: tuple[str, ...] = field(default=())
+
+    def add(self, cpu_s: float, rss_mib: float) -> None:
+        """Count one process that has ended."""
+        self.cpu_s += cpu_s
+        self.max_rss_mib = max(self.max_rss_mib, rss_mib)

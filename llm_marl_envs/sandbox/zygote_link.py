@@ -1,0 +1,252 @@
+"""The parent's handle on one zygote process and on the children that it forks.
+
+Owns starting, asking for children, reading exits, and ending. Every exchange has a time limit; a
+zygote that is gone, stopped or silent raises `ZygoteLost`. Never forks the calling process: the
+zygote is spawned by exec, and children are killed through descriptors of their processes, which
+cannot hit a recycled pid and work across pid namespaces.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+from . import launch
+from .jail.wire import Channel, received_fds
+from .jail.zygote import CHILD, EXIT, READY, RECORD
+
+LINUX = sys.platform.startswith("linux")
+START_SECONDS = 60.0  # a loaded machine may take long to import the standard library
+REPLY_SECONDS = 20.0
+POLL_SECONDS = 0.25  # how often a silent zygote is looked at
+
+
+class ZygoteLost(Exception):
+    """The zygote ended, was stopped, or does not answer."""
+
+
+@dataclass
+class Child:
+    """A confined process that waits for a job, or runs one."""
+
+    pid: int  # as the zygote sees it
+    channel: Channel
+    pidfd: int | None
+    exit: Exit | None = None
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        try:
+            if self.pidfd is not None:
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            else:
+                os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def close(self) -> None:
+        """Release its descriptors."""
+        self.channel.sock.close()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
+
+    def waited(self) -> float | None:
+        """Seconds its main thread was ready but had no processor; None where that is unknown."""
+        text = _proc(self.pidfd, "schedstat")
+        fields = text.split()
+        return int(fields[1]) / 1e9 if len(fields) == 3 else None
+
+    def stopped(self) -> bool:
+        """Whether somebody has stopped it with a signal or a debugger."""
+        return _state(self.pidfd) in ("T", "t")
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a child ended."""
+
+    status: int  # as waitpid gives it
+    cpu_s: float
+    rss_mib: float
+
+
+def readable(sock: socket.socket, seconds: float) -> bool:
+    """Wait for something to read. Unlike select(), this knows no highest descriptor."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(max(0.0, seconds) * 1000))
+
+
+def _proc(pidfd: int | None, name: str) -> str:
+    """A file of /proc for the process behind a descriptor; empty where it cannot be read."""
+    if pidfd is None:
+        return ""
+    try:
+        with open(f"/proc/self/fdinfo/{pidfd}") as info:
+            pid = next((int(line[4:]) for line in info if line.startswith("Pid:")), -1)
+        if pid <= 0:
+            return ""
+        with open(f"/proc/{pid}/{name}") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _state(pidfd: int | None) -> str:
+    _, _, rest = _proc(pidfd, "stat").rpartition(") ")
+    return rest[:1]
+
+
+@dataclass
+class Zygote:
+    """One running zygote. Not thread-safe: it belongs to one worker."""
+
+    control: socket.socket
+    process: subprocess.Popen[bytes]
+    pidfd: int | None = None
+    ready: list[Child] = field(default_factory=list)
+    asked: int = 0  # children requested and not yet received
+    alive: dict[int, Child] = field(default_factory=dict)
+    _buffer: bytes = b""
+
+    @staticmethod
+    def start(prefix: list[str], options: dict[str, object], extra: tuple[str, ...]) -> Zygote:
+        """Spawn a zygote; `wait_ready` completes the start. Raises OSError."""
+        ours, theirs = socket.socketpair()
+        parent = os.pidfd_open(os.getpid()) if LINUX else os.dup(theirs.fileno())
+        try:
+            line = launch.command(theirs.fileno(), parent if LINUX else -1, options, extra)
+            process = subprocess.Popen(
+                [*prefix, *line],
+                env=launch.ENVIRONMENT,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), parent),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(parent)
+        return Zygote(ours, process)
+
+    def wait_ready(self) -> None:
+        """Wait until it has imported all it will. Raises ZygoteLost."""
+        try:
+            kind, _, _, fds = self._record(time.monotonic() + START_SECONDS)
+        except TimeoutError as error:
+            raise ZygoteLost(str(error)) from None
+        if kind != READY:
+            raise ZygoteLost("the zygote could not prepare its layers")
+        self.pidfd = fds[0] if fds else None
+        try:
+            # If memory runs out, the sandbox goes first; inherited by every child.
+            with open(f"/proc/{self.process.pid}/oom_score_adj", "w") as file:
+                file.write("900")
+        except OSError:
+            pass  # not Linux, or /proc is not ours to write
+
+    def ask(self, count: int) -> None:
+        """Ask for enough children that `count` are ready; they are forked meanwhile."""
+        missing = count - len(self.ready) - self.asked
+        if missing > 0:
+            try:
+                self.control.settimeout(REPLY_SECONDS)
+                self.control.sendall(bytes([missing]))
+            except OSError as error:
+                raise ZygoteLost(str(error)) from None
+            self.asked += missing
+
+    def take(self, count: int) -> list[Child]:
+        """`count` fresh children. Raises ZygoteLost."""
+        self.ask(count)
+        deadline = time.monotonic() + REPLY_SECONDS
+        while len(self.ready) < count:
+            try:
+                self._handle(deadline)
+            except TimeoutError as error:
+                raise ZygoteLost(str(error)) from None
+        taken, self.ready = self.ready[:count], self.ready[count:]
+        return taken
+
+    def wait(self, child: Child, seconds: float = REPLY_SECONDS) -> Exit | None:
+        """How a child ended; None if it still runs after `seconds`. Raises ZygoteLost."""
+        deadline = time.monotonic() + seconds
+        while child.exit is None:
+            try:
+                self._handle(deadline)
+            except TimeoutError:
+                return None
+        return child.exit
+
+    def _handle(self, deadline: float) -> None:
+        kind, pid, (status, spent, peak), fds = self._record(deadline)
+        if kind == CHILD:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0])
+            child = Child(pid, Channel(sock), fds[1] if len(fds) > 1 else None)
+            self.asked -= 1
+            self.alive[pid] = child
+            self.ready.append(child)
+        elif kind == EXIT and pid in self.alive:
+            self.alive.pop(pid).exit = Exit(status, spent / 1e6, peak / 1024)
+
+    def _record(self, deadline: float) -> tuple[int, int, tuple[int, int, int], list[int]]:
+        fds: list[int] = []
+        while len(self._buffer) < RECORD.size:
+            self._await(deadline)
+            size = RECORD.size - len(self._buffer)
+            try:
+                data, ancillary, _, _ = self.control.recvmsg(size, socket.CMSG_SPACE(4 * 2))
+            except ConnectionError:
+                raise ZygoteLost("the zygote ended") from None
+            if not data:
+                raise ZygoteLost("the zygote ended")
+            self._buffer += data
+            fds += received_fds(ancillary)
+        kind, pid, status, spent, peak = RECORD.unpack(self._buffer)
+        self._buffer = b""
+        return kind, pid, (status, spent, peak), fds
+
+    def _await(self, deadline: float) -> None:
+        """Wait until the zygote says something. Raises TimeoutError, or ZygoteLost if stopped."""
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("the zygote does not answer")
+            if readable(self.control, min(left, POLL_SECONDS)):
+                return
+            if _state(self.pidfd) in ("T", "t"):
+                raise ZygoteLost("the zygote is stopped")
+
+    def close(self) -> None:
+        """End the zygote and all its children, and release every descriptor."""
+        if self.pidfd is not None:
+            try:
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            os.close(self.pidfd)
+            self.pidfd = None
+        else:
+            self.process.kill()
+        self.control.close()
+        for child in {id(c): c for c in [*self.ready, *self.alive.values()]}.values():
+            child.kill()
+            child.close()
+        self.ready.clear()
+        self.alive.clear()
+        try:
+            self.process.wait(2)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
