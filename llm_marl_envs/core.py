@@ -8,16 +8,17 @@ joint action leads to; `play_one` where one agent acts at a time).
 
 from __future__ import annotations
 
-import html
+import operator
 import random
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
 
+from llm_marl_envs.outcome import Bounds, Outcome
+from llm_marl_envs.rendering import episode_html, episode_text, print_text
 from llm_marl_envs.spaces import Message, Observation, TextSpace
 from llm_marl_envs.tasks import Task, TaskSource
 
@@ -25,42 +26,6 @@ if TYPE_CHECKING:
     from llm_marl_envs.registry import EnvSpec
 
 RENDER_MODES = ("ansi", "human", "html")
-# Reward terms are floats summed in another order than the reward; this is far below any reward.
-TERMS_TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a joint action (parallel) or one action (AEC) leads to.
-
-    Attributes:
-        reward_terms: agent -> name -> part of its reward; the parts sum to the reward.
-        feedback: agent -> what it is told next, shown before its next action. None: nothing.
-        ended: the task is over for everybody.
-        success: whether the task is solved so far; None where the question makes no sense.
-        facts: agent -> further entries of its info (diagnostics; plain JSON values).
-    """
-
-    reward_terms: Mapping[str, Mapping[str, float]]
-    feedback: Mapping[str, str] = field(default_factory=dict)
-    ended: bool = False
-    success: bool | None = None
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Undiscounted team return that is known to be possible on one task.
-
-    Attributes:
-        random: what a policy that knows nothing of the task expects.
-        solo: the best one seat can expect when the others stay silent or guess.
-        team: the best the team can get.
-    """
-
-    random: float
-    solo: float
-    team: float
 
 
 class TextEnv:
@@ -179,8 +144,7 @@ class TextEnv:
 
     def state(self) -> str:
         """Everything the environment knows of the episode: the task and every agent's chat."""
-        chats = (f"## {agent}\n{self._observe(agent)}" for agent in self.possible_agents)
-        return f"# {self.metadata['name']}, task {self.task.id}\n" + "\n\n".join(chats)
+        return episode_text(self._title(), self._chat)
 
     def render(self) -> str | None:
         """The episode so far, as `render_mode` asks; None for "human" (printed) and no mode."""
@@ -192,20 +156,14 @@ class TextEnv:
             )
             return None
         if self.render_mode == "html":
-            return self._render_html()
+            return episode_html(self._title(), self._chat)
         if self.render_mode == "human":
-            print(self.state())
+            print_text(self.state())
             return None
         return self.state()
 
-    def _render_html(self) -> str:
-        cards = []
-        for agent in self.possible_agents:
-            rows = "".join(
-                f'<pre class="{m.role}">{html.escape(m.content)}</pre>' for m in self._chat[agent]
-            )
-            cards.append(f"<section><h2>{html.escape(agent)}</h2>{rows}</section>")
-        return f'<article class="episode"><h1>{self.metadata["name"]}</h1>{"".join(cards)}</article>'
+    def _title(self) -> str:
+        return f"{self.metadata['name']}, task {self.task.id}"
 
     def close(self) -> None:
         """Nothing to release; sandboxes are shared and close with the process."""
@@ -235,8 +193,11 @@ class TextEnv:
             return wanted
         if isinstance(wanted, str):
             return self.source.find(wanted)
-        if isinstance(wanted, int) and 0 <= wanted < len(self.source):
-            return self.source[wanted]
+        # Any whole number, numpy's too; True is no index.
+        if hasattr(wanted, "__index__") and not isinstance(wanted, bool):
+            index = operator.index(wanted)
+            if 0 <= index < len(self.source):
+                return self.source[index]
         raise ValueError(
             f"options['task']={wanted!r}: expected a task id, a Task or an index "
             f"from 0 to {len(self.source) - 1}"
@@ -245,12 +206,15 @@ class TextEnv:
     def _observe(self, agent: str) -> Observation:
         return Observation.of(self._chat[agent])
 
-    def _accept(self, agent: str, action: Any) -> tuple[str, bool]:
-        """The action as the rules see it, and whether it was cut; notes it in the chat."""
+    def _check(self, agent: str, action: Any) -> None:
         if not isinstance(action, str):
             raise TypeError(
                 f"action of {agent}: expected str, got {type(action).__name__} ({action!r:.80})"
             )
+
+    def _accept(self, agent: str, action: Any) -> tuple[str, bool]:
+        """The action as the rules see it, and whether it was cut; notes it in the chat."""
+        self._check(agent, action)
         text = str(action)[: self.max_action_chars]
         self._chat[agent].append(Message("assistant", text))
         self._taken[agent] += 1
@@ -318,11 +282,12 @@ class TextParallelEnv(TextEnv, ParallelEnv[str, Observation, str]):
         """
         if not self.agents:
             raise RuntimeError(f"{self.metadata['name']}: no episode is running; call reset()")
+        if not isinstance(actions, Mapping):
+            raise TypeError(f"actions: expected a dict agent -> str, got {type(actions).__name__}")
         if set(actions) != set(self.agents):
-            raise ValueError(f"actions for {sorted(actions)}: expected one for each {self.agents}")
+            raise ValueError(f"actions for {[*actions]}: expected one for each of {self.agents}")
         for agent in self.agents:  # all are checked before any is noted
-            if not isinstance(actions[agent], str):
-                self._accept(agent, actions[agent])
+            self._check(agent, actions[agent])
         taken = {agent: self._accept(agent, actions[agent]) for agent in self.agents}
         outcome = self.play({agent: text for agent, (text, _) in taken.items()})
         self._tell(outcome)
@@ -364,7 +329,7 @@ class TextAECEnv(TextEnv, AECEnv[str, Observation, str]):
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos = {agent: self._first_info() for agent in self.agents}
         self.agent_selection = self.possible_agents[0]
-        self._begun = True
+        self._skip_agent_selection = None  # left over where the last episode was broken off
 
     def observe(self, agent: str) -> Observation:
         """The chat of `agent` so far."""

@@ -14,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from llm_marl_envs.spaces import Message
 
 TRANSCRIPT_VERSION = 1
@@ -173,7 +175,7 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
     return {
         "version": TRANSCRIPT_VERSION,
         "env_id": episode.env_id,
-        "env_kwargs": dict(episode.env_kwargs),
+        "env_kwargs": plain(episode.env_kwargs),
         "task_id": episode.task_id,
         "seed": episode.seed,
         "agents": list(episode.agents),
@@ -195,18 +197,38 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         "index": turn.index,
         "messages": [[message.role, message.content] for message in turn.messages],
         "response": answer,
-        "reward": turn.reward,
-        "reward_terms": dict(turn.reward_terms),
-        "info": dict(turn.info),
+        "reward": float(turn.reward),
+        "reward_terms": plain(turn.reward_terms),
+        "info": plain(turn.info),
     }
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: numpy numbers and arrays unpacked, the unknown by its `repr`.
+
+    Environments of others put anything into `info`; a transcript must not fail on it.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return [plain(entry) for entry in sorted(value, key=repr)]
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return plain(value.tolist())
+    if isinstance(value, str):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float)) else repr(value)
 
 
 def episode_from_dict(data: Mapping[str, Any]) -> Episode:
     """The inverse of `episode_to_dict`.
 
     Raises:
-        ValueError: another transcript version, or a field is missing.
+        ValueError: another transcript version, or a field is missing or of the wrong kind.
     """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"expected the object of an episode, got {type(data).__name__}")
     if data.get("version") != TRANSCRIPT_VERSION:
         raise ValueError(
             f"transcript version {data.get('version')!r}: this release reads {TRANSCRIPT_VERSION}"
@@ -224,6 +246,8 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
         )
     except KeyError as missing:
         raise ValueError(f"transcript lacks the field {missing}") from missing
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"a field of the transcript is of the wrong kind: {error}") from error
 
 
 def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
@@ -251,14 +275,20 @@ def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
 
 
 def write_jsonl(path: str | Path, episodes: Iterable[Episode], *, tokens: bool = False) -> None:
-    """Write a transcript, one episode a line; an existing file is replaced at once, never half."""
+    """Write a transcript, one episode a line; an existing file is replaced at once, never half.
+
+    What JSON cannot hold in `info` or `env_kwargs` is written as `plain` says.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with open(partial, "w", encoding="utf-8", errors="surrogatepass") as file:
-        for episode in episodes:
-            file.write(json.dumps(episode_to_dict(episode, tokens=tokens)) + "\n")
-    os.replace(partial, path)
+    try:
+        with open(partial, "w", encoding="utf-8") as file:
+            for episode in episodes:
+                file.write(json.dumps(episode_to_dict(episode, tokens=tokens)) + "\n")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_jsonl(path: str | Path) -> Iterator[Episode]:
@@ -267,11 +297,11 @@ def read_jsonl(path: str | Path) -> Iterator[Episode]:
     Raises:
         ValueError: a line is no JSON or no transcript; the message names the file and line.
     """
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:  # decoded line by line, so that an error has its line
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
             try:
-                yield episode_from_dict(json.loads(line))
+                yield episode_from_dict(json.loads(line.decode("utf-8")))
             except ValueError as error:
                 raise ValueError(f"{path}, line {number}: {error}") from error

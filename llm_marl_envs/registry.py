@@ -1,7 +1,8 @@
 """From an id to an environment: `make`, `make_vec`, `register`, `spec`, `list_envs`.
 
-Owns the reading of `envs_registry.yaml` (the only list of environments), ids and their versions,
-and the mirror into PettingZoo's registries. Imports an environment only when it is made.
+Owns the reading of `envs_registry.yaml` (the only list of environments), ids and their versions.
+Imports an environment, and PettingZoo, only when something is made. `mirror.py` shows the ids to
+PettingZoo.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
+
+from llm_marl_envs.mirror import mirror
 
 if TYPE_CHECKING:
     from llm_marl_envs.vector import VectorTextEnv
 
 APIS = ("parallel", "aec")
-ID_PATTERN = re.compile(r"(?P<name>[a-z0-9_]+)-v(?P<version>\d+)")
+ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
+ENTRY_POINT_PATTERN = re.compile(r"[\w.]+:\w+")
 FIELDS = {"entry_point", "api", "kwargs", "extras", "agents", "summary"}
 # The import that proves that an extra is installed.
 EXTRA_IMPORTS = {
@@ -58,8 +61,18 @@ class EnvSpec:
     summary: str = ""
 
     def __post_init__(self) -> None:
-        if not ID_PATTERN.fullmatch(self.id):
+        if not isinstance(self.id, str) or not ID_PATTERN.fullmatch(self.id):
             raise ValueError(f"environment id {self.id!r}: expected lower case `name-vN`")
+        if isinstance(self.entry_point, str):
+            if not ENTRY_POINT_PATTERN.fullmatch(self.entry_point):
+                raise ValueError(
+                    f"{self.id}: entry_point {self.entry_point!r}: expected 'module:Class'"
+                )
+        elif not callable(self.entry_point):
+            raise TypeError(
+                f"{self.id}: entry_point: expected 'module:Class' or a callable, "
+                f"got {type(self.entry_point).__name__}"
+            )
         if self.api not in APIS:
             raise ValueError(f"{self.id}: api {self.api!r}: expected one of {APIS}")
 
@@ -92,16 +105,25 @@ def read_registry(path: Path) -> dict[str, EnvSpec]:
         raise ValueError(f"{path}: malformed YAML: {error}") from error
     if not isinstance(entries, dict):
         raise ValueError(f"{path}: expected a map from id to entry, got {type(entries).__name__}")
-    specs: dict[str, EnvSpec] = {}
-    for env_id, entry in entries.items():
-        if not isinstance(entry, dict) or "entry_point" not in entry or set(entry) - FIELDS:
+    return {env_id: _read_entry(path, env_id, entry) for env_id, entry in entries.items()}
+
+
+def _read_entry(path: Path, env_id: Any, entry: Any) -> EnvSpec:
+    if not isinstance(entry, dict) or "entry_point" not in entry or set(entry) - FIELDS:
+        raise ValueError(
+            f"{path}: entry {env_id!r}: expected a map with `entry_point` and keys among "
+            f"{sorted(FIELDS)}"
+        )
+    for key, kind in (("kwargs", dict), ("extras", list), ("agents", list)):
+        if not isinstance(entry.get(key, kind()), kind):
             raise ValueError(
-                f"{path}: entry {env_id!r}: expected a map with `entry_point` and keys among "
-                f"{sorted(FIELDS)}"
+                f"{path}: entry {env_id!r}: {key}: expected a {kind.__name__}, got {entry[key]!r}"
             )
-        known = {**entry, "extras": tuple(entry.get("extras", ()))}
-        specs[env_id] = EnvSpec(id=env_id, **{**known, "agents": tuple(entry.get("agents", ()))})
-    return specs
+    lists = {key: tuple(entry.get(key, ())) for key in ("extras", "agents")}
+    try:
+        return EnvSpec(id=env_id, **{**entry, **lists})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 @cache
@@ -152,12 +174,14 @@ def register(
         raise ValueError(f"{env_id} is registered already; choose another id or raise its version")
     if old is None:
         _specs()[env_id] = new
-        _mirror(new)
+        mirror(env_id)
     return new
 
 
 def make(env_id: str, *, api: str | None = None, **kwargs: Any) -> Any:
-    """Make an environment: `env = make("coop_coding-v0")`.
+    """Make a registered environment.
+
+    >>> env = make("coop_coding-v0")
 
     Args:
         env_id: a registered id; without `-vN`, the newest version.
@@ -169,6 +193,7 @@ def make(env_id: str, *, api: str | None = None, **kwargs: Any) -> Any:
 
     Raises:
         ValueError: unknown id, api or argument; the message names near ids or accepted arguments.
+        TypeError: an argument is missing, or the entry point returned no such environment.
         ImportError: the environment needs an extra; the message names it.
     """
     chosen = spec(env_id)
@@ -185,11 +210,25 @@ def make(env_id: str, *, api: str | None = None, **kwargs: Any) -> Any:
     env = create(**merged)
     env.spec = chosen
     env.env_kwargs = dict(kwargs)
+    return _in_form(chosen, env, api, kwargs)
+
+
+def _in_form(chosen: EnvSpec, env: Any, api: str | None, kwargs: Mapping[str, Any]) -> Any:
+    """`env` in the form `api`, converted by PettingZoo where it is not the native one."""
+    from pettingzoo import AECEnv, ParallelEnv
+    from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
+
+    native = AECEnv if chosen.api == "aec" else ParallelEnv
+    if not isinstance(env, native):
+        raise TypeError(
+            f"{chosen.id}: the entry point returned {type(env).__name__}, which is no "
+            f"{native.__name__}; register it with the `api` it has"
+        )
     if api in (None, chosen.api):
         return env
-    converted = parallel_to_aec(env) if api == "aec" else turn_based_aec_to_parallel(env)
-    converted.spec = chosen  # type: ignore[attr-defined]
-    converted.env_kwargs = {**kwargs, "api": api}  # type: ignore[attr-defined]
+    converted: Any = parallel_to_aec(env) if api == "aec" else turn_based_aec_to_parallel(env)
+    converted.spec = chosen
+    converted.env_kwargs = {**kwargs, "api": api}
     return converted
 
 
@@ -210,11 +249,22 @@ def _load(chosen: EnvSpec) -> Callable[..., Any]:
     if not isinstance(chosen.entry_point, str):
         return chosen.entry_point
     module, _, name = chosen.entry_point.partition(":")
-    return getattr(importlib.import_module(module), name)
+    home = importlib.import_module(module)
+    if not hasattr(home, name):
+        raise ImportError(f"{chosen.id}: module {module} has no {name!r} ({chosen.entry_point})")
+    return getattr(home, name)
 
 
 def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], given: Mapping[str, Any]) -> None:
     parameters = inspect.signature(create).parameters
+    variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    missing = [
+        name
+        for name, p in parameters.items()
+        if p.default is p.empty and p.kind not in variable and name not in given
+    ]
+    if missing:
+        raise TypeError(f"{chosen.id} needs the arguments {missing}")
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     unknown = sorted(set(given) - set(parameters))
@@ -226,19 +276,6 @@ def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], given: Mapping[st
         )
 
 
-def _mirror(one: EnvSpec) -> None:
-    """Register into PettingZoo's two registries as `llm_marl/<id>`, importing nothing."""
-    from pettingzoo.env_registry import registration
-
-    for api in APIS:
-        registration.register(
-            api,  # type: ignore[arg-type]
-            f"llm_marl/{one.id}",
-            entry_point=f"llm_marl_envs.registry:make_{api}",
-            kwargs={"env_id": one.id},
-        )
-
-
 def make_parallel(env_id: str, **kwargs: Any) -> Any:
     """`make(..., api="parallel")`: the entry point in PettingZoo's parallel registry."""
     return make(env_id, api="parallel", **kwargs)
@@ -247,9 +284,3 @@ def make_parallel(env_id: str, **kwargs: Any) -> Any:
 def make_aec(env_id: str, **kwargs: Any) -> Any:
     """`make(..., api="aec")`: the entry point in PettingZoo's AEC registry."""
     return make(env_id, api="aec", **kwargs)
-
-
-def mirror_all() -> None:
-    """Mirror every id of `envs_registry.yaml` into PettingZoo's registries."""
-    for one in _specs().values():
-        _mirror(one)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
 from llm_marl_envs.policies.base import Team, check_team, derive_seed
 from llm_marl_envs.policies.scripted import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
-from llm_marl_envs.registry import make
+from llm_marl_envs.registry import EnvSpec, make
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
 from llm_marl_envs.vector import VectorTextEnv
@@ -57,6 +58,8 @@ class _Live:
     """One running episode of either PettingZoo form."""
 
     def __init__(self, env: Any, start: Start, context: Context) -> None:
+        if isinstance(env, turn_based_aec_to_parallel_wrapper):
+            env = env.aec_env  # that form would ask agents whose answers it throws away
         self.env, self.start, self.context = env, start, context
         self.aec = isinstance(env, AECEnv)
         self.drafts: list[_Draft] = []
@@ -70,6 +73,8 @@ class _Live:
         self.observations: dict[str, str] = {} if self.aec else first[0]
         infos = env.infos if self.aec else first[1]
         self.task_id = str(next((i["task_id"] for i in infos.values() if "task_id" in i), ""))
+        # Reward terms that are booked: an info may stand unchanged through several steps.
+        self.booked: dict[str, tuple[Any, dict[str, float]]] = {}
 
     def pending(self) -> list[str]:
         """The agents to act now; dead agents of an AEC environment are stepped over."""
@@ -128,8 +133,12 @@ class _Live:
             return
         draft.reward += reward
         rest = dict(info)
-        for name, value in rest.pop("reward_terms", {}).items():
-            draft.terms[name] = draft.terms.get(name, 0.0) + float(value)
+        terms = dict(rest.pop("reward_terms", {}))
+        of, booked = self.booked.get(agent, (None, {}))
+        if of is not info or booked != terms:
+            for name, value in terms.items():
+                draft.terms[name] = draft.terms.get(name, 0.0) + float(value)
+            self.booked[agent] = (info, terms)
         draft.info = rest
         if rest.get("success") is not None:
             self.success = bool(rest["success"])
@@ -139,7 +148,7 @@ class _Live:
         spec = getattr(self.env, "spec", None)
         return Episode(
             env_id=env_name(self.env),
-            env_kwargs=dict(getattr(self.env, "env_kwargs", {})) if spec else {},
+            env_kwargs=dict(self.env.env_kwargs) if isinstance(spec, EnvSpec) else {},
             task_id=self.task_id,
             seed=self.start.seed,
             agents=tuple(self.env.possible_agents),
@@ -163,7 +172,7 @@ class _Live:
 def env_name(env: Any) -> str:
     """The registered id of an environment, or its class name."""
     spec = getattr(env, "spec", None)
-    return spec.id if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+    return spec.id if isinstance(spec, EnvSpec) else type(getattr(env, "unwrapped", env)).__name__
 
 
 def rollout(
@@ -191,11 +200,16 @@ def rollout(
     Raises:
         ValueError: the team does not fit, an unknown context, or a policy that answers another
             number of requests than it got.
-        TypeError: observations that are no text.
+        TypeError: observations that are no text, or answers that are no `Response`.
     """
     if context not in CONTEXTS:
         raise ValueError(f"context={context!r}: expected one of {CONTEXTS}")
-    check_team(team, copies.envs[0].possible_agents)
+    seats = getattr(copies.envs[0], "possible_agents", None)
+    if seats is None:
+        raise TypeError(
+            f"{type(copies.envs[0]).__name__} has no `possible_agents`; a rollout needs all seats"
+        )
+    check_team(team, seats)
     episodes: list[Episode] = []
     for first in range(0, len(starts), len(copies)):
         wave = starts[first : first + len(copies)]
@@ -238,6 +252,11 @@ def _ask(live: Sequence[_Live], team: Team, first: int) -> dict[int, dict[str, s
                 f"{len(responses)} responses; expected one each"
             )
         for (position, request), response in zip(requests, responses, strict=True):
+            if not isinstance(response, Response):
+                raise TypeError(
+                    f"{type(policy).__name__} answered with {type(response).__name__}; "
+                    "expected records.Response(text=...)"
+                )
             live[position].note(request.agent, request.messages, response)
             actions.setdefault(position, {})[request.agent] = response.text
     return actions

@@ -62,6 +62,7 @@ class Observation(str):
     messages: tuple[Message, ...]
 
     def __new__(cls, text: str, messages: Sequence[Message] = ()) -> Observation:
+        """An observation of any text; `of` renders the text from the messages."""
         self = super().__new__(cls, text)
         self.messages = tuple(messages)
         return self

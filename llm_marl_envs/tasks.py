@@ -6,6 +6,7 @@ passes the function that turns a row into a `Task`.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -123,6 +124,7 @@ def open_tasks(
 
     Raises:
         ValueError: unknown split or form, malformed JSONL (with the line), nothing in the split.
+        TypeError: `tasks` or a row is none of the kinds above.
     """
     if split not in (*SPLITS, "all"):
         raise ValueError(f"split {split!r}: expected one of {(*SPLITS, 'all')}")
@@ -143,9 +145,7 @@ def open_tasks(
     return ListSource(_tasks_of_rows(rows, split, from_row), split)
 
 
-def _tasks_of_rows(
-    rows: Sequence[Row], split: str, from_row: Callable[[Row], Task]
-) -> list[Task]:
+def _tasks_of_rows(rows: Sequence[Row], split: str, from_row: Callable[[Row], Task]) -> list[Task]:
     found: list[Task] = []
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
@@ -182,7 +182,9 @@ def split_of_row(row: Row, key: str) -> str:
 
 def unit_hash(text: str) -> float:
     """A number in [0, 1) that depends on the text alone (SHA-256), in every process."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) / 2**64
+    return (
+        int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) / 2**64
+    )
 
 
 def jsonl_rows(path: str | Path) -> list[Row]:
@@ -193,7 +195,7 @@ def jsonl_rows(path: str | Path) -> list[Row]:
     """
     if not Path(path).is_file():
         raise ValueError(f"tasks={str(path)!r}: no such file; expected the path of a JSONL file")
-    return parse_jsonl(Path(path).read_text(encoding="utf-8"), str(path))
+    return parse_jsonl(Path(path).read_bytes(), str(path))
 
 
 def bundled_rows(name: str) -> list[Row]:
@@ -205,23 +207,32 @@ def bundled_rows(name: str) -> list[Row]:
     folder = resources.files("llm_marl_envs") / "data"
     file = folder / f"{name}.jsonl"
     if not file.is_file():
-        names = sorted(f.name.removesuffix(".jsonl") for f in folder.iterdir() if ".jsonl" in f.name)
+        names = sorted(
+            f.name.removesuffix(".jsonl") for f in folder.iterdir() if ".jsonl" in f.name
+        )
         raise ValueError(f"no bundled tasks {name!r}; there are {names}")
-    return parse_jsonl(file.read_text(encoding="utf-8"), f"bundled:{name}")
+    return parse_jsonl(file.read_bytes(), f"bundled:{name}")
 
 
-def parse_jsonl(text: str, where: str) -> list[Row]:
-    """The objects of a JSONL text; `where` names it in errors."""
+def parse_jsonl(content: bytes, where: str) -> list[Row]:
+    """The objects of a JSONL file; `where` names it in errors.
+
+    Raises:
+        ValueError: a line is no JSON object in UTF-8; the message names the line.
+    """
     rows: list[Row] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Not str.splitlines: it also splits at U+2028 and others, which JSON strings may hold.
+    for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
+            row = json.loads(line.decode("utf-8"))
+        except ValueError as error:
             raise ValueError(f"{where}, line {number}: no JSON ({error})") from error
         if not isinstance(row, dict):
-            raise ValueError(f"{where}, line {number}: expected an object, got {type(row).__name__}")
+            raise ValueError(
+                f"{where}, line {number}: expected an object, got {type(row).__name__}"
+            )
         rows.append(row)
     return rows
 

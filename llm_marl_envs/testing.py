@@ -86,7 +86,9 @@ def _check_pair(make_env: Callable[[], Any], policy: Policy, seed: int) -> None:
     for _ in range(2):
         env = make_env()
         team = dict.fromkeys(env.possible_agents, policy)
-        episodes.append(rollout(VectorTextEnv([env]), team, [Start(seed=seed, sample_seed=seed)])[0])
+        episodes.append(
+            rollout(VectorTextEnv([env]), team, [Start(seed=seed, sample_seed=seed)])[0]
+        )
     after = (random.getstate(), np.random.get_state()[1].tobytes())  # type: ignore[union-attr]
     assert before == after, "the environment touched a global random generator; own an RNG instead"
     assert episodes[0] == episodes[1], f"two copies with seed {seed} played different episodes"

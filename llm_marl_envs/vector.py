@@ -7,6 +7,7 @@ stepped by threads, the others in a plain loop.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -19,15 +20,21 @@ T = TypeVar("T")
 class VectorTextEnv:
     """n parallel environments with list-valued results: element i belongs to copy i.
 
-    Copies do not reset themselves: an ended copy returns None until `reset_at`.
+    Copies do not reset themselves: give an ended copy None, and it returns None, until `reset_at`.
+    `rollout` drives copies of turn-based (AEC) environments too; `reset` and `step` here do not.
 
     Args:
         envs: the copies, at least one.
+
+    Raises:
+        ValueError: no copies, or the same object twice (one episode would overwrite another).
     """
 
     def __init__(self, envs: Sequence[Any]) -> None:
         if not envs:
             raise ValueError("VectorTextEnv needs at least one environment")
+        if len({id(env) for env in envs}) < len(envs):
+            raise ValueError("VectorTextEnv got one environment twice; make a copy for each place")
         self.envs = list(envs)
         self._pool: ThreadPoolExecutor | None = None
 
@@ -65,8 +72,9 @@ class VectorTextEnv:
         if len(actions) != len(self):
             raise ValueError(f"{len(actions)} joint actions for {len(self)} environments")
         jobs = [i for i, action in enumerate(actions) if action is not None]
+        stepped = self.map(lambda i: self.envs[i].step(actions[i]), jobs)
         results: list[Any] = [None] * len(self)
-        for i, result in zip(jobs, self.map(lambda i: self.envs[i].step(actions[i]), jobs)):
+        for i, result in zip(jobs, stepped, strict=True):
             results[i] = result
         return results
 
@@ -85,3 +93,33 @@ class VectorTextEnv:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+def env_factory(env: Any) -> Callable[[], Any]:
+    """A function that returns fresh copies of an environment.
+
+    Args:
+        env: a registered id, a function without arguments that makes the environment, or a
+            PettingZoo environment (copied with `copy.deepcopy`).
+
+    Raises:
+        TypeError: none of these, or an environment that cannot be copied.
+    """
+    if isinstance(env, str):
+        from llm_marl_envs.registry import make
+
+        return lambda: make(env)
+    if hasattr(env, "possible_agents"):
+        try:
+            copy.deepcopy(env)
+        except (TypeError, AttributeError, NotImplementedError) as error:
+            raise TypeError(
+                f"{type(env).__name__} cannot be copied ({error}); pass a function that makes it"
+            ) from error
+        return lambda: copy.deepcopy(env)
+    if callable(env):
+        return env
+    raise TypeError(
+        f"env: expected an id, a function that makes an environment, or a PettingZoo environment, "
+        f"got {type(env).__name__}"
+    )

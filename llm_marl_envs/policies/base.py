@@ -58,4 +58,4 @@ def derive_seed(*parts: object) -> int:
     Mixed, not added: with sums, seed s item i+1 would be seed s+1 item i.
     """
     text = "/".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) >> 1

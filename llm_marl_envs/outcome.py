@@ -1,0 +1,41 @@
+"""What an environment's rules return: the outcome of an action, and the bounds of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a joint action (parallel) or one action (AEC) leads to.
+
+    Attributes:
+        reward_terms: agent -> name -> part of its reward; the parts sum to the reward.
+        feedback: agent -> what it is told next, shown before its next action. None: nothing.
+        ended: the task is over for everybody.
+        success: whether the task is solved so far; None where the question makes no sense.
+        facts: agent -> further entries of its info (diagnostics; plain JSON values).
+    """
+
+    reward_terms: Mapping[str, Mapping[str, float]]
+    feedback: Mapping[str, str] = field(default_factory=dict)
+    ended: bool = False
+    success: bool | None = None
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Undiscounted team return that is known to be possible on one task.
+
+    Attributes:
+        random: what a policy that knows nothing of the task expects.
+        solo: the best one seat can expect when the others stay silent or guess.
+        team: the best the team can get.
+    """
+
+    random: float
+    solo: float
+    team: float

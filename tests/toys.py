@@ -1,0 +1,219 @@
+"""Small environments for tests: two of this library's kind and two as a stranger writes them.
+
+`WordPair` and `Relay` pass `check_text_env`. `BareParallel` and `BareAEC` are plain PettingZoo
+environments that send bare strings and whose agents leave early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from pettingzoo import AECEnv, ParallelEnv
+
+from llm_marl_envs.core import Bounds, Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.spaces import Message, TextSpace
+from llm_marl_envs.tasks import ListSource, Task, TaskSource
+
+WORDS = ("apple", "birch", "cedar", "daisy", "elder", "fig")
+
+
+def word_tasks(split: str = "train") -> ListSource:
+    pairs = [(a, b) for a in WORDS for b in WORDS if a != b]
+    return ListSource(
+        [Task(f"{a}-{b}", split, {"words": (a, b)}) for a, b in pairs],
+        split,
+    )
+
+
+class WordPair(TextParallelEnv):
+    """Each of two agents must say its own word; the team is paid for each that did, as a gain.
+
+    Two turns; both said right ends the episode early. The return is 0, 0.5 or 1 for both agents.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"name": "word_pair", "render_modes": ["ansi"]}
+    reward_range = (0.0, 1.0)
+
+    def __init__(
+        self,
+        *,
+        tasks: TaskSource | None = None,
+        turns: int = 2,
+        max_action_chars: int = 200,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(
+            agents=("left_0", "right_0"),
+            source=tasks or word_tasks(),
+            max_turns=turns,
+            max_action_chars=max_action_chars,
+            render_mode=render_mode,
+        )
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        self.said: set[str] = set()
+        return {
+            agent: (Message("system", "Say your word."), Message("user", f"Your word: {word}"))
+            for agent, word in zip(self.possible_agents, task.data["words"], strict=True)
+        }
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        return ("lower", "upper")
+
+    def expert(self, task: Task, agent: str, convention: str) -> str:
+        word = task.data["words"][self.possible_agents.index(agent)]
+        return word.upper() if convention == "upper" else word
+
+    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
+        if action.lower() != self.expert(task, agent, "lower"):
+            return None
+        return "upper" if action.isupper() else "lower"
+
+    def bounds(self, task: Task) -> Bounds:
+        return Bounds(random=0.0, solo=0.5, team=1.0)
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        before = len(self.said)
+        for agent, action in joint_action.items():
+            if self.read_convention(self.task, agent, action):
+                self.said.add(agent)
+        gain = (len(self.said) - before) / 2
+        solved = len(self.said) == 2
+        return Outcome(
+            reward_terms={agent: {"words": gain} for agent in self.agents},
+            feedback={} if solved else dict.fromkeys(self.agents, "Again."),
+            ended=solved,
+            success=solved,
+            facts={agent: {"said": agent in self.said} for agent in self.agents},
+        )
+
+
+class Relay(TextAECEnv):
+    """Three seats in a row: the first knows a word, each hears the one before it.
+
+    One or more rounds; the team earns 1 if the last seat says the word in the last round.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"name": "relay", "render_modes": ["ansi"]}
+    reward_range = (0.0, 1.0)
+
+    def __init__(
+        self,
+        *,
+        tasks: TaskSource | None = None,
+        rounds: int = 1,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(
+            agents=("runner_0", "runner_1", "runner_2"),
+            source=tasks or word_tasks(),
+            max_turns=rounds,
+            max_action_chars=200,
+            render_mode=render_mode,
+        )
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        texts = {"runner_0": f"The word: {task.data['words'][0]}"}
+        return {
+            agent: (Message("user", texts.get(agent, "Pass on what you hear.")),)
+            for agent in self.possible_agents
+        }
+
+    def expert(self, task: Task, agent: str, convention: str) -> str:
+        return task.data["words"][0]
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        last = agent == self.possible_agents[-1]
+        over = last and self._taken[agent] >= self.max_turns
+        solved = over and action == self.task.data["words"][0]
+        return Outcome(
+            reward_terms={a: {"relay": float(solved)} for a in self.agents} if over else {},
+            feedback={} if over else {self.next_agent(agent): f"You hear: {action}"},
+            ended=over,
+            success=solved if over else None,
+        )
+
+
+class BareParallel(ParallelEnv[str, str, str]):
+    """Plain strings, infos that are no JSON, and `short_0` leaves after its first action."""
+
+    metadata: ClassVar[dict[str, Any]] = {"name": "bare_parallel"}
+
+    def __init__(self) -> None:
+        self.possible_agents = ["short_0", "tall_0"]
+        self.agents: list[str] = []
+        self.space = TextSpace(1000)
+
+    def observation_space(self, agent: str) -> TextSpace:
+        return self.space
+
+    def action_space(self, agent: str) -> TextSpace:
+        return self.space
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.agents = list(self.possible_agents)
+        self.log = "The log:"
+        return {a: self.log for a in self.agents}, {a: {} for a in self.agents}
+
+    def step(self, actions: dict[str, str]) -> Any:
+        present = self.agents
+        self.log += "".join(f"\n{agent}: {actions[agent]}" for agent in present)
+        over = {a: a == "short_0" or len(self.log.splitlines()) > 4 for a in present}
+        self.agents = [a for a in present if not over[a]]
+        return (
+            dict.fromkeys(present, self.log),
+            {a: 1 if a == "short_0" else 0.25 for a in present},
+            over,
+            dict.fromkeys(present, False),
+            {a: {"seen": {1, 2}, "env": self} for a in present},
+        )
+
+
+class BareAEC(AECEnv[str, str, str]):
+    """Bare strings, one after the other; `first_0` dies after one action and is paid later."""
+
+    metadata: ClassVar[dict[str, Any]] = {"name": "bare_aec"}
+
+    def __init__(self) -> None:
+        self.possible_agents = ["first_0", "second_0"]
+        self.space = TextSpace(1000)
+
+    def observation_space(self, agent: str) -> TextSpace:
+        return self.space
+
+    def action_space(self, agent: str) -> TextSpace:
+        return self.space
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        self.agents = list(self.possible_agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {agent: {} for agent in self.agents}
+        self.agent_selection = "first_0"
+        self.count = 0
+
+    def observe(self, agent: str) -> str:
+        return f"{self.count} actions so far"
+
+    def step(self, action: str | None) -> None:
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)  # type: ignore[arg-type]
+            return
+        self.count += 1
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        # Paid for its only action at once and again when the other has answered.
+        if "first_0" in self.agents:
+            self.rewards["first_0"] = 2.0
+        self.rewards["second_0"] = float(agent == "second_0")
+        self.agent_selection = "second_0"
+        if self.count == 2:
+            self.terminations["first_0"] = True
+        if self.count == 3:
+            self.truncations["second_0"] = True
+        self._accumulate_rewards()
+        self._deads_step_first()
