@@ -1,0 +1,32 @@
+"""Multi-agent GRPO for teams of language models, derived from TRL's `GRPOTrainer`.
+
+>>> from trainers import MAGRPOConfig, MAGRPOTrainer
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainers.config import MAGRPOConfig
+    from trainers.team_model import load_team, save_team
+    from trainers.token_policy import TokenPolicy
+    from trainers.trainer import MAGRPOTrainer
+
+# Torch and TRL take seconds to import, so names are looked up when first used.
+_HOMES = {
+    "MAGRPOConfig": "trainers.config",
+    "MAGRPOTrainer": "trainers.trainer",
+    "TokenPolicy": "trainers.token_policy",
+    "load_team": "trainers.team_model",
+    "save_team": "trainers.team_model",
+}
+
+__all__ = ["MAGRPOConfig", "MAGRPOTrainer", "TokenPolicy", "load_team", "save_team"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trainers' has no attribute {name!r}; it has {__all__}")
+    return getattr(import_module(_HOMES[name]), name)

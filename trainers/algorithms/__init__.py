@@ -1,0 +1,28 @@
+"""Algorithms by name. To add one: a file with one class here, and one entry below."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from trainers.algorithms.base import AdvantageInputs, Algorithm
+from trainers.algorithms.magrpo import MAGRPO
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "magrpo": MAGRPO,
+}
+
+__all__ = ["ALGORITHMS", "AdvantageInputs", "Algorithm", "make_algorithm"]
+
+
+def make_algorithm(name: str, args: Any) -> Algorithm:
+    """The algorithm called `name`, configured by the run's arguments.
+
+    Raises:
+        ValueError: no such algorithm; the message lists those there are.
+    """
+    if name not in ALGORITHMS:
+        near = difflib.get_close_matches(name, ALGORITHMS)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"no algorithm {name!r}{hint} There are {sorted(ALGORITHMS)}")
+    return ALGORITHMS[name](args)

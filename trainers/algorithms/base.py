@@ -1,0 +1,88 @@
+"""What an algorithm is: which episodes to roll out, and the advantage of every turn.
+
+A new algorithm is one class in one file of this folder and one entry in `ALGORITHMS`; every hook
+has a default that does nothing.
+
+Shapes: P tasks, G episodes per group, A trained agents, K turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from llm_marl_envs.policies import derive_seed
+from llm_marl_envs.records import EpisodeGroup
+from llm_marl_envs.rollout import Start
+from llm_marl_envs.tasks import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvantageInputs:
+    """Everything an advantage may depend on.
+
+    Attributes:
+        returns: discounted return from each turn on, (P, G, A, K), 0 where not alive.
+        rewards: what the turn itself paid, (P, G, A, K).
+        alive: bool, (P, G, A, K): the agent took this turn.
+        agents: the A trained agents.
+        policies: agent -> name of its weights.
+        groups: the episodes themselves, P groups of G.
+    """
+
+    returns: np.ndarray
+    rewards: np.ndarray
+    alive: np.ndarray
+    agents: tuple[str, ...]
+    policies: Mapping[str, str]
+    groups: tuple[EpisodeGroup, ...]
+
+
+class Algorithm:
+    """Base class; a subclass implements `advantages`.
+
+    Args:
+        args: the `MAGRPOConfig` of the run.
+    """
+
+    name: str
+    counters: dict[str, float]
+    """What `advantages` counted in the last update; logged under `algorithm/`."""
+
+    def __init__(self, args: Any) -> None:
+        self.args = args
+        self.counters = {}
+
+    def plan(self, task: Task | int, group_size: int, seed: int) -> Sequence[Start]:
+        """The episodes to roll out for one task; by default G with one reset seed."""
+        return [
+            Start(task=task, seed=seed, sample_seed=derive_seed("sample", seed, episode))
+            for episode in range(group_size)
+        ]
+
+    def transform_rewards(self, rewards: np.ndarray, inputs: Sequence[EpisodeGroup]) -> np.ndarray:
+        """Reshape rewards (P, G, A, K) before returns are taken; unchanged by default."""
+        return rewards
+
+    def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
+        """float64, (P, G, A, K); entries where not alive are ignored."""
+        raise NotImplementedError(f"{type(self).__name__} must implement advantages(inputs)")
+
+    def keep(self, advantages: np.ndarray, inputs: AdvantageInputs) -> np.ndarray:
+        """bool, (P, G, A, K): which turns are trained on; all that were taken by default."""
+        return inputs.alive
+
+    def extra_loss(self, batch: Mapping[str, Any], model: torch.nn.Module) -> torch.Tensor | None:
+        """A further loss of one micro-batch (critics); None by default."""
+        return None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must keep, as plain JSON values."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""

@@ -1,0 +1,57 @@
+"""What a person sees and does during a run: the progress bar, and Ctrl-C that keeps the work."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from transformers import ProgressCallback, TrainerCallback
+
+
+class TeamProgress(ProgressCallback):
+    """One bar with ETA, reward and success, instead of a dictionary per step."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Show the newest reward and success beside the bar."""
+        if state.is_world_process_zero and self.training_bar is not None and logs:
+            shown = {name: logs[name] for name in ("reward", "success") if name in logs}
+            self.training_bar.set_postfix({name: f"{value:.3f}" for name, value in shown.items()})
+
+
+class SaveOnInterrupt(TrainerCallback):
+    """The first Ctrl-C ends the run with a checkpoint after the current update.
+
+    A second one interrupts at once, as usual.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Catch SIGINT while the block runs; does nothing outside of the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, self._ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _ask(self, signum: int, frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nCtrl-C: saving a checkpoint after this update (again: stop at once)", flush=True)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        """Turn the request into the trainer's own flags."""
+        if self.asked:
+            control.should_save = True
+            control.should_training_stop = True
+        return control

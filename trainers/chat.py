@@ -1,0 +1,87 @@
+"""Chat messages to token ids, without ever tokenising an action again.
+
+Owns the chat template of one tokenizer: the ids of an opening, and the ids that come between an
+action and the next one. Sampled ids are kept as sampled; only the text around them is tokenised.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from llm_marl_envs.spaces import Message
+
+PROBE_USER = "question"
+# Templates that rewrite history drop earlier reasoning, so the probe contains some.
+PROBE_ACTION = "<think>\nreason\n</think>\n\nanswer"
+
+
+class ChatTemplate:
+    """The chat template of a tokenizer.
+
+    Args:
+        tokenizer: must have a chat template and an EOS token.
+
+    Attributes:
+        appends: whether a longer dialogue extends a shorter one token by token. If not (a template
+            that strips earlier reasoning), each turn is encoded anew and trained as its own row.
+
+    Raises:
+        ValueError: no chat template or no EOS token.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        if not tokenizer.chat_template:
+            raise ValueError(
+                f"tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction-"
+                "tuned model or set tokenizer.chat_template"
+            )
+        if tokenizer.eos_token_id is None:
+            raise ValueError(f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set one")
+        self.tokenizer = tokenizer
+        self.eos_id: int = tokenizer.eos_token_id
+        self.appends = self._probe()
+        if not self.appends:
+            warnings.warn(
+                f"the chat template of {tokenizer.name_or_path!r} rewrites earlier turns: each "
+                "turn is encoded anew and becomes a training row of its own",
+                stacklevel=2,
+            )
+
+    def opening(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of a dialogue up to where the agent's next action begins."""
+        return self._encode(self._render(messages, prompt=True))
+
+    def between(self, new: Sequence[Message], *, closed: bool) -> list[int]:
+        """Ids from the end of an action to the start of the next one.
+
+        Args:
+            new: the messages that came after the action.
+            closed: whether the action ended with EOS; if it was cut, EOS is supplied here, as a
+                token of the environment.
+        """
+        probe = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
+        text = self._render([*probe, *new], prompt=True)
+        ids = self._encode(text[text.index(PROBE_ACTION) + len(PROBE_ACTION) :])
+        return ids[1:] if closed and ids[:1] == [self.eos_id] else ids
+
+    def _probe(self) -> bool:
+        first = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
+        short = self._render(first, prompt=False)
+        longer = self._render([*first, Message("user", PROBE_USER)], prompt=True)
+        opening = self._render(first[:1], prompt=True)
+        return PROBE_ACTION in longer and longer.startswith(short) and short.startswith(opening)
+
+    def _render(self, messages: Sequence[Message], *, prompt: bool) -> str:
+        chat = [{"role": m.role, "content": m.content} for m in messages]
+        text = self.tokenizer.apply_chat_template(
+            chat, tokenize=False, add_generation_prompt=prompt
+        )
+        return str(text)
+
+    def _encode(self, text: str) -> list[int]:
+        # A lone surrogate (legal in a str, not in UTF-8) would break the tokenizer.
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -1,0 +1,167 @@
+"""Every setting of a training run, in one dataclass derived from TRL's `GRPOConfig`.
+
+Defaults that differ from TRL's, each with its reason:
+
+- `bf16=False` on a CPU: TRL turns it on, and bf16 AdamW at small learning rates rounds most
+  updates away; on a GPU TRL's choice stays.
+- `gradient_checkpointing=False`: it trades time for memory that small models do not need.
+- `loss_type="dr_grpo"`: the paper's sum over tokens, up to a constant.
+- `scale_rewards="none"`: the paper does not divide by a standard deviation.
+- `logging_nan_inf_filter=False`: a NaN must be seen; it stops training here.
+- `top_p=1`, `top_k=0`: log-probs are those of the untruncated distribution, so truncated sampling
+  would bias the gradient; other values are refused.
+- `max_completion_length` counts the tokens of one *turn*.
+- `report_to="none"`, `logging_steps=1`, `save_strategy="no"` unless asked; `beta=0` as in TRL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from trl import GRPOConfig
+
+from trainers.algorithms import ALGORITHMS
+from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
+from trainers.team_model import WEIGHT_MODES
+
+CREDITS = ("team", "own")
+SCALINGS = ("none", "group")
+CONTEXTS = ("append", "fresh")
+
+
+@dataclass
+class MAGRPOConfig(GRPOConfig):
+    """Settings of `MAGRPOTrainer`; everything of TRL's `GRPOConfig` applies unless refused below.
+
+    Sizes are `num_generations` (G), `tasks_per_update` (P) and `rows_per_micro_batch`; batch sizes
+    and gradient accumulation are derived from them.
+
+    Raises:
+        ValueError: a value out of range, or a setting of TRL that cannot be right here.
+    """
+
+    algorithm: str = field(default="magrpo", metadata={"help": "A name in trainers.algorithms."})
+    weights: str | None = field(
+        default=None,
+        metadata={
+            "help": "'shared' (one policy for all seats) or 'adapters' (one LoRA adapter each); "
+            "None: adapters where a peft_config is given, else shared."
+        },
+    )
+    tasks_per_update: int = field(
+        default=4, metadata={"help": "P: tasks rolled out per update, over all processes."}
+    )
+    rows_per_micro_batch: int = field(
+        default=32, metadata={"help": "Most rows of one forward and backward pass."}
+    )
+    sampling_batch_size: int | None = field(
+        default=None, metadata={"help": "Most rows of one generate call; None: all at once."}
+    )
+    discount: float = field(default=1.0, metadata={"help": "gamma of the returns, in [0, 1]."})
+    credit: str = field(
+        default="team",
+        metadata={"help": "'team': every agent gets the mean reward of the turn; 'own': its own."},
+    )
+    context: str = field(
+        default="append",
+        metadata={"help": "Chat of environments that send bare strings: 'append' or 'fresh'."},
+    )
+    policy_learning_rates: dict[str, float] | None = field(
+        default=None, metadata={"help": "policy -> learning rate, where it differs."}
+    )
+    transcript_every: int = field(
+        default=10, metadata={"help": "Write sampled episodes every so many updates; 0: never."}
+    )
+    eval_tasks: int = field(
+        default=32, metadata={"help": "Tasks of one evaluation during training."}
+    )
+
+    # Defaults of TRL that differ; reasons in the module's docstring.
+    gradient_checkpointing: bool = field(default=False, metadata={"help": "See transformers."})
+    loss_type: str = field(default="dr_grpo", metadata={"help": "See TRL; 'bnpo' is refused."})
+    scale_rewards: str = field(default="none", metadata={"help": "'none' or 'group'."})
+    logging_nan_inf_filter: bool = field(default=False, metadata={"help": "See transformers."})
+    top_p: float = field(default=1.0, metadata={"help": "Must be 1."})
+    top_k: int = field(default=0, metadata={"help": "Must be 0."})
+    max_completion_length: int = field(default=256, metadata={"help": "Tokens of one turn."})
+    logging_steps: float = field(default=1, metadata={"help": "See transformers."})
+    save_strategy: str = field(default="no", metadata={"help": "See transformers."})
+    report_to: str | list[str] | None = field(default="none", metadata={"help": "See transformers."})
+
+    def __post_init__(self) -> None:
+        if self.bf16 is None and not torch.cuda.is_available():
+            self.bf16 = False
+        self._check_sizes()
+        self._check_choices()
+        # TRL demands whole groups per generation batch; its sizes are set by the trainer later.
+        self.per_device_train_batch_size = self.num_generations
+        self.gradient_accumulation_steps = 1
+        super().__post_init__()
+        self._refuse_biased_sampling()
+        if self.ddp_find_unused_parameters is None:
+            # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
+            self.ddp_find_unused_parameters = True
+
+    def _check_sizes(self) -> None:
+        lowest = {
+            "num_generations": 2,
+            "tasks_per_update": 1,
+            "rows_per_micro_batch": 1,
+            "transcript_every": 0,
+            "eval_tasks": 1,
+            "max_completion_length": 1,
+        }
+        for name, least in lowest.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name}={value!r}: expected an integer of at least {least}")
+        if not 0 <= self.discount <= 1:
+            raise ValueError(f"discount={self.discount}: expected a number from 0 to 1")
+        if self.temperature <= 0:
+            raise ValueError(f"temperature={self.temperature}: training samples, so more than 0")
+
+    def _check_choices(self) -> None:
+        if isinstance(self.scale_rewards, bool):  # as TRL takes it
+            self.scale_rewards = "group" if self.scale_rewards else "none"
+        choices = {
+            "algorithm": sorted(ALGORITHMS),
+            "weights": [None, *WEIGHT_MODES],
+            "credit": list(CREDITS),
+            "context": list(CONTEXTS),
+            "scale_rewards": list(SCALINGS),
+            "loss_type": [*ROW_LOSSES, *TOKEN_LOSSES],
+        }
+        for name, accepted in choices.items():
+            value = getattr(self, name)
+            if value not in accepted:
+                reason = (
+                    " ('bnpo' divides by the tokens of a micro-batch, so the split would change "
+                    "the gradient)"
+                    if value == "bnpo"
+                    else ""
+                )
+                raise ValueError(f"{name}={value!r}: expected one of {accepted}{reason}")
+
+    def _refuse_biased_sampling(self) -> None:
+        biased = {
+            "top_p": (self.top_p, 1.0),
+            "top_k": (self.top_k, 0),
+            "min_p": (self.min_p or 0.0, 0.0),
+            "repetition_penalty": (self.repetition_penalty, 1.0),
+        }
+        for name, (value, neutral) in biased.items():
+            if value != neutral:
+                raise ValueError(
+                    f"{name}={value}: training must sample from the distribution it scores, or "
+                    f"the gradient is biased; leave it at {neutral}"
+                )
+        if self.use_vllm or self.use_transformers_continuous_batching:
+            raise ValueError("use_vllm / continuous batching: sampling is by transformers.generate")
+        if self.entropy_coef or self.use_adaptive_entropy:
+            raise ValueError(
+                "entropy_coef: TRL's bonus is a mean over each micro-batch, so the split would "
+                "change the gradient; leave it at 0"
+            )
+        if self.beta:
+            raise ValueError("beta: a KL term is not available in this release; leave it at 0")

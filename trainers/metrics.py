@@ -1,0 +1,98 @@
+"""Every scalar a run logs, its unit and its meaning, in one table; and what computes them.
+
+Names follow TRL's where TRL has the same scalar (`reward`, `reward_std`, `frac_reward_zero_std`,
+`entropy`, `clip_ratio/*`, `grad_norm`, `step_time`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from llm_marl_envs.records import Episode, EpisodeGroup, StopReason
+
+METRICS: dict[str, tuple[str, str]] = {
+    "reward": ("reward", "undiscounted team return, mean over the episodes of the update"),
+    "reward_std": ("reward", "standard deviation of it inside a group, mean over groups"),
+    "frac_reward_zero_std": ("share", "groups whose episodes all returned the same: no gradient"),
+    "success": ("share", "episodes that solved their task"),
+    "truncated": ("share", "episodes cut by a limit of the environment"),
+    "turns": ("turns", "actions per agent and episode"),
+    "reward_terms/<term>": ("reward", "a named part of the reward, summed over the episode"),
+    "<agent>/tokens": ("tokens", "sampled per action, EOS included"),
+    "<agent>/cut": ("share", "actions ended by max_completion_length instead of EOS"),
+    "<agent>/action_truncated": ("share", "actions the environment cut at max_action_chars"),
+    "<policy>/grad_norm": ("norm", "gradient norm of one policy before clipping"),
+    "<policy>/idle": ("share", "updates in which the policy had nothing to learn and kept still"),
+    "algorithm/<counter>": ("count", "what the algorithm counted in the update"),
+    "time/rollout": ("seconds", "sampling and stepping the environments"),
+    "time/update_share": ("share", "time not spent in rollout since the last rollout"),
+    "num_tokens": ("tokens", "sampled by trained seats since the run began"),
+    "eval_reward": ("reward", "as `reward`, on the evaluation tasks, one episode each"),
+    "eval_success": ("share", "as `success`, on the evaluation tasks"),
+}
+
+
+def group_metrics(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
+    """Scalars of the episodes of one update."""
+    returns = np.array([[e.team_return for e in group.episodes] for group in groups])  # (P, G)
+    episodes = [episode for group in groups for episode in group.episodes]
+    metrics = {
+        "reward": float(returns.mean()),
+        "reward_std": float(returns.std(axis=1, ddof=1).mean()),
+        "frac_reward_zero_std": float((np.ptp(returns, axis=1) < 1e-9).mean()),
+        "truncated": _mean(e.stop_reason is StopReason.TRUNCATED for e in episodes),
+        "turns": _mean(len(e.turns) / len(e.agents) for e in episodes),
+    }
+    judged = [episode.success for episode in episodes if episode.success is not None]
+    if judged:
+        metrics["success"] = _mean(judged)
+    return metrics | _terms(episodes) | _per_agent(episodes)
+
+
+def _terms(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Mean over episodes of each reward term, averaged over agents."""
+    totals: dict[str, float] = defaultdict(float)
+    for episode in episodes:
+        for turn in episode.turns:
+            for name, value in turn.reward_terms.items():
+                totals[name] += value / len(episode.agents)
+    return {f"reward_terms/{name}": total / len(episodes) for name, total in totals.items()}
+
+
+def _per_agent(episodes: Sequence[Episode]) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    for agent in episodes[0].agents:
+        turns = [turn for episode in episodes for turn in episode.trajectory(agent)]
+        sampled = [t.response for t in turns if t.response.completion_ids is not None]
+        if sampled:
+            metrics[f"{agent}/tokens"] = _mean(len(r.completion_ids or ()) for r in sampled)
+            metrics[f"{agent}/cut"] = _mean(r.cut for r in sampled)
+        if turns:
+            cut = _mean(bool(turn.info.get("action_truncated", False)) for turn in turns)
+            metrics[f"{agent}/action_truncated"] = cut
+    return metrics
+
+
+def describe(name: str) -> tuple[str, str] | None:
+    """Unit and meaning of a logged scalar, its placeholders matched; None if it has no entry."""
+    if name in METRICS:
+        return METRICS[name]
+    head, _, tail = name.partition("/")
+    for key in (f"{head}/<term>", f"{head}/<counter>", f"<agent>/{tail}", f"<policy>/{tail}"):
+        if key in METRICS:
+            return METRICS[key]
+    return None
+
+
+def _mean(values: Iterable[float | bool]) -> float:
+    numbers = [float(value) for value in values]
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def merge(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean of each scalar over the parts that have it (ranks)."""
+    names = {name for part in parts for name in part}
+    return {n: _mean(part[n] for part in parts if n in part) for n in sorted(names)}

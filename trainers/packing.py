@@ -1,0 +1,206 @@
+"""Episodes and advantages to the padded tensors that TRL's loss reads.
+
+The only module that builds token tensors for training. One row per (episode, agent): all turns of
+that agent in one sequence, the environment's tokens between them masked. Where a later prompt does
+not extend the ids before it (a template that rewrites history, a fresh context), a new row begins.
+
+At this boundary TRL's names hold: `completion_mask` marks real tokens, `tool_mask` the agent's own.
+
+Shapes: P tasks, G episodes, A agents, K turns, B rows, T completion tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from trl.trainer.utils import pad
+
+from llm_marl_envs.records import Episode, EpisodeGroup, Turn
+
+# Losses that are means over rows (TRL divides by the rows of the micro-batch) and those that are
+# sums over tokens (TRL divides by `num_items_in_batch`).
+ROW_LOSSES = ("grpo", "dr_grpo", "luspo")
+TOKEN_LOSSES = ("dapo", "cispo", "vespo")
+
+
+@dataclass(slots=True)
+class Row:
+    """One training sequence.
+
+    Attributes:
+        policy: the weights that acted.
+        label: names the episode and agent in errors.
+        prompt_ids: everything before the first action.
+        completion_ids: actions, and the environment's tokens between them.
+        own: 1 where the agent sampled the token and the turn is trained on, per completion token.
+        advantages: per completion token, 0 where not own.
+        logprobs: behaviour log-probs per completion token, 0 where not own.
+    """
+
+    policy: str
+    label: str
+    prompt_ids: list[int]
+    completion_ids: list[int] = field(default_factory=list)
+    own: list[int] = field(default_factory=list)
+    advantages: list[float] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    def extended_by(self, prompt_ids: Sequence[int]) -> bool:
+        """Whether a later prompt continues this row's ids."""
+        ids = [*self.prompt_ids, *self.completion_ids]
+        return list(prompt_ids[: len(ids)]) == ids
+
+    def add(self, turn: Turn, advantage: float, trained: bool) -> None:
+        """Append one turn, with the environment's tokens that lead to it."""
+        response = turn.response
+        prompt, sampled, logprobs = _tokens(turn)
+        between = prompt[len(self.prompt_ids) + len(self.completion_ids) :]
+        self.completion_ids += [*between, *sampled]
+        self.own += [0] * len(between) + [int(trained)] * len(sampled)
+        self.advantages += [0.0] * len(between) + [advantage * trained] * len(sampled)
+        self.logprobs += [0.0] * len(between) + list(logprobs)
+        if response.policy != self.policy:
+            raise AssertionError(f"{self.label}: acted with {response.policy!r}")
+
+
+def _tokens(turn: Turn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]:
+    response = turn.response
+    if response.prompt_ids is None or response.completion_ids is None or response.logprobs is None:
+        raise ValueError(
+            f"turn {turn.index} of {turn.agent} has no token ids; only seats played by a "
+            "TokenPolicy can be trained"
+        )
+    return response.prompt_ids, response.completion_ids, response.logprobs
+
+
+def reward_array(groups: Sequence[EpisodeGroup], agents: Sequence[str]) -> tuple[Any, Any]:
+    """Rewards (P, G, A, K), float64, and which turns were taken, bool; K is the longest episode."""
+    episodes = [group.episodes for group in groups]
+    turns = max(t.index + 1 for group in episodes for episode in group for t in episode.turns)
+    rewards = np.zeros((len(groups), len(episodes[0]), len(agents), turns))
+    alive = np.zeros(rewards.shape, dtype=bool)
+    for p, group in enumerate(episodes):
+        for g, episode in enumerate(group):
+            for turn in episode.turns:
+                if turn.agent in agents:
+                    where = (p, g, agents.index(turn.agent), turn.index)
+                    rewards[where], alive[where] = turn.reward, True
+    return rewards, alive
+
+
+def pack_rows(
+    groups: Sequence[EpisodeGroup],
+    agents: Sequence[str],
+    advantages: np.ndarray,
+    keep: np.ndarray,
+) -> list[Row]:
+    """Rows of all trained agents, ordered by policy-independent (task, episode, agent).
+
+    Args:
+        groups: P groups of G episodes.
+        agents: the A trained agents.
+        advantages: (P, G, A, K).
+        keep: bool, (P, G, A, K), the turns to train on.
+
+    Raises:
+        ValueError: a trained turn carries no token ids.
+    """
+    rows: list[Row] = []
+    for p, group in enumerate(groups):
+        for g, episode in enumerate(group.episodes):
+            for a, agent in enumerate(agents):
+                rows += _pack_trajectory(episode, agent, advantages[p, g, a], keep[p, g, a], g)
+    return rows
+
+
+def _pack_trajectory(
+    episode: Episode, agent: str, advantages: np.ndarray, keep: np.ndarray, number: int
+) -> list[Row]:
+    rows: list[Row] = []
+    for turn in episode.trajectory(agent):
+        prompt, _, _ = _tokens(turn)
+        if not rows or not rows[-1].extended_by(prompt):
+            label = f"task {episode.task_id!r}, episode {number} of its group, {agent}"
+            rows.append(Row(turn.response.policy, label, list(prompt)))
+        rows[-1].add(turn, float(advantages[turn.index]), bool(keep[turn.index]))
+    return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackPlan:
+    """How rows become micro-batches; equal on every rank.
+
+    Attributes:
+        micro_batches: policy -> number of micro-batches in one update.
+        loss_type: TRL's.
+        pad_id: padding token of prompts and completions.
+        trajectories: policy -> (episode, agent) pairs of one update on this rank.
+    """
+
+    micro_batches: Mapping[str, int]
+    loss_type: str
+    pad_id: int
+    trajectories: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Micro-batches of one update: the gradient accumulation steps."""
+        return sum(self.micro_batches.values())
+
+
+def micro_batches(
+    rows: Sequence[Row], plan: PackPlan, device: torch.device
+) -> list[dict[str, Any]]:
+    """The micro-batches of one update, each of one policy, policies in the order of the plan.
+
+    Each holds TRL's tensors (prompt_ids, prompt_mask, completion_ids, completion_mask, tool_mask,
+    advantages, num_items_in_batch), `sampling_logprobs` (B, T), and ours: "policy", "labels", and
+    "loss_scale", by which TRL's loss is multiplied so that neither the split into micro-batches nor
+    the number of policies changes a gradient. A policy with fewer rows than micro-batches gets
+    rows of weight zero.
+    """
+    batches: list[dict[str, Any]] = []
+    for policy, count in plan.micro_batches.items():
+        mine = [row for row in rows if row.policy == policy]
+        tokens = sum(sum(row.own) for row in mine)
+        total = plan.trajectories[policy] if plan.loss_type == "dr_grpo" else len(mine)
+        size = max(1, -(-len(mine) // count))
+        for i in range(count):
+            part = mine[i * size : (i + 1) * size] or [_empty_row(policy, plan.pad_id)]
+            batch = _tensors(part, plan.pad_id, device)
+            batch["num_items_in_batch"] = torch.tensor(float(tokens), device=device)
+            # TRL: mean over the B rows here, divided by all accumulation steps of the update.
+            scale = plan.total * len(part) / max(total, 1)
+            batch["loss_scale"] = scale if plan.loss_type in ROW_LOSSES else 1.0
+            batch["policy"] = policy
+            batch["labels"] = [row.label for row in part]
+            batches.append(batch)
+    return batches
+
+
+def _empty_row(policy: str, pad_id: int) -> Row:
+    row = Row(policy, "padding", [pad_id], [pad_id], [0], [0.0], [0.0])
+    return row
+
+
+def _tensors(rows: Sequence[Row], pad_id: int, device: torch.device) -> dict[str, Any]:
+    def right(values: Sequence[Sequence[float]], dtype: torch.dtype, value: float = 0) -> Any:
+        tensors = [torch.tensor(v, dtype=dtype, device=device) for v in values]
+        return pad(tensors, padding_value=value, padding_side="right")
+
+    prompts = [torch.tensor(row.prompt_ids, dtype=torch.long, device=device) for row in rows]
+    return {
+        "prompt_ids": pad(prompts, padding_value=pad_id, padding_side="left"),
+        "prompt_mask": pad(
+            [torch.ones_like(p) for p in prompts], padding_value=0, padding_side="left"
+        ),
+        "completion_ids": right([r.completion_ids for r in rows], torch.long, pad_id),
+        "completion_mask": right([[1] * len(r.completion_ids) for r in rows], torch.long),
+        "tool_mask": right([r.own for r in rows], torch.long),
+        "advantages": right([r.advantages for r in rows], torch.float32),
+        "sampling_logprobs": right([r.logprobs for r in rows], torch.float32),
+    }

@@ -1,0 +1,82 @@
+"""Sampling whose randomness belongs to the row, not to the batch.
+
+`generate` draws every row from one global generator, so a row's sample depends on its batch
+neighbours. Here each row adds Gumbel noise that is a hash of (row seed, position, token) and takes
+the argmax, which samples exactly from the softmax (Gumbel-max trick). Owns no model.
+
+Shapes: B rows, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from transformers import LogitsProcessor
+
+# Multipliers and shifts of SplitMix64 (Steele, Lea, Flood 2014), as signed 64-bit integers: torch
+# integers wrap, which is what the mixer needs.
+GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
+MIX_2 = 0x94D049BB133111EB - 2**64
+# 23 bits: the largest uniform, 1 - 2**-24, is still below 1 in float32.
+UNIFORM_BITS = 23
+
+
+def _shift(x: torch.Tensor, bits: int) -> torch.Tensor:
+    """Logical right shift; torch's own is arithmetic."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _mix(x: torch.Tensor) -> torch.Tensor:
+    x = (x ^ _shift(x, 30)) * MIX_1
+    x = (x ^ _shift(x, 27)) * MIX_2
+    return x ^ _shift(x, 31)
+
+
+def gumbel_noise(seeds: torch.Tensor, position: int, vocabulary: int) -> torch.Tensor:
+    """Standard Gumbel noise, a function of (seed, position, token) alone.
+
+    Args:
+        seeds: int64, (B,).
+        position: index of the token to sample, from 0.
+        vocabulary: V.
+
+    Returns:
+        float32, (B, V); equal on every device and for every batch composition.
+    """
+    row = _mix(seeds + torch.full_like(seeds, position + 1) * GOLDEN).unsqueeze(1)  # (B, 1)
+    token = torch.arange(1, vocabulary + 1, device=seeds.device) * GOLDEN  # (V,)
+    bits = _shift(_mix(row + token), 64 - UNIFORM_BITS)
+    uniform = (bits.to(torch.float32) + 0.5) * 2.0**-UNIFORM_BITS
+    return -torch.log(-torch.log(uniform))
+
+
+class RowSampler(LogitsProcessor):
+    """Turns greedy `generate(do_sample=False)` into sampling with one seed per row.
+
+    Args:
+        seeds: int64, (B,), one per row.
+        temperature: divides the logits; 0 is greedy.
+
+    After generation, `logprobs()` holds the log-prob of each chosen token under the distribution
+    it was drawn from (for temperature 0: at temperature 1).
+    """
+
+    def __init__(self, seeds: torch.Tensor, temperature: float) -> None:
+        self.seeds = seeds
+        self.temperature = temperature
+        self._chosen: list[torch.Tensor] = []
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
+        """The scores (B, V) whose argmax is the sample."""
+        logits = scores.float() / (self.temperature or 1.0)
+        logprobs = torch.log_softmax(logits, dim=-1)
+        keys = logprobs
+        if self.temperature:
+            keys = logprobs + gumbel_noise(self.seeds, len(self._chosen), scores.shape[-1])
+        token = keys.argmax(dim=-1, keepdim=True)
+        self._chosen.append(logprobs.gather(-1, token).squeeze(-1))
+        return keys
+
+    def logprobs(self) -> torch.Tensor:
+        """float32, (B, T): one column per generated position."""
+        return torch.stack(self._chosen, dim=1)

@@ -1,0 +1,205 @@
+"""A policy that keeps token ids and behaviour log-probs.
+
+Turns requests into prompts, samples them in as few `generate` calls as the weights allow, and
+returns texts with the ids behind them. Tokens in, tokens out: from the second turn on, a prompt is
+the ids of the turns before plus the ids of what the environment added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from llm_marl_envs.records import Request, Response
+from llm_marl_envs.spaces import Message
+from trainers.chat import ChatTemplate
+from trainers.sampling import RowSampler
+from trainers.team_model import TeamModel
+
+# One trajectory's past: the messages shown, the action, and the ids up to and with that action.
+_Past = tuple[tuple[Message, ...], str, list[int], bool]
+
+
+class TokenPolicy:
+    """Plays the seats of a `TeamModel`.
+
+    Args:
+        team: the weights.
+        max_completion_length: most tokens of one action.
+        temperature: divides the logits; 0 is greedy.
+        batch_size: most rows of one `generate` call; None puts all rows in one.
+
+    Raises:
+        ValueError: the tokenizer has no chat template, or a number is out of range.
+    """
+
+    def __init__(
+        self,
+        team: TeamModel,
+        *,
+        max_completion_length: int = 256,
+        temperature: float = 1.0,
+        batch_size: int | None = None,
+    ) -> None:
+        if max_completion_length < 1:
+            raise ValueError(f"max_completion_length={max_completion_length}: expected at least 1")
+        if temperature < 0:
+            raise ValueError(f"temperature={temperature}: expected 0 (greedy) or more")
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: expected at least 1 or None")
+        self.team = team
+        self.chat = ChatTemplate(team.tokenizer)
+        self.max_completion_length = max_completion_length
+        self.temperature = temperature
+        self.batch_size = batch_size
+        self._past: dict[tuple[int, str], _Past] = {}
+
+    def at_temperature(self, temperature: float) -> TokenPolicy:
+        """The same weights, sampled at another temperature."""
+        return TokenPolicy(
+            self.team,
+            max_completion_length=self.max_completion_length,
+            temperature=temperature,
+            batch_size=self.batch_size,
+        )
+
+    @torch.no_grad()
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One sampled action per request.
+
+        Raises:
+            ValueError: an agent that the team does not play, or a prompt that leaves no room for
+                an action in the model's context.
+        """
+        if any(request.turn == 0 for request in requests):
+            new = {request.episode for request in requests if request.turn == 0}
+            self._past = {key: past for key, past in self._past.items() if key[0] not in new}
+        openings: dict[tuple[Message, ...], list[int]] = {}
+        prompts = [self._prompt(request, openings) for request in requests]
+        policies = [self._policy(request.agent) for request in requests]
+        responses: list[Response | None] = [None] * len(requests)
+        with self.team.evaluating():
+            for batch in self.team.sampling_batches(policies):
+                for rows, kwargs in _chunks(batch.rows, batch.kwargs, self.batch_size):
+                    done = self._generate(
+                        batch.model,
+                        [prompts[row] for row in rows],
+                        [requests[row].seed for row in rows],
+                        kwargs,
+                    )
+                    for row, (ids, logprobs) in zip(rows, done, strict=True):
+                        responses[row] = self._respond(
+                            requests[row], prompts[row], ids, logprobs, policies[row]
+                        )
+        return [response for response in responses if response is not None]
+
+    def _policy(self, agent: str) -> str:
+        if agent not in self.team.policy_of:
+            raise ValueError(f"the team plays {list(self.team.policy_of)}, not {agent!r}")
+        return self.team.policy_of[agent]
+
+    def _prompt(
+        self, request: Request, openings: dict[tuple[Message, ...], list[int]]
+    ) -> list[int]:
+        past = self._past.get((request.episode, request.agent))
+        if past is not None and self.chat.appends:
+            messages, action, ids, closed = past
+            told = (*messages, Message("assistant", action))
+            if request.messages[: len(told)] == told:
+                new = request.messages[len(told) :]
+                return self._fitting(request, ids + self.chat.between(new, closed=closed))
+        if request.messages not in openings:
+            openings[request.messages] = self.chat.opening(request.messages)
+        return self._fitting(request, openings[request.messages])
+
+    def _fitting(self, request: Request, prompt: list[int]) -> list[int]:
+        limit = self.team.context_length
+        if limit is not None and len(prompt) + self.max_completion_length > limit:
+            raise ValueError(
+                f"task {request.task_id!r}, {request.agent}, turn {request.turn}: a prompt of "
+                f"{len(prompt)} tokens and an action of up to {self.max_completion_length} exceed "
+                f"the model's context of {limit}; use fewer turns, shorter actions or a model "
+                "with a longer context"
+            )
+        return prompt
+
+    def _generate(
+        self, model: Any, prompts: list[list[int]], seeds: list[int], kwargs: dict[str, Any]
+    ) -> list[tuple[list[int], list[float]]]:
+        """Sampled ids, EOS included, and their log-probs, for each prompt."""
+        tokenizer, device = self.team.tokenizer, self.team.device
+        width = max(len(prompt) for prompt in prompts)
+        pad = tokenizer.pad_token_id
+        ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device)
+        mask = torch.tensor(
+            [[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device
+        )
+        sampler = RowSampler(torch.tensor(seeds, device=device), self.temperature)
+        # What is left unset here would be filled from the model's own defaults, and a penalty there
+        # would sample from another distribution than the loss scores.
+        config = GenerationConfig(
+            do_sample=False,
+            no_repeat_ngram_size=0,
+            max_new_tokens=self.max_completion_length,
+            pad_token_id=pad,
+            eos_token_id=self.team.eos_ids,
+            repetition_penalty=1.0,
+        )
+        out = model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            generation_config=config,
+            logits_processor=[sampler],
+            **kwargs,
+        )
+        return self._cut(out[:, width:].tolist(), sampler.logprobs().tolist())
+
+    def _cut(
+        self, rows: list[list[int]], logprobs: list[list[float]]
+    ) -> list[tuple[list[int], list[float]]]:
+        """Keep each row up to and with its first EOS."""
+        eos = set(self.team.eos_ids)
+        kept = []
+        for ids, probs in zip(rows, logprobs, strict=True):
+            end = next((i + 1 for i, token in enumerate(ids) if token in eos), len(ids))
+            kept.append((ids[:end], probs[:end]))
+        return kept
+
+    def _respond(
+        self,
+        request: Request,
+        prompt: list[int],
+        ids: list[int],
+        logprobs: list[float],
+        policy: str,
+    ) -> Response:
+        closed = bool(ids) and ids[-1] in self.team.eos_ids
+        text = self.team.tokenizer.decode(ids[:-1] if closed else ids, skip_special_tokens=True)
+        self._past[request.episode, request.agent] = (
+            request.messages,
+            str(text),
+            prompt + ids,
+            closed,
+        )
+        return Response(
+            text=str(text),
+            prompt_ids=tuple(prompt),
+            completion_ids=tuple(ids),
+            logprobs=tuple(logprobs),
+            cut=not closed,
+            policy=policy,
+        )
+
+
+def _chunks(
+    rows: list[int], kwargs: dict[str, Any], size: int | None
+) -> list[tuple[list[int], dict[str, Any]]]:
+    """Rows in chunks of `size`, with row-wise keyword arguments cut alike."""
+    size = size or len(rows)
+    return [
+        (rows[i : i + size], {name: value[i : i + size] for name, value in kwargs.items()})
+        for i in range(0, len(rows), size)
+    ]
