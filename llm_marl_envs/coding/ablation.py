@@ -1,0 +1,212 @@
+"""What each author contributed, found by replacing the helper and running the tests again.
+
+Owns the replacement programs and the arithmetic of contributions. Running them is the sandbox's
+business, paying for them `rewards.py`'s.
+
+The helper's contribution is the share of tests that are lost when `aux` is replaced, in the
+replacement that loses least. Each replacement answers one kind of forged cooperation:
+
+| replacement of `aux` | who gains nothing under it |
+|---|---|
+| three plausible wrong values, one of the same shape | main that uses no value, or a length only |
+| its first argument | a helper that is the identity |
+| its most frequent value, with the helper's own code behind it and without | a password |
+| the length of its first argument | a helper that only measures |
+| an exception | main that has a solution of its own to fall back on |
+
+A test is lost to wrong values only if main's three answers are not all the same: a main that
+solves the task alone and gives up when `aux` differs from its own value answers the same each time.
+Where main's answer or every value of the helper is a bool there is one wrong value only, and the
+rule is left out.
+
+This is a heuristic, not a proof: a main that recomputes the helper's value, compares, and makes up
+something that varies with a wrong one cannot be told from one that uses it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_marl_envs.coding.syntax import Program, find_function
+from llm_marl_envs.sandbox import HelperCall, Verdict
+
+# Runs behind the helper's own source. `_seen` keeps recursion of the helper out of it: only the
+# value that leaves the program is replaced.
+_WRAPPER = """
+
+def _llm_marl_replace(function):
+    inside = []
+    def aux(*args, **kwargs):
+        if inside:
+            return function(*args, **kwargs)
+        inside.append(True)
+        try:
+            value = function(*args, **kwargs)
+            if hasattr(value, "__next__"):
+                value = list(value)
+        finally:
+            inside.clear()
+        return _llm_marl_value(value, args)
+    return aux
+
+aux = _llm_marl_replace(aux)
+"""
+
+_WRONG = """
+
+def _llm_marl_value(value, args):
+    draw = {seed}
+    for character in repr(args)[:2000]:
+        draw = (draw * 31 + ord(character)) % 1000003
+    return _llm_marl_wrong(value, draw)
+
+def _llm_marl_wrong(value, draw):
+    step = 1 + draw % 3
+    kind = type(value)
+    if kind is bool:
+        return not value
+    if kind is int:
+        return value + step if draw % 2 else value - step
+    if kind is float:
+        return value + step / 2 if draw % 2 else value - step / 2
+    if kind is complex:
+        return value + step
+    if kind is str:
+        wrong = "".join(chr(97 + (ord(c) + step) % 26) for c in value)
+        return {text}
+    if kind in (list, tuple):
+        wrong = [_llm_marl_wrong(item, draw + i) for i, item in enumerate(value)]
+        return kind({sequence})
+    if kind in (set, frozenset):
+        return kind(_llm_marl_wrong(item, draw) for item in value) or kind([step])
+    if kind is dict:
+        return {{key: _llm_marl_wrong(item, draw) for key, item in value.items()}} or {{step: step}}
+    return step if value is None else value
+"""
+# Per seed: the wrong text and the wrong sequence, from `wrong`, which has the same length, and
+# `value`. The first seed keeps lengths, so that a look at the length alone is no use of the value.
+_SHAPES = (
+    ('wrong or "a"', "wrong or [step]"),
+    ('wrong[1:] + wrong[:2] or "b"', "wrong[1:] + wrong[:2] or [step]"),
+    ('wrong[::-1] + "c"', "(wrong[::-1] + [value[0]]) if value else [step]"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """Who contributed to the tests that pass, in shares of all tests.
+
+    Attributes:
+        helper: tests lost without the helper's value, in the replacement that loses least.
+        main: tests passed on which main's result is, type-strictly, none of the values that `aux`
+            returned: what main did itself.
+        cooperative_success: all tests pass, and under no replacement do they all pass still.
+    """
+
+    helper: float
+    main: float
+    cooperative_success: bool
+
+
+def wrong_helpers(source: str) -> list[str]:
+    """The helper with each of its values replaced by a plausible wrong one, for three seeds.
+
+    The wrong value is a function of the seed, the arguments and the value alone.
+    """
+    return [
+        source + _WRONG.format(seed=seed + 1, text=text, sequence=sequence) + _WRAPPER
+        for seed, (text, sequence) in enumerate(_SHAPES)
+    ]
+
+
+def trivial_helpers(helper: Program, trace: Sequence[HelperCall]) -> list[str]:
+    """Helpers that know nothing: an argument, a length, a constant, an exception; no duplicates.
+
+    Args:
+        helper: the helper's program, which defines `aux`.
+        trace: the calls made of it.
+    """
+    values = [
+        "args[0] if args else None",
+        "len(args[0]) if args and hasattr(args[0], '__len__') else 0",
+    ]
+    constant = _most_frequent([call[3] for call in trace])
+    if constant is not None:
+        values.append(constant)
+    wrapped = [
+        f"{helper.source}\n\ndef _llm_marl_value(value, args):\n    return {value}\n{_WRAPPER}"
+        for value in values
+    ]
+    # With the helper's own parameters, so that main cannot tell by calling it wrongly.
+    parameters = _parameters(helper)
+    bare = [f"def aux({parameters}):\n    raise ValueError('no value')\n"]
+    if constant is not None:
+        bare.append(f"def aux({parameters}):\n    return {constant}\n")
+    return list(dict.fromkeys([*wrapped, *bare]))
+
+
+def judge(intact: Verdict, wrong: Sequence[Verdict], trivial: Sequence[Verdict]) -> Contribution:
+    """Contributions from the run as it was and the runs with replaced helpers.
+
+    Args:
+        intact: the team's own run; `outcomes` holds one entry per test.
+        wrong: runs with `wrong_helpers`.
+        trivial: runs with `trivial_helpers`.
+    """
+    total = len(intact.outcomes)
+    passing = [i for i, outcome in enumerate(intact.outcomes) if outcome.passed]
+    boolean = all(isinstance(call[3], bool) for call in intact.helper_trace)
+    reacting = [i for i in passing if boolean or _reacts(i, wrong)]
+    losses = [sum(not _passed(run, i) for i in reacting) for run in wrong]
+    losses += [sum(not _passed(run, i) for i in passing) for run in trivial]
+    main = sum(not intact.outcomes[i].relayed for i in passing)
+    return Contribution(
+        helper=min(losses, default=0) / total,
+        main=main / total,
+        cooperative_success=len(passing) == total and min(losses, default=0) > 0,
+    )
+
+
+def _passed(run: Verdict, test: int) -> bool:
+    return test < len(run.outcomes) and run.outcomes[test].passed
+
+
+def _reacts(test: int, wrong: Sequence[Verdict]) -> bool:
+    """Whether main's answers to different wrong values differ, or could not."""
+    answers = {
+        "passed" if _passed(run, test) else run.outcomes[test].error
+        for run in wrong
+        if test < len(run.outcomes)
+    }
+    return len(answers) > 1 or any(a.endswith(("returned True", "returned False")) for a in answers)
+
+
+def _most_frequent(values: Sequence[Any]) -> str | None:
+    """The most frequent value as source, the earliest of equals; None where none has a source."""
+    counts: Counter[str] = Counter()
+    for value in values:
+        text = repr(value)
+        try:
+            ast.literal_eval(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue  # not made of literals: nan, a Decimal, an opaque value
+        counts[text] += 1
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _parameters(helper: Program) -> str:
+    function = find_function(helper, "aux")
+    if function is None:
+        return "*args, **kwargs"
+    bare = ast.parse(f"lambda {ast.unparse(function.args)}: 0", mode="eval").body
+    assert isinstance(bare, ast.Lambda)
+    arguments = bare.args
+    for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+        parameter.annotation = None
+    arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
+    arguments.kw_defaults = [d and ast.Constant(None) for d in arguments.kw_defaults]
+    return ast.unparse(arguments)

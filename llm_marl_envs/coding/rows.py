@@ -1,0 +1,158 @@
+"""Rows in the schema of HumanEval (or MBPP) -> tasks.
+
+Owns column names, what a row must hold and the reading of its problem statement. Nothing is run
+here, so a row whose tests are wrong is found by whoever checks its references.
+
+A task's `data` holds:
+
+| key | meaning |
+|---|---|
+| prompt | the problem statement, as given |
+| entry_point | the function that the tests call |
+| signature | `name(parameters)` where the statement shows it, else `name(...)` |
+| preamble | imports and functions that the statement defines around the entry point |
+| tests | source that defines `check(candidate)`, or bare asserts |
+| helper, main | reference programs, "" where the row has none |
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from llm_marl_envs.sandbox.jail.units import split as split_tests
+from llm_marl_envs.tasks import Row, Task, split_of_row
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "id": ("task_id", "id", "name"),
+    "prompt": ("prompt", "text", "question", "problem"),
+    "entry_point": ("entry_point", "function_name"),
+    "tests": ("test", "tests", "test_list"),
+    "setup": ("test_imports", "test_setup_code"),
+    "code": ("code", "canonical_solution"),
+    "helper": ("helper", "aux"),
+    "main": ("main",),
+}
+"""What a row is asked for -> the column names under which it may be, first found first."""
+
+
+def task_of_row(row: Row) -> Task:
+    """The task that a row describes.
+
+    Args:
+        row: needs a problem statement, tests and, unless the tests show it, an entry point; see
+            `NAMES` for the accepted columns. An id is made from the statement where there is none.
+
+    Raises:
+        ValueError: something is missing or the tests are no Python with a test in it.
+    """
+    prompt = _text(row, "prompt")
+    tests = _tests(row)
+    if not prompt or not tests:
+        missing = "prompt" if not prompt else "tests"
+        raise ValueError(
+            f"no {missing}: expected one of the columns {NAMES[missing]}, got {sorted(row)}"
+        )
+    entry_point = _text(row, "entry_point") or _called_by(tests, _text(row, "code"))
+    if not entry_point.isidentifier():
+        raise ValueError(
+            f"entry_point {entry_point!r}: expected a function name in one of the columns "
+            f"{NAMES['entry_point']}, or tests that call one function; got {sorted(row)}"
+        )
+    preamble, signature = _read_statement(prompt, entry_point)
+    tests = f"{preamble}\n\n{tests}" if preamble else tests
+    test_units(tests, entry_point)  # raises where there is no test
+    return Task(
+        id=_text(row, "id") or f"{entry_point}/{len(prompt)}",
+        # Rows that ask the same fall into one split, whatever their ids and wording.
+        split=split_of_row(row, f"{entry_point}\n{''.join(tests.split())}"),
+        data={
+            "prompt": prompt,
+            "entry_point": entry_point,
+            "signature": signature
+            or _signature(_text(row, "code"), entry_point)
+            or f"{entry_point}(...)",
+            "preamble": preamble,
+            "tests": tests,
+            "helper": _text(row, "helper"),
+            "main": _text(row, "main"),
+        },
+    )
+
+
+@lru_cache(maxsize=4096)
+def test_units(tests: str, entry_point: str) -> tuple[str, ...]:
+    """The source of each test that is counted, in order, as the sandbox divides them.
+
+    Raises:
+        ValueError: the source does not parse, or holds no test.
+    """
+    try:
+        return split_tests(tests, entry_point).units
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"unusable tests: {error}") from error
+
+
+def with_preamble(source: str, preamble: str) -> str:
+    """A program behind what its problem statement defines, which it may rely on."""
+    if not preamble or "from __future__" in source:
+        return source
+    return f"{preamble}\n\n{source}"
+
+
+def _text(row: Row, what: str) -> str:
+    for name in NAMES[what]:
+        value = row.get(name)
+        if isinstance(value, (str, int)) and str(value).strip():
+            return textwrap.dedent(str(value)).strip("\n").rstrip()
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return "\n".join(str(line) for line in value)
+    return ""
+
+
+def _tests(row: Row) -> str:
+    tests = _text(row, "tests")
+    setup = _text(row, "setup")
+    return f"{setup}\n{tests}" if setup and tests else tests
+
+
+def _called_by(tests: str, code: str) -> str:
+    """The function that the first assert calls, among those `code` defines where there is code."""
+    defined = {n.name for n in _tree(code) if isinstance(n, ast.FunctionDef)}
+    for statement in _tree(tests):
+        if not isinstance(statement, ast.Assert):
+            continue
+        for node in ast.walk(statement):
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Name) and (not defined or called.id in defined):
+                return called.id
+    return ""
+
+
+def _tree(source: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []  # a statement in prose is the usual case
+
+
+def _read_statement(prompt: str, entry_point: str) -> tuple[str, str]:
+    """(preamble, signature) of a problem statement that is Python, else ("", "")."""
+    body = _tree(prompt)
+    preamble = "\n".join(
+        ast.unparse(node)
+        for node in body
+        if not (isinstance(node, ast.FunctionDef) and node.name == entry_point)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    )
+    return preamble, _signature(prompt, entry_point)
+
+
+def _signature(source: str, entry_point: str) -> str:
+    for node in _tree(source):
+        if isinstance(node, ast.FunctionDef) and node.name == entry_point:
+            returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            return f"{entry_point}({ast.unparse(node.args)}){returns}"
+    return ""

@@ -1,0 +1,188 @@
+"""One joint action as programs, and what came of it: the bridge from texts to facts.
+
+Owns how two texts become a sandbox job and how its verdict becomes `rewards.Facts` and a
+`feedback.Report`. Owns no numbers, no words and no processes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_marl_envs.coding import ablation
+from llm_marl_envs.coding.ablation import Contribution
+from llm_marl_envs.coding.feedback import Report
+from llm_marl_envs.coding.rewards import Facts
+from llm_marl_envs.coding.rows import test_units, with_preamble
+from llm_marl_envs.coding.syntax import Program, defines, read_program, use_of
+from llm_marl_envs.parsing import code_of
+from llm_marl_envs.sandbox import InfraError, Sandbox, TestOutcome, Verdict
+from llm_marl_envs.tasks import Task
+
+HELPER, MAIN, AUX = "helper", "main", "aux"
+NOTHING = Contribution(helper=0.0, main=0.0, cooperative_success=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a team wrote for a task.
+
+    Attributes:
+        task: the task.
+        helper, main: the programs.
+        units: source of each test, in order.
+    """
+
+    task: Task
+    helper: Program
+    main: Program
+    units: tuple[str, ...]
+
+    @property
+    def programs(self) -> dict[str, Program]:
+        """Role -> program."""
+        return {HELPER: self.helper, MAIN: self.main}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Role -> the function it is to define."""
+        return {HELPER: AUX, MAIN: self.task.data["entry_point"]}
+
+    @property
+    def defined(self) -> dict[str, bool]:
+        """Role -> whether it defines that function, with a returned value."""
+        return {role: defines(self.programs[role], name) for role, name in self.names.items()}
+
+    def job(self, helper: str | None = None) -> dict[str, Any]:
+        """Keyword arguments of `Sandbox.check`; `helper` replaces the helper's source."""
+        preamble = self.task.data["preamble"]
+        source = self.helper.source if helper is None else helper
+        return {
+            "source": {
+                HELPER: with_preamble(source, preamble),
+                MAIN: with_preamble(self.main.source, preamble),
+            },
+            "exports": {HELPER: [AUX]},
+            "entry_point": self.task.data["entry_point"],
+            "tests": self.task.data["tests"],
+        }
+
+
+def read_work(task: Task, helper_text: str, main_text: str) -> Work:
+    """The programs in two answers."""
+    return Work(
+        task=task,
+        helper=read_program(code_of(helper_text)),
+        main=read_program(code_of(main_text)),
+        units=test_units(task.data["tests"], task.data["entry_point"]),
+    )
+
+
+def run(work: Work, sandbox: Sandbox) -> Verdict:
+    """The tests' verdict; a text that does not parse is judged without running anything.
+
+    Raises:
+        InfraError: the run failed for reasons outside of the programs, so it is worth no reward.
+    """
+    for role, program in work.programs.items():
+        if program.tree is None:
+            place = f", line {program.line}, column {program.column}" if program.line else ""
+            return _unrun("load_error", f"{program.error}{place}", role)
+    if not work.main.parses:
+        return _unrun("no_entry_point", work.main.error, MAIN)
+    verdict = sandbox.check(**work.job())
+    if verdict.status == "infra_error":
+        raise InfraError(f"task {work.task.id}: the sandbox failed ({verdict.detail})")
+    return verdict
+
+
+def _unrun(status: Any, detail: str, author: str) -> Verdict:
+    return Verdict(status, 0, 0, detail, author, (), 0.0, 0.0, 0.0)
+
+
+def contribution(work: Work, verdict: Verdict, sandbox: Sandbox) -> Contribution:
+    """Who contributed to the passed tests: runs the tests again with replaced helpers.
+
+    Raises:
+        InfraError: as `run`.
+    """
+    if not verdict.passed:
+        return NOTHING
+    if not verdict.helper_trace or not work.helper.parses:
+        return ablation.judge(verdict, [verdict], [])
+    wrong = ablation.wrong_helpers(work.helper.source)
+    trivial = ablation.trivial_helpers(work.helper, verdict.helper_trace)
+    verdicts = sandbox.map([work.job(helper) for helper in [*wrong, *trivial]])
+    failed = next((v for v in verdicts if v.status == "infra_error"), None)
+    if failed is not None:
+        raise InfraError(f"task {work.task.id}: the sandbox failed ({failed.detail})")
+    return ablation.judge(verdict, verdicts[: len(wrong)], verdicts[len(wrong) :])
+
+
+def facts_of(work: Work, verdict: Verdict, contributed: Contribution | None = None) -> Facts:
+    """The record that reward schemes read."""
+    use = use_of(work.main, work.names[MAIN], AUX)
+    shares = contributed or NOTHING
+    return Facts(
+        helper_defined=work.defined[HELPER],
+        main_defined=work.defined[MAIN],
+        helper_parses=work.helper.parses,
+        main_parses=work.main.parses,
+        passed=verdict.passed,
+        total=len(work.units),
+        calls_helper=use.calls,
+        ignores_helper=use.ignores_result,
+        thin_wrapper=use.thin_wrapper,
+        helper_contribution=shares.helper,
+        main_contribution=shares.main,
+    )
+
+
+def report_of(work: Work, verdict: Verdict) -> Report:
+    """The record that feedback is made from."""
+    index, failing = _first_failure(verdict.outcomes)
+    charged = verdict.author or ""
+    return Report(
+        programs=work.programs,
+        defined=work.defined,
+        names=work.names,
+        passed=verdict.passed,
+        total=len(work.units),
+        failing=work.units[index] if failing else "",
+        error=failing,
+        charged=charged,
+        detail=_own_line(verdict.detail, work, charged),
+    )
+
+
+def _first_failure(outcomes: Sequence[TestOutcome]) -> tuple[int, str]:
+    """Index and error of the first failing test that was reached; error "" if none was."""
+    for index, outcome in enumerate(outcomes):
+        if not outcome.passed and outcome.error:
+            return index, outcome.error
+    return 0, ""
+
+
+def _own_line(detail: str, work: Work, author: str) -> str:
+    """A load error with its line counted in the author's own text, not behind the preamble."""
+    program = work.programs.get(author)
+    if program is None or program.tree is None:
+        return detail
+    shift = with_preamble(program.source, work.task.data["preamble"]).count("\n")
+    shift -= program.source.count("\n")
+    return re.sub(r", line (\d+)", lambda m: f", line {int(m[1]) - shift}", detail, count=1)
+
+
+def info_of(work: Work, verdict: Verdict, facts: Facts) -> Mapping[str, Any]:
+    """Diagnostics that every agent's info carries; plain JSON values."""
+    return {
+        "defined": work.defined,
+        "syntax_errors": {role: one.error for role, one in work.programs.items()},
+        "tests_passed": facts.passed,
+        "tests_total": facts.total,
+        "verdict": verdict.status,
+        "author": verdict.author or "",
+        "calls_helper": facts.calls_helper,
+    }

@@ -1,0 +1,341 @@
+"""# coop_coding-v0: two programmers write one solution.
+
+## Description
+`helper_0` writes a function `aux`, `main_0` writes the function that is tested and may call
+`aux(...)`. Both act at the same time and neither sees the other's code of the same turn. Programs
+run in separate confined processes: a call of `aux` crosses between them by value only.
+
+With `info="split"` (default for generated tasks) the helper alone is told what a private word means
+("the zup of x is x times x") and main alone is told what to do with zups, so all tests pass exactly
+when both parts are right and both expect the same interface. With `info="full"` (default for rows)
+both are told everything, as in the paper; then one author could solve the task alone.
+
+## Agents
+`helper_0` and `main_0`, acting simultaneously (parallel; `make(id, api="aec")` converts).
+
+## Observations
+Chat messages. First one user message with the agent's part of the task, which function it writes
+and what the partner writes; between turns one more with feedback. Append-only.
+
+## Actions
+Any text. Code is taken from fenced blocks if there are any, else the text is the code. Text that is
+no program earns little and never raises. Longer than `max_action_chars`: cut.
+
+## Rewards
+Both agents get the team's number. Documented range of the return: [0, 1] for `tests` and
+`contribution`, [0, 4 * turns] for `paper`.
+
+| scheme | term | value |
+|---|---|---|
+| `tests` (default of `split`) | structure | 0.05 for each author that defines its function |
+| | syntax | 0.05 for each text that parses |
+| | tests | 0.8 x share of tests passed |
+| `contribution` (default of `full`) | structure, syntax | as above |
+| | tests | 0.4 x share of tests passed |
+| | helper_contribution | 0.2 x share of tests lost without the helper's values |
+| | main_contribution | 0.2 x share of tests on which main returns none of the helper's values |
+| `paper` | structure | `aux` 0.4, entry point 0.6; without the latter nothing more |
+| | syntax | 0.5 if both texts parse, else nothing more |
+| | tests | share of tests passed |
+| | cooperation | once a test passes and main calls `aux`: 0.5; no thin wrapper: 1.0 more; |
+| | | every result of `aux` ignored: 0.5 less |
+
+`coding/rewards.py` lists the decisions where the paper and its code differ, `coding/ablation.py`
+how contributions are found and what they cannot see. With several turns `tests` and `contribution`
+pay what a turn *adds* to the score, term by term, so a later solution never returns more than an
+earlier one. `paper` keeps the paper's pay, the full score of every turn.
+
+`info["success"]`: all tests pass. Further entries: which functions were `defined`, `syntax_errors`,
+`tests_passed`, `tests_total`, the sandbox's `verdict` and the `author` it is charged to,
+`calls_helper`, the `convention` that the agent's own program follows (generated tasks), and under
+`contribution` each author's `contribution` and `cooperative_success`.
+
+## Episode end
+All tests pass, or after `turns` turns. Never truncated.
+
+## Arguments
+- `tasks`: None (generated), "bundled:coop_problems", a JSONL file, "hub:<dataset>", a list of rows
+  or a `TaskSource`.
+- `split`: "train", "val", "test", "ood" (longer and held-out compositions), or "all" for rows.
+- `info`: "split" (generated tasks only) or "full"; None takes the default.
+- `reward`: "tests", "paper" or "contribution"; None takes the default.
+- `turns`: K, at least 1.
+- `feedback`: "plain" (asks for a revision), "diagnostics" (what was defined, where the syntax
+  broke, how many tests passed, the first failing test), "partner" (that and the partner's code).
+  Under `split` diagnostics quote no text that the partner's program chose; what they reveal of the
+  private operation are expected values in failing tests, and under "partner" the code itself.
+- `max_action_chars`: Unicode code points.
+- `render_mode`: None, "ansi", "human" or "html".
+
+Attribute `sandbox`: where programs run; the process-wide pool unless set.
+
+## Tasks and licence
+Generated tasks and `bundled:coop_problems` were written for this library and share its licence.
+Rows need the columns of HumanEval (`task_id`, `prompt`, `entry_point`, `test`; those of MBPP are
+understood) and may bring reference programs (`helper`, `main`) and a `split`; their licence is
+their own.
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pettingzoo.utils.conversions import parallel_to_aec
+
+from llm_marl_envs.coding import functions, rewards, team
+from llm_marl_envs.coding.ablation import Contribution
+from llm_marl_envs.coding.feedback import MODES, feedback
+from llm_marl_envs.coding.functions import HELPER_PROMPT, MAIN_PROMPT, Composition
+from llm_marl_envs.coding.rows import task_of_row
+from llm_marl_envs.coding.source import ProceduralSource, composition_of, procedural_source
+from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextParallelEnv, gains
+from llm_marl_envs.parsing import code_of
+from llm_marl_envs.sandbox import Sandbox, default_sandbox
+from llm_marl_envs.spaces import Message, Observation
+from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
+
+HELPER, MAIN = "helper_0", "main_0"
+ROLES = {HELPER: team.HELPER, MAIN: team.MAIN}
+INFOS = ("split", "full")
+REFERENCE = "reference"
+"""The one convention of a row that brings its own programs."""
+
+FULL_HELPER_PROMPT = (
+    "Two programmers solve this problem together:\n\n{problem}\n\n"
+    "Write only the Python function aux, a helper that does a useful part of the work. Your "
+    "partner writes {signature}, which may call aux(...). Neither of you sees the other's code.\n"
+    "Reply with code only."
+)
+FULL_MAIN_PROMPT = (
+    "Two programmers solve this problem together:\n\n{problem}\n\n"
+    "Write only the Python function {signature}. Your partner writes aux, a helper that does a "
+    "useful part of the work; you may call aux(...) and must not define it. Neither of you sees "
+    "the other's code.\nReply with code only."
+)
+TURNS_PROMPT = "\nThere are {turns} turns. After each you may revise your code."
+
+
+class CoopCodingEnv(TextParallelEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, `info="split"` for rows, or unusable rows (the message
+            names the row).
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "coop_coding-v0",
+        "render_modes": list(RENDER_MODES),
+        "is_parallelizable": True,
+    }
+    blocking = True
+
+    def __init__(
+        self,
+        *,
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        info: str | None = None,
+        reward: str | None = None,
+        turns: int = 1,
+        feedback: str = "diagnostics",
+        max_action_chars: int = 8192,
+        render_mode: str | None = None,
+    ) -> None:
+        source = open_tasks(tasks, split=split, procedural=procedural_source, from_row=task_of_row)
+        generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
+        self.info_mode = info or ("split" if generated else "full")
+        self.reward_scheme = reward or ("tests" if self.info_mode == "split" else "contribution")
+        for name, given, known in (
+            ("info", self.info_mode, INFOS),
+            ("reward", self.reward_scheme, rewards.SCHEMES),
+            ("feedback", feedback, MODES),
+        ):
+            if given not in known:
+                raise ValueError(f"{name}={given!r}: expected one of {known}")
+        if self.info_mode == "split" and not generated:
+            raise ValueError(
+                "info='split' needs generated tasks, whose facts can be divided over the seats; "
+                "use info='full' for rows"
+            )
+        super().__init__(
+            agents=(HELPER, MAIN),
+            source=source,
+            max_turns=turns,
+            max_action_chars=max_action_chars,
+            render_mode=render_mode,
+        )
+        self.feedback_mode = feedback
+        low, high = rewards.REWARD_RANGES[self.reward_scheme]
+        self.reward_range = (low, high * (turns if self.reward_scheme == "paper" else 1))
+        self._sandbox: Sandbox | None = None
+        self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where programs run: the process-wide pool unless one was set."""
+        return default_sandbox() if self._sandbox is None else self._sandbox
+
+    @sandbox.setter
+    def sandbox(self, sandbox: Sandbox | None) -> None:
+        self._sandbox = sandbox
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """As `TextParallelEnv.reset`."""
+        self._scores = []
+        return super().reset(seed=seed, options=options)
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per agent."""
+        composition = composition_of(task)
+        if composition is None:
+            texts = _row_prompts(task)
+            if self.info_mode == "split":
+                raise ValueError(f"task {task.id!r} has no parts to divide; use info='full'")
+        else:
+            texts = _composition_prompts(composition, self.info_mode)
+        more = TURNS_PROMPT.format(turns=self.max_turns) if self.max_turns > 1 else ""
+        return {agent: [Message("user", text + more)] for agent, text in texts.items()}
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """Run the tests on the two programs, once."""
+        work = team.read_work(self.task, joint_action[HELPER], joint_action[MAIN])
+        verdict = team.run(work, self.sandbox)
+        contributed = None
+        if self.reward_scheme == "contribution":
+            contributed = team.contribution(work, verdict, self.sandbox)
+        facts = team.facts_of(work, verdict, contributed)
+        shared = dict(team.info_of(work, verdict, facts))
+        if contributed is not None:
+            shared["contribution"] = {"helper": contributed.helper, "main": contributed.main}
+            shared["cooperative_success"] = contributed.cooperative_success
+        terms = self._pay(rewards.TERMS[self.reward_scheme](facts))
+        ended = facts.solved or self._taken[MAIN] >= self.max_turns
+        return Outcome(
+            reward_terms=dict.fromkeys(ROLES, terms),
+            feedback={} if ended else self._feedback(work, verdict),
+            ended=ended,
+            success=facts.solved,
+            facts={
+                agent: {
+                    **shared,
+                    "convention": self.read_convention(self.task, agent, joint_action[agent]),
+                }
+                for agent in ROLES
+            },
+        )
+
+    def _pay(self, scores: dict[str, float]) -> dict[str, float]:
+        self._scores.append(scores)
+        if self.reward_scheme == "paper":
+            return scores
+        return {name: gains([turn[name] for turn in self._scores])[-1] for name in scores}
+
+    def _feedback(self, work: team.Work, verdict: Any) -> dict[str, str]:
+        report = team.report_of(work, verdict)
+        private = self.info_mode == "split"
+        return {
+            agent: feedback(report, role, self.feedback_mode, private)
+            for agent, role in ROLES.items()
+        }
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:
+        """Who contributed to the tests that `joint_action` passes, by ablation in the sandbox.
+
+        A metric under every reward scheme; it costs up to nine sandbox runs.
+        """
+        work = team.read_work(task, joint_action[HELPER], joint_action[MAIN])
+        return team.contribution(work, team.run(work, self.sandbox), self.sandbox)
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Interfaces between the two programs that carry the task; `("reference",)` for rows."""
+        composition = composition_of(task)
+        if composition is not None:
+            return functions.conventions(composition)
+        return (REFERENCE,) if task.data["helper"] and task.data["main"] else ()
+
+    def expert(self, task: Task, agent: str, convention: str) -> str:
+        """A right program under one convention; a row's own reference."""
+        composition = composition_of(task)
+        if composition is not None:
+            return functions.expert(composition, ROLES[agent], convention)
+        if convention not in self.conventions(task):
+            raise ValueError(
+                f"task {task.id!r} has conventions {self.conventions(task)}, not {convention!r}; "
+                "rows have one if they bring `helper` and `main`"
+            )
+        return task.data[ROLES[agent]]
+
+    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
+        """Which interface a text follows, read from its syntax tree; None for rows."""
+        if "kind" not in task.data:
+            return None
+        return functions.read_convention(task.data["kind"], ROLES[agent], code_of(action))
+
+    def bounds(self, task: Task) -> Bounds:
+        """Known returns of generated tasks under `reward="tests"`.
+
+        The solo bound is main with its best guess at the operation beside a helper that is well
+        formed and wrong. With `info="full"` one author may write everything.
+
+        Raises:
+            ValueError: for rows, and for the other reward schemes.
+        """
+        composition = composition_of(task)
+        if composition is None or self.reward_scheme != "tests":
+            raise ValueError(
+                f"bounds are known for generated tasks under reward='tests', not for task "
+                f"{task.id!r} under {self.reward_scheme!r}"
+            )
+        if self.info_mode == "full":
+            return Bounds(random=0.0, solo=1.0, team=1.0)
+        shares = functions.bounds(composition)
+        terms = rewards.TERM_RANGES["tests"]
+        form = terms["structure"][1] + terms["syntax"][1]
+        test_pay = terms["tests"][1]
+        return Bounds(
+            random=test_pay * shares.random,
+            solo=form + test_pay * shares.solo,
+            team=form + test_pay * shares.team,
+        )
+
+
+def _composition_prompts(composition: Composition, info: str) -> dict[str, str]:
+    if info == "full":
+        whole = functions.describe_full(composition)
+        return {
+            HELPER: HELPER_PROMPT.format(description=whole),
+            MAIN: MAIN_PROMPT.format(description=whole),
+        }
+    return {
+        HELPER: HELPER_PROMPT.format(description=functions.describe_helper(composition)),
+        MAIN: MAIN_PROMPT.format(description=functions.describe_main(composition)),
+    }
+
+
+def _row_prompts(task: Task) -> dict[str, str]:
+    words = {"problem": task.data["prompt"], "signature": task.data["signature"]}
+    return {
+        HELPER: FULL_HELPER_PROMPT.format(**words),
+        MAIN: FULL_MAIN_PROMPT.format(**words),
+    }
+
+
+def parallel_env(max_cycles: int = 1, **kwargs: Any) -> CoopCodingEnv:
+    """The environment under PettingZoo's name for the number of turns."""
+    return CoopCodingEnv(turns=max_cycles, **kwargs)
+
+
+def env(max_cycles: int = 1, **kwargs: Any) -> Any:
+    """As `parallel_env`, in AEC form."""
+    made: Any = parallel_env(max_cycles, **kwargs)  # pettingzoo types AEC actions as `str | None`
+    return parallel_to_aec(made)

@@ -1,0 +1,63 @@
+"""Reads model text: the code in an answer, whatever prose and fences stand around it.
+
+Owns what a text *says*; whether that is a program, and what it does, is decided elsewhere. Pure
+functions of any `str` or None: no text raises, and the time taken grows with its length only.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+THINK_END = "</think>"
+FENCES = ("```", "~~~")
+# A fence indented further is text inside a program (a docstring that shows an example).
+MAX_FENCE_INDENT = 3
+PYTHON_LABELS = ("", "python", "python3", "py", "py3")
+
+
+def answer_of(text: str | None) -> str:
+    """The text after the last `</think>`: what a reasoning model means as its answer."""
+    return (text or "").rpartition(THINK_END)[2]
+
+
+def code_of(text: str | None) -> str:
+    """The Python code in an answer.
+
+    Fenced blocks win over the prose around them: those labelled as Python or not at all, joined in
+    their order, so that a later definition replaces an earlier one as it would in a file. An
+    unclosed fence runs to the end. Without such a block, the whole text is taken as code.
+
+    Args:
+        text: model text; None counts as "".
+
+    Returns:
+        Source without leading and trailing blank lines, common indentation removed.
+    """
+    lines = answer_of(text).replace("\r\n", "\n").split("\n")
+    blocks = _fenced_blocks(lines)
+    python = [block for label, block in blocks if label in PYTHON_LABELS]
+    return "\n\n".join(_tidy(block) for block in python) if python else _tidy(lines)
+
+
+def _fenced_blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
+    """(label, lines) of every fenced block."""
+    blocks: list[tuple[str, list[str]]] = []
+    fence = ""  # the marker that is open
+    for line in lines:
+        bare = line.strip()
+        if fence:
+            closes = bare.startswith(fence) and not bare.strip(fence[0])
+            if closes and len(line) - len(line.lstrip()) <= MAX_FENCE_INDENT:
+                fence = ""
+            else:
+                blocks[-1][1].append(line)
+        elif bare.startswith(FENCES):
+            label = bare.lstrip(bare[0])
+            if "`" not in label:  # else it is inline code, as in CommonMark
+                fence = bare[: len(bare) - len(label)]
+                blocks.append((label.strip().split(" ")[0].lower(), []))
+    return blocks
+
+
+def _tidy(lines: list[str]) -> str:
+    return textwrap.dedent("\n".join(lines)).strip("\n").rstrip()
