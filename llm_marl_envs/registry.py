@@ -204,7 +204,7 @@ def make(env_id: str, *, api: str | None = None, **kwargs: Any) -> Any:
             raise ImportError(
                 f"{chosen.id} needs the extra {extra!r}: pip install 'llm-marl-envs[{extra}]'"
             )
-    create = _load(chosen)
+    create = load_entry_point(chosen)
     merged = {**chosen.kwargs, **kwargs}
     _check_kwargs(chosen, create, merged)
     env = create(**merged)
@@ -245,7 +245,12 @@ def make_vec(env_id: str, n: int, **kwargs: Any) -> VectorTextEnv:
     return VectorTextEnv([make(env_id, api="parallel", **kwargs) for _ in range(n)])
 
 
-def _load(chosen: EnvSpec) -> Callable[..., Any]:
+def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
+    """The callable behind `entry_point`, imported now.
+
+    Raises:
+        ImportError: the module, or the name in it, does not exist.
+    """
     if not isinstance(chosen.entry_point, str):
         return chosen.entry_point
     module, _, name = chosen.entry_point.partition(":")

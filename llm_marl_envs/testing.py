@@ -18,9 +18,9 @@ import numpy as np
 
 from llm_marl_envs.policies.base import Policy, derive_seed
 from llm_marl_envs.policies.scripted import RandomPolicy, ScriptedPolicy
-from llm_marl_envs.records import Episode, Turn
+from llm_marl_envs.records import Episode, Request, Response, Turn
 from llm_marl_envs.rollout import Start, rollout
-from llm_marl_envs.spaces import Message, Observation
+from llm_marl_envs.spaces import Message, Observation, render_messages
 from llm_marl_envs.vector import VectorTextEnv
 
 # Model text that has broken parsers: empty, newlines, any script, controls, a lone surrogate,
@@ -54,10 +54,13 @@ def check_text_env(
         seeds: reset seeds to try.
 
     Raises:
-        AssertionError: what is broken, in words.
+        AssertionError: what is broken, in words. What the environment itself raises while it is
+            played passes through: an action of any text must never raise.
     """
+    _check_declared(make_env())
     policies: list[Policy] = [RandomPolicy(), *(ScriptedPolicy(lambda r, j=j: j) for j in JUNK)]
     for seed in seeds:
+        _check_first(make_env(), seed)
         for policy in policies:
             _check_pair(make_env, policy, seed)
     _check_misuse(make_env)
@@ -66,6 +69,39 @@ def check_text_env(
         for seed in seeds:
             episode = rollout(VectorTextEnv([env]), solution(env), [Start(seed=seed)])[0]
             _check_solution(episode, solution_return)
+
+
+def _check_declared(env: Any) -> None:
+    """What an environment says of itself before it is played."""
+    inner = env.unwrapped
+    assert "name" in inner.metadata, "metadata lacks 'name'"
+    low, high = inner.reward_range
+    assert low < high, f"reward_range {(low, high)} is empty"
+    for agent in env.possible_agents:
+        role, _, number = agent.rpartition("_")
+        assert role and number.isdecimal(), f"agent {agent!r}: expected <role>_<int>"
+        for space in (env.observation_space, env.action_space):
+            assert space(agent) is space(agent), "spaces must be kept, not made at each call"
+    if hasattr(inner, "demonstrations") and inner.conventions(inner.source[0]):
+        assert inner.demonstrations(2, 0) == inner.demonstrations(2, 0), (
+            "demonstrations depend on more than their seed"
+        )
+
+
+def _check_first(env: Any, seed: int) -> None:
+    """The observations of `reset`, as objects, and its infos."""
+    returned = env.reset(seed=seed)
+    turn_based = hasattr(env, "agent_selection")
+    infos = env.infos if turn_based else returned[1]
+    for agent in env.possible_agents:
+        seen = env.observe(agent) if turn_based else returned[0][agent]
+        assert isinstance(seen, Observation), f"{agent}: expected Observation, got {type(seen)}"
+        for duplicate in (copy.deepcopy(seen), pickle.loads(pickle.dumps(seen))):
+            assert duplicate == seen and duplicate.messages == seen.messages, (
+                f"{agent}: the observation does not survive a copy"
+            )
+        assert infos[agent].get("task_id"), f"{agent}: the first info lacks task_id"
+    assert env.state_space.contains(env.state()), "state() is not in state_space"
 
 
 def _check_solution(episode: Episode, expected: float | None) -> None:
@@ -77,24 +113,39 @@ def _check_solution(episode: Episode, expected: float | None) -> None:
     assert episode.success is not False, f"the solution failed task {episode.task_id}"
 
 
+class _Witness:
+    """Passes requests on and keeps them: what was shown, as text and as messages."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.requests: list[Request] = []
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Response]:
+        """As the policy it wraps."""
+        self.requests += requests
+        return self.policy.act(requests)
+
+
 def _check_pair(make_env: Callable[[], Any], policy: Policy, seed: int) -> None:
-    """Play one episode on two copies; check each record and that they agree."""
-    random.seed(seed)
-    np.random.seed(seed)
-    before = (random.getstate(), np.random.get_state()[1].tobytes())  # type: ignore[union-attr]
-    episodes, env = [], None
-    for _ in range(2):
-        env = make_env()
-        team = dict.fromkeys(env.possible_agents, policy)
-        episodes.append(
-            rollout(VectorTextEnv([env]), team, [Start(seed=seed, sample_seed=seed)])[0]
-        )
-    after = (random.getstate(), np.random.get_state()[1].tobytes())  # type: ignore[union-attr]
+    """Play the same episode on used, fresh and side-by-side copies; check that all agree."""
+    start = Start(seed=seed, sample_seed=seed)
+    witness = _Witness(policy)
+    before = _global_random_state(f"no environment seeds with this/{seed}")
+    used = make_env()
+    team = dict.fromkeys(used.possible_agents, witness)
+    # The other episode first: whatever it leaves behind must not reach the one that counts.
+    episodes = rollout(VectorTextEnv([used]), team, [Start(seed=seed + 1), start])[1:]
+    pair = [make_env(), make_env()]
+    episodes += rollout(VectorTextEnv(pair), team, [start, start])
+    after = _global_random_state()
     assert before == after, "the environment touched a global random generator; own an RNG instead"
-    assert episodes[0] == episodes[1], f"two copies with seed {seed} played different episodes"
-    inner: Any = env.unwrapped  # type: ignore[union-attr]
+    for other in episodes[1:]:
+        assert episodes[0] == other, f"two episodes with seed {seed} and equal actions differ"
+    inner = used.unwrapped
+    for request in witness.requests:
+        _check_request(request, inner)
     for turn in episodes[0].turns:
-        _check_turn(turn, inner)
+        _check_turn(turn)
     for agent in episodes[0].agents:
         _check_chat(episodes[0].trajectory(agent), inner)
         low, high = inner.reward_range
@@ -104,15 +155,27 @@ def _check_pair(make_env: Callable[[], Any], policy: Policy, seed: int) -> None:
         )
 
 
-def _check_turn(turn: Turn, env: Any) -> None:
+def _global_random_state(seed: str | None = None) -> tuple[Any, bytes]:
+    """The state of the process's generators, seeded first where `seed` is given."""
+    if seed is not None:
+        random.seed(seed)
+        np.random.seed(derive_seed(seed) % 2**32)  # noqa: NPY002 - the global state is the subject
+    state: Any = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), state[1].tobytes() + str(state[2]).encode()
+
+
+def _check_request(request: Request, env: Any) -> None:
+    where = f"{request.agent}, turn {request.turn}"
+    text = request.observation
+    assert env.observation_space(request.agent).contains(text), f"{where}: not in its space"
+    assert request.messages and request.messages[-1].role == "user", f"{where}: nothing was asked"
+    assert text == render_messages(request.messages), (
+        f"{where}: the observation's text is not what its messages say"
+    )
+
+
+def _check_turn(turn: Turn) -> None:
     where = f"{turn.agent}, turn {turn.index}"
-    observation = Observation.of(turn.messages)
-    assert env.observation_space(turn.agent).contains(observation), f"{where}: not in its space"
-    assert turn.messages and turn.messages[-1].role == "user", f"{where}: nothing was asked"
-    for duplicate in (copy.deepcopy(observation), pickle.loads(pickle.dumps(observation))):
-        assert duplicate == observation and duplicate.messages == observation.messages, (
-            f"{where}: the observation does not survive a copy"
-        )
     assert math.isfinite(turn.reward), f"{where}: reward {turn.reward}"
     total = sum(turn.reward_terms.values())
     assert math.isclose(total, turn.reward, abs_tol=REWARD_TOLERANCE), (
@@ -135,18 +198,17 @@ def _check_chat(trajectory: Sequence[Turn], env: Any) -> None:
 
 def _check_misuse(make_env: Callable[[], Any]) -> None:
     env = make_env()
-    agent = env.possible_agents[0]
-    assert env.observation_space(agent) is env.observation_space(agent), "spaces must be kept"
     env.reset(seed=0)
-    bad: Any = 7 if hasattr(env, "agent_selection") else dict.fromkeys(env.possible_agents, 7)
+    turn_based = hasattr(env, "agent_selection")
+    bad: Any = 7 if turn_based else dict.fromkeys(env.possible_agents, 7)
     try:
         env.step(bad)
     except TypeError as error:
         assert "int" in str(error), f"the error does not say what came: {error}"
+    except Exception as error:  # any other kind is the finding
+        raise AssertionError(f"an int as action: expected TypeError, got {error!r}") from error
     else:
         raise AssertionError("an action that is no str was accepted")
-    env.reset(seed=0)
-    assert env.state_space.contains(env.state()), "state() is not in state_space"
 
 
 def episode_digest(make_env: Callable[[], Any], seeds: Sequence[int] = (0, 1)) -> str:

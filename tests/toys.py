@@ -154,7 +154,7 @@ class BareParallel(ParallelEnv[str, str, str]):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         self.agents = list(self.possible_agents)
         self.log = "The log:"
-        return {a: self.log for a in self.agents}, {a: {} for a in self.agents}
+        return dict.fromkeys(self.agents, self.log), {a: {} for a in self.agents}
 
     def step(self, actions: dict[str, str]) -> Any:
         present = self.agents

@@ -1,10 +1,12 @@
 """Policies: what plays a seat."""
 
 from llm_marl_envs.policies.base import Policy, Team, check_team, derive_seed
+from llm_marl_envs.policies.human import HumanPolicy
 from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy, ScriptedPolicy
 
 __all__ = [
     "ExpertPolicy",
+    "HumanPolicy",
     "Policy",
     "RandomPolicy",
     "ScriptedPolicy",
