@@ -87,7 +87,9 @@ class MAGRPOConfig(GRPOConfig):
     max_completion_length: int = field(default=256, metadata={"help": "Tokens of one turn."})
     logging_steps: float = field(default=1, metadata={"help": "See transformers."})
     save_strategy: str = field(default="no", metadata={"help": "See transformers."})
-    report_to: str | list[str] | None = field(default="none", metadata={"help": "See transformers."})
+    report_to: str | list[str] | None = field(
+        default="none", metadata={"help": "See transformers."}
+    )
 
     def __post_init__(self) -> None:
         if self.bf16 is None and not torch.cuda.is_available():

@@ -7,7 +7,7 @@ Names follow TRL's where TRL has the same scalar (`reward`, `reward_std`, `frac_
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -92,7 +92,21 @@ def _mean(values: Iterable[float | bool]) -> float:
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
-def merge(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Mean of each scalar over the parts that have it (ranks)."""
-    names = {name for part in parts for name in part}
-    return {n: _mean(part[n] for part in parts if n in part) for n in sorted(names)}
+def sampled_tokens(groups: Sequence[EpisodeGroup], agents: Sequence[str]) -> int:
+    """Tokens that these agents sampled."""
+    return sum(
+        len(turn.response.completion_ids or ())
+        for group in groups
+        for episode in group.episodes
+        for turn in episode.turns
+        if turn.agent in agents
+    )
+
+
+def evaluation_metrics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
+    """Scalars of an evaluation during training."""
+    values = {f"{prefix}_reward": _mean(episode.team_return for episode in episodes)}
+    judged = [episode.success for episode in episodes if episode.success is not None]
+    if judged:
+        values[f"{prefix}_success"] = _mean(judged)
+    return values

@@ -126,9 +126,7 @@ class FullWeights(TeamModel):
 
     mode = "shared"
 
-    def __init__(
-        self, model: PreTrainedModel, tokenizer: Tokenizer, agents: Sequence[str]
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer, agents: Sequence[str]) -> None:
         super().__init__(tokenizer, dict.fromkeys(agents, SHARED))
         self.module = model
 

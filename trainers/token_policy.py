@@ -134,9 +134,7 @@ class TokenPolicy:
         width = max(len(prompt) for prompt in prompts)
         pad = tokenizer.pad_token_id
         ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device)
-        mask = torch.tensor(
-            [[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device
-        )
+        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
         sampler = RowSampler(torch.tensor(seeds, device=device), self.temperature)
         # What is left unset here would be filled from the model's own defaults, and a penalty there
         # would sample from another distribution than the loss scores.

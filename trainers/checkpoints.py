@@ -1,0 +1,136 @@
+"""Checkpoints of a team: complete or absent, and resumed bit for bit.
+
+The methods of transformers' trainer that write and read checkpoints, as a mixin. A checkpoint is a
+folder that `load_team` can load, plus optimiser, scheduler, random states, the position inside the
+rollout buffer (without it `num_iterations > 1` would resume differently) and the algorithm's state.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers.trainer_utils import rotate_checkpoints
+
+from llm_marl_envs.rollout import env_name
+from trainers.team_model import save_team
+
+if TYPE_CHECKING:
+    from trl import GRPOTrainer as Base
+
+    from trainers.algorithms import Algorithm
+    from trainers.collect import Collector
+    from trainers.packing import PackPlan
+    from trainers.team_model import TeamModel
+else:
+    Base = object
+
+STATE_FILE = "magrpo_state_{rank}.pt"
+STAGING = ".partial-checkpoint"
+
+
+class TeamCheckpoints(Base):
+    """Mixin for `MAGRPOTrainer`; stands before `GRPOTrainer` in the bases."""
+
+    team: TeamModel
+    plan: PackPlan
+    algorithm: Algorithm
+    collector: Collector
+    _sampled_tokens: int
+    _staging: str | None = None
+
+    def env_description(self) -> dict[str, Any]:
+        """What the team plays, as `team.json` keeps it."""
+        env = self.collector.env
+        return {"env_id": env_name(env), "env_kwargs": dict(getattr(env, "env_kwargs", {}))}
+
+    def save_team(self, folder: str | Path) -> None:
+        """Write the team so that `load_team`, PEFT or Transformers can load it."""
+        save_team(self.team, folder, env=self.env_description())
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        if self.args.should_save:
+            folder = Path(output_dir or self.args.output_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            self.save_team(folder)
+            torch.save(self.args, folder / "training_args.bin")
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        for policy in self.team.policies:
+            self.team.load_policy(policy, Path(resume_from_checkpoint) / policy)
+        self.team.activate(self.team.policies[0])
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return self._staging or super()._get_output_dir(trial)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """Write the checkpoint aside and rename it: a checkpoint is complete or absent."""
+        run_dir = Path(super()._get_output_dir(trial))
+        self._staging = str(run_dir / STAGING)
+        if self.accelerator.is_main_process:
+            shutil.rmtree(self._staging, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        try:
+            super()._save_checkpoint(model, trial)
+            name = f"checkpoint-{self.state.global_step}"
+            self._save_own_state(Path(self._staging) / name)
+            self.accelerator.wait_for_everyone()
+            if self.accelerator.is_main_process:
+                _publish(Path(self._staging) / name, run_dir / name)
+        finally:
+            shutil.rmtree(run_dir / STAGING, ignore_errors=True)
+            self._staging = None
+        if self.args.should_save:
+            rotate_checkpoints(
+                output_dir=str(run_dir),
+                save_total_limit=self.args.save_total_limit,
+                best_model_checkpoint=self.state.best_model_checkpoint,
+                use_mtime=False,
+            )
+        self.accelerator.wait_for_everyone()
+
+    def _save_own_state(self, folder: Path) -> None:
+        every = self.plan.total * self.num_iterations
+        torch.save(
+            {
+                "step": self._step,
+                # Needed only between the iterations over one rollout.
+                "buffer": self._buffered_inputs if self._step % every else None,
+                "algorithm": self.algorithm.state_dict(),
+                "sampled_tokens": self._sampled_tokens,
+            },
+            folder / STATE_FILE.format(rank=self.args.process_index),
+        )
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        path = Path(checkpoint) / STATE_FILE.format(rank=self.args.process_index)
+        if not path.is_file():
+            raise ValueError(
+                f"{checkpoint} has no {path.name}: it was not written by this trainer, or by a run "
+                "with fewer processes"
+            )
+        state = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+        self._step = state["step"]
+        self._buffered_inputs = state["buffer"]
+        self._sampled_tokens = state["sampled_tokens"]
+        self.algorithm.load_state_dict(state["algorithm"])
+
+
+def _publish(staged: Path, final: Path) -> None:
+    """Move a finished folder to its place; one that stands there already is replaced."""
+    for file in staged.rglob("*"):
+        if file.is_file():
+            with open(file, "rb") as handle:
+                os.fsync(handle.fileno())
+    old = final.with_name(f".{final.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if final.exists():
+        os.replace(final, old)
+    os.replace(staged, final)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,182 @@
+"""One update's experience: tasks -> episodes -> returns -> advantages. No tensors, no gradients.
+
+Owns the environment copies and the checks that every number is finite before it can reach a
+gradient. Token tensors are built by `packing.py`, the loss is TRL's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from llm_marl_envs.policies import Team, derive_seed
+from llm_marl_envs.records import Episode, EpisodeGroup
+from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.vector import VectorTextEnv
+from trainers.algorithms import AdvantageInputs, Algorithm
+from trainers.config import MAGRPOConfig
+from trainers.packing import reward_array
+from trainers.returns import discounted_returns, team_rewards
+from trainers.schedules import TaskSchedule
+
+
+class Collector:
+    """Plays the episodes of an update and judges them.
+
+    Args:
+        make_env: returns a fresh environment.
+        algorithm: plans episodes and computes advantages.
+        args: the settings of the run.
+        trained: the agents that are trained.
+        policies: agent -> name of its weights, for the trained agents.
+
+    Attributes:
+        env: one copy, for its agents, tasks and limits.
+        schedule: which tasks are played when.
+
+    Raises:
+        ValueError: the tasks of an update do not divide among the processes, or an environment
+            without tasks and no `max_steps`.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], Any],
+        algorithm: Algorithm,
+        args: MAGRPOConfig,
+        trained: Sequence[str],
+        policies: Mapping[str, str],
+    ) -> None:
+        self.make_env = make_env
+        self.env = make_env()
+        self.algorithm = algorithm
+        self.args = args
+        self.trained = tuple(trained)
+        self.policies = dict(policies)
+        if args.tasks_per_update % args.world_size:
+            raise ValueError(
+                f"tasks_per_update={args.tasks_per_update} does not divide among "
+                f"{args.world_size} processes; use a multiple"
+            )
+        source = getattr(self.env.unwrapped, "source", None)
+        if source is None and args.max_steps <= 0:
+            raise ValueError("this environment has no task source: set max_steps")
+        n_tasks = None if source is None else len(source)
+        self.schedule = TaskSchedule(n_tasks, args.tasks_per_update, args.seed)
+        self._copies: VectorTextEnv | None = None
+
+    @property
+    def episodes_per_update(self) -> int:
+        """Episodes that this process plays in one update."""
+        return self.args.tasks_per_update // self.args.world_size * self.args.num_generations
+
+    def play(self, update: int, team: Team) -> list[EpisodeGroup]:
+        """The groups of one update that belong to this process.
+
+        Raises:
+            FloatingPointError: a reward that is not finite; the episode is named.
+            ValueError: the algorithm planned another number of episodes than G.
+        """
+        size = self.args.num_generations
+        starts = self._starts(update)
+        if self._copies is None:
+            copies = [self.env, *(self.make_env() for _ in range(len(starts) - 1))]
+            self._copies = VectorTextEnv(copies)
+        episodes = rollout(self._copies, team, starts, context=self.args.context)
+        for number, episode in enumerate(episodes):
+            _check_rewards(episode, number % size, update)
+        return [
+            EpisodeGroup(
+                task_id=episodes[i].task_id,
+                seed=episodes[i].seed,
+                episodes=tuple(episodes[i : i + size]),
+            )
+            for i in range(0, len(episodes), size)
+        ]
+
+    def _starts(self, update: int) -> list[Start]:
+        size = self.args.num_generations
+        local = self.schedule.per_update // self.args.world_size
+        first = self.args.process_index * local
+        starts: list[Start] = []
+        for position, task in list(enumerate(self.schedule.tasks(update)))[first : first + local]:
+            seed = self.schedule.reset_seed(update, position)
+            planned = self.algorithm.plan(task, size, seed)
+            if len(planned) != size:
+                raise ValueError(
+                    f"{self.algorithm.name}.plan returned {len(planned)} episodes, expected {size}"
+                )
+            starts += planned
+        return starts
+
+    def judge(
+        self, update: int, groups: Sequence[EpisodeGroup]
+    ) -> tuple[AdvantageInputs, np.ndarray]:
+        """What the advantages were computed from, and the advantages (P, G, A, K).
+
+        Raises:
+            FloatingPointError: an advantage that is not finite; the episode is named.
+        """
+        seats = list(self.env.possible_agents)
+        rewards, alive = reward_array(groups, seats)
+        if self.args.credit == "team":
+            rewards = team_rewards(rewards, alive)
+        own = [seats.index(agent) for agent in self.trained]
+        rewards, alive = rewards[:, :, own], alive[:, :, own]
+        rewards = self.algorithm.transform_rewards(rewards, groups)
+        inputs = AdvantageInputs(
+            returns=discounted_returns(rewards, alive, self.args.discount),
+            rewards=rewards,
+            alive=alive,
+            agents=self.trained,
+            policies=self.policies,
+            groups=tuple(groups),
+        )
+        advantages = self.algorithm.advantages(inputs)
+        bad = np.argwhere(alive & ~np.isfinite(advantages))
+        if len(bad):
+            task, episode, agent, turn = bad[0]
+            not_finite(
+                update,
+                f"advantage of {self.trained[agent]}, turn {turn}, task "
+                f"{groups[task].task_id!r}, seed {groups[task].seed}, episode {episode}",
+            )
+        return inputs, np.where(alive, advantages, 0.0)
+
+
+def _check_rewards(episode: Episode, number: int, update: int) -> None:
+    for turn in episode.turns:
+        if not math.isfinite(turn.reward):
+            not_finite(
+                update,
+                f"reward {turn.reward} of {turn.agent}, turn {turn.index}, task "
+                f"{episode.task_id!r}, seed {episode.seed}, episode {number}",
+            )
+
+
+def not_finite(update: int, what: str) -> None:
+    """Stop training because of a number; names the episode it belongs to."""
+    raise FloatingPointError(
+        f"update {update}: {what} is not finite; training stopped before the weights were touched"
+    )
+
+
+def evaluation_episodes(
+    make_env: Callable[[], Any], team: Team, args: MAGRPOConfig
+) -> list[Episode]:
+    """One episode on each of the first `eval_tasks` tasks, the same ones every time."""
+    env = make_env()
+    source = getattr(env.unwrapped, "source", None)
+    count = min(args.eval_tasks, len(source)) if source else args.eval_tasks
+    seeds = [derive_seed("eval", args.seed, i) % 2**32 for i in range(count)]
+    starts = [
+        Start(task=i if source else None, seed=seed, sample_seed=seed)
+        for i, seed in enumerate(seeds)
+    ]
+    copies = VectorTextEnv([env, *(make_env() for _ in range(count - 1))])
+    episodes = rollout(copies, team, starts, context=args.context)
+    copies.close()
+    return episodes
