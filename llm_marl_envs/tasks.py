@@ -134,26 +134,36 @@ def open_tasks(
         if split == "all":
             raise ValueError(f"split 'all' is for given rows; generated tasks have {SPLITS}")
         return procedural(split)
+    where = f"tasks={str(tasks)!r}, " if isinstance(tasks, (str, Path)) else ""
     if isinstance(tasks, str) and tasks.startswith("hub:"):
         rows = hub_rows(tasks.removeprefix("hub:"), split)
     elif isinstance(tasks, str) and tasks.startswith("bundled:"):
         rows = bundled_rows(tasks.removeprefix("bundled:"))
     elif isinstance(tasks, (str, Path)):
         rows = jsonl_rows(tasks)
+    elif isinstance(tasks, Sequence):
+        rows = tasks
     else:
-        rows = list(tasks)
-    return ListSource(_tasks_of_rows(rows, split, from_row), split)
+        raise TypeError(
+            "tasks: expected None, a string, a path, a list of dicts or a TaskSource, "
+            f"got {type(tasks).__name__}"
+        )
+    if not rows:
+        raise ValueError(f"{where or 'tasks: '}no rows at all; give at least one task")
+    return ListSource(_tasks_of_rows(rows, where, split, from_row), split)
 
 
-def _tasks_of_rows(rows: Sequence[Row], split: str, from_row: Callable[[Row], Task]) -> list[Task]:
+def _tasks_of_rows(
+    rows: Sequence[Row], where: str, split: str, from_row: Callable[[Row], Task]
+) -> list[Task]:
     found: list[Task] = []
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
-            raise TypeError(f"row {number}: expected a dict, got {type(row).__name__}")
+            raise TypeError(f"{where}row {number}: expected a dict, got {type(row).__name__}")
         try:
             task = from_row(row)
         except ValueError as error:
-            raise ValueError(f"row {number}: {error}") from error
+            raise ValueError(f"{where}row {number}: {error}") from error
         if split in ("all", task.split):
             found.append(task)
     return found

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from toys import BareParallel, WordPair
+
+from llm_marl_envs.policies import (
+    ExpertPolicy,
+    HumanPolicy,
+    Policy,
+    RandomPolicy,
+    ScriptedPolicy,
+    check_team,
+    derive_seed,
+)
+from llm_marl_envs.records import Request
+from llm_marl_envs.spaces import Message
+
+
+def request(**changes: Any) -> Request:
+    fields: dict[str, Any] = {
+        "env_id": "word_pair-v0",
+        "agent": "left_0",
+        "turn": 0,
+        "episode": 0,
+        "task_id": "apple-fig",
+        "messages": (Message("user", "Speak."),),
+        "observation": "Speak.",
+        "seed": 0,
+    }
+    return Request(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [ScriptedPolicy(str), RandomPolicy(), ExpertPolicy(WordPair()), HumanPolicy(io.StringIO())],
+)
+def test_these_are_policies(policy: object) -> None:
+    assert isinstance(policy, Policy)
+
+
+def test_a_script_sees_the_request() -> None:
+    policy = ScriptedPolicy(lambda r: f"{r.agent} {r.role} {r.turn}")
+    answers = policy.act([request(turn=2), request(agent="right_0")])
+    assert [a.text for a in answers] == ["left_0 left 2", "right_0 right 0"]
+
+
+def test_random_text_depends_on_the_seed_alone() -> None:
+    policy = RandomPolicy(max_chars=20)
+    texts = [a.text for a in policy.act([request(seed=s) for s in range(30)])]
+    alone = [policy.act([request(seed=s, agent="x_0")])[0].text for s in range(30)]
+    assert texts == alone
+    assert len(set(texts)) > 20
+    assert max(map(len, texts)) <= 20
+
+
+def test_an_expert_keeps_its_convention() -> None:
+    policy = ExpertPolicy(WordPair(), "upper")
+    assert [a.text for a in policy.act([request(seed=s) for s in range(5)])] == ["APPLE"] * 5
+
+
+def test_an_expert_without_convention_draws_one_from_the_seed() -> None:
+    policy = ExpertPolicy(WordPair())
+    texts = [a.text for a in policy.act([request(seed=s) for s in range(40)])]
+    assert set(texts) == {"apple", "APPLE"}
+    assert texts == [policy.act([request(seed=s)])[0].text for s in range(40)]
+
+
+def test_an_impossible_convention_is_replaced() -> None:
+    assert ExpertPolicy(WordPair(), "backwards").act([request()])[0].text in ("apple", "APPLE")
+
+
+def test_experts_need_an_environment_of_this_library() -> None:
+    with pytest.raises(TypeError, match="expected an environment of this library, got Bare"):
+        ExpertPolicy(BareParallel())
+
+
+@pytest.mark.parametrize(
+    ("team", "error", "words"),
+    [
+        ({"left_0": RandomPolicy()}, ValueError, r"missing \['right_0'\], unknown \[\]"),
+        (dict.fromkeys(("left_0", "right_0", "x_0"), RandomPolicy()), ValueError, "unknown"),
+        (dict.fromkeys(("left_0", "right_0"), str), TypeError, r"act\(requests\), got type"),
+    ],
+)
+def test_teams_are_checked(team: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        check_team(team, ["left_0", "right_0"])
+
+
+def test_seeds_are_mixed() -> None:
+    seeds = {derive_seed(a, b) for a in range(30) for b in range(30)}
+    assert len(seeds) == 900
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert derive_seed("a", 1) == 4294491576641134471
+    assert derive_seed("\ud800") >= 0
+
+
+def test_a_person_types_several_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    typed = io.StringIO("one\n\n  two\n.\nthree\r\n.\r\nlast, without an end")
+    policy = HumanPolicy(typed)
+    first = request(messages=(Message("system", "Rules."), Message("user", "Speak.")))
+    assert policy.act([first])[0].text == "one\n\n  two"
+    shown = capsys.readouterr().out
+    assert "Rules.\n\nSpeak." in shown
+    assert "holds only '.'" in shown
+    more = (*first.messages, Message("assistant", "one"), Message("user", "Again."))
+    assert policy.act([request(turn=1, messages=more)])[0].text == "three\r"
+    shown = capsys.readouterr().out
+    assert "Again." in shown
+    assert "Rules." not in shown  # only what is new
+    assert policy.act([request(turn=2, messages=more)])[0].text == "last, without an end"
+    assert policy.act([request(turn=3, messages=more)])[0].text == ""
+
+
+def test_a_new_episode_is_shown_from_its_start(capsys: pytest.CaptureFixture[str]) -> None:
+    policy = HumanPolicy(io.StringIO())
+    policy.act([request()])
+    policy.act([request()])
+    assert capsys.readouterr().out.count("Speak.") == 2

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import Relay, WordPair
+
+from llm_marl_envs import registry
+from llm_marl_envs.registry import EnvSpec, list_envs, make, make_vec, register, spec
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Registrations of one test are gone after it, in PettingZoo's registries too."""
+    from pettingzoo.env_registry import registration
+
+    known = dict(registry._specs())
+    monkeypatch.setattr(registry, "_specs", lambda: known)
+    theirs = (registration.aec_registry, registration.parallel_registry)
+    before = [dict(one) for one in theirs]
+    yield
+    for one, old in zip(theirs, before, strict=True):
+        one.clear()
+        one.update(old)
+
+
+def test_make_knows_its_spec() -> None:
+    register("word_pair-v0", "toys:WordPair", kwargs={"turns": 3}, summary="two words")
+    env = make("word_pair-v0", render_mode="ansi")
+    assert env.max_turns == 3
+    assert env.render_mode == "ansi"
+    assert env.spec == spec("word_pair-v0")
+    assert env.spec.summary == "two words"
+    assert env.env_kwargs == {"render_mode": "ansi"}
+
+
+def test_the_newest_version_is_the_default() -> None:
+    for version in (2, 10, 9):
+        register(f"word_pair-v{version}", "toys:WordPair", kwargs={"turns": version})
+    assert make("word_pair").max_turns == 10
+    assert make("word_pair-v2").max_turns == 2
+
+
+def test_other_form() -> None:
+    register("word_pair-v0", WordPair)
+    register("relay-v0", Relay, api="aec")
+    aec = make("word_pair-v0", api="aec")
+    aec.reset(seed=0)
+    assert aec.agent_selection == "left_0"
+    assert aec.spec.id == "word_pair-v0"
+    assert aec.env_kwargs == {"api": "aec"}
+    parallel = make("relay-v0", api="parallel")
+    assert set(parallel.reset(seed=0)[0]) == {"runner_0", "runner_1", "runner_2"}
+    assert make("relay-v0", api="aec").unwrapped.possible_agents[0] == "runner_0"
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "error", "words"),
+    [
+        ("word_pear-v0", {}, ValueError, "did you mean 'word_pair-v0'"),
+        ("zzz", {}, ValueError, r"no environment 'zzz'; registered: \["),
+        ("word_pair-v7", {}, ValueError, "no environment 'word_pair-v7'"),
+        (7, {}, ValueError, "no environment 7"),
+        ("", {}, ValueError, "no environment ''"),
+        ("word_pair-v0", {"turn": 2}, ValueError, r"'turn' \(did you mean 'turns'\?\); it accepts"),
+        ("word_pair-v0", {"api": "gym"}, ValueError, "api='gym': expected None or one of"),
+        ("word_pair-v0", {"turns": 0}, ValueError, "turns=0"),
+        ("needy-v0", {}, TypeError, r"needy-v0 needs the arguments \['words'\]"),
+        ("wrong_form-v0", {}, TypeError, "WordPair, which is no AECEnv"),
+        ("no_module-v0", {}, ImportError, "no_such_module"),
+        ("no_name-v0", {}, ImportError, "module toys has no 'Nothing'"),
+    ],
+)
+def test_make_says_what_is_wrong(
+    env_id: Any, kwargs: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    def needy(words: str, turns: int = 1) -> WordPair:
+        raise AssertionError("must not be called")
+
+    register("word_pair-v0", WordPair)
+    register("needy-v0", needy)
+    register("wrong_form-v0", WordPair, api="aec")
+    register("no_module-v0", "no_such_module:Env")
+    register("no_name-v0", "toys:Nothing")
+    with pytest.raises(error, match=words):
+        make(env_id, **kwargs)
+
+
+def test_a_missing_extra_is_named() -> None:
+    registry._specs()["x-v0"] = EnvSpec(id="x-v0", entry_point=WordPair, extras=("not_there",))
+    with pytest.raises(ImportError, match=r"pip install 'llm-marl-envs\[not_there\]'"):
+        make("x-v0")
+
+
+def test_register_twice() -> None:
+    first = register("word_pair-v0", WordPair)
+    assert register("word_pair-v0", WordPair) == first
+    with pytest.raises(ValueError, match="word_pair-v0 is registered already"):
+        register("word_pair-v0", Relay)
+
+
+@pytest.mark.parametrize("bad", ["word_pair", "Word-v0", "a b-v0", "-v0", "x-v", "x-v0\n", 3])
+def test_ids_have_a_version(bad: Any) -> None:
+    with pytest.raises(ValueError, match="expected lower case `name-vN`"):
+        register(bad, WordPair)
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "kwargs", "error", "words"),
+    [
+        ("toys.WordPair", {}, ValueError, "expected 'module:Class'"),
+        (7, {}, TypeError, "expected 'module:Class' or a callable, got int"),
+        (WordPair, {"api": "gym"}, ValueError, "api 'gym'"),
+    ],
+)
+def test_entry_points_are_checked(
+    entry_point: Any, kwargs: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        register("x-v0", entry_point, **kwargs)
+
+
+def test_make_vec() -> None:
+    register("word_pair-v0", WordPair)
+    copies = make_vec("word_pair-v0", 3, turns=1)
+    assert len(copies) == 3
+    assert len({id(env) for env in copies.envs}) == 3
+    with pytest.raises(ValueError, match="n=0"):
+        make_vec("word_pair-v0", 0)
+
+
+def test_pettingzoo_can_make_it() -> None:
+    from pettingzoo.env_registry import registration
+
+    register("word_pair-v0", WordPair)
+    assert registration.make("parallel", "llm_marl/word_pair-v0", turns=4).max_turns == 4
+    assert registration.make("aec", "llm_marl/word_pair-v0").unwrapped.max_turns == 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import llm_marl_envs, pettingzoo",
+        "import pettingzoo, llm_marl_envs",
+        "from llm_marl_envs.core import TextEnv; import pettingzoo",
+        "import llm_marl_envs; llm_marl_envs.make; from pettingzoo.utils import AECEnv",
+    ],
+)
+def test_every_id_is_in_pettingzoos_registries(run_python: Any, program: str) -> None:
+    ids = run_python(
+        f"import warnings; warnings.simplefilter('error')\n{program}\n"
+        "from pettingzoo.env_registry.registration import aec_registry, parallel_registry\n"
+        "for one in (aec_registry, parallel_registry):\n"
+        "    print(*sorted(i for i in one if i.startswith('llm_marl/')))"
+    ).splitlines()
+    assert ids == [" ".join(f"llm_marl/{one}" for one in list_envs())] * 2
+
+
+def test_ids_registered_before_pettingzoo_is_loaded_are_mirrored_too(run_python: Any) -> None:
+    program = (
+        "from llm_marl_envs import register; register('own-v0', 'toys:WordPair')\n"
+        "import sys; assert 'pettingzoo' not in sys.modules\n"
+        "import pettingzoo; print(pettingzoo.make('parallel', 'llm_marl/own-v0').max_turns)"
+    )
+    assert run_python(program).strip() == "2"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "(?s)malformed YAML.*line 1"),
+        ("- a", "expected a map from id to entry, got list"),
+        ("a-v0: 3", "entry 'a-v0': expected a map with `entry_point`"),
+        ("a-v0: {entry_point: 'm:C', colour: red}", "keys among"),
+        ("a-v0: {entry_point: 'm:C', extras: train}", "extras: expected a list, got 'train'"),
+        ("a-v0: {entry_point: 'm:C', kwargs: [1]}", "kwargs: expected a dict"),
+        ("a: {entry_point: 'm:C'}", "environment id 'a': expected lower case"),
+        ("3: {entry_point: 'm:C'}", "environment id 3"),
+        ("a-v0: {entry_point: 'mC'}", "expected 'module:Class'"),
+    ],
+)
+def test_a_malformed_registry_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "envs.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=words) as error:
+        registry.read_registry(path)
+    assert str(path) in str(error.value)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_marl_envs.tasks import (
+    SPLITS,
+    ListSource,
+    Task,
+    TaskSource,
+    bundled_rows,
+    open_tasks,
+    parse_jsonl,
+    split_of_row,
+    unit_hash,
+)
+
+
+def from_row(row: Mapping[str, Any]) -> Task:
+    if "id" not in row:
+        raise ValueError(f"no 'id' among {sorted(row)}")
+    return Task(str(row["id"]), split_of_row(row, str(row["id"])), row)
+
+
+def generated(split: str) -> TaskSource:
+    return ListSource([Task(f"{split}/{i}", split, {}) for i in range(3)], split)
+
+
+def opened(tasks: Any, split: str = "all") -> TaskSource:
+    return open_tasks(tasks, split=split, procedural=generated, from_row=from_row)
+
+
+def test_tasks_are_data() -> None:
+    data = {"words": ("a", "b")}
+    task = Task("t", "train", data)
+    data["words"] = ("c", "d")
+    assert task.data["words"] == ("a", "b")
+    with pytest.raises(TypeError):
+        task.data["words"] = ()  # type: ignore[index]
+    assert pickle.loads(pickle.dumps(task)) == task
+
+
+def test_procedural_is_the_default() -> None:
+    assert [task.id for task in opened(None, "val")] == ["val/0", "val/1", "val/2"]
+    assert [task.id for task in opened("procedural", "ood")] == ["ood/0", "ood/1", "ood/2"]
+    ready = generated("test")
+    assert opened(ready) is ready
+    with pytest.raises(ValueError, match="split 'all' is for given rows"):
+        opened(None, "all")
+
+
+def test_rows_in_a_list() -> None:
+    rows = [{"id": i, "split": "val" if i < 2 else "train"} for i in range(5)]
+    assert [task.id for task in opened(rows)] == ["0", "1", "2", "3", "4"]
+    assert [task.id for task in opened(rows, "val")] == ["0", "1"]
+    assert opened(rows).find("3").data["id"] == 3
+
+
+@pytest.mark.parametrize(
+    ("tasks", "split", "error", "words"),
+    [
+        ([], "all", ValueError, "no rows at all"),
+        ([{"id": 1, "split": "val"}], "train", ValueError, "no tasks in split 'train'"),
+        ([{"id": 1}, {"id": 1}], "all", ValueError, "task id '1' appears more than once"),
+        ([{"id": 1}, {"di": 2}], "all", ValueError, r"row 2: no 'id' among \['di'\]"),
+        ([{"id": 1}, 5], "all", TypeError, "row 2: expected a dict, got int"),
+        ([{"id": 1, "split": "dev"}], "all", ValueError, "row 1: split 'dev': expected one of"),
+        (5, "all", TypeError, "got int"),
+        ("nowhere.jsonl", "all", ValueError, "tasks='nowhere.jsonl': no such file"),
+        ("bundled:nothing", "all", ValueError, "no bundled tasks 'nothing'; there are"),
+        (None, "dev", ValueError, "split 'dev': expected one of"),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    tasks: Any, split: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        opened(tasks, split)
+
+
+def test_jsonl_files(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    texts = ["plain", "\u2028 \x85 \x0b", "漢字"]  # str.splitlines would break the second
+    lines = [json.dumps({"id": i, "text": t}, ensure_ascii=False) for i, t in enumerate(texts)]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(lines).encode() + b"\n")
+    for given in (path, str(path)):
+        assert [task.data["text"] for task in opened(given)] == texts
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"id": 1}\n\n{"id": 2', "line 3: no JSON"),
+        (b'{"id": 1}\n[2]\n', "line 2: expected an object, got list"),
+        (b'{"id": 1}\n"\xff"\n', "line 2: no JSON .*utf-8"),
+        (b'{"id": 1}\n{"di": 1}', r"x.jsonl', row 2: no 'id'"),
+        (b"", "no rows at all"),
+    ],
+)
+def test_malformed_jsonl_is_refused_with_its_line(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        opened(str(path))
+
+
+def test_parse_jsonl_names_what_it_reads() -> None:
+    with pytest.raises(ValueError, match="somewhere, line 1"):
+        parse_jsonl(b"{", "somewhere")
+
+
+def test_bundled_files_can_be_read() -> None:
+    with pytest.raises(ValueError, match="there are") as error:
+        bundled_rows("nothing")
+    names = str(error.value).partition("there are ")[2]
+    for name in names.strip("[]").replace("'", "").split(", "):
+        assert not name or bundled_rows(name)
+
+
+def test_split_of_a_row_is_its_own_or_hashed() -> None:
+    assert split_of_row({"split": "ood"}, "x") == "ood"
+    counts = Counter(split_of_row({}, str(i)) for i in range(2000))
+    assert set(counts) <= set(SPLITS)
+    for name, share in (("train", 0.7), ("val", 0.1), ("test", 0.2)):
+        assert counts[name] / 2000 == pytest.approx(share, abs=0.05)
+
+
+def test_unit_hash_is_the_same_everywhere() -> None:
+    assert unit_hash("apple") == 0.22845196030360967
+    assert 0 <= unit_hash("\ud800") < 1
+
+
+def test_find_names_what_there_is() -> None:
+    with pytest.raises(ValueError, match=r"no task 'x' among the 3 tasks of 'val', e.g. 'val/0'"):
+        generated("val").find("x")
+
+
+def test_hub_rows_of_a_local_dataset(tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    for name in ("train", "validation"):
+        rows = [{"id": f"{name}-{i}", "note": "x"} for i in range(4)]
+        text = "\n".join(json.dumps(row) for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    hub = f"hub:{tmp_path}"
+    assert [task.id for task in opened(hub, "val")] == [f"validation-{i}" for i in range(4)]
+    assert {task.split for task in opened(hub, "train")} == {"train"}
+    assert len(opened(f"{hub}:train", "all")) == 4
+    with pytest.raises(ValueError, match="name one, as 'hub:"):
+        opened(hub, "test")
