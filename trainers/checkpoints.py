@@ -45,7 +45,11 @@ class TeamCheckpoints(Base):
     def env_description(self) -> dict[str, Any]:
         """What the team plays, as `team.json` keeps it."""
         env = self.collector.env
-        return {"env_id": env_name(env), "env_kwargs": dict(getattr(env, "env_kwargs", {}))}
+        return {
+            "env_id": env_name(env),
+            "env_kwargs": dict(getattr(env, "env_kwargs", {})),
+            "max_completion_length": self.args.max_completion_length,
+        }
 
     def save_team(self, folder: str | Path) -> None:
         """Write the team so that `load_team`, PEFT or Transformers can load it."""

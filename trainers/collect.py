@@ -122,6 +122,8 @@ class Collector:
         """
         seats = list(self.env.possible_agents)
         rewards, alive = reward_array(groups, seats)
+        if self.args.shuffle_rewards:
+            rewards = _shuffled(rewards, derive_seed("shuffle", self.args.seed, update))
         if self.args.credit == "team":
             rewards = team_rewards(rewards, alive)
         own = [seats.index(agent) for agent in self.trained]
@@ -145,6 +147,12 @@ class Collector:
                 f"{groups[task].task_id!r}, seed {groups[task].seed}, episode {episode}",
             )
         return inputs, np.where(alive, advantages, 0.0)
+
+
+def _shuffled(rewards: np.ndarray, seed: int) -> np.ndarray:
+    """Rewards (P, G, A, K) dealt anew among the episodes of each group: a control experiment."""
+    rng = np.random.default_rng(seed)
+    return np.stack([group[rng.permutation(len(group))] for group in rewards])
 
 
 def _check_rewards(episode: Episode, number: int, update: int) -> None:

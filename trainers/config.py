@@ -49,6 +49,10 @@ class MAGRPOConfig(GRPOConfig):
             "None: adapters where a peft_config is given, else shared."
         },
     )
+    policies: dict[str, str] | None = field(
+        default=None,
+        metadata={"help": "agent -> adapter name, where seats share one; None: each its own."},
+    )
     tasks_per_update: int = field(
         default=4, metadata={"help": "P: tasks rolled out per update, over all processes."}
     )
@@ -69,6 +73,10 @@ class MAGRPOConfig(GRPOConfig):
     )
     policy_learning_rates: dict[str, float] | None = field(
         default=None, metadata={"help": "policy -> learning rate, where it differs."}
+    )
+    shuffle_rewards: bool = field(
+        default=False,
+        metadata={"help": "A control: deal each group's rewards to its episodes at random."},
     )
     transcript_every: int = field(
         default=10, metadata={"help": "Write sampled episodes every so many updates; 0: never."}

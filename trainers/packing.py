@@ -183,8 +183,7 @@ def micro_batches(
 
 
 def _empty_row(policy: str, pad_id: int) -> Row:
-    row = Row(policy, "padding", [pad_id], [pad_id], [0], [0.0], [0.0])
-    return row
+    return Row(policy, "padding", [pad_id], [pad_id], [0], [0.0], [0.0])
 
 
 def _tensors(rows: Sequence[Row], pad_id: int, device: torch.device) -> dict[str, Any]:

@@ -320,7 +320,8 @@ def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) ->
     Args:
         team: what to save.
         folder: created where missing; existing files of the same names are replaced.
-        env: what the team plays: {"env_id": ..., "env_kwargs": {...}}.
+        env: what the team plays, kept in `team.json`: "env_id", "env_kwargs",
+            "max_completion_length"; JSON values.
     """
     folder = Path(folder)
     for policy in team.policies:

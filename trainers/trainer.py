@@ -4,7 +4,8 @@ TRL keeps the optimiser step, schedule, accumulation, loss, logging and the trai
 is `_prepare_inputs`: instead of generating from a dataset, episodes are rolled out, turned into
 advantages and packed into micro-batches of one policy each. Beside it, `create_optimizer` (one
 group per policy), `compute_loss` (a scale), `_clip_grad_norm` (per policy) and the methods in
-`checkpoints.py` are overridden. `tests/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
+`checkpoints.py` are overridden. `tests/test_trl_seam.py` fails where an upgrade of TRL moves any of
+this.
 
 Deviations from TRL:
 1. One row holds all turns of one agent; advantages have shape (B, T), which TRL's loss accepts.
@@ -21,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from datasets import Dataset
@@ -60,7 +61,6 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         peft_config: train LoRA (or other PEFT) adapters instead of the whole model.
         processing_class: the tokenizer, loaded from `model` where None.
         partners: agent -> policy, for seats that are played but not trained.
-        policies: agent -> adapter name, where seats share adapters; each its own where None.
         eval_env: like `env`, for evaluation during training (`eval_strategy`).
         callbacks: further callbacks of transformers.
 
@@ -68,9 +68,9 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         ValueError: something does not fit together; said before any work starts.
     """
 
-    _tag_names = ["trl", "grpo", "magrpo", "llm-marl-envs"]
+    _tag_names: ClassVar[list[str]] = ["trl", "grpo", "magrpo", "llm-marl-envs"]
     _name = "MAGRPO"
-    _paper = {
+    _paper: ClassVar[dict[str, str]] = {
         "title": "LLM Collaboration With Multi-Agent Reinforcement Learning",
         "id": "2508.04652",
     }
@@ -84,7 +84,6 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         peft_config: PeftConfig | None = None,
         processing_class: PreTrainedTokenizerBase | None = None,
         partners: Mapping[str, Policy] | None = None,
-        policies: Mapping[str, str] | None = None,
         eval_env: Any = None,
         callbacks: list[Any] | None = None,
     ) -> None:
@@ -107,7 +106,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             weights=mode,
             peft_config=peft_config,
             tokenizer=processing_class,
-            policies=policies,
+            policies=args.policies,
             seed=args.seed,
         )
         self.token_policy = TokenPolicy(
@@ -261,8 +260,9 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         return {**dict.fromkeys(self.trained, self.token_policy), **self.partners}
 
     def _leave_idle_policies(self, *_: Any) -> None:
-        """Before the optimiser step: no gradient, no step, no decay for policies whose rows all
-        weigh zero, on every rank (deviation 3).
+        """Before the optimiser step: idle policies get no gradient, so no step and no decay.
+
+        A policy is idle if its rows weigh zero on every rank (deviation 3).
         """
         if type(self.algorithm).extra_loss is not Algorithm.extra_loss:
             return

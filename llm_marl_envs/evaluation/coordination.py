@@ -1,0 +1,118 @@
+"""Is a team coordinated, or are its members merely competent?
+
+A team can fail although each member could do its part: they follow different conventions. These
+measures take first-turn actions apart: how often an action works beside a scripted partner that
+follows *its* convention (competence), how often the agents' conventions agree (match), and how
+often matching agents succeed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_marl_envs.core import TextEnv
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.records import Episode, Request
+from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.vector import VectorTextEnv
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordination:
+    """Shares in [0, 1], over first-turn actions.
+
+    Attributes:
+        competence: agent -> share of its actions that solve the task beside partners scripted to
+            the convention it chose; an action that follows none counts as failed.
+        convention_match: share of episodes whose agents follow one convention.
+        choice_match: the same over tasks that several conventions can solve; None if there are
+            none.
+        success_given_match: share of solved episodes among the matching ones; None if none match.
+    """
+
+    competence: dict[str, float]
+    convention_match: float
+    choice_match: float | None
+    success_given_match: float | None
+
+
+def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64) -> Coordination:
+    """Take apart what a team did.
+
+    Args:
+        env: one copy of the environment that the episodes were played in.
+        episodes: of a team, e.g. `TeamResult.episodes`.
+        copies: how many episodes are replayed at once.
+
+    Raises:
+        ValueError: no episodes, or an environment without scripted experts.
+    """
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, TextEnv) or not episodes:
+        raise ValueError("coordination needs episodes of an environment with scripted experts")
+    chosen = [_conventions(inner, episode) for episode in episodes]
+    matching = [len(set(c.values())) == 1 and None not in c.values() for c in chosen]
+    choice = [
+        match
+        for match, episode in zip(matching, episodes, strict=True)
+        if len(inner.conventions(inner.source.find(episode.task_id))) > 1
+    ]
+    solved = [bool(e.success) for e, match in zip(episodes, matching, strict=True) if match]
+    return Coordination(
+        competence={
+            agent: _competence(inner, agent, episodes, chosen, copies)
+            for agent in inner.possible_agents
+        },
+        convention_match=sum(matching) / len(matching),
+        choice_match=sum(choice) / len(choice) if choice else None,
+        success_given_match=sum(solved) / len(solved) if solved else None,
+    )
+
+
+def _conventions(env: TextEnv, episode: Episode) -> dict[str, str | None]:
+    task = env.source.find(episode.task_id)
+    return {
+        agent: env.read_convention(task, agent, episode.trajectory(agent)[0].action)
+        for agent in env.possible_agents
+    }
+
+
+def _competence(
+    env: TextEnv,
+    agent: str,
+    episodes: Sequence[Episode],
+    chosen: Sequence[dict[str, str | None]],
+    copies: int,
+) -> float:
+    """Replay each first action beside partners scripted to its convention."""
+    readable = [
+        (episode, convention)
+        for episode, conventions in zip(episodes, chosen, strict=True)
+        if (convention := conventions[agent]) is not None
+        and convention in env.conventions(env.source.find(episode.task_id))
+    ]
+    if not readable:
+        return 0.0
+
+    def script(request: Request) -> str:
+        episode, convention = readable[request.episode]
+        if request.agent == agent:
+            return episode.trajectory(agent)[request.turn].action
+        return env.expert(env.source.find(request.task_id), request.agent, convention)
+
+    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
+    envs = VectorTextEnv([one_turn_copy(env) for _ in range(min(copies, len(readable)))])
+    starts = [Start(task=episode.task_id, seed=episode.seed) for episode, _ in readable]
+    played = rollout(envs, team, starts)
+    return sum(bool(episode.success) for episode in played) / len(episodes)
+
+
+def one_turn_copy(env: TextEnv) -> TextEnv:
+    """A copy of the environment whose episodes end after each agent's first action."""
+    import copy
+
+    duplicate = copy.copy(env)
+    duplicate.max_turns = 1
+    return duplicate

@@ -1,0 +1,226 @@
+"""`make demo`: two tiny models learn to write code together, measured before and after.
+
+Warm-starts the embedded model, measures it on held-out tasks, trains one LoRA adapter per agent,
+measures again and writes everything to a folder: `summary.json`, the learning curve, transcripts
+before and after, and the team. Owns the order of the steps and the report, nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from llm_marl_envs import make
+from llm_marl_envs.evaluation import TeamResult, evaluate_team, measure_coordination
+from llm_marl_envs.records import Episode, write_jsonl
+from trainers.evaluate import write_json
+from trainers.memory import PeakMemory
+from trainers.team_model import build_team_model
+from trainers.tiny import tiny_model
+from trainers.token_policy import TokenPolicy
+from trainers.train import build_trainer, read_run
+
+PRESET = "coop_coding_tiny"
+SPLIT = "test"
+HELD_OUT_TASKS = 128
+MEASURE_SEED = 1
+"""Fixed, so that before and after play the same tasks with the same draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One point in time: the numbers for `summary.json`, and the episodes at temperature 1."""
+
+    numbers: dict[str, Any]
+    episodes: tuple[Episode, ...]
+
+
+def measure(policy: TokenPolicy, label: str, n_tasks: int = HELD_OUT_TASKS) -> Measured:
+    """Success at temperatures 1, 0.5 and 0 on held-out tasks, and coordination at each."""
+    env = make("coop_coding-v0", split=SPLIT)
+    results: dict[float, TeamResult] = {}
+    with tqdm(total=3 * n_tasks, unit="episode", desc=label) as bar:
+        for temperature in (1.0, 0.5, 0.0):
+            team = dict.fromkeys(env.possible_agents, policy.at_temperature(temperature))
+            results[temperature] = evaluate_team(
+                lambda: make("coop_coding-v0", split=SPLIT),
+                team,
+                n_tasks=n_tasks,
+                seed=MEASURE_SEED,
+                progress=bar.update,
+            )
+    sampled = results[1.0]
+    together = {t: measure_coordination(env, r.episodes) for t, r in results.items()}
+    return Measured(
+        {
+            "sampled_success": sampled.success,
+            "half_temperature_success": results[0.5].success,
+            "greedy_success": results[0.0].success,
+            "mean_return": sampled.mean_return,
+            "ci95": sampled.success_ci95,
+            "n": sampled.n_tasks,
+            "competence": together[1.0].competence,
+            "convention_match": together[1.0].convention_match,
+            "choice_match": together[1.0].choice_match,
+            "success_given_match": together[1.0].success_given_match,
+            "convention_match_by_temperature": {
+                str(t): c.convention_match for t, c in together.items()
+            },
+        },
+        sampled.episodes,
+    )
+
+
+def run_demo(
+    output: str = "runs/demo",
+    seed: int = 0,
+    fresh: bool = False,
+    overrides: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Run the demo; returns what `summary.json` holds.
+
+    Args:
+        output: folder for the results.
+        seed: of the warm start and of training.
+        fresh: build the embedded model anew instead of using the cache.
+        overrides: settings of the preset to change, as for `llm-marl train`.
+    """
+    folder = Path(output)
+    begun = time.perf_counter()
+    with PeakMemory() as memory:
+        print(f"1/4 warm start (seed {seed}): a tiny model learns to code from scripted experts")
+        path = tiny_model(seed=seed, fresh=fresh)
+        warm = time.perf_counter()
+        run = read_run(PRESET, [f"output_dir={folder / 'train'}", f"seed={seed}", *overrides])
+        trainer = build_trainer({**run, "model": str(path)})
+        print("2/4 measure: both seats played by the warm-started model, held-out tasks")
+        untrained = build_team_model(str(path), trainer.trained, weights="shared")
+        base = TokenPolicy(untrained, max_completion_length=trainer.args.max_completion_length)
+        before = measure(base, "before")
+        print("3/4 train: one LoRA adapter per agent, reward = tests passed together")
+        training = time.perf_counter()
+        trainer.train()
+        trained = time.perf_counter()
+        print("4/4 measure again: the same tasks, the same draws")
+        after = measure(trainer.token_policy, "after")
+    trainer.save_team(folder / "team")
+    summary = {
+        "before": before.numbers,
+        "after": after.numbers,
+        "temperature_control": {
+            "meaning": "the warm start at lower temperatures, without any training",
+            "1.0": before.numbers["sampled_success"],
+            "0.5": before.numbers["half_temperature_success"],
+            "0.0": before.numbers["greedy_success"],
+        },
+        "seconds": {
+            "warm_start": warm - begun,
+            "train": trained - training,
+            "total": time.perf_counter() - begun,
+        },
+        "peak_rss_mib": memory.peak_mib,
+        "seed": seed,
+        "updates": trainer.state.global_step,
+    }
+    write_jsonl(folder / "transcripts_before.jsonl", before.episodes)
+    write_jsonl(folder / "transcripts_after.jsonl", after.episodes)
+    _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
+    write_json(folder / "summary.json", summary)
+    _print_report(summary, before, after, folder)
+    return summary
+
+
+def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    points = [(entry["step"], entry["success"]) for entry in log if "success" in entry]
+    steps, success = [p[0] for p in points], [p[1] for p in points]
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    axes.plot(steps, success, color="tab:blue", alpha=0.35, label="training tasks, each update")
+    window = 8
+    means = [
+        sum(success[max(0, i - window + 1) : i + 1]) / min(i + 1, window)
+        for i in range(len(success))
+    ]
+    axes.plot(steps, means, color="tab:blue", label=f"mean of {window} updates")
+    for when, step in (("before", 0), ("after", summary["updates"])):
+        share, (low, high) = summary[when]["sampled_success"], summary[when]["ci95"]
+        axes.errorbar(
+            [step],
+            [share],
+            yerr=[[share - low], [high - share]],
+            fmt="o",
+            color="tab:red",
+            capsize=4,
+            label="held-out tasks, 95 % interval" if when == "before" else None,
+        )
+    axes.set(xlabel="update", ylabel="share of tasks solved together", ylim=(0, 1.02))
+    axes.set_title("coop_coding-v0: two LoRA adapters on one tiny model, temperature 1")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+ROWS = (
+    ("solved together, temperature 1", "sampled_success"),
+    ("solved together, temperature 0.5", "half_temperature_success"),
+    ("solved together, greedy", "greedy_success"),
+    ("mean return (of 1)", "mean_return"),
+    ("conventions match", "convention_match"),
+    ("solved, given a match", "success_given_match"),
+)
+
+
+def _print_report(
+    summary: Mapping[str, Any], before: Measured, after: Measured, folder: Path
+) -> None:
+    old, new = summary["before"], summary["after"]
+    print(f"\n{'held-out tasks: ' + str(old['n']):36}{'before':>10}{'after':>10}")
+    for name, key in ROWS:
+        print(f"{name:36}{_number(old[key]):>10}{_number(new[key]):>10}")
+    for agent in old["competence"]:
+        name = f"{agent} beside a scripted partner"
+        print(f"{name:36}{old['competence'][agent]:>10.2f}{new['competence'][agent]:>10.2f}")
+    intervals = [f"[{low:.2f}, {high:.2f}]" for low, high in (old["ci95"], new["ci95"])]
+    print(f"95 % intervals at temperature 1: before {intervals[0]}, after {intervals[1]}")
+    pair = _pair(before.episodes, after.episodes)
+    if pair is not None:
+        print(f"\nOne task before and after ({pair[0].task_id}):")
+        for turn in pair[0].turns:
+            print(f"  {turn.agent} is told: {_told(turn.messages[0].content)}")
+        for when, episode in zip(("before", "after"), pair, strict=True):
+            print(f"--- {when}: {'solved' if episode.success else 'not solved'}")
+            for turn in episode.turns:
+                print("    " + turn.action.rstrip().replace("\n", "\n    "))
+    seconds = summary["seconds"]
+    print(
+        f"\n{seconds['total']:.0f} s (warm start {seconds['warm_start']:.0f}, training "
+        f"{seconds['train']:.0f}), peak memory {summary['peak_rss_mib']:.0f} MiB\n"
+        f"Results: {folder}/summary.json, learning_curve.png, transcripts_*.jsonl, team/"
+    )
+
+
+def _told(prompt: str) -> str:
+    """The line of a prompt that differs between tasks: neither the first nor the last."""
+    return " ".join(prompt.split("\n")[1:-1]) or prompt
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _pair(before: Sequence[Episode], after: Sequence[Episode]) -> tuple[Episode, Episode] | None:
+    """A task that failed before and was solved after, if there is one."""
+    for old, new in zip(before, after, strict=True):
+        if not old.success and new.success:
+            return old, new
+    return (before[0], after[0]) if before else None

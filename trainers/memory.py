@@ -1,0 +1,45 @@
+"""Peak memory of this process and its children."""
+
+from __future__ import annotations
+
+import threading
+
+import psutil
+
+INTERVAL_SECONDS = 0.2
+MIB = 2**20
+
+
+class PeakMemory:
+    """Samples the resident memory of the process tree while a block runs.
+
+    Pages that processes share are counted once each, so the number errs on the high side.
+
+    Attributes:
+        peak_mib: largest sum seen, in MiB.
+    """
+
+    def __init__(self) -> None:
+        self.peak_mib = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        root = psutil.Process()
+        while not self._stop.is_set():
+            total = 0
+            for process in [root, *root.children(recursive=True)]:
+                try:
+                    total += process.memory_info().rss
+                except psutil.NoSuchProcess:  # it ended between the listing and the look
+                    continue
+            self.peak_mib = max(self.peak_mib, total / MIB)
+            self._stop.wait(INTERVAL_SECONDS)
