@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel
+from toys import BareAEC, BareParallel, Relay, WordPair
+
+from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.records import Episode, Request, Response, StopReason
+from llm_marl_envs.registry import make, register
+from llm_marl_envs.rollout import Start, replay, rollout
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.vector import VectorTextEnv
+
+
+class Counting:
+    """Random text; notes how many requests each call had."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[tuple[int, str, int]]] = []
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        self.batches.append([(r.episode, r.agent, r.turn) for r in requests])
+        return RandomPolicy().act(requests)
+
+
+def played(env: Any, policy: Any, starts: Sequence[Start] = (Start(),), **more: Any) -> list[Episode]:
+    team = dict.fromkeys(env.possible_agents, policy)
+    return rollout(VectorTextEnv([env]), team, starts, **more)
+
+
+def say(text: str) -> ScriptedPolicy:
+    return ScriptedPolicy(lambda request: text)
+
+
+def test_a_solved_episode_is_recorded() -> None:
+    env = WordPair()
+    one = played(env, ExpertPolicy(env), [Start(task="fig-apple", seed=4)])[0]
+    assert (one.task_id, one.seed, one.success) == ("fig-apple", 4, True)
+    assert one.stop_reason is StopReason.TERMINATED
+    assert one.env_id == "WordPair"
+    assert [turn.action.lower() for turn in one.turns] == ["fig", "apple"]
+    assert [turn.reward_terms for turn in one.turns] == [{"words": 1.0}] * 2
+    assert "reward_terms" not in one.turns[0].info
+
+
+def test_one_policy_is_asked_once_for_all_its_seats() -> None:
+    copies = VectorTextEnv([WordPair() for _ in range(3)])
+    policy = Counting()
+    team = dict.fromkeys(("left_0", "right_0"), policy)
+    rollout(copies, team, [Start(seed=s) for s in range(5)])
+    assert [len(batch) for batch in policy.batches] == [6, 6, 4, 4]  # 3 episodes, then 2
+    assert policy.batches[2][0] == (3, "left_0", 0)
+
+
+def test_the_result_does_not_depend_on_the_number_of_copies() -> None:
+    starts = [Start(seed=s // 2, sample_seed=s) for s in range(7)]
+    team = dict.fromkeys(("left_0", "right_0"), RandomPolicy())
+    one, many = (
+        rollout(VectorTextEnv([WordPair() for _ in range(n)]), team, starts) for n in (1, 4)
+    )
+    assert one == many
+    assert one[0].task_id == one[1].task_id  # a shared reset seed is a shared task
+    assert one[0].turns != one[1].turns  # and sampled differently
+
+
+def test_progress_counts_episodes() -> None:
+    counts: list[int] = []
+    copies = VectorTextEnv([WordPair() for _ in range(2)])
+    team = dict.fromkeys(("left_0", "right_0"), say(""))
+    rollout(copies, team, [Start()] * 5, progress=counts.append)
+    assert counts == [2, 2, 1]
+
+
+def test_no_starts_no_episodes() -> None:
+    assert played(WordPair(), say(""), []) == []
+
+
+def test_both_forms_of_one_environment_give_the_same_episode() -> None:
+    """The converted form leaves old infos standing between actions: no term counts twice."""
+    register("rollout_pair-v0", WordPair)
+    policy = ScriptedPolicy(lambda r: r.observation.split()[-1] if r.agent == "left_0" else "no")
+    parallel, aec = (
+        played(make("rollout_pair-v0", api=api), policy)[0] for api in ("parallel", "aec")
+    )
+    assert [turn.reward_terms for turn in aec.turns] == [{"words": w} for w in (0.5, 0.5, 0.0, 0.0)]
+    assert aec.turns == parallel.turns
+    assert replay(aec).turns == aec.turns
+
+
+def test_the_turn_based_form_asks_only_who_acts() -> None:
+    native = played(Relay(rounds=2), RandomPolicy(), [Start(seed=3)])[0]
+    converted: Any = turn_based_aec_to_parallel(Relay(rounds=2))
+    assert played(converted, RandomPolicy(), [Start(seed=3)])[0] == native
+
+
+def test_aec_rewards_reach_every_earlier_action() -> None:
+    env = Relay()
+    one = played(env, ExpertPolicy(env))[0]
+    assert [(t.agent, t.reward) for t in one.turns] == [
+        ("runner_0", 1.0),
+        ("runner_1", 1.0),
+        ("runner_2", 1.0),
+    ]
+    assert one.success is True
+
+
+def test_agents_that_leave_early() -> None:
+    one = played(BareParallel(), say("hi"))[0]
+    assert [turn.agent for turn in one.turns] == ["short_0", "tall_0", "tall_0", "tall_0"]
+    assert one.undiscounted_return("short_0") == 1.0
+    assert one.undiscounted_return("tall_0") == 0.75
+    assert one.success is None
+
+
+def test_an_agent_that_dies_is_still_paid() -> None:
+    one = played(BareAEC(), say("hi"))[0]
+    assert [turn.agent for turn in one.turns] == ["first_0", "second_0", "second_0"]
+    assert one.undiscounted_return("first_0") == 4.0
+    assert one.stop_reason is StopReason.TRUNCATED
+
+
+def test_bare_strings_become_a_chat() -> None:
+    grown = played(BareParallel(), say("hi"))[0].trajectory("tall_0")
+    assert grown[1].messages == (
+        Message("user", "The log:"),
+        Message("assistant", "hi"),
+        Message("user", "\nshort_0: hi\ntall_0: hi"),
+    )
+    other = played(BareAEC(), say("hi"))[0].trajectory("second_0")
+    assert [m.content for m in other[1].messages] == ["1 actions so far", "hi", "2 actions so far"]
+    fresh = played(BareAEC(), say("hi"), context="fresh")[0].trajectory("second_0")
+    assert [m.content for m in fresh[1].messages] == ["2 actions so far"]
+
+
+def test_unicode_goes_through() -> None:
+    text = "naïve 漢字 🦜\n\ud800 \u2028"
+    one = played(WordPair(), say(text))[0]
+    assert one.trajectory("left_0")[1].messages[-2] == Message("assistant", text)
+
+
+class Short:
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        return []
+
+
+class Bare:
+    def act(self, requests: Sequence[Request]) -> list[str]:
+        return ["text"] * len(requests)
+
+
+class Numbers(BareParallel):
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        _, infos = super().reset(seed, options)
+        return dict.fromkeys(self.agents, 3.5), infos
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "more", "error", "words"),
+    [
+        (WordPair(), Short(), {}, ValueError, "Short answered 2 requests with 0 responses"),
+        (WordPair(), Bare(), {}, TypeError, "Bare answered with str; expected records.Response"),
+        (WordPair(), say(3), {}, TypeError, "content must be str, got int"),  # type: ignore[arg-type]
+        (Numbers(), say(""), {}, TypeError, "observation of short_0: expected str, got float"),
+        (WordPair(), say(""), {"context": "all"}, ValueError, "context='all': expected one of"),
+    ],
+)
+def test_what_does_not_fit_is_said(
+    env: Any, policy: Any, more: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        played(env, policy, **more)
+
+
+def test_all_seats_must_be_known() -> None:
+    env = BareParallel()
+    del env.possible_agents
+    with pytest.raises(TypeError, match="BareParallel has no `possible_agents`"):
+        rollout(VectorTextEnv([env]), {}, [Start()])
