@@ -75,6 +75,9 @@ def bubblewrap(mode: str, extra: Sequence[str]) -> list[str]:
     line += ["--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
     for path in dict.fromkeys([sys.base_prefix, sys.base_exec_prefix, str(HERE), *extra]):
         if not any(path == b or path.startswith(b + "/") for b in bound):
+            # bwrap makes missing parents readable to their owner alone.
+            for parent in reversed(Path(path).parents[:-1]):
+                line += ["--perms", "0755", "--dir", str(parent)]
             line += ["--ro-bind", path, path]
             bound.append(path)
     return [*line, "--"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import io_run
 from .jail import codec
-from .jail.wire import Channel
+from .jail.wire import SocketChannel
 from .layers import Setup
 from .records import Job, Limits, Output, TestOutcome, Usage, Verdict
 from .zygote_link import Child, Zygote, ZygoteLost, readable
@@ -297,7 +297,7 @@ def _plain(encoded: Any) -> Any:
         return codec.Opaque("unreadable")
 
 
-def _receive(channel: Channel, seconds: float) -> dict[str, Any] | None:
+def _receive(channel: SocketChannel, seconds: float) -> dict[str, Any] | None:
     """The judge's report, None if it ended without one. Raises RunLost or BadTests."""
     channel.sock.settimeout(seconds)
     try:

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, field
 
 from . import launch
-from .jail.wire import Channel, received_fds
+from .jail.wire import SocketChannel, received_fds
 from .jail.zygote import CHILD, EXIT, READY, RECORD
 
 LINUX = sys.platform.startswith("linux")
@@ -36,7 +36,7 @@ class Child:
     """A confined process that waits for a job, or runs one."""
 
     pid: int  # as the zygote sees it
-    channel: Channel
+    channel: SocketChannel
     pidfd: int | None
     exit: Exit | None = None
 
@@ -193,7 +193,7 @@ class Zygote:
         kind, pid, (status, spent, peak), fds = self._record(deadline)
         if kind == CHILD:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0])
-            child = Child(pid, Channel(sock), fds[1] if len(fds) > 1 else None)
+            child = Child(pid, SocketChannel(sock), fds[1] if len(fds) > 1 else None)
             self.asked -= 1
             self.alive[pid] = child
             self.ready.append(child)

@@ -36,13 +36,18 @@ class Policy:
 
 
 class Confinement:
-    """The policy of one zygote, prepared once, applied in each child."""
+    """The policy of one zygote: a part taken on by the zygote itself and inherited by its children,
+    and a part that each child takes on. The second is kept short, because every memory page that a
+    child touches costs a copy."""
 
     def __init__(self, policy: Policy) -> None:
         """Build the filter and the ruleset. Raises OSError where a layer cannot be had."""
         self.policy = policy
+        self.zygote = os.getpid()
         self.ruleset: int | None = None
         self._filter = None
+        self._uid = policy.uid if "uid" in policy.layers else None
+        self._cpu = (policy.cpu_seconds, policy.cpu_seconds + 1)
         if "landlock" in policy.layers:
             self.ruleset = kernel.landlock_ruleset(policy.readable)
         if "seccomp" in policy.layers:
@@ -51,52 +56,45 @@ class Confinement:
                 raise OSError("no table of system calls for this machine")
             self._filter = kernel.SeccompFilter(table, paths=self.ruleset is not None)
 
-    def apply(self, zygote: int, ruleset: int | None) -> None:
-        """Confine the calling child for ever. Raises OSError if any layer fails.
+    def prepare(self) -> None:
+        """Take rights from the zygote that neither it nor any child needs."""
+        memory = self.policy.memory_bytes + BASE_BYTES
+        _lower(resource.RLIMIT_CORE, 0)
+        _lower(resource.RLIMIT_FSIZE, 0)
+        _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
+        _lower(resource.RLIMIT_STACK, STACK_BYTES)
+        _lower(resource.RLIMIT_AS, memory)
+        _lower(resource.RLIMIT_MEMLOCK, 0)
+        if LINUX:
+            _lower(resource.RLIMIT_MSGQUEUE, 0)
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            if "capabilities" in self.policy.layers and self._uid is None:
+                kernel.drop_capabilities()
 
-        `zygote` is the process that forked it, `ruleset` the descriptor of the Landlock ruleset,
-        which is closed.
-        """
-        layers = self.policy.layers
-        if "uid" in layers:
-            uid = self.policy.uid
+    def apply(self) -> None:
+        """Confine the calling child for ever. Raises OSError if any layer fails."""
+        if self._uid is not None:  # this also empties the child's capability sets
             os.setgroups([])
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
+            os.setresgid(self._uid, self._uid, self._uid)
+            os.setresuid(self._uid, self._uid, self._uid)
         if LINUX:
             # After the change of user, which clears it.
-            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != zygote:
+            kernel.die_with_parent()
+            if os.getppid() != self.zygote:
                 raise OSError("the zygote is gone")
-            kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        self._limit()
-        if LINUX:
-            if "capabilities" in layers:
-                kernel.drop_capabilities()
-            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        if ruleset is not None:
-            kernel.landlock_restrict(ruleset)
-            os.close(ruleset)
+        # SIGXCPU at the limit; SIGKILL a second later for a program that ignores it.
+        resource.setrlimit(resource.RLIMIT_CPU, self._cpu)
+        if self.ruleset is not None:
+            kernel.landlock_restrict(self.ruleset)
+            os.close(self.ruleset)
         if self._filter is not None:
             self._filter.install()
 
-    def _limit(self) -> None:
-        cpu, memory = self.policy.cpu_seconds, self.policy.memory_bytes + BASE_BYTES
-        # SIGXCPU at the limit; SIGKILL a second later for a program that ignores it.
-        _lower(resource.RLIMIT_CPU, cpu, cpu + 1)
-        _lower(resource.RLIMIT_CORE, 0, 0)
-        _lower(resource.RLIMIT_FSIZE, 0, 0)
-        _lower(resource.RLIMIT_NOFILE, OPEN_FILES, OPEN_FILES)
-        _lower(resource.RLIMIT_STACK, STACK_BYTES, STACK_BYTES)
-        _lower(resource.RLIMIT_AS, memory, memory)
-        _lower(resource.RLIMIT_MEMLOCK, 0, 0)
-        if LINUX:
-            _lower(resource.RLIMIT_MSGQUEUE, 0, 0)
 
-
-def _lower(which: int, soft: int, hard: int) -> None:
-    """Set a limit, never above the one that is already there."""
+def _lower(which: int, limit: int) -> None:
+    """Set a limit for good, never above the one that is already there."""
     _, ceiling = resource.getrlimit(which)
     if ceiling != resource.RLIM_INFINITY:
-        soft, hard = min(soft, ceiling), min(hard, ceiling)
-    resource.setrlimit(which, (soft, hard))
+        limit = min(limit, ceiling)
+    resource.setrlimit(which, (limit, limit))

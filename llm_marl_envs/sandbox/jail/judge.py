@@ -12,9 +12,9 @@ Report: see `_Run.report`.
 from __future__ import annotations
 
 import builtins
+import os
 import random
 import reprlib
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from typing import Any
 
 from . import codec, faults
 from .units import UNIT, Plan, split
-from .wire import Channel, ProtocolError
+from .wire import Channel, ProtocolError, SocketChannel
 
 MAX_CALLS = 20_000  # of the entry point and of helpers, in one run
 MAX_TRACE = 200  # helper calls that are reported
@@ -50,22 +50,21 @@ class Fatal(Failure):
         self.author = author
 
 
-def serve(channel: Channel, job: dict[str, Any]) -> None:
+def serve(channel: SocketChannel, job: dict[str, Any]) -> None:
     """Judge jobs that share their tests, one after another, until the parent hangs up."""
     plan: Plan | None = None
     while True:
         fds = channel.fds[:]
         channel.fds.clear()
-        peers = [Channel(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)) for fd in fds]
         try:
             if job["tests"] is not None:
                 plan = split(job["tests"], job["entry"])
             assert plan is not None, "the first job brings its tests"
-            report = _Run(plan, job, peers).run()
+            report = _Run(plan, job, [Channel(fd) for fd in fds]).run()
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             report = {"bad_tests": f"{type(error).__name__}: {error}"[:500]}
-        for peer in peers:
-            peer.sock.close()
+        for fd in fds:
+            os.close(fd)
         channel.send({**report, "cpu": time.process_time()})
         job = channel.receive()
 

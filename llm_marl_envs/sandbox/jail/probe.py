@@ -11,7 +11,7 @@ import signal
 import socket
 from collections.abc import Callable
 
-from .wire import Channel
+from .wire import SocketChannel
 
 
 def _fork() -> None:
@@ -36,7 +36,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
 }
 
 
-def serve(channel: Channel) -> None:
+def serve(channel: SocketChannel) -> None:
     """Try everything once and report {attempt: it worked}, with the user id and the open files."""
     report: dict[str, object] = {}
     for name, attempt in ATTEMPTS.items():

@@ -24,8 +24,8 @@ MAX_NAMES = 500
 
 def serve(channel: Channel, job: dict[str, Any]) -> None:
     """Load `job["source"]` and answer calls until the other side hangs up."""
-    module = _module(job["name"])
-    link = _Link(channel)
+    module = new_module(job["name"])
+    link = Link(channel)
     _install(module, link, job["imports"])
     report = load(job["source"], module, f"<{job['name']}>")
     if report is None:
@@ -36,7 +36,7 @@ def serve(channel: Channel, job: dict[str, Any]) -> None:
     if "ready" not in report:
         return
     while True:
-        _answer(channel, link, module, channel.receive())
+        answer(channel, link, module, channel.receive())
 
 
 def load(source: str, module: ModuleType, filename: str) -> dict[str, Any] | None:
@@ -62,14 +62,15 @@ def _line_of(error: BaseException, filename: str) -> int | None:
     return line
 
 
-def _module(name: str) -> ModuleType:
+def new_module(name: str) -> ModuleType:
+    """An empty module for a program."""
     module = ModuleType(f"program_{name}")
     # dataclasses and typing look a class's module up by name.
     sys.modules[module.__name__] = module
     return module
 
 
-class _Link:
+class Link:
     """Sends requests for other programs' functions while a call is being answered."""
 
     def __init__(self, channel: Channel) -> None:
@@ -95,7 +96,7 @@ def _named(kwargs: dict[str, Any]) -> list[Any]:
     return [[name, codec.encode(value)] for name, value in kwargs.items()]
 
 
-def _stand_in(link: _Link, name: str) -> Callable[..., Any]:
+def _stand_in(link: Link, name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         return link.request(name, args, kwargs)
 
@@ -103,7 +104,7 @@ def _stand_in(link: _Link, name: str) -> Callable[..., Any]:
     return function
 
 
-def _install(module: ModuleType, link: _Link, imports: dict[str, list[str]]) -> None:
+def _install(module: ModuleType, link: Link, imports: dict[str, list[str]]) -> None:
     """Put stand-ins into the program's globals, and into a module named after their owner."""
     for owner, names in imports.items():
         functions = {name: _stand_in(link, name) for name in names}
@@ -113,7 +114,8 @@ def _install(module: ModuleType, link: _Link, imports: dict[str, list[str]]) -> 
             vars(sys.modules[owner]).update(functions)
 
 
-def _answer(channel: Channel, link: _Link, module: ModuleType, message: dict[str, Any]) -> None:
+def answer(channel: Channel, link: Link, module: ModuleType, message: dict[str, Any]) -> None:
+    """Make one call of the program's and send what it gave."""
     link.open = True
     try:
         args = codec.decode(message["args"])

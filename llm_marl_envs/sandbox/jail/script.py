@@ -13,14 +13,14 @@ import traceback
 from types import ModuleType
 from typing import Any
 
-from .wire import Channel
+from .wire import SocketChannel
 
 EXIT_EXCEPTION = 1
 EXIT_LOAD = 65
 EXIT_MEMORY = 66
 
 
-def serve(channel: Channel, job: dict[str, Any]) -> None:
+def serve(channel: SocketChannel, job: dict[str, Any]) -> None:
     """Run `job["source"]` to its end and exit with a code that says how it ended."""
     stdin, stdout, stderr = channel.fds
     for target, fd in enumerate((stdin, stdout, stderr)):

@@ -6,17 +6,20 @@ encoding of Python values (`codec`). Nothing here ever unpickles.
 
 from __future__ import annotations
 
+import _socket
 import array
 import json
+import os
 import socket
-import struct
 from collections.abc import Sequence
 from typing import Any
 
-HEADER = struct.Struct(">I")
+HEADER_BYTES = 4
 MESSAGE_CAP = 8 << 20  # bytes of one message; a longer one is a protocol error
 MAX_FDS = 16  # descriptors accepted with one message
 CHUNK = 1 << 16
+_to_text = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_from_text = json.JSONDecoder().decode
 
 
 class ProtocolError(ValueError):
@@ -24,57 +27,97 @@ class ProtocolError(ValueError):
 
 
 class Channel:
-    """One end of a conversation over a connected stream socket.
+    """One end of a conversation over a connected stream socket, by its descriptor alone.
 
-    `receive` raises EOFError when the peer is gone, TimeoutError when the socket has a time-out that
-    expires, and ProtocolError for anything that is not a JSON message of at most `cap` bytes.
+    `receive` raises EOFError when the peer is gone and ProtocolError for anything that is not a JSON
+    message of at most `cap` bytes.
     """
 
-    def __init__(self, sock: socket.socket, cap: int = MESSAGE_CAP) -> None:
-        self.sock = sock
+    def __init__(self, fd: int, cap: int = MESSAGE_CAP) -> None:
+        self.fd = fd
         self.cap = cap
-        self.fds: list[int] = []
-        self._buffer = bytearray()
+        self._buffer = b""
 
-    def send(self, message: object, fds: Sequence[int] = ()) -> None:
-        """Send one JSON message, with `fds` attached to its first byte."""
-        body = json.dumps(message, separators=(",", ":")).encode("ascii")
-        data = HEADER.pack(len(body)) + body
-        if fds:
-            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
-            sent = self.sock.sendmsg([data], [rights])
+    def send(self, message: object) -> None:
+        """Send one JSON message. Raises OSError."""
+        data = _packed(message)
+        sent = os.write(self.fd, data)
+        while sent < len(data):
             data = data[sent:]
-        if data:
-            self.sock.sendall(data)
+            sent = os.write(self.fd, data)
 
     def receive(self) -> Any:
-        """Return the next message; descriptors that came with it are appended to `fds`."""
-        self._fill(HEADER.size)
-        (length,) = HEADER.unpack_from(self._buffer)
+        """Return the next message."""
+        data = self._buffer
+        while len(data) < HEADER_BYTES:
+            data += self._more()
+        length = int.from_bytes(data[:HEADER_BYTES], "big")
         if length > self.cap:
             raise ProtocolError(f"message of {length} bytes, at most {self.cap} are accepted")
-        self._fill(HEADER.size + length)
-        body = bytes(self._buffer[HEADER.size : HEADER.size + length])
-        del self._buffer[: HEADER.size + length]
+        end = HEADER_BYTES + length
+        if len(data) < end:
+            parts = [data]
+            missing = end - len(data)
+            while missing > 0:
+                parts.append(self._more())
+                missing -= len(parts[-1])
+            data = b"".join(parts)
+        self._buffer = data[end:]
         try:
-            return json.loads(body)
+            return _from_text(data[HEADER_BYTES:end].decode())
         except (ValueError, RecursionError) as error:
             raise ProtocolError(f"not JSON: {type(error).__name__}") from None
 
-    def pending(self) -> bool:
-        """Whether bytes of a further message have been read already."""
-        return bool(self._buffer)
+    def _more(self) -> bytes:
+        try:
+            data = os.read(self.fd, CHUNK)
+        except ConnectionError:
+            data = b""
+        if not data:
+            raise EOFError("the peer is gone")
+        return data
 
-    def _fill(self, count: int) -> None:
-        while len(self._buffer) < count:
-            try:
-                data, ancillary, _, _ = self.sock.recvmsg(CHUNK, socket.CMSG_SPACE(4 * MAX_FDS))
-            except ConnectionError:
-                raise EOFError("the peer is gone") from None
-            self.fds += received_fds(ancillary)
-            if not data:
-                raise EOFError("the peer is gone")
-            self._buffer += data
+
+class SocketChannel(Channel):
+    """A channel that passes descriptors too, and keeps to a time-out where the socket has one.
+
+    `receive` also raises TimeoutError. Descriptors that come are appended to `fds`.
+    """
+
+    def __init__(self, sock: socket.socket | _socket.socket, cap: int = MESSAGE_CAP) -> None:
+        super().__init__(sock.fileno(), cap)
+        self.sock = sock
+        self.fds: list[int] = []
+
+    def plain(self) -> Channel:
+        """The rest of this conversation over the bare descriptor; this object ends."""
+        channel = Channel(self.sock.detach(), self.cap)
+        channel._buffer = self._buffer
+        return channel
+
+    def send(self, message: object, fds: Sequence[int] = ()) -> None:
+        """Send one JSON message, with `fds` attached to its first byte. Raises OSError."""
+        data = _packed(message)
+        if fds:
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
+            data = data[self.sock.sendmsg([data], [rights]) :]
+        if data:
+            self.sock.sendall(data)
+
+    def _more(self) -> bytes:
+        try:
+            data, ancillary, _, _ = self.sock.recvmsg(CHUNK, socket.CMSG_SPACE(4 * MAX_FDS))
+        except ConnectionError:
+            raise EOFError("the peer is gone") from None
+        self.fds += received_fds(ancillary)
+        if not data:
+            raise EOFError("the peer is gone")
+        return data
+
+
+def _packed(message: object) -> bytes:
+    body = _to_text(message).encode("ascii")
+    return len(body).to_bytes(HEADER_BYTES, "big") + body
 
 
 def received_fds(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:

@@ -12,19 +12,24 @@ microseconds and peak memory in KiB.
 
 from __future__ import annotations
 
+import _socket
 import array
 import gc
 import importlib
 import json
 import os
+import random
 import select
 import signal
 import socket
 import struct
 import sys
 
-from . import child
-from .confine import Confinement, Policy
+from . import child, warm
+from .confine import LINUX, Confinement, Policy
+
+if LINUX:
+    from . import kernel
 
 RECORD = struct.Struct("=Biiqq")  # kind, pid, status, microseconds, KiB
 READY, CHILD, EXIT, FAILED = 1, 2, 3, 4
@@ -65,7 +70,7 @@ class _Zygote:
         self.control = control
         self.parent = parent
         self.confinement = confinement
-        self.null = os.open(os.devnull, os.O_RDWR)
+        self.fork = kernel.fork if LINUX else os.fork
         self.wake, write = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(write, False)
@@ -82,6 +87,9 @@ class _Zygote:
             poll.register(fd, select.POLLIN)
         if self.parent >= 0:
             poll.register(self.parent, select.POLLIN)
+        warm.up()
+        self.confinement.prepare()
+        random.seed(0)  # the same program gives the same answers in every run
         gc.collect()
         gc.freeze()
         while True:
@@ -93,16 +101,15 @@ class _Zygote:
                     if not wanted:
                         os._exit(0)
                     for _ in range(wanted[0]):
-                        self.fork()
+                        self.spawn()
                 else:
                     os._exit(0)  # the parent has ended, whoever else holds the control socket
 
-    def fork(self) -> None:
-        ours, theirs = socket.socketpair()
-        zygote = os.getpid()
-        pid = os.fork()
+    def spawn(self) -> None:
+        ours, theirs = _socket.socketpair()  # the low-level one: fewer pages are touched
+        pid = self.fork()
         if pid == 0:
-            child.run(theirs, self.null, self.confinement, zygote)
+            child.run(theirs.fileno(), self.confinement)
         theirs.close()
         fds = [ours.detach()] + ([_pidfd(pid)] if LINUX else [])
         self.report(CHILD, pid, fds=fds)
@@ -133,9 +140,6 @@ class _Zygote:
             self.control.sendmsg([record], rights)
         except OSError:
             os._exit(0)  # nobody listens any more
-
-
-LINUX = sys.platform.startswith("linux")
 
 
 def _pidfd(pid: int) -> int:
