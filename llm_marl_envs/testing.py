@@ -202,7 +202,9 @@ def _check_misuse(make_env: Callable[[], Any]) -> None:
     turn_based = hasattr(env, "agent_selection")
     bad: Any = 7 if turn_based else dict.fromkeys(env.possible_agents, 7)
     try:
-        env.step(bad)
+        # A converted environment judges the joint action when the last agent has acted.
+        for _ in env.possible_agents if turn_based else [None]:
+            env.step(bad)
     except TypeError as error:
         assert "int" in str(error), f"the error does not say what came: {error}"
     except Exception as error:  # any other kind is the finding

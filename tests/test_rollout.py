@@ -26,7 +26,9 @@ class Counting:
         return RandomPolicy().act(requests)
 
 
-def played(env: Any, policy: Any, starts: Sequence[Start] = (Start(),), **more: Any) -> list[Episode]:
+def played(
+    env: Any, policy: Any, starts: Sequence[Start] = (Start(),), **more: Any
+) -> list[Episode]:
     team = dict.fromkeys(env.possible_agents, policy)
     return rollout(VectorTextEnv([env]), team, starts, **more)
 

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import Relay, WordPair
+
+from llm_marl_envs import cli, registry
+from llm_marl_envs.cli import main, parse_assignments
+from llm_marl_envs.registry import EnvSpec, list_envs
+
+ROOT = Path(__file__).parent.parent
+COMMANDS = ("list", "spec", "play", "train", "eval", "demo", "version")
+
+
+@pytest.fixture(autouse=True)
+def toy_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    toys = {
+        "word_pair-v0": EnvSpec(id="word_pair-v0", entry_point=WordPair, agents=("left_0",)),
+        "relay-v0": EnvSpec(id="relay-v0", entry_point=Relay, api="aec"),
+    }
+    known = {**registry._specs(), **toys}
+    monkeypatch.setattr(registry, "_specs", lambda: known)
+
+
+def piped(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "llm_marl_envs.cli", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_ends_in_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0
+    last = capsys.readouterr().out.strip().split("\n\n")[-1]
+    assert last.startswith(f"example: llm-marl {command}")
+
+
+@pytest.mark.parametrize("command", ["spec", "play", "train", "eval", "demo"])
+def test_the_examples_are_accepted(command: str) -> None:
+    parser = cli._parser()
+    subparsers: Any = parser._subparsers._group_actions[0]  # type: ignore[union-attr]
+    example = subparsers.choices[command].epilog.removeprefix("example: llm-marl ")
+    assert parser.parse_args(example.split()).command == command
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[0] for line in shown.splitlines()[::2]] == list_envs()
+
+
+def test_spec(capsys: pytest.CaptureFixture[str]) -> None:
+    for env_id in list_envs():
+        assert main(["spec", env_id]) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"{env_id}: ")
+        assert "arguments:" in shown
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out.startswith("llm-marl-envs 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["spec", "word_pear"], "no environment 'word_pear'; did you mean 'word_pair'?"),
+        (["play", "nothing"], "no environment 'nothing'"),
+        (["play", "word_pair-v0", "--agent", "up_0"], "its seats are ['left_0', 'right_0']"),
+        (["play", "word_pair-v0", "--task", "oak"], "no task 'oak'"),
+        (["play", "word_pair-v0", "--task", "99"], "index from 0 to 29"),
+        (["play", "word_pair-v0", "--set", "turn=2"], "did you mean 'turns'?"),
+        (["play", "word_pair-v0", "--set", "turns"], "'turns': expected KEY=VALUE"),
+        (["play", "word_pair-v0", "--set", "turns=["], "the value is no YAML"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_1(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"llm-marl {arguments[0]}: ")
+    assert words in error
+    with pytest.raises(ValueError, match=r".+"):
+        main(["--traceback", *arguments])
+
+
+def test_no_command_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_values_are_read_as_yaml() -> None:
+    given = ["a=1", "b=x=y", "c=[1, true]", "d=", "e=1.5"]
+    assert parse_assignments(given) == {"a": 1, "b": "x=y", "c": [1, True], "d": None, "e": 1.5}
+    with pytest.raises(ValueError, match="'a' is given twice"):
+        parse_assignments(["a=1", "a=2"])
+
+
+def test_play_shows_what_was_asked_and_what_was_paid(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    typed = tmp_path / "typed"
+    typed.write_text("wrong\n.\nfig\n.\n", encoding="utf-8")
+    with typed.open(encoding="utf-8") as source:
+        monkeypatch.setattr(sys, "stdin", source)
+        assert main(["play", "word_pair-v0", "--task", "fig-apple", "--agent", "left_0"]) == 0
+    shown = capsys.readouterr().out
+    assert "right_0 is played by ExpertPolicy" in shown
+    assert "Your word: fig" in shown
+    assert "left_0, turn 1" in shown
+    assert "Again." in shown
+    assert "reward +0.5 (words +0.5)" in shown
+    assert "task fig-apple: solved (terminated); return: left_0 1, right_0 1" in shown
+
+
+def test_random_text_plays_where_there_is_no_expert(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def without(self: Relay, task: Any, agent: str, convention: str) -> str:
+        raise ValueError("none")
+
+    monkeypatch.setattr(Relay, "expert", without)
+    (tmp_path / "typed").write_text("", encoding="utf-8")
+    with (tmp_path / "typed").open(encoding="utf-8") as source:
+        monkeypatch.setattr(sys, "stdin", source)
+        assert main(["play", "relay-v0"]) == 0
+    shown = capsys.readouterr().out
+    assert "runner_0 is played by RandomPolicy" in shown
+    assert "not solved" in shown
+
+
+@pytest.mark.parametrize("env_id", list_envs())
+def test_every_environment_can_be_played_with_piped_input(env_id: str) -> None:
+    done = piped("play", env_id, "--seed", "1", text="naïve\n漢字\n.\n")
+    assert done.returncode == 0, done.stderr
+    assert "漢字" in done.stdout
+    assert "=== what happened ===" in done.stdout
+
+
+def test_play_survives_a_terminal_without_unicode() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "llm_marl_envs.cli", "play", list_envs()[0]],
+        input="naïve 🦜\n.\n".encode(),
+        capture_output=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONIOENCODING": "ascii:surrogateescape",
+        },
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_training_needs_is_named(tmp_path: Path) -> None:
+    """An import of torch that fails as where it is not installed."""
+    (tmp_path / "torch.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')", encoding="utf-8"
+    )
+    for command in (["demo"], ["train", "--config", "x"], ["eval", "e", "--team", "t"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "llm_marl_envs.cli", *command],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+            cwd=tmp_path,
+            timeout=120,
+        )
+        assert done.returncode == 1
+        assert "pip install 'llm-marl-envs[train]'" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_list", interrupt)
+    assert main(["list"]) == 130
+    assert "interrupted" in capsys.readouterr().err
