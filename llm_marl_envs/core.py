@@ -241,7 +241,10 @@ class TextEnv:
         return {"task_id": self.task.id, "turn": 0}
 
 
-class TextParallelEnv(TextEnv, ParallelEnv[str, Observation, str]):
+# PettingZoo declares `state` an array; here it is text.
+class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
+    TextEnv, ParallelEnv[str, Any, str]
+):
     """All agents act at once; see `TextEnv` for the arguments and what a subclass provides."""
 
     @abstractmethod
@@ -304,7 +307,9 @@ class TextParallelEnv(TextEnv, ParallelEnv[str, Observation, str]):
         )
 
 
-class TextAECEnv(TextEnv, AECEnv[str, Observation, str]):
+class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
+    TextEnv, AECEnv[str, str, str | None]
+):
     """One agent acts at a time, in seat order by default; see `TextEnv`.
 
     An action is seen by the others before they act: that is what a debate needs and what a

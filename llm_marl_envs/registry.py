@@ -218,7 +218,7 @@ def _in_form(chosen: EnvSpec, env: Any, api: str | None, kwargs: Mapping[str, An
     from pettingzoo import AECEnv, ParallelEnv
     from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
-    native = AECEnv if chosen.api == "aec" else ParallelEnv
+    native: Any = AECEnv if chosen.api == "aec" else ParallelEnv
     if not isinstance(env, native):
         raise TypeError(
             f"{chosen.id}: the entry point returned {type(env).__name__}, which is no "
@@ -226,7 +226,8 @@ def _in_form(chosen: EnvSpec, env: Any, api: str | None, kwargs: Mapping[str, An
         )
     if api in (None, chosen.api):
         return env
-    converted: Any = parallel_to_aec(env) if api == "aec" else turn_based_aec_to_parallel(env)
+    convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
+    converted = convert(env)
     converted.spec = chosen
     converted.env_kwargs = {**kwargs, "api": api}
     return converted

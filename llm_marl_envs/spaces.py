@@ -72,7 +72,7 @@ class Observation(str):
         """The observation whose text is the rendering of `messages`."""
         return cls(render_messages(messages), messages)
 
-    def __getnewargs__(self) -> tuple[str, tuple[Message, ...]]:  # copy, deepcopy and pickle
+    def __getnewargs__(self) -> tuple[Any, ...]:  # copy, deepcopy and pickle
         return (str(self), self.messages)
 
 

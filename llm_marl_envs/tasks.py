@@ -275,7 +275,7 @@ def hub_rows(name: str, split: str) -> list[Row]:
         raise ValueError(
             f"tasks='hub:{name}' has the splits {available}: name one, as 'hub:{dataset}:<split>'"
         )
-    rows = [dict(row) for row in datasets.load_dataset(dataset, split=wanted)]
+    rows: list[Row] = [dict(row) for row in datasets.load_dataset(dataset, split=wanted)]
     # Of a dataset with several splits, the one that bears our name *is* ours. A lone split (as
     # HumanEval's "test") is divided by hash, or "train" and "test" would share its rows.
     whole = wanted in ours and len(available) > 1

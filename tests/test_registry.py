@@ -135,8 +135,10 @@ def test_pettingzoo_can_make_it() -> None:
     from pettingzoo.env_registry import registration
 
     register("word_pair-v0", WordPair)
-    assert registration.make("parallel", "llm_marl/word_pair-v0", turns=4).max_turns == 4
-    assert registration.make("aec", "llm_marl/word_pair-v0").unwrapped.max_turns == 2
+    parallel: Any = registration.make("parallel", "llm_marl/word_pair-v0", turns=4)
+    assert parallel.max_turns == 4
+    aec: Any = registration.make("aec", "llm_marl/word_pair-v0")
+    assert aec.unwrapped.max_turns == 2
 
 
 @pytest.mark.parametrize(

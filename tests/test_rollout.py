@@ -7,7 +7,7 @@ import pytest
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from toys import BareAEC, BareParallel, Relay, WordPair
 
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy, Team
 from llm_marl_envs.records import Episode, Request, Response, StopReason
 from llm_marl_envs.registry import make, register
 from llm_marl_envs.rollout import Start, replay, rollout
@@ -29,8 +29,12 @@ class Counting:
 def played(
     env: Any, policy: Any, starts: Sequence[Start] = (Start(),), **more: Any
 ) -> list[Episode]:
-    team = dict.fromkeys(env.possible_agents, policy)
+    team: Team = {agent: policy for agent in env.possible_agents}  # noqa: C420 - keeps the type
     return rollout(VectorTextEnv([env]), team, starts, **more)
+
+
+def both(policy: Policy) -> Team:
+    return {"left_0": policy, "right_0": policy}
 
 
 def say(text: str) -> ScriptedPolicy:
@@ -51,7 +55,7 @@ def test_a_solved_episode_is_recorded() -> None:
 def test_one_policy_is_asked_once_for_all_its_seats() -> None:
     copies = VectorTextEnv([WordPair() for _ in range(3)])
     policy = Counting()
-    team = dict.fromkeys(("left_0", "right_0"), policy)
+    team = both(policy)
     rollout(copies, team, [Start(seed=s) for s in range(5)])
     assert [len(batch) for batch in policy.batches] == [6, 6, 4, 4]  # 3 episodes, then 2
     assert policy.batches[2][0] == (3, "left_0", 0)
@@ -59,7 +63,7 @@ def test_one_policy_is_asked_once_for_all_its_seats() -> None:
 
 def test_the_result_does_not_depend_on_the_number_of_copies() -> None:
     starts = [Start(seed=s // 2, sample_seed=s) for s in range(7)]
-    team = dict.fromkeys(("left_0", "right_0"), RandomPolicy())
+    team = both(RandomPolicy())
     one, many = (
         rollout(VectorTextEnv([WordPair() for _ in range(n)]), team, starts) for n in (1, 4)
     )
@@ -71,7 +75,7 @@ def test_the_result_does_not_depend_on_the_number_of_copies() -> None:
 def test_progress_counts_episodes() -> None:
     counts: list[int] = []
     copies = VectorTextEnv([WordPair() for _ in range(2)])
-    team = dict.fromkeys(("left_0", "right_0"), say(""))
+    team = both(say(""))
     rollout(copies, team, [Start()] * 5, progress=counts.append)
     assert counts == [2, 2, 1]
 

@@ -138,7 +138,9 @@ class Relay(TextAECEnv):
 class BareParallel(ParallelEnv[str, str, str]):
     """Plain strings, infos that are no JSON, and `short_0` leaves after its first action."""
 
-    metadata: ClassVar[dict[str, Any]] = {"name": "bare_parallel"}
+    metadata = {  # noqa: RUF012 - as PettingZoo declares it
+        "name": "bare_parallel"
+    }
 
     def __init__(self) -> None:
         self.possible_agents = ["short_0", "tall_0"]
@@ -170,10 +172,12 @@ class BareParallel(ParallelEnv[str, str, str]):
         )
 
 
-class BareAEC(AECEnv[str, str, str]):
+class BareAEC(AECEnv[str, str, str | None]):
     """Bare strings, one after the other; `first_0` dies after one action and is paid later."""
 
-    metadata: ClassVar[dict[str, Any]] = {"name": "bare_aec"}
+    metadata = {  # noqa: RUF012 - as PettingZoo declares it
+        "name": "bare_aec"
+    }
 
     def __init__(self) -> None:
         self.possible_agents = ["first_0", "second_0"]
@@ -201,7 +205,7 @@ class BareAEC(AECEnv[str, str, str]):
     def step(self, action: str | None) -> None:
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
-            self._was_dead_step(action)  # type: ignore[arg-type]
+            self._was_dead_step(action)
             return
         self.count += 1
         self._cumulative_rewards[agent] = 0.0

@@ -64,7 +64,8 @@ class ExpertPolicy:
     def _action(self, request: Request) -> str:
         task = self.env.source.find(request.task_id)
         possible = self.env.conventions(task) or ("",)
-        convention = self.convention
-        if convention not in possible:
+        if self.convention is not None and self.convention in possible:
+            convention = self.convention
+        else:
             convention = random.Random(request.seed).choice(possible)
         return self.env.expert(task, request.agent, convention)
