@@ -35,7 +35,9 @@ NOFS_PRELOAD = (
     "difflib graphlib html ipaddress locale numbers shlex tokenize zlib base64 binascii cmd "
     "colorsys contextvars csv email.utils fnmatch getpass gettext glob logging operator pathlib "
     "pickle posixpath sched shutil symtable tempfile timeit urllib.parse weakref zoneinfo asyncio "
-    "concurrent.futures optparse argparse sqlite3 unittest doctest configparser xml.etree.ElementTree"
+    "concurrent.futures.thread concurrent.futures.process optparse argparse sqlite3 unittest.mock "
+    "doctest configparser xml.etree.ElementTree encodings.idna encodings.latin_1 encodings.rot_13 "
+    "multiprocessing subprocess linecache bz2 lzma gzip zipfile hmac marshal"
 ).split()
 
 

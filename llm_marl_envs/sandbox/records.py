@@ -43,7 +43,8 @@ class Limits:
     """Limits of one run. Raises ValueError if one is out of range."""
 
     cpu_seconds: int = 2
-    """Processor time of each program and of the tests, whole seconds, at least 1."""
+    """Processor time of each program and of the tests, whole seconds, at least 1. A program may use
+    this much; it is stopped between there and twice as much, for the kernel counts coarsely."""
     wall_seconds: float = 6.0
     """Elapsed time of the run, without the time that its processes waited for a processor."""
     memory_mib: int = 512

@@ -223,6 +223,9 @@ class _Run:
             if ended is None:
                 raise RunLost("a killed process does not end")
             self.usage.add(ended.cpu_s, ended.rss_mib)
+        if limit and self.usage.cpu_s >= self.limits.cpu_seconds:
+            text = f"used {self.usage.cpu_s:.1f} s of processor time"
+            return "cpu_limit", text, died if isinstance(died, str) else None
         if limit:
             text = f"no verdict within {self.limits.wall_seconds:g} s"
             return "wall_limit", text, died if isinstance(died, str) else None

@@ -8,6 +8,7 @@ cannot hit a recycled pid and work across pid namespaces.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -39,20 +40,22 @@ class Child:
     channel: SocketChannel
     pidfd: int | None
     exit: Exit | None = None
+    closed: bool = False
 
     def kill(self) -> None:
         """End it, if it has not ended."""
-        try:
-            if self.pidfd is not None:
+        if self.pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-            else:
+        elif not LINUX and not self.closed:
+            # Never on Linux, where the number may belong to another pid namespace.
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
     def close(self) -> None:
         """Release its descriptors."""
         self.channel.sock.close()
+        self.closed = True
         if self.pidfd is not None:
             os.close(self.pidfd)
             self.pidfd = None

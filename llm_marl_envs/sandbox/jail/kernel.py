@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import signal
+import socket
 import stat
 import struct
 from collections.abc import Iterable
@@ -132,8 +133,11 @@ def _guards(numbers: dict[str, int]) -> list[Rule]:
     for number in _REFUSED_SIGNALS:
         block += [(_EQUAL, 0, 1, int(number)), deny]
     rules += [(_EQUAL, 0, len(block) + 1, numbers["tgkill"]), *block, allow]
-    block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 1, 0), allow, deny]
-    return [*rules, (_EQUAL, 0, len(block), numbers["prlimit64"]), *block]
+    # The process itself is 0 for prlimit64; asyncio wants pairs of unix sockets.
+    for name, only in (("prlimit64", 0), ("socketpair", socket.AF_UNIX)):
+        block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 1, int(only)), allow, deny]
+        rules += [(_EQUAL, 0, len(block), numbers[name]), *block]
+    return rules
 
 
 def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -51,7 +51,7 @@ class Architecture:
 
     audit: int  # AUDIT_ARCH_* as seccomp reports it
     allowed: dict[str, int]
-    guarded: dict[str, int]  # clone, clone3, tgkill, prlimit64
+    guarded: dict[str, int]  # clone, clone3, tgkill, prlimit64, socketpair
     high: int | None  # numbers from here on belong to another ABI (x32)
 
 
@@ -64,13 +64,13 @@ ARCHITECTURES = {
     "x86_64": Architecture(
         audit=0xC000003E,
         allowed=_table(_X86_64),
-        guarded={"clone": 56, "clone3": 435, "tgkill": 234, "prlimit64": 302},
+        guarded={"clone": 56, "clone3": 435, "tgkill": 234, "prlimit64": 302, "socketpair": 53},
         high=0x40000000,
     ),
     "aarch64": Architecture(
         audit=0xC00000B7,
         allowed=_table(_AARCH64),
-        guarded={"clone": 220, "clone3": 435, "tgkill": 131, "prlimit64": 261},
+        guarded={"clone": 220, "clone3": 435, "tgkill": 131, "prlimit64": 261, "socketpair": 199},
         high=None,
     ),
 }
