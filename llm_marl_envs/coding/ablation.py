@@ -19,13 +19,18 @@ solves the task alone and gives up when `aux` differs from its own value answers
 Where main's answer or every value of the helper is a bool there is one wrong value only, and the
 rule is left out.
 
-This is a heuristic, not a proof: a main that recomputes the helper's value, compares, and makes up
-something that varies with a wrong one cannot be told from one that uses it.
+Main's contribution is the share of tests that pass though main's result is none of the helper's
+values, nor what two trivial mains make of them: the first item, or another type.
+
+This is a heuristic, not a proof. A main that recomputes the helper's value, compares, and makes up
+something that varies with a wrong one cannot be told from one that uses it; nor can a main that
+decodes an answer which the helper has encoded be told from one that works on a helper's result.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,6 +100,19 @@ _SHAPES = (
     ('wrong[::-1] + "c"', "(wrong[::-1] + [value[0]]) if value else [step]"),
 )
 
+_UNPACK = """
+    if isinstance(value, dict):
+        value = list(value.values())
+    return value[0]
+"""
+_CONVERT = """
+    if isinstance(value, (str, float)):
+        return int(value)
+    if isinstance(value, int):
+        return str(value)
+    return tuple(value) if isinstance(value, list) else list(value)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
@@ -103,7 +121,7 @@ class Contribution:
     Attributes:
         helper: tests lost without the helper's value, in the replacement that loses least.
         main: tests passed on which main's result is, type-strictly, none of the values that `aux`
-            returned: what main did itself.
+            returned, and that no trivial main passes.
         cooperative_success: all tests pass, and under no replacement do they all pass still.
     """
 
@@ -149,13 +167,27 @@ def trivial_helpers(helper: Program, trace: Sequence[HelperCall]) -> list[str]:
     return list(dict.fromkeys([*wrapped, *bare]))
 
 
-def judge(intact: Verdict, wrong: Sequence[Verdict], trivial: Sequence[Verdict]) -> Contribution:
+def trivial_mains(entry_point: str) -> list[str]:
+    """Mains that leave all work to `aux`: its first item, its value as another type."""
+    return [
+        f"def {entry_point}(*args, **kwargs):\n    value = aux(*args, **kwargs)\n{body}"
+        for body in (_UNPACK, _CONVERT)
+    ]
+
+
+def judge(
+    intact: Verdict,
+    wrong: Sequence[Verdict],
+    trivial: Sequence[Verdict],
+    mains: Sequence[Verdict],
+) -> Contribution:
     """Contributions from the run as it was and the runs with replaced helpers.
 
     Args:
         intact: the team's own run; `outcomes` holds one entry per test.
         wrong: runs with `wrong_helpers`.
         trivial: runs with `trivial_helpers`.
+        mains: runs with `trivial_mains`.
     """
     total = len(intact.outcomes)
     passing = [i for i, outcome in enumerate(intact.outcomes) if outcome.passed]
@@ -163,7 +195,10 @@ def judge(intact: Verdict, wrong: Sequence[Verdict], trivial: Sequence[Verdict])
     reacting = [i for i in passing if boolean or _reacts(i, wrong)]
     losses = [sum(not _passed(run, i) for i in reacting) for run in wrong]
     losses += [sum(not _passed(run, i) for i in passing) for run in trivial]
-    main = sum(not intact.outcomes[i].relayed for i in passing)
+    main = sum(
+        not intact.outcomes[i].relayed and not any(_passed(run, i) for run in mains)
+        for i in passing
+    )
     return Contribution(
         helper=min(losses, default=0) / total,
         main=main / total,
@@ -202,9 +237,7 @@ def _parameters(helper: Program) -> str:
     function = find_function(helper, "aux")
     if function is None:
         return "*args, **kwargs"
-    bare = ast.parse(f"lambda {ast.unparse(function.args)}: 0", mode="eval").body
-    assert isinstance(bare, ast.Lambda)
-    arguments = bare.args
+    arguments = copy.deepcopy(function.args)
     for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
         parameter.annotation = None
     arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]

@@ -63,7 +63,7 @@ def task_of_row(row: Row) -> Task:
         )
     preamble, signature = _read_statement(prompt, entry_point)
     tests = f"{preamble}\n\n{tests}" if preamble else tests
-    test_units(tests, entry_point)  # raises where there is no test
+    read_tests(tests, entry_point)  # raises where there is no test
     return Task(
         id=_text(row, "id") or f"{entry_point}/{len(prompt)}",
         # Rows that ask the same fall into one split, whatever their ids and wording.
@@ -83,7 +83,7 @@ def task_of_row(row: Row) -> Task:
 
 
 @lru_cache(maxsize=4096)
-def test_units(tests: str, entry_point: str) -> tuple[str, ...]:
+def read_tests(tests: str, entry_point: str) -> tuple[str, ...]:
     """The source of each test that is counted, in order, as the sandbox divides them.
 
     Raises:

@@ -15,7 +15,7 @@ from llm_marl_envs.coding import ablation
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.feedback import Report
 from llm_marl_envs.coding.rewards import Facts
-from llm_marl_envs.coding.rows import test_units, with_preamble
+from llm_marl_envs.coding.rows import read_tests, with_preamble
 from llm_marl_envs.coding.syntax import Program, defines, read_program, use_of
 from llm_marl_envs.parsing import code_of
 from llm_marl_envs.sandbox import InfraError, Sandbox, TestOutcome, Verdict
@@ -55,14 +55,13 @@ class Work:
         """Role -> whether it defines that function, with a returned value."""
         return {role: defines(self.programs[role], name) for role, name in self.names.items()}
 
-    def job(self, helper: str | None = None) -> dict[str, Any]:
-        """Keyword arguments of `Sandbox.check`; `helper` replaces the helper's source."""
+    def job(self, helper: str | None = None, main: str | None = None) -> dict[str, Any]:
+        """Keyword arguments of `Sandbox.check`; `helper` and `main` replace a program's source."""
         preamble = self.task.data["preamble"]
-        source = self.helper.source if helper is None else helper
         return {
             "source": {
-                HELPER: with_preamble(source, preamble),
-                MAIN: with_preamble(self.main.source, preamble),
+                HELPER: with_preamble(self.helper.source if helper is None else helper, preamble),
+                MAIN: with_preamble(self.main.source if main is None else main, preamble),
             },
             "exports": {HELPER: [AUX]},
             "entry_point": self.task.data["entry_point"],
@@ -76,7 +75,7 @@ def read_work(task: Task, helper_text: str, main_text: str) -> Work:
         task=task,
         helper=read_program(code_of(helper_text)),
         main=read_program(code_of(main_text)),
-        units=test_units(task.data["tests"], task.data["entry_point"]),
+        units=read_tests(task.data["tests"], task.data["entry_point"]),
     )
 
 
@@ -111,14 +110,17 @@ def contribution(work: Work, verdict: Verdict, sandbox: Sandbox) -> Contribution
     if not verdict.passed:
         return NOTHING
     if not verdict.helper_trace or not work.helper.parses:
-        return ablation.judge(verdict, [verdict], [])
+        return ablation.judge(verdict, [verdict], [], [])
     wrong = ablation.wrong_helpers(work.helper.source)
     trivial = ablation.trivial_helpers(work.helper, verdict.helper_trace)
-    verdicts = sandbox.map([work.job(helper) for helper in [*wrong, *trivial]])
+    mains = ablation.trivial_mains(work.names[MAIN])
+    jobs = [*(work.job(helper=h) for h in [*wrong, *trivial]), *(work.job(main=m) for m in mains)]
+    verdicts = sandbox.map(jobs)
     failed = next((v for v in verdicts if v.status == "infra_error"), None)
     if failed is not None:
         raise InfraError(f"task {work.task.id}: the sandbox failed ({failed.detail})")
-    return ablation.judge(verdict, verdicts[: len(wrong)], verdicts[len(wrong) :])
+    first, last = len(wrong), len(verdicts) - len(mains)
+    return ablation.judge(verdict, verdicts[:first], verdicts[first:last], verdicts[last:])
 
 
 def facts_of(work: Work, verdict: Verdict, contributed: Contribution | None = None) -> Facts:

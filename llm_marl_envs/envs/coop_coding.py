@@ -251,7 +251,7 @@ class CoopCodingEnv(TextParallelEnv):
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:
         """Who contributed to the tests that `joint_action` passes, by ablation in the sandbox.
 
-        A metric under every reward scheme; it costs up to nine sandbox runs.
+        A metric under every reward scheme; it costs up to twelve sandbox runs.
         """
         work = team.read_work(task, joint_action[HELPER], joint_action[MAIN])
         return team.contribution(work, team.run(work, self.sandbox), self.sandbox)
