@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from llm_marl_envs.coding import composition as composition_module
-from llm_marl_envs.coding import functions as F
+from llm_marl_envs.coding import functions
 from llm_marl_envs.coding.tables import (
     FOLD_OPS,
     HELD_OUT_PAIRS,
@@ -23,11 +23,11 @@ from llm_marl_envs.coding.tables import (
     SEQUENCE_OPS,
 )
 
-TASKS = [task for split in F.SPLITS for task in F.compositions(split)]
+TASKS = [task for split in functions.SPLITS for task in functions.compositions(split)]
 SAMPLE = TASKS[::17]
-SQUARES = F.Composition("item", ("even",), "x times x", "the sum of {}")
-FOLD = F.Composition("fold", ("over 4",), "a minus twice b", "10")
-RUNNING = F.Composition("sequence", ("odd",), "its running sums", "the sorted list of {}")
+SQUARES = functions.Composition("item", ("even",), "x times x", "the sum of {}")
+FOLD = functions.Composition("fold", ("over 4",), "a minus twice b", "10")
+RUNNING = functions.Composition("sequence", ("odd",), "its running sums", "the sorted list of {}")
 
 
 def run(*programs: str) -> dict[str, Any]:
@@ -38,38 +38,45 @@ def run(*programs: str) -> dict[str, Any]:
     return names
 
 
-def passed(task: F.Composition, helper: str, main: str) -> float:
+def passed(task: functions.Composition, helper: str, main: str) -> float:
     names = run(helper, main)
     count = 0
-    for line in F.asserts(task):
+    for line in functions.asserts(task):
         try:
             exec(line, names)
             count += 1
         except (AssertionError, TypeError, ValueError):
             pass
-    return count / len(F.asserts(task))
+    return count / len(functions.asserts(task))
 
 
 def test_answers_worked_by_hand() -> None:
-    assert F.evaluate(SQUARES, [1, 2, 4, -3]) == 4 + 16
-    assert F.evaluate(FOLD, [5, 1, 6]) == (10 - 2 * 5) - 2 * 6
-    assert F.evaluate(RUNNING, [5, 2, -7, 3]) == [-2, 1, 5]  # 5, -2, 1 sorted
-    two = F.Composition("item", ("odd", "positive"), "minus x", "the list of {}, in the same order")
-    assert F.evaluate(two, [3, 2, -1, 5]) == [-3, -5]
-    assert F.evaluate(SQUARES, []) == 0
+    assert functions.evaluate(SQUARES, [1, 2, 4, -3]) == 4 + 16
+    assert functions.evaluate(FOLD, [5, 1, 6]) == (10 - 2 * 5) - 2 * 6
+    assert functions.evaluate(RUNNING, [5, 2, -7, 3]) == [-2, 1, 5]  # 5, -2, 1 sorted
+    two = functions.Composition(
+        "item", ("odd", "positive"), "minus x", "the list of {}, in the same order"
+    )
+    assert functions.evaluate(two, [3, 2, -1, 5]) == [-3, -5]
+    assert functions.evaluate(SQUARES, []) == 0
 
 
 def test_texts() -> None:
-    assert F.describe_helper(FOLD) == "The zup of a and b is a minus twice b."
-    assert F.describe_main(FOLD) == (
+    assert functions.describe_helper(FOLD) == "The zup of a and b is a minus twice b."
+    assert functions.describe_main(FOLD) == (
         "Start with t = 10. For each number x in xs that is over 4, in order, set t to the zup "
         "of t and x. Return t."
     )
-    assert F.describe_helper(RUNNING) == "The zup of a list is the list of its running sums."
-    assert F.describe_full(SQUARES) == f"{F.describe_helper(SQUARES)} {F.describe_main(SQUARES)}"
+    assert (
+        functions.describe_helper(RUNNING) == "The zup of a list is the list of its running sums."
+    )
+    assert (
+        functions.describe_full(SQUARES)
+        == f"{functions.describe_helper(SQUARES)} {functions.describe_main(SQUARES)}"
+    )
     for task in TASKS:  # each seat lacks the other's part
-        assert task.op not in F.describe_main(task)
-        assert not any(name in F.describe_helper(task) for name in ("xs", "numbers in xs"))
+        assert task.op not in functions.describe_main(task)
+        assert not any(name in functions.describe_helper(task) for name in ("xs", "numbers in xs"))
     assert doctest.testmod(composition_module).failed == 0
 
 
@@ -80,7 +87,7 @@ def test_tables_code_is_their_callable() -> None:
     for one in FOLD_OPS.values():
         for a, b in itertools.product(numbers, repeat=2):
             assert eval(one.code, {"a": a, "b": b}) == one.call(a, b)
-    for xs in map(list, F.PROBES):
+    for xs in map(list, functions.PROBES):
         for one in SEQUENCE_OPS.values():
             assert eval(one.code, {"xs": xs}) == one.call(xs)
         for one in REDUCTIONS.values():
@@ -90,8 +97,10 @@ def test_tables_code_is_their_callable() -> None:
 def test_agreeing_experts_pass_and_disagreeing_ones_fail() -> None:
     disagreements = []
     for task in SAMPLE:
-        for ours, theirs in itertools.product(F.conventions(task), repeat=2):
-            share = passed(task, F.expert(task, "helper", ours), F.expert(task, "main", theirs))
+        for ours, theirs in itertools.product(functions.conventions(task), repeat=2):
+            share = passed(
+                task, functions.expert(task, "helper", ours), functions.expert(task, "main", theirs)
+            )
             if ours == theirs:
                 assert share == 1.0
             else:
@@ -108,9 +117,9 @@ def test_no_operation_on_a_number_takes_a_list() -> None:
 
 def test_conventions_of_experts_are_read() -> None:
     for task in TASKS:
-        for role, convention in itertools.product(F.ROLES, F.conventions(task)):
-            text = F.expert(task, role, convention)
-            assert F.read_convention(task.kind, role, text) == convention
+        for role, convention in itertools.product(functions.ROLES, functions.conventions(task)):
+            text = functions.expert(task, role, convention)
+            assert functions.read_convention(task.kind, role, text) == convention
 
 
 @pytest.mark.parametrize(
@@ -141,35 +150,37 @@ def test_conventions_of_experts_are_read() -> None:
 def test_conventions_of_other_texts(
     kind: str, role: str, text: str, convention: str | None
 ) -> None:
-    assert F.read_convention(kind, role, text) == convention
+    assert functions.read_convention(kind, role, text) == convention
 
 
 def test_tests_tell_every_task_from_every_other() -> None:
-    answers = {task: [F.evaluate(task, probe) for probe in F.PROBES] for task in TASKS}
-    lines = {task: dict(zip(F.PROBES, answers[task], strict=True)) for task in TASKS}
+    answers = {
+        task: [functions.evaluate(task, probe) for probe in functions.PROBES] for task in TASKS
+    }
+    lines = {task: dict(zip(functions.PROBES, answers[task], strict=True)) for task in TASKS}
     for task in SAMPLE:
-        assert len(F.asserts(task)) == F.ASSERTS
-        probes = [eval(line.split("solve(")[1].split(")")[0]) for line in F.asserts(task)]
+        assert len(functions.asserts(task)) == functions.ASSERTS
+        probes = [eval(line.split("solve(")[1].split(")")[0]) for line in functions.asserts(task)]
         keys = [tuple(probe) for probe in probes]
         same = [t for t in TASKS if all(lines[t][key] == lines[task][key] for key in keys)]
         assert same == [task]
         common = Counter(repr(lines[task][key]) for key in keys).most_common(1)[0][1]
-        assert common <= F.MAX_SAME_ANSWER
+        assert common <= functions.MAX_SAME_ANSWER
 
 
 def test_splits() -> None:
-    names = [F.fingerprint(task) for task in TASKS]
+    names = [functions.fingerprint(task) for task in TASKS]
     assert len(set(names)) == len(TASKS) >= 2000
-    for split in F.SPLITS:
-        tasks = F.compositions(split)
-        assert {task.kind for task in tasks} == set(F.KINDS)
-        assert {F.split_of(task) for task in tasks[::7]} == {split}
-    held_out = {(task.op, task.ending) for task in F.compositions("train")} & HELD_OUT_PAIRS
+    for split in functions.SPLITS:
+        tasks = functions.compositions(split)
+        assert {task.kind for task in tasks} == set(functions.KINDS)
+        assert {functions.split_of(task) for task in tasks[::7]} == {split}
+    held_out = {(task.op, task.ending) for task in functions.compositions("train")} & HELD_OUT_PAIRS
     assert not held_out
-    for task in F.compositions("train"):
+    for task in functions.compositions("train"):
         assert task.ending != HELD_OUT_REDUCTION
         assert len(task.predicates) == 1
-    words = {task.op for task in F.compositions("train")}
+    words = {task.op for task in functions.compositions("train")}
     assert words == {*ITEM_OPS, *FOLD_OPS, *SEQUENCE_OPS}
 
 
@@ -178,30 +189,36 @@ def test_functions_without_need_of_the_operation_are_no_tasks() -> None:
         ("x", "the sorted list of {}"),
         ("the absolute value of x", "the sum of {}"),  # the numbers are positive
     ]:
-        assert F.Composition("item", ("positive",), op, ending) not in TASKS
-    order = F.Composition("sequence", ("odd",), "its numbers from last to first", "the sum of {}")
-    assert order not in TASKS
-    assert F.split_of(F.Composition("item", ("odd",), "x", "the sorted list of {}")) is None
+        assert functions.Composition("item", ("positive",), op, ending) not in TASKS
+    maxima = functions.Composition(
+        "sequence", ("odd",), "its running maxima", "the largest of {}, or 0 if there are none"
+    )
+    assert maxima not in TASKS
+    assert (
+        functions.split_of(functions.Composition("item", ("odd",), "x", "the sorted list of {}"))
+        is None
+    )
 
 
 def test_one_function_has_one_split_whatever_its_words() -> None:
-    as_fold = F.Composition("fold", ("even",), "a plus b", "0")
-    as_sum = F.Composition("item", ("even",), "x", "the sum of {}")
-    assert F.fingerprint(as_fold) == F.fingerprint(as_sum)
-    assert F.split_of(as_sum) == F.split_of(as_fold)
-    assert F.split_of(as_fold) in F.SPLITS
+    as_fold = functions.Composition("fold", ("even",), "a plus b", "0")
+    as_sum = functions.Composition("item", ("even",), "x", "the sum of {}")
+    assert functions.fingerprint(as_fold) == functions.fingerprint(as_sum)
+    assert functions.split_of(as_sum) == functions.split_of(as_fold)
+    assert functions.split_of(as_fold) in functions.SPLITS
 
 
 def test_items_are_a_function_of_seed_split_and_index() -> None:
-    train = F.compositions("train")
-    dealt = [F.composition_at(3, "train", i) for i in range(len(train))]
+    train = functions.compositions("train")
+    dealt = [functions.composition_at(3, "train", i) for i in range(len(train))]
     assert set(dealt) == set(train)
-    assert F.composition_at(3, "train", len(train) + 5) in train
-    assert dealt[:9] != [F.composition_at(4, "train", i) for i in range(9)]
+    assert functions.composition_at(3, "train", len(train) + 5) in train
+    assert dealt[:9] != [functions.composition_at(4, "train", i) for i in range(9)]
     code = (
-        "from llm_marl_envs.coding import functions as F\n"
-        "print(*[F.fingerprint(F.composition_at(3, 'train', i)) for i in range(9)])\n"
-        "print(F.asserts(F.composition_at(3, 'test', 0)))"
+        "from llm_marl_envs.coding import functions\n"
+        "nine = [functions.composition_at(3, 'train', i) for i in range(9)]\n"
+        "print(*map(functions.fingerprint, nine))\n"
+        "print(functions.asserts(functions.composition_at(3, 'test', 0)))"
     )
     outputs = set()
     for hash_seed in ("1", "2"):
@@ -215,36 +232,43 @@ def test_items_are_a_function_of_seed_split_and_index() -> None:
         )
         outputs.add(done.stdout)
     assert len(outputs) == 1
-    assert outputs.pop().split("\n")[0].split() == [F.fingerprint(task) for task in dealt[:9]]
+    assert outputs.pop().split("\n")[0].split() == [
+        functions.fingerprint(task) for task in dealt[:9]
+    ]
 
 
 def test_bounds() -> None:
     for task in SAMPLE[::5]:
-        bounds = F.bounds(task)
+        bounds = functions.bounds(task)
         assert 0.0 == bounds.random < bounds.solo < 0.5 < bounds.team == 1.0
 
 
 def test_solo_bound_is_what_guessing_earns() -> None:
     """Main with each possible guess of `aux` by itself, run on the real tests."""
-    family = [task for task in TASKS if F.describe_main(task) == F.describe_main(SQUARES)]
-    main = F.expert(SQUARES, "main", "item")
-    guesses = [*(F.expert(task, "helper", "item") for task in family), "def aux(x):\n    return x"]
+    family = [
+        task for task in TASKS if functions.describe_main(task) == functions.describe_main(SQUARES)
+    ]
+    main = functions.expert(SQUARES, "main", "item")
+    guesses = [
+        *(functions.expert(task, "helper", "item") for task in family),
+        "def aux(x):\n    return x",
+    ]
     best = max(sum(passed(t, guess, main) for t in family) / len(family) for guess in guesses)
-    assert F.bounds(SQUARES).solo == pytest.approx(best)
+    assert functions.bounds(SQUARES).solo == pytest.approx(best)
 
 
 def test_errors_say_what_came_and_what_was_expected() -> None:
     with pytest.raises(ValueError, match="expected one of"):
-        F.Composition("map", ("even",), "x times x", "the sum of {}")
+        functions.Composition("map", ("even",), "x times x", "the sum of {}")
     with pytest.raises(ValueError, match="tables"):
-        F.Composition("item", ("even",), "x squared", "the sum of {}")
-    with pytest.raises(ValueError, match="start value in digits|tables"):
-        F.Composition("fold", ("even",), "a plus b", "the sum of {}")
+        functions.Composition("item", ("even",), "x squared", "the sum of {}")
+    with pytest.raises(ValueError, match="tables"):
+        functions.Composition("fold", ("even",), "a plus b", "the sum of {}")
     with pytest.raises(ValueError, match="convention"):
-        F.expert(RUNNING, "helper", "item")
+        functions.expert(RUNNING, "helper", "item")
     with pytest.raises(ValueError, match="split is 'dev'"):
-        F.compositions("dev")
+        functions.compositions("dev")
     with pytest.raises(ValueError, match="expected 0 or more"):
-        F.composition_at(0, "train", -1)
+        functions.composition_at(0, "train", -1)
     with pytest.raises(ValueError, match="role"):
-        F.read_convention("item", "judge", "")
+        functions.read_convention("item", "judge", "")

@@ -2,9 +2,10 @@
 
 A first run has no model hub to rely on, so this module makes an ordinary Transformers folder from
 nothing: a byte-level BPE tokenizer with a ChatML template, a Llama model of about half a million
-parameters (not Qwen2: for that type `AutoTokenizer` replaces the tokenizer's own rules), and a supervised warm start on demonstrations that the environments' scripted experts
-write. Experts follow several conventions at random, so each seat of the warm-started model is
-competent alone and the team is not coordinated: what is left to learn is to agree.
+parameters (not Qwen2: for that type `AutoTokenizer` replaces the tokenizer's own rules), and a
+supervised warm start on demonstrations that the environments' scripted experts write. Experts
+follow several conventions at random, so each seat of the warm-started model is competent alone and
+the team is not coordinated: what is left to learn is to agree.
 
 It owns the tokenizer, the size of the model, the warm start and the cache. It knows no task: texts
 come in as demonstrations, (chat messages, answer) pairs. Nothing else in `trainers` knows that the
@@ -42,7 +43,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from llm_marl_envs.registry import make
+
 PAD, START, END = "<|pad|>", "<|im_start|>", "<|im_end|>"
+PAD_ID, END_ID = 0, 2  # `build_tokenizer` puts the three first, in this order
+RECORD = "tiny.json"
+FORMAT = 1  # raised when this module makes another model from the same settings
 IGNORED = -100  # the label that the loss of Transformers leaves out
 
 CHAT_TEMPLATE = (
@@ -58,8 +64,10 @@ Demonstration = tuple[Sequence[dict[str, str]], str]
 
 @dataclass(frozen=True, kw_only=True)
 class TinySettings:
-    """Sizes of the embedded model and of its warm start. Together with the seed and the
-    demonstrations they decide every weight."""
+    """Sizes of the embedded model and of its warm start.
+
+    Together with the seed and the demonstrations they decide every weight.
+    """
 
     vocab_size: int = 768
     """Most tokens of the vocabulary, the 256 bytes and 3 special ones included."""
@@ -82,14 +90,18 @@ class TinySettings:
 def build_tokenizer(texts: Iterable[str], vocab_size: int = 768) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer trained on `texts`, with a ChatML template.
 
-    Merges may cross spaces but not line ends: sentences that every prompt repeats become one token,
-    so that the rows of a tiny model are short. Any Unicode text still encodes, at worst as bytes.
+    Merges may cross spaces, so that sentences which every prompt repeats become one token and the
+    rows of a tiny model are short. They cross neither line ends nor brackets, so that an interface
+    is a choice between the same few tokens in every program. Any Unicode text encodes, at worst as
+    bytes.
     Padding on the left, as generation needs; EOS is `<|im_end|>`.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(r"[^\n]*\n|[^\n]+"), behavior="isolated"),
+            pre_tokenizers.Split(
+                Regex(r"[()\[\]{}]|[^()\[\]{}\n]*\n|[^()\[\]{}\n]+"), behavior="isolated"
+            ),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -126,16 +138,14 @@ def build_model(
         num_key_value_heads=settings.num_heads,
         max_position_embeddings=settings.max_position_embeddings,
         tie_word_embeddings=True,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=PAD_ID,
+        eos_token_id=END_ID,
         bos_token_id=None,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-    model.generation_config = GenerationConfig(
-        pad_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id
-    )
+    model.generation_config = GenerationConfig(pad_token_id=PAD_ID, eos_token_id=END_ID)
     return model
 
 
@@ -167,8 +177,8 @@ def warm_start(
     model.train()
     bar = tqdm(range(settings.steps), desc="warm start", unit="step")
     for step in bar:
-        ids_BT, labels_BT, mask_BT = _collate([rows[i] for i in next(batches)], tokenizer)
-        loss = model(input_ids=ids_BT, attention_mask=mask_BT, labels=labels_BT).loss
+        ids, labels, mask = _collate([rows[i] for i in next(batches)])  # (B, T)
+        loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
         clip_grad_norm_(model.parameters(), 1.0)
@@ -189,19 +199,16 @@ def _encode(
     prompt = tokenizer.apply_chat_template(
         list(messages), add_generation_prompt=True, tokenize=True, return_dict=False
     )
-    spoken = [*tokenizer.encode(answer, add_special_tokens=False), tokenizer.eos_token_id]
+    spoken = [*tokenizer.encode(answer, add_special_tokens=False), END_ID]
     labels = [IGNORED] * len(prompt) + spoken
     return torch.tensor([*prompt, *spoken]), torch.tensor(labels)
 
 
-def _collate(
-    rows: Sequence[tuple[Tensor, Tensor]], tokenizer: PreTrainedTokenizerBase
-) -> tuple[Tensor, Tensor, Tensor]:
+def _collate(rows: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
     """Ids, labels and attention mask of a batch, padded on the right, each (B, T)."""
-    pad = tokenizer.pad_token_id
-    ids_BT = pad_sequence([ids for ids, _ in rows], batch_first=True, padding_value=pad)
-    labels_BT = pad_sequence([one for _, one in rows], batch_first=True, padding_value=IGNORED)
-    return ids_BT, labels_BT, (ids_BT != pad).long()
+    ids = pad_sequence([ids for ids, _ in rows], batch_first=True, padding_value=PAD_ID)
+    labels = pad_sequence([one for _, one in rows], batch_first=True, padding_value=IGNORED)
+    return ids, labels, torch.ne(ids, PAD_ID).long()
 
 
 def _deal(n: int, batch_size: int, seed: int) -> Iterator[list[int]]:
@@ -224,3 +231,122 @@ def _warm_cosine(steps: int) -> Callable[[int], float]:
         return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, steps - rising)))
 
     return factor
+
+
+def demonstrations_of(env_ids: Sequence[str], n: int, seed: int) -> list[Demonstration]:
+    """`n` demonstrations of the environments' scripted experts, shared out evenly over `env_ids`.
+
+    They come from the train split. Raises ValueError for no ids, and as `make` and
+    `TextEnv.demonstrations` do.
+    """
+    if not env_ids:
+        raise ValueError("got no env_ids, expected at least one registered id")
+    found: list[Demonstration] = []
+    for i, env_id in enumerate(env_ids):
+        share = n // len(env_ids) + (i < n % len(env_ids))
+        env = make(env_id, split="train")
+        for messages, answer in env.demonstrations(share, seed):
+            found.append(([{"role": m.role, "content": m.content} for m in messages], answer))
+        env.close()
+    return found
+
+
+def tiny_model(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    seed: int = 0,
+    fresh: bool = False,
+    env_ids: Sequence[str] = ("coop_coding-v0",),
+    settings: TinySettings | None = None,
+) -> str:
+    """The folder of a warm-started tiny model, made on the first call.
+
+    It is an ordinary Transformers folder: `AutoModelForCausalLM` and `AutoTokenizer` load it.
+    `tiny.json` in it says how it was made. Without `path` it lies in `$LLM_MARL_CACHE`, else
+    `~/.cache/llm-marl-envs`, under a name made from a key: a hash of the seed, the settings and
+    every demonstration, so changed prompts or tables make a new model. A later call with the same
+    key returns the folder at once. It is written beside its place and renamed, so no half-written
+    folder is ever found there.
+
+    Args:
+        path: where the folder shall be instead; a folder there is used if its key is the same.
+        seed: of the demonstrations, the initial weights and the order of the warm start.
+        fresh: make it again even if it is there.
+        env_ids: whose demonstrations to learn; each environment must have scripted experts.
+        settings: sizes of the model and the warm start.
+
+    Raises:
+        ValueError: `path` is there and holds something else, or an environment has no experts.
+    """
+    settings = settings or TinySettings()
+    demonstrations = demonstrations_of(env_ids, settings.demonstrations, seed)
+    key = _key(seed, settings, demonstrations)
+    folder = Path(path) if path is not None else _cache() / f"tiny-{key}"
+    if folder.exists():
+        found = _recorded_key(folder)
+        if found is None or (found != key and not fresh):
+            raise ValueError(
+                f"{folder} is there and is not this model (its key is {found}, expected {key}); "
+                "choose another path, or pass fresh=True to replace an older tiny model"
+            )
+        if not fresh:
+            return str(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent))
+    try:
+        record = {"key": key, "seed": seed, "env_ids": list(env_ids), "settings": asdict(settings)}
+        _make(partial, demonstrations, seed, settings, record)
+        _put(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)  # gone already if all went well
+    return str(folder)
+
+
+def _make(
+    folder: Path,
+    demonstrations: Sequence[Demonstration],
+    seed: int,
+    settings: TinySettings,
+    record: dict[str, Any],
+) -> None:
+    """Tokenizer, model, warm start, and the files of all three in `folder`."""
+    tokenizer = build_tokenizer(_texts(demonstrations), settings.vocab_size)
+    model = build_model(tokenizer, seed, settings)
+    loss = warm_start(model, tokenizer, demonstrations, seed, settings)
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+    (folder / RECORD).write_text(json.dumps({**record, "loss": loss}, indent=2) + "\n")
+
+
+def _texts(demonstrations: Iterable[Demonstration]) -> Iterator[str]:
+    """The texts between special tokens, as the tokenizer will meet them."""
+    for messages, answer in demonstrations:
+        for message in messages:
+            yield f"{message['role']}\n"
+            yield message["content"]
+        yield "assistant\n"
+        yield answer
+
+
+def _put(partial: Path, folder: Path) -> None:
+    """Rename a finished folder into its place; an older one there goes first."""
+    partial.chmod(0o755)  # mkdtemp makes it private
+    if folder.exists():
+        shutil.rmtree(folder)
+    partial.rename(folder)
+
+
+def _cache() -> Path:
+    named = os.environ.get("LLM_MARL_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "llm-marl-envs"
+
+
+def _key(seed: int, settings: TinySettings, demonstrations: Sequence[Demonstration]) -> str:
+    made_from = json.dumps([FORMAT, seed, asdict(settings), CHAT_TEMPLATE, demonstrations])
+    return hashlib.sha256(made_from.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _recorded_key(folder: Path) -> str | None:
+    """The key of the tiny model in a folder, None where there is none."""
+    record = folder / RECORD
+    return json.loads(record.read_text())["key"] if record.is_file() else None

@@ -42,7 +42,8 @@ HELPER_PROMPT = (
 
 MAIN_PROMPT = (
     "Write the Python function solve(xs), which calls aux; xs is a list of ints. "
-    "Your partner writes aux. Neither of you sees the other's code.\n{description}\nReply with code only."
+    "Your partner writes aux. Neither of you sees the other's code.\n{description}\n"
+    "Reply with code only."
 )
 """Main's one user message. `describe_main` fills it, or `describe_full`."""
 

@@ -97,7 +97,7 @@ def _of_main(kind: str, tree: ast.Module) -> str | None:
 
 
 def _makes_list(node: ast.expr, lists: set[str]) -> bool:
-    """Whether an expression is a list: a display, a comprehension, a maker's result, a known name."""
+    """Whether an expression is a list: display, comprehension, a maker's result, known name."""
     if isinstance(node, ast.Name):
         return node.id in lists
     if isinstance(node, ast.Subscript):

@@ -5,9 +5,9 @@ environment imports this module alone. Prompting, running programs and paying re
 environment.
 
 A function's identity is its *fingerprint*, its answers on `PROBES`. Compositions with the same
-fingerprint count as one task, in one split, under the words that come first. Not tasks are
-compositions whose private operation does not decide the function (another operation, or none, under
-the same text for main gives the same answers) and those with too few different answers to be tested.
+fingerprint count as one task, in one split, under the words that come first. Not tasks are those
+whose private operation does not decide the function (another operation, or none, under the same
+text for main gives the same answers) and those with too few different answers to be tested.
 
 Nothing is computed at import. The first call of `compositions`, `split_of`, `asserts` or `bounds`
 answers every composition on every probe once, in a fraction of a second.
@@ -126,7 +126,8 @@ class _Universe:
     """Every composition, tasks or not -> its row."""
     numbers: dict[Answer, int]
     """Answer -> the small int that stands for it."""
-    answers_FI: NDArray[np.int32]
+    answers: NDArray[np.int32]
+    """(F, I)"""
     task_rows: NDArray[np.int64]
     """The rows that are tasks, one per fingerprint."""
     tasks: dict[str, tuple[Composition, ...]]
@@ -146,7 +147,7 @@ def composition_at(seed: int, split: str, index: int) -> Composition:
     """Item `index` of a split: a function of its arguments alone, endless.
 
     The split is dealt out in an order that `seed` decides, then again in another order, so that the
-    first `len(compositions(split))` items are all different. Raises ValueError for a negative index.
+    first `len(compositions(split))` items are all different. Raises ValueError below index 0.
     """
     if index < 0:
         raise ValueError(f"index is {index}, expected 0 or more")
@@ -194,12 +195,12 @@ def bounds(composition: Composition) -> Bounds:
     family = [replace(composition, op=op) for op in _ops(composition.kind)]
     tasks = set(universe.task_rows.tolist())
     possible = [one for one in family if universe.rows[one] in tasks]
-    guesses = universe.answers_FI[[universe.rows[guess] for guess in family]]
+    guesses = universe.answers[[universe.rows[guess] for guess in family]]
     shares = np.zeros(len(family))
     constants: dict[int, float] = {}
     for task in possible:
         chosen = list(_chosen_probes(task))
-        right = universe.answers_FI[universe.rows[task], chosen]
+        right = universe.answers[universe.rows[task], chosen]
         shares += (guesses[:, chosen] == right).mean(axis=1)
         for value, count in zip(*np.unique(right, return_counts=True), strict=True):
             constants[int(value)] = constants.get(int(value), 0.0) + float(count) / len(chosen)
@@ -247,7 +248,7 @@ def _universe() -> _Universe:
     return _Universe(
         rows=rows,
         numbers=numbers,
-        answers_FI=np.array(
+        answers=np.array(
             [[numbers.setdefault(one, len(numbers)) for one in row] for row in answers.values()],
             dtype=np.int32,
         ),
@@ -285,18 +286,18 @@ def _chosen_probes(composition: Composition) -> tuple[int, ...]:
     """Indices of the probes that `asserts` uses."""
     universe = _universe()
     own = _answers(composition, [keep(composition.predicates, xs) for xs in PROBES])
-    own_I = np.array([universe.numbers.get(answer, -1) for answer in own])
+    own_numbers = np.array([universe.numbers.get(answer, -1) for answer in own])
     # As floats, so that the products below are BLAS calls. A row of zeros is the function itself.
-    differs_FI = (universe.answers_FI[universe.task_rows] != own_I).astype(np.float32)
-    weights_F = np.ones(len(differs_FI), dtype=np.float32)
+    differs = (universe.answers[universe.task_rows] != own_numbers).astype(np.float32)  # (F, I)
+    weights = np.ones(len(differs), dtype=np.float32)  # (F,)
     chosen: list[int] = []
     for _ in range(ASSERTS):
-        gain_I = weights_F @ differs_FI
+        gain = weights @ differs  # (I,)
         used = Counter(own[i] for i in chosen)
         barred = [i in chosen or used[own[i]] >= MAX_SAME_ANSWER for i in range(len(PROBES))]
-        best = int(np.argmax(np.where(barred, -1.0, gain_I)))
+        best = int(np.argmax(np.where(barred, -1.0, gain)))
         if barred[best]:
             break
         chosen.append(best)
-        weights_F *= np.where(differs_FI[:, best] > 0, TOLD_APART, 1.0).astype(np.float32)
+        weights *= np.where(differs[:, best] > 0, TOLD_APART, 1.0).astype(np.float32)
     return tuple(chosen)
