@@ -92,9 +92,7 @@ def _add_training(add: Callable[..., Any]) -> None:
         "--config run.yaml --override learning_rate=1e-4 --override seed=3",
     )
     command.add_argument("--config", required=True, help="the run: a YAML file or a preset's name")
-    command.add_argument(
-        "--override", action="append", default=[], metavar="KEY=VALUE", help="may be repeated"
-    )
+    _add_overrides(command)
     command = add(
         "eval",
         _eval,
@@ -118,6 +116,17 @@ def _add_training(add: Callable[..., Any]) -> None:
     command.add_argument("--seed", type=int, default=0, help="default 0")
     command.add_argument(
         "--fresh", action="store_true", help="build the tiny model anew instead of using the cache"
+    )
+    _add_overrides(command)
+
+
+def _add_overrides(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--override",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the run, value as in YAML; may be repeated",
     )
 
 
@@ -217,7 +226,12 @@ def _eval(options: argparse.Namespace) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    _trainers("demo").run_demo(output=options.output, seed=options.seed, fresh=options.fresh)
+    _trainers("demo").run_demo(
+        output=options.output,
+        seed=options.seed,
+        fresh=options.fresh,
+        overrides=options.override,
+    )
 
 
 def _version(options: argparse.Namespace) -> None:

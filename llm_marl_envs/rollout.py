@@ -90,6 +90,11 @@ class _Live:
 
     def messages(self, agent: str) -> tuple[Message, ...]:
         """The chat `agent` sees: the observation's own, or one built from bare strings."""
+        if agent not in self.observations:
+            raise ValueError(
+                f"{env_name(self.env)} sent no observation for {agent}, which is to act; "
+                f"there are some for {sorted(self.observations)}"
+            )
         observation = self.observations[agent]
         own = getattr(observation, "messages", None)
         if own is not None:
@@ -198,8 +203,8 @@ def rollout(
         Episodes in the order of `starts`.
 
     Raises:
-        ValueError: the team does not fit, an unknown context, or a policy that answers another
-            number of requests than it got.
+        ValueError: the team does not fit, an unknown context, a policy that answers another
+            number of requests than it got, or a live agent without an observation.
         TypeError: observations that are no text, or answers that are no `Response`.
     """
     if context not in CONTEXTS:

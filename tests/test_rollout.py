@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
+from pettingzoo.utils.wrappers import BaseParallelWrapper, OrderEnforcingWrapper
 from toys import BareAEC, BareParallel, Relay, WordPair
 
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy, Team
@@ -128,6 +129,13 @@ def test_an_agent_that_dies_is_still_paid() -> None:
     assert one.stop_reason is StopReason.TRUNCATED
 
 
+def test_pettingzoos_wrappers_change_nothing() -> None:
+    wrapped: Any = OrderEnforcingWrapper(BareAEC())
+    assert played(wrapped, say("hi")) == played(BareAEC(), say("hi"))
+    pair: Any = BaseParallelWrapper(WordPair())
+    assert played(pair, RandomPolicy()) == played(WordPair(), RandomPolicy())
+
+
 def test_bare_strings_become_a_chat() -> None:
     grown = played(BareParallel(), say("hi"))[0].trajectory("tall_0")
     assert grown[1].messages == (
@@ -163,9 +171,15 @@ class Numbers(BareParallel):
         return dict.fromkeys(self.agents, 3.5), infos
 
 
+class Silent(BareParallel):
+    def step(self, actions: dict[str, str]) -> Any:
+        return ({}, *super().step(actions)[1:])
+
+
 @pytest.mark.parametrize(
     ("env", "policy", "more", "error", "words"),
     [
+        (Silent(), say(""), {}, ValueError, "Silent sent no observation for tall_0"),
         (WordPair(), Short(), {}, ValueError, "Short answered 2 requests with 0 responses"),
         (WordPair(), Bare(), {}, TypeError, "Bare answered with str; expected records.Response"),
         (WordPair(), say(3), {}, TypeError, "content must be str, got int"),  # type: ignore[arg-type]
