@@ -7,6 +7,7 @@ and the folders that weights are saved to. Knows nothing of episodes or losses.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from peft import PeftConfig, PeftModel, get_peft_model
+from peft import PeftConfig, PeftModel, TaskType, get_peft_model
 from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -191,6 +192,9 @@ class AdapterWeights(TeamModel):
         seed: int = 0,
     ) -> None:
         super().__init__(tokenizer, policy_of)
+        if peft_config.task_type is None:  # without it PEFT's own auto classes cannot load a folder
+            peft_config = copy.copy(peft_config)
+            peft_config.task_type = TaskType.CAUSAL_LM
         for name in self.policies:
             if name == "default" or "." in name:
                 raise ValueError(f"policy name {name!r}: an adapter needs another name, no dots")

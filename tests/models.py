@@ -1,0 +1,77 @@
+"""Tiny untrained models for the trainer's tests, and episodes made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from peft import LoraConfig
+from toys import WORDS
+
+from trainers.config import MAGRPOConfig
+from trainers.tiny import TinySettings, build_model, build_tokenizer
+from trainers.trainer import MAGRPOTrainer
+
+TEXTS = [f"Your word: {word}\nSay your word." for word in WORDS]
+SETTINGS = TinySettings(
+    vocab_size=300,
+    hidden_size=32,
+    num_layers=2,
+    num_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=512,
+)
+
+
+def tiny_tokenizer() -> Any:
+    return build_tokenizer(TEXTS, SETTINGS.vocab_size)
+
+
+def untrained(seed: int = 0) -> tuple[Any, Any]:
+    """(model, tokenizer), float32, a function of the seed."""
+    tokenizer = tiny_tokenizer()
+    return build_model(tokenizer, seed, SETTINGS), tokenizer
+
+
+def lora(rank: int = 4) -> LoraConfig:
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=["q_proj", "v_proj"])
+
+
+def settings(folder: Any, **changes: Any) -> MAGRPOConfig:
+    """A run of seconds; `changes` are fields of the config."""
+    base: dict[str, Any] = {
+        "max_steps": 2,
+        "tasks_per_update": 2,
+        "num_generations": 4,
+        "rows_per_micro_batch": 4,
+        "max_completion_length": 6,
+        "learning_rate": 1e-2,
+        "lr_scheduler_type": "constant",
+        "transcript_every": 0,
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 3,
+    }
+    return MAGRPOConfig(str(folder), **{**base, **changes})
+
+
+def make_trainer(folder: Any, env: Any, *, adapters: bool = True, **changes: Any) -> MAGRPOTrainer:
+    """A trainer on an untrained model; `peft_config`, `partners`, ... go to the constructor."""
+    constructor = {
+        key: changes.pop(key)
+        for key in ("peft_config", "partners", "eval_env", "callbacks")
+        if key in changes
+    }
+    if adapters:
+        constructor.setdefault("peft_config", lora())
+    model, tokenizer = untrained()
+    args = settings(folder, **changes)
+    return MAGRPOTrainer(model, env, args, processing_class=tokenizer, **constructor)
+
+
+def weights(trainer: MAGRPOTrainer) -> dict[str, torch.Tensor]:
+    """policy -> its trainable parameters as one vector, copied."""
+    return {
+        policy: torch.cat([p.detach().flatten() for p in trainer.team.parameters(policy)]).clone()
+        for policy in trainer.team.policies
+    }

@@ -1,0 +1,58 @@
+"""Tokens in, tokens out: what a template puts between actions, and templates that rewrite."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from models import tiny_tokenizer
+
+from llm_marl_envs.spaces import Message
+from trainers.chat import ChatTemplate
+
+FORGETFUL = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    "{{ m['content'].split('</think>')[-1] if not loop.last else m['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_the_pieces_join_to_what_the_template_renders():
+    tokenizer = tiny_tokenizer()
+    chat = ChatTemplate(tokenizer)
+    question, answer, more = Message("user", "a"), Message("assistant", "b"), Message("user", "c")
+    sampled = [*tokenizer("b", add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    joined = chat.opening([question]) + sampled + chat.between([more], closed=True)
+    assert tokenizer.decode(joined) == (
+        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+        "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert joined == chat.opening([question, answer, more])
+
+
+def test_a_cut_action_gets_its_end_from_the_environment():
+    tokenizer = tiny_tokenizer()
+    chat = ChatTemplate(tokenizer)
+    closed = chat.between([Message("user", "c")], closed=True)
+    assert chat.between([Message("user", "c")], closed=False) == [tokenizer.eos_token_id, *closed]
+
+
+def test_a_template_that_drops_reasoning_is_found():
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = FORGETFUL
+    with pytest.warns(UserWarning, match="rewrites earlier turns"):
+        assert not ChatTemplate(tokenizer).appends
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ChatTemplate(tiny_tokenizer()).appends
+
+
+def test_no_template_no_training():
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = None
+    with pytest.raises(ValueError, match="no chat template"):
+        ChatTemplate(tokenizer)
+
+
+def test_a_lone_surrogate_does_not_break_the_tokenizer():
+    assert ChatTemplate(tiny_tokenizer()).opening([Message("user", "\ud800")])

@@ -1,0 +1,187 @@
+"""The gradient of one hand-made update equals the formula written out.
+
+Two agents, two turns, two episodes with unequal lengths: the episodes of `drawn` are fixed, so the
+advantages, the masks and the sum over tokens can be written down without the trainer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import make_trainer, tiny_tokenizer
+from test_packing import group, turn
+from toys import WordPair
+
+TEMPERATURE = 0.8
+LENGTH = 6
+
+
+def drawn() -> Any:
+    """Rewards 1 then 3 for the first episode; 2 and nothing more for the second."""
+    eos = tiny_tokenizer().eos_token_id
+    first = (
+        turn("left_0", 0, [65, 66], [70, 71, eos], 1.0),
+        turn("right_0", 0, [67], [80, eos], 1.0),
+        turn("left_0", 1, [65, 66, 70, 71, eos, 68], [72, eos], 3.0),
+        turn("right_0", 1, [67, 80, eos, 69, 70], [81, 82], 3.0),
+    )
+    second = (
+        turn("left_0", 0, [65, 66], [73, eos], 2.0),
+        turn("right_0", 0, [67], [83, 84, 85, eos], 2.0),
+    )
+    return group(first, second)
+
+
+# Turn 0: returns 4 and 2, mean 3. Turn 1: the first episode is alone; its baseline is the running
+# mean, 0 so far.
+ADVANTAGES = {
+    ("left_0", 0): (1.0, -1.0),
+    ("left_0", 1): (3.0,),
+    ("right_0", 0): (1.0, -1.0),
+    ("right_0", 1): (3.0,),
+}
+
+
+def token_log_probs(
+    trainer: Any, policy: str, prompt: tuple[int, ...], action: tuple[int, ...]
+) -> Any:
+    """Plain forward pass of one turn: no TRL, no padding, no batching."""
+    trainer.team.activate(policy)
+    ids = torch.tensor([[*prompt, *action]])
+    logits = trainer.model(input_ids=ids).logits[0, len(prompt) - 1 : -1] / TEMPERATURE
+    return torch.log_softmax(logits, -1).gather(1, torch.tensor(action)[:, None])[:, 0]
+
+
+def written_out(trainer: Any, policies: dict[str, str], loss_type: str) -> torch.Tensor:
+    """The loss of every policy, summed (policies share no parameter)."""
+    total = torch.zeros(())
+    for policy in trainer.team.policies:
+        seats = [agent for agent in trainer.trained if policies[agent] == policy]
+        rows: list[list[torch.Tensor]] = []
+        for number, episode in enumerate(drawn().episodes):
+            for agent in seats:
+                weighted = []
+                for one in episode.trajectory(agent):
+                    response = one.response
+                    logprobs = token_log_probs(
+                        trainer, policy, response.prompt_ids, response.completion_ids
+                    )
+                    advantage = ADVANTAGES[agent, one.index][number]
+                    weighted += [advantage * logprob for logprob in logprobs]
+                rows.append(weighted)
+        tokens = sum(len(row) for row in rows)
+        if loss_type == "dr_grpo":
+            total = total - sum(sum(row) for row in rows) / (len(rows) * LENGTH)
+        elif loss_type == "grpo":
+            total = total - sum(sum(row) / len(row) for row in rows) / len(rows)
+        else:
+            total = total - sum(sum(row) for row in rows) / tokens
+    return total
+
+
+def gradients(trainer: Any) -> dict[str, torch.Tensor]:
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in trainer.model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def run_hand_made(trainer: Any) -> dict[str, torch.Tensor]:
+    trainer.collector.play = lambda update, team: [renamed(trainer)]
+    trainer.current_gradient_accumulation_steps = trainer.plan.total
+    trainer.model.train()
+    trainer.model.zero_grad()
+    for _ in range(trainer.plan.total):
+        batch = trainer._prepare_inputs(None)
+        trainer.compute_loss(trainer.model, batch).backward()
+        trainer._step += 1
+    return gradients(trainer)
+
+
+def renamed(trainer: Any) -> Any:
+    """The drawn group, acted by the trainer's policies."""
+    import dataclasses
+
+    def rename(one: Any) -> Any:
+        policy = trainer.team.policy_of[one.agent]
+        return dataclasses.replace(one, response=dataclasses.replace(one.response, policy=policy))
+
+    episodes = tuple(
+        dataclasses.replace(e, agents=("left_0", "right_0"), turns=tuple(map(rename, e.turns)))
+        for e in drawn().episodes
+    )
+    return dataclasses.replace(drawn(), episodes=episodes)
+
+
+@pytest.mark.parametrize("loss_type", ["dr_grpo", "grpo", "dapo"])
+@pytest.mark.parametrize("adapters", [True, False], ids=["adapters", "shared"])
+def test_gradient_is_the_formula(tmp_path: Path, adapters: bool, loss_type: str):
+    trainer = make_trainer(
+        tmp_path,
+        WordPair,
+        adapters=adapters,
+        loss_type=loss_type,
+        num_generations=2,
+        tasks_per_update=1,
+        rows_per_micro_batch=1,
+        temperature=TEMPERATURE,
+        max_completion_length=LENGTH,
+    )
+    found = run_hand_made(trainer)
+    trainer.model.zero_grad()
+    written_out(trainer, trainer.team.policy_of, loss_type).backward()
+    expected = gradients(trainer)
+    assert expected.keys() == found.keys()
+    assert any(float(value.abs().max()) > 1e-4 for value in expected.values())
+    for name, value in expected.items():
+        assert torch.allclose(found[name], value, atol=1e-7, rtol=1e-4), name
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_gradient_does_not_depend_on_the_split(tmp_path: Path, rows: int):
+    sizes = {"num_generations": 2, "tasks_per_update": 1, "max_completion_length": LENGTH}
+    one = make_trainer(tmp_path, WordPair, rows_per_micro_batch=2, **sizes)
+    other = make_trainer(tmp_path, WordPair, rows_per_micro_batch=rows, **sizes)
+    expected, found = run_hand_made(one), run_hand_made(other)
+    for name, value in expected.items():
+        assert torch.allclose(found[name], value, atol=1e-7, rtol=1e-4), name
+
+
+def test_which_tokens_get_a_gradient(tmp_path: Path):
+    """The EOS that an agent sampled does; environment tokens, padding and prompts do not."""
+    trainer = make_trainer(
+        tmp_path,
+        WordPair,
+        num_generations=2,
+        tasks_per_update=1,
+        rows_per_micro_batch=2,
+        max_completion_length=LENGTH,
+    )
+    trainer.collector.play = lambda update, team: [renamed(trainer)]
+    trainer.current_gradient_accumulation_steps = trainer.plan.total
+    trainer.model.train()
+    batch = trainer._prepare_inputs(None)  # left_0: both episodes
+    seen: dict[str, torch.Tensor] = {}
+    original = trainer._get_per_token_logps_and_entropies
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        logprobs, *rest = original(*args, **kwargs)
+        logprobs.retain_grad()
+        seen["logprobs"] = logprobs
+        return logprobs, *rest
+
+    trainer._get_per_token_logps_and_entropies = spy
+    trainer.compute_loss(trainer.model, batch).backward()
+    weight = seen["logprobs"].grad
+    assert weight is not None
+    #                     70     71     EOS    (env)  72    EOS
+    assert weight[0].ne(0).tolist() == [True, True, True, False, True, True]
+    #                     73     EOS    padding
+    assert weight[1].ne(0).tolist() == [True, True, False, False, False, False]
+    # A = 1 over 2 trajectories of 6 tokens at most, times -1.
+    assert weight[0, 2].item() == pytest.approx(-1.0 / (2 * LENGTH))
+    assert weight[0, 5].item() == pytest.approx(-3.0 / (2 * LENGTH))

@@ -1,0 +1,99 @@
+"""Sampling belongs to the row: exact distribution, no influence of neighbours."""
+
+from __future__ import annotations
+
+import torch
+from models import untrained
+
+from llm_marl_envs.records import Request
+from llm_marl_envs.spaces import Message
+from trainers.sampling import RowSampler, gumbel_noise
+from trainers.team_model import FullWeights
+from trainers.token_policy import TokenPolicy
+
+
+def request(text: str, seed: int, episode: int = 0, agent: str = "left_0") -> Request:
+    return Request(
+        env_id="test",
+        agent=agent,
+        turn=0,
+        episode=episode,
+        task_id="",
+        messages=(Message("user", text),),
+        observation=text,
+        seed=seed,
+    )
+
+
+def test_gumbel_argmax_samples_the_softmax():
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, -30.0])
+    n = 200_000
+    noise = gumbel_noise(torch.arange(n) * 7919 + 5, 3, 5)
+    counts = torch.bincount((logits + noise).argmax(dim=1), minlength=5).double()
+    expected = torch.softmax(logits, 0).double() * n
+    chi_square = ((counts - expected)[:4] ** 2 / expected[:4]).sum()
+    assert chi_square < 16.3  # 3 degrees of freedom, p = 0.001
+    assert counts[4] == 0
+
+
+def test_noise_differs_by_seed_position_and_token():
+    seeds = torch.tensor([1, 2])
+    first, second = gumbel_noise(seeds, 0, 1000), gumbel_noise(seeds, 1, 1000)
+    for a, b in ((first[0], first[1]), (first[0], second[0]), (first[0, :-1], first[0, 1:])):
+        assert abs(float(torch.corrcoef(torch.stack([a, b]))[0, 1])) < 0.1
+    assert torch.isfinite(gumbel_noise(torch.arange(20_000), 0, 50)).all()
+
+
+def test_greedy_adds_no_noise_and_reports_log_probs():
+    sampler = RowSampler(torch.tensor([1]), 0.0)
+    scores = torch.tensor([[0.0, 3.0, 1.0]])
+    picked = sampler(torch.zeros(1, 1, dtype=torch.long), scores).argmax()
+    assert int(picked) == 1
+    assert torch.allclose(sampler.logprobs(), torch.log_softmax(scores, -1)[:, 1:2])
+
+
+def test_a_row_does_not_depend_on_its_neighbours():
+    model, tokenizer = untrained()
+    policy = TokenPolicy(
+        FullWeights(model, tokenizer, ["left_0", "right_0"]), max_completion_length=8
+    )
+    texts = ["Your word: apple", "fig", "Your word: cedar\nSay your word."]
+    together = policy.act([request(text, seed=i, episode=i) for i, text in enumerate(texts)])
+    for i, text in enumerate(texts):
+        alone = policy.act([request(text, seed=i)])[0]
+        assert alone.completion_ids == together[i].completion_ids
+    halves = TokenPolicy(policy.team, max_completion_length=8, batch_size=2)
+    again = halves.act([request(text, seed=i, episode=i) for i, text in enumerate(texts)])
+    assert [r.completion_ids for r in again] == [r.completion_ids for r in together]
+
+
+def test_behaviour_log_probs_are_those_of_the_model():
+    model, tokenizer = untrained()
+    policy = TokenPolicy(
+        FullWeights(model, tokenizer, ["left_0"]), max_completion_length=8, temperature=0.7
+    )
+    response = policy.act([request("Your word: elder", seed=9)])[0]
+    assert response.prompt_ids
+    assert response.completion_ids
+    assert response.logprobs
+    ids = torch.tensor([[*response.prompt_ids, *response.completion_ids]])
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits[0, len(response.prompt_ids) - 1 : -1] / 0.7
+    expected = torch.log_softmax(logits, -1).gather(
+        1, torch.tensor(response.completion_ids)[:, None]
+    )
+    assert torch.allclose(torch.tensor(response.logprobs), expected[:, 0], atol=1e-5)
+
+
+def test_a_cut_action_is_marked_and_an_ended_one_keeps_its_eos():
+    model, tokenizer = untrained()
+    team = FullWeights(model, tokenizer, ["left_0"])
+    policy = TokenPolicy(team, max_completion_length=4)
+    responses = policy.act([request("fig", seed=i, episode=i) for i in range(400)])
+    ended = [r for r in responses if not r.cut]
+    assert ended, "one of 400 samples of an untrained model should stop early"
+    for response in responses:
+        assert response.completion_ids
+        assert len(response.completion_ids) == len(response.logprobs or ())
+        assert (response.completion_ids[-1] == tokenizer.eos_token_id) is not response.cut
+        assert tokenizer.eos_token not in response.text

@@ -1,0 +1,155 @@
+"""Weights of a team: who acts with what, and folders that others can load."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from models import lora, untrained
+from peft import AutoPeftModelForCausalLM, PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from trainers.team_model import (
+    AdapterWeights,
+    TeamModel,
+    build_team_model,
+    load_team,
+    save_team,
+)
+
+AGENTS = ["left_0", "right_0"]
+ENV = {"env_id": "word_pair-v0", "env_kwargs": {}}
+IDS = torch.tensor([[65, 66, 67, 68]])
+
+
+def on_disk(folder: Path) -> str:
+    model, tokenizer = untrained()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def stir(team: TeamModel) -> None:
+    """Make every policy differ from its start and from the others."""
+    for number, policy in enumerate(team.policies, start=1):
+        with torch.no_grad():
+            for parameter in team.parameters(policy):
+                parameter.add_(0.05 * number)
+
+
+def logits(team: TeamModel, policy: str) -> torch.Tensor:
+    team.activate(policy)
+    with torch.no_grad():
+        return team.module(input_ids=IDS).logits
+
+
+def test_every_adapter_stays_trainable_after_every_switch():
+    model, tokenizer = untrained()
+    team = build_team_model(
+        model, AGENTS, weights="adapters", peft_config=lora(), tokenizer=tokenizer
+    )
+    trainable = {id(p) for p in team.module.parameters() if p.requires_grad}
+    assert trainable == {id(p) for policy in AGENTS for p in team.parameters(policy)}
+    for policy in ("right_0", "left_0", "right_0"):
+        team.activate(policy)
+        assert {id(p) for p in team.module.parameters() if p.requires_grad} == trainable
+    shared = {id(p) for p in team.parameters("left_0")} & {
+        id(p) for p in team.parameters("right_0")
+    }
+    assert not shared
+
+
+def test_activation_decides_who_acts():
+    model, tokenizer = untrained()
+    team = build_team_model(
+        model, AGENTS, weights="adapters", peft_config=lora(), tokenizer=tokenizer
+    )
+    stir(team)
+    left, right = logits(team, "left_0"), logits(team, "right_0")
+    assert not torch.allclose(left, right)
+    assert torch.equal(logits(team, "left_0"), left)
+
+
+def test_adapters_are_a_function_of_the_seed():
+    def first(seed: int) -> torch.Tensor:
+        model, tokenizer = untrained()
+        team = build_team_model(
+            model, AGENTS, weights="adapters", peft_config=lora(), tokenizer=tokenizer, seed=seed
+        )
+        return torch.cat([p.flatten() for p in team.parameters("right_0")])
+
+    torch.manual_seed(123)
+    one = first(0)
+    state = torch.get_rng_state()
+    assert torch.equal(first(0), one)
+    assert torch.equal(torch.get_rng_state(), state), "the global generator was touched"
+    assert not torch.equal(first(1), one)
+
+
+def test_saved_adapters_load_with_plain_peft(tmp_path: Path):
+    base = on_disk(tmp_path / "base")
+    team = build_team_model(base, AGENTS, weights="adapters", peft_config=lora())
+    stir(team)
+    save_team(team, tmp_path / "team", env=ENV)
+    expected = logits(team, "right_0")
+    plain = PeftModel.from_pretrained(
+        AutoModelForCausalLM.from_pretrained(base), str(tmp_path / "team" / "right_0")
+    )
+    auto = AutoPeftModelForCausalLM.from_pretrained(str(tmp_path / "team" / "right_0"))
+    again = load_team(tmp_path / "team")
+    for model in (plain, auto):
+        with torch.no_grad():
+            assert torch.allclose(model(input_ids=IDS).logits, expected, atol=1e-6)
+    assert torch.equal(logits(again, "right_0"), expected)
+    assert again.policy_of == {"left_0": "left_0", "right_0": "right_0"}
+    assert AutoTokenizer.from_pretrained(tmp_path / "team" / "left_0").chat_template
+
+
+def test_saved_shared_weights_load_with_plain_transformers(tmp_path: Path):
+    base = on_disk(tmp_path / "base")
+    team = build_team_model(base, AGENTS, weights="shared")
+    stir(team)
+    save_team(team, tmp_path / "team", env=ENV)
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "team" / "shared")
+    expected = logits(team, "shared")
+    with torch.no_grad():
+        assert torch.equal(plain(input_ids=IDS).logits, expected)
+    assert torch.equal(logits(load_team(tmp_path / "team"), "shared"), expected)
+
+
+def test_shared_with_an_adapter_is_one_policy(tmp_path: Path):
+    model, tokenizer = untrained()
+    team = build_team_model(
+        model, AGENTS, weights="shared", peft_config=lora(), tokenizer=tokenizer
+    )
+    assert team.policies == ("shared",)
+    assert team.policy_of == dict.fromkeys(AGENTS, "shared")
+
+
+def test_team_json_says_what_the_team_is(tmp_path: Path):
+    team = build_team_model(on_disk(tmp_path / "b"), AGENTS, weights="adapters", peft_config=lora())
+    save_team(team, tmp_path / "team", env=ENV)
+    description = json.loads((tmp_path / "team" / "team.json").read_text())
+    assert description["weights"] == "adapters"
+    assert description["env_id"] == "word_pair-v0"
+    assert description["agents"] == {"left_0": "left_0", "right_0": "right_0"}
+
+
+def test_errors_say_what_to_do(tmp_path: Path):
+    model, tokenizer = untrained()
+    with pytest.raises(ValueError, match="weights='each'"):
+        build_team_model(model, AGENTS, weights="each", tokenizer=tokenizer)
+    with pytest.raises(ValueError, match="needs another name"):
+        AdapterWeights(model, tokenizer, {"left_0": "default"}, lora())
+    with pytest.raises(ValueError, match=r"no team\.json"):
+        load_team(tmp_path)
+    (tmp_path / "team.json").write_text('{"version": 99}')
+    with pytest.raises(ValueError, match="version 99"):
+        load_team(tmp_path)
+    (tmp_path / "team.json").write_text('{"version"')
+    with pytest.raises(ValueError, match="no JSON"):
+        load_team(tmp_path)
+    with pytest.raises(ValueError, match="neither a folder"):
+        build_team_model(str(tmp_path / "nowhere"), AGENTS, weights="shared")

@@ -1,0 +1,103 @@
+"""Run files: what they may say, and what a wrong one gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models import untrained
+from toys import WordPair
+
+import llm_marl_envs
+from llm_marl_envs.registry import list_envs
+from trainers.team_model import load_team
+from trainers.train import read_run, run_train, scripted_partners
+
+RUN = """
+model: {model}
+env: coop_coding-v0
+env_kwargs: {{split: train}}
+lora: {{r: 4, target_modules: [q_proj, v_proj]}}
+partners: {{helper_0: "expert:item"}}
+trainer:
+  output_dir: {output}
+  max_steps: 1
+  tasks_per_update: 1
+  num_generations: 2
+  max_completion_length: 8
+  learning_rate: 1e-3
+  transcript_every: 1
+  use_cpu: true
+  disable_tqdm: true
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_run_file_trains_and_saves_a_team(tmp_path: Path):
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    text = RUN.format(model=tmp_path / "base", output=tmp_path / "out")
+    folder = run_train(write(tmp_path / "run.yaml", text), ["num_generations=3"])
+    assert load_team(folder).policies == ("main_0",)
+    assert (tmp_path / "out" / "transcripts" / "update-000000.jsonl").read_text().count("\n") == 3
+
+
+def test_overrides_reach_sections_and_settings(tmp_path: Path):
+    path = write(tmp_path / "run.yaml", RUN.format(model="m", output="o"))
+    run = read_run(path, ["env_kwargs.turns=2", "seed=5", "model=tiny", "learning_rate=3e-4"])
+    assert run["env_kwargs"] == {"split": "train", "turns": 2}
+    assert run["trainer"]["seed"] == 5
+    assert run["model"] == "tiny"
+    assert run["trainer"]["learning_rate"] == pytest.approx(3e-4)
+    assert isinstance(run["trainer"]["learning_rate"], float)
+
+
+@pytest.mark.parametrize("text", ["1e-3", "1E-3", "2e5", "0.001", "1.5e-3", "-.5", "3.0"])
+def test_numbers_as_people_write_them(tmp_path: Path, text: str):
+    run = read_run(
+        write(tmp_path / "r.yaml", f"model: m\nenv: e\ntrainer: {{learning_rate: {text}}}")
+    )
+    assert run["trainer"]["learning_rate"] == float(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("model: [", "malformed YAML"),
+        ("- a", "expected a map"),
+        ("model: m", "needs 'env'"),
+        ("model: m\nenv: e\nlra: {}", "unknown key 'lra'; did you mean 'lora'"),
+        ("model: m\nenv: e\ntrainer: {learning_rat: 1}", "did you mean 'learning_rate'"),
+    ],
+)
+def test_wrong_files_say_what_is_wrong(tmp_path: Path, text: str, words: str):
+    with pytest.raises(ValueError, match=words.replace("[", r"\[")):
+        read_run(write(tmp_path / "r.yaml", text))
+
+
+def test_unknown_presets_are_listed():
+    with pytest.raises(ValueError, match="coop_coding_tiny"):
+        read_run("nothing")
+
+
+def test_every_preset_is_readable_and_says_what_to_expect():
+    folder = Path(llm_marl_envs.__file__).parent.parent / "trainers" / "presets"
+    presets = sorted(folder.glob("*.yaml"))
+    assert presets
+    for preset in presets:
+        assert read_run(preset)["env"] in list_envs()
+        assert preset.read_text().startswith("# Expected: "), preset.name
+
+
+def test_partners_have_names():
+    env = WordPair()
+    made: dict[str, Any] = scripted_partners({"left_0": "random", "right_0": "expert:upper"}, env)
+    assert made["right_0"].convention == "upper"
+    with pytest.raises(ValueError, match="partner 'clever' of left_0"):
+        scripted_partners({"left_0": "clever"}, env)

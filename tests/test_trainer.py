@@ -1,0 +1,316 @@
+"""The trainer as a user meets it: learns, resumes, refuses, stops, saves."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import make_trainer, settings, tiny_tokenizer, untrained, weights
+from toys import BareAEC, BareParallel, Relay, WordPair
+from transformers import TrainerCallback
+
+from llm_marl_envs.core import Outcome
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.records import read_jsonl
+from trainers import metrics
+from trainers.config import MAGRPOConfig
+from trainers.trainer import MAGRPOTrainer
+
+
+class Lower(WordPair):
+    """Pays the share of characters that are lower-case letters: any policy can improve on it."""
+
+    append_only = True
+
+    def play(self, joint_action: Any) -> Outcome:
+        share = sum(
+            sum(c.isascii() and c.islower() for c in text) / max(len(text), 1)
+            for text in joint_action.values()
+        )
+        return Outcome(
+            reward_terms={agent: {"lower": share / 2} for agent in self.possible_agents},
+            feedback=dict.fromkeys(self.possible_agents, "Again."),
+            success=share > 1,
+        )
+
+
+class Sick(Lower):
+    """Pays NaN in the second episode of a task."""
+
+    def play(self, joint_action: Any) -> Outcome:
+        outcome = super().play(joint_action)
+        bad = any("a" in text or "e" in text or len(text) > 2 for text in joint_action.values())
+        terms = {"lower": math.nan if bad else 0.0}
+        return Outcome(reward_terms=dict.fromkeys(outcome.reward_terms, terms))
+
+
+def test_training_raises_the_reward(tmp_path: Path):
+    trainer = make_trainer(
+        tmp_path,
+        lambda: Lower(turns=1),
+        adapters=False,
+        max_steps=12,
+        tasks_per_update=2,
+        num_generations=16,
+        rows_per_micro_batch=64,
+        learning_rate=1e-2,
+    )
+    trainer.train()
+    rewards = [log["reward"] for log in trainer.state.log_history if "reward" in log]
+    assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2
+
+
+def test_every_logged_scalar_is_documented(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower)
+    trainer.train()
+    own = {"loss", "grad_norm", "learning_rate", "epoch", "step", "step_time", "entropy"}
+    for name in trainer.state.log_history[0]:
+        theirs = name in own or name.startswith("clip_ratio/")
+        assert theirs or metrics.describe(name), f"{name} is logged and not in metrics.METRICS"
+
+
+@pytest.mark.parametrize(
+    ("adapters", "changes"),
+    [
+        (True, {}),
+        (False, {}),
+        (True, {"num_iterations": 2}),
+    ],
+    ids=["adapters", "shared", "mid-buffer"],
+)
+def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[str, Any]):
+    plan = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, **changes}
+    unbroken = make_trainer(tmp_path / "a", Lower, adapters=adapters, **plan)
+    unbroken.train()
+    resumed = make_trainer(tmp_path / "a", Lower, adapters=adapters, **plan)
+    start = weights(resumed)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "a" / "checkpoint-3"))
+    end = weights(unbroken)
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, end[policy]), policy
+        assert not torch.equal(value, start[policy]), policy
+
+
+def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    trainer = make_trainer(tmp_path, Lower, max_steps=2, save_strategy="steps", save_steps=1)
+    calls = []
+
+    def fail(folder: Path) -> None:
+        calls.append(folder)
+        if len(calls) == 2:
+            raise OSError("disk full")
+        original(folder)
+
+    original = trainer._save_own_state
+    monkeypatch.setattr(trainer, "_save_own_state", fail)
+    with pytest.raises(OSError, match="disk full"):
+        trainer.train()
+    assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
+    assert not (tmp_path / ".partial-checkpoint").exists()
+    again = make_trainer(tmp_path, Lower, max_steps=2)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 2
+
+
+def test_ctrl_c_saves_a_checkpoint_that_resumes(tmp_path: Path):
+    class Interrupt(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    trainer = make_trainer(tmp_path, Lower, max_steps=4, callbacks=[Interrupt()])
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert (tmp_path / "checkpoint-2").is_dir()
+    unbroken = make_trainer(tmp_path / "other", Lower, max_steps=4)
+    unbroken.train()
+    resumed = make_trainer(tmp_path, Lower, max_steps=4)
+    resumed.train(resume_from_checkpoint=True)
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, weights(unbroken)[policy])
+
+
+def test_partners_play_and_are_not_trained(tmp_path: Path):
+    partner = ScriptedPolicy(lambda request: "quiet")
+    trainer = make_trainer(tmp_path, Lower, partners={"right_0": partner}, transcript_every=1)
+    assert trainer.team.policies == ("left_0",)
+    before = weights(trainer)
+    trainer.train()
+    assert not torch.equal(weights(trainer)["left_0"], before["left_0"])
+    episode = next(read_jsonl(tmp_path / "transcripts" / "update-000000.jsonl"))
+    assert {t.action for t in episode.trajectory("right_0")} == {"quiet"}
+    assert len(episode.trajectory("left_0")) == 2
+
+
+def test_two_seats_may_share_an_adapter(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower, policies={"left_0": "both", "right_0": "both"})
+    trainer.train()
+    assert trainer.team.policies == ("both",)
+    assert trainer.plan.trajectories == {"both": 16}
+
+
+def test_a_policy_with_nothing_to_learn_keeps_still(tmp_path: Path):
+    """In update 2 every reward is equal: momentum and weight decay must not move the weights."""
+    trainer = make_trainer(
+        tmp_path, Lower, max_steps=1, weight_decay=0.1, save_strategy="steps", save_steps=1
+    )
+    trainer.train()
+    after_one = weights(trainer)
+    longer = make_trainer(tmp_path, Flat, max_steps=2, weight_decay=0.1)
+    longer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert longer.state.global_step == 2
+    for policy, value in weights(longer).items():
+        assert torch.equal(value, after_one[policy])
+
+
+class Flat(Lower):
+    def play(self, joint_action: Any) -> Outcome:
+        return Outcome(reward_terms={agent: {"flat": 1.0} for agent in self.possible_agents})
+
+
+def test_clipping_one_policy_does_not_touch_another(tmp_path: Path):
+    """The other's advantages times 1,000 leave this policy's weights bit-identical."""
+
+    def run(factor: float) -> dict[str, torch.Tensor]:
+        trainer = make_trainer(tmp_path, Lower, max_steps=1, max_grad_norm=0.01)
+        judge = trainer.collector.judge
+
+        def scaled(update: int, groups: Any) -> Any:
+            inputs, advantages = judge(update, groups)
+            advantages[:, :, trainer.trained.index("right_0")] *= factor
+            return inputs, advantages
+
+        trainer.collector.judge = scaled  # type: ignore[method-assign]
+        trainer.train()
+        return weights(trainer)
+
+    assert torch.equal(run(1.0)["left_0"], run(1000.0)["left_0"])
+
+
+def test_a_reward_that_is_not_finite_stops_the_run_and_names_the_episode(tmp_path: Path):
+    trainer = make_trainer(tmp_path, lambda: Sick(turns=1), num_generations=8)
+    before = weights(trainer)
+    with pytest.raises(
+        FloatingPointError, match=r"update 0: reward nan of left_0.*task '.*episode \d"
+    ):
+        trainer.train()
+    for policy, value in weights(trainer).items():
+        assert torch.equal(value, before[policy])
+
+
+def test_an_advantage_or_loss_that_is_not_finite_stops_the_run(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower)
+    trainer.algorithm.advantages = lambda inputs: inputs.returns * math.inf  # type: ignore[method-assign]
+    with pytest.raises(FloatingPointError, match="advantage of"):
+        trainer.train()
+    trainer = make_trainer(tmp_path, Lower)
+    before = weights(trainer)["right_0"]
+    with torch.no_grad():
+        trainer.team.parameters("left_0")[0][0, 0] = math.nan
+    trainer.token_policy.team = make_trainer(tmp_path / "x", Lower).team  # sampling stays healthy
+    with pytest.raises(FloatingPointError, match=r"loss nan over .*left_0"):
+        trainer.train()
+    assert torch.equal(weights(trainer)["right_0"], before)
+
+
+@pytest.mark.parametrize("env", [BareParallel, BareAEC, Relay], ids=["bare", "bare-aec", "aec"])
+@pytest.mark.parametrize("context", ["append", "fresh"])
+def test_any_text_environment_trains(tmp_path: Path, env: Any, context: str):
+    trainer = make_trainer(tmp_path, env, context=context, rows_per_micro_batch=64)
+    before = weights(trainer)
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert weights(trainer).keys() == before.keys()
+
+
+def test_evaluation_during_training(tmp_path: Path):
+    trainer = make_trainer(
+        tmp_path, Lower, eval_env=Lower, eval_strategy="steps", eval_steps=1, eval_tasks=3
+    )
+    trainer.train()
+    found = [log["eval_reward"] for log in trainer.state.log_history if "eval_reward" in log]
+    assert len(found) == 2
+    assert all(0 <= value <= 1 * 2 for value in found)
+
+
+def test_shuffled_rewards_are_the_same_rewards(tmp_path: Path):
+    plain = make_trainer(tmp_path, Lower)
+    mixed = make_trainer(tmp_path, Lower, shuffle_rewards=True)
+    groups = plain.collector.play(0, plain.seating)
+    a, _ = plain.collector.judge(0, groups)
+    b, _ = mixed.collector.judge(0, groups)
+    assert not (a.rewards == b.rewards).all()
+    assert sorted(a.rewards.ravel()) == sorted(b.rewards.ravel())
+
+
+def test_learning_rate_per_policy(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower, policy_learning_rates={"right_0": 0.0}, max_steps=1)
+    before = weights(trainer)
+    trainer.train()
+    after = weights(trainer)
+    assert torch.equal(after["right_0"], before["right_0"])
+    assert not torch.equal(after["left_0"], before["left_0"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"num_generations": 1}, "num_generations=1"),
+        ({"algorithm": "magrp"}, "expected one of"),
+        ({"weights": "adapter"}, "weights='adapter'"),
+        ({"loss_type": "bnpo"}, "split would change"),
+        ({"top_p": 0.9}, "top_p=0.9"),
+        ({"top_k": 50}, "top_k=50"),
+        ({"repetition_penalty": 1.1}, "repetition_penalty"),
+        ({"temperature": 0.0}, "temperature=0"),
+        ({"discount": 1.5}, "discount=1.5"),
+        ({"tasks_per_update": 0}, "tasks_per_update=0"),
+        ({"credit": "mine"}, "credit='mine'"),
+        ({"entropy_coef": 0.1}, "entropy_coef"),
+        ({"use_vllm": True}, "use_vllm"),
+    ],
+)
+def test_settings_that_cannot_be_right_are_refused(
+    tmp_path: Path, changes: dict[str, Any], words: str
+):
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        settings(tmp_path, **changes)
+
+
+def test_misfits_are_refused_before_any_work(tmp_path: Path):
+    with pytest.raises(ValueError, match="partners for"):
+        make_trainer(tmp_path, Lower, partners={"nobody_0": ScriptedPolicy(lambda r: "")})
+    quiet = ScriptedPolicy(lambda r: "")
+    with pytest.raises(ValueError, match="leave at least one"):
+        make_trainer(tmp_path, Lower, partners={"left_0": quiet, "right_0": quiet})
+    with pytest.raises(ValueError, match="model's context holds 512"):
+        make_trainer(tmp_path, Lower, max_completion_length=400)
+    with pytest.raises(ValueError, match="needs peft_config"):
+        make_trainer(tmp_path, Lower, adapters=False, weights="adapters")
+    with pytest.raises(ValueError, match="policy_learning_rates"):
+        make_trainer(tmp_path, Lower, policy_learning_rates={"up_0": 1.0}).train()
+    with pytest.raises(ValueError, match="no environment"):
+        make_trainer(tmp_path, "coop_codin-v0")
+    with pytest.raises(ValueError, match="set max_steps"):
+        make_trainer(tmp_path, BareParallel, max_steps=-1)
+
+
+def test_a_tokenizer_without_chat_template_is_refused(tmp_path: Path):
+    model, _ = untrained()
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = None
+    with pytest.raises(ValueError, match="no chat template"):
+        MAGRPOTrainer(model, Lower, settings(tmp_path), processing_class=tokenizer)
+
+
+def test_defaults_come_from_the_paper_not_from_trl(tmp_path: Path):
+    args = MAGRPOConfig(str(tmp_path))
+    assert (args.loss_type, args.scale_rewards, args.beta) == ("dr_grpo", "none", 0.0)
+    assert not args.bf16 or torch.cuda.is_available()
+    assert json.dumps(args.to_dict(), default=str)
