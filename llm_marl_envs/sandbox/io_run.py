@@ -1,7 +1,7 @@
 """One run of a script with standard input and output.
 
-Owns the pipes and the reading of what the script wrote, as bytes up to a cap. Comparison with what was
-expected happens in the caller's process, on text that only the caller holds.
+Owns the pipes and the reading of what the script wrote, as bytes up to a cap. Comparison with what
+was expected happens in the caller's process, on text that only the caller holds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE = 40  # as in `worker`
 _ENDINGS = {0: "pass", EXIT_LOAD: "load_error", EXIT_MEMORY: "memory"}
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The script's process was stopped from outside."""
 
 
@@ -61,8 +61,10 @@ class _Pipe:
         os.close(self.read_fd)
 
 
-def run(zygote: Zygote, source: str, stdin: str, limits: Limits, isolation: tuple[str, ...]) -> Output:
-    """Run a script once. Raises ZygoteLost, Stopped, OSError."""
+def run(
+    zygote: Zygote, source: str, stdin: str, limits: Limits, isolation: tuple[str, ...]
+) -> Output:
+    """Run a script once. Raises ZygoteLostError, StoppedError, OSError."""
     (child,) = zygote.take(1)
     with ExitStack() as stack:
         stack.callback(child.close)
@@ -103,7 +105,7 @@ def _read(child: Child, pipes: tuple[_Pipe, _Pipe], began: float, wall: float) -
         left = deadline - time.monotonic()
         if left <= 0:
             if child.stopped():
-                raise Stopped("the script was stopped from outside")
+                raise StoppedError("the script was stopped from outside")
             extended = began + min(wall + (child.waited() or 0.0), PATIENCE * wall)
             if extended <= time.monotonic():
                 return True
@@ -136,15 +138,19 @@ def _status(
     if number == signal.SIGXCPU or ended.cpu_s >= limits.cpu_seconds:
         return "cpu_limit", f"used {ended.cpu_s:.1f} s of processor time"
     if number == signal.SIGKILL:
-        raise Stopped("the script was killed from outside")
+        raise StoppedError("the script was killed from outside")
     return "died", f"was ended by {signal.Signals(number).name}"
 
 
 def same_output(got: str, expected: str, *, tolerance: float = 0.0) -> bool:
-    """Whether two outputs agree line by line, disregarding white space at line ends and empty lines
-    at the end. With `tolerance` > 0, words that are numbers may differ by that much, relative to the
-    larger one or absolutely."""
-    ours, theirs = ([line.split() for line in text.rstrip().splitlines()] for text in (got, expected))
+    """Whether two outputs agree line by line, up to white space at line ends and empty last lines.
+
+    With `tolerance` > 0 lines are compared word by word, and words that are numbers may differ by
+    that much, relative to the expected one or absolutely.
+    """
+    ours, theirs = (
+        [line.split() for line in text.rstrip().splitlines()] for text in (got, expected)
+    )
     if tolerance <= 0:
         strip = [[line.rstrip() for line in text.rstrip().splitlines()] for text in (got, expected)]
         return strip[0] == strip[1]

@@ -18,6 +18,8 @@ HERE = Path(__file__).resolve().parent
 # A fixed hash seed makes the order of sets the same in every run; one arena keeps the address space
 # that threads reserve small; no locale and nothing else of the caller's environment gets in.
 ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"}
+# A zygote must have one thread only, or its forks would be unsafe; numerical libraries start more.
+ENVIRONMENT |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _BOOT = (
     "import sys; sys.path.insert(0, {here!r}); from jail import zygote; del sys.path[0]; "
     "sys.path += {extra!r}; zygote.main()"
@@ -40,7 +42,9 @@ def readable_paths(extra: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(sorted(p for p in paths if os.path.exists(p)))
 
 
-def command(control: int, parent: int, options: dict[str, object], extra: Sequence[str]) -> list[str]:
+def command(
+    control: int, parent: int, options: dict[str, object], extra: Sequence[str]
+) -> list[str]:
     """Command line of a bare zygote that finds its sockets at the two descriptors."""
     boot = _BOOT.format(here=str(HERE), extra=list(extra))
     # No site packages, no user directory, nothing from the current directory, no bytecode written.

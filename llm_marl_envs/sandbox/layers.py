@@ -26,19 +26,20 @@ from dataclasses import dataclass
 from . import launch
 from .jail import syscalls
 from .records import Limits, SandboxUnavailable
-from .zygote_link import Zygote, ZygoteLost, readable
+from .zygote_link import Zygote, ZygoteLostError, readable
 
 LINUX = sys.platform.startswith("linux")
 LAYERS = ("rlimits", "capabilities", "uid", "seccomp", "nofs", "landlock", "bubblewrap")
 # Modules that a program may want and could not load later where no file can be opened.
-NOFS_PRELOAD = (
-    "difflib graphlib html ipaddress locale numbers shlex tokenize zlib base64 binascii cmd "
-    "colorsys contextvars csv email.utils fnmatch getpass gettext glob logging operator pathlib "
-    "pickle posixpath sched shutil symtable tempfile timeit urllib.parse weakref zoneinfo asyncio "
-    "concurrent.futures.thread concurrent.futures.process optparse argparse sqlite3 unittest.mock "
-    "doctest configparser xml.etree.ElementTree encodings.idna encodings.latin_1 encodings.rot_13 "
-    "multiprocessing subprocess linecache bz2 lzma gzip zipfile hmac marshal"
-).split()
+_NOFS_PRELOAD = """
+difflib graphlib html ipaddress locale numbers shlex tokenize zlib base64 binascii cmd colorsys
+contextvars csv email.utils fnmatch getpass gettext glob logging operator pathlib pickle posixpath
+sched shutil symtable tempfile timeit urllib.parse weakref zoneinfo asyncio
+concurrent.futures.thread concurrent.futures.process optparse argparse sqlite3 unittest.mock
+doctest configparser xml.etree.ElementTree encodings.idna encodings.latin_1 encodings.rot_13
+multiprocessing subprocess linecache bz2 lzma gzip zipfile hmac marshal
+"""
+NOFS_PRELOAD = tuple(_NOFS_PRELOAD.split())
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Setup:
             "uid": _uid(slot),
             "readable": list(launch.readable_paths(self.paths)),
             "preload": list(self.preload),
+            "optional": list(NOFS_PRELOAD) if "nofs" in self.isolation else [],
         }
         prefix = launch.bubblewrap(self.bubblewrap, self.paths) if self.bubblewrap else []
         return Zygote.start(prefix, options, self.paths)
@@ -79,7 +81,9 @@ def require_layers(require: str | Collection[str]) -> frozenset[str]:
     names.discard("auto")
     unknown = names - set(LAYERS)
     if unknown:
-        raise ValueError(f"require={sorted(unknown)}: unknown layers; known are {LAYERS} and 'auto'")
+        raise ValueError(
+            f"require={sorted(unknown)}: unknown layers; known are {LAYERS} and 'auto'"
+        )
     return frozenset(names)
 
 
@@ -112,7 +116,8 @@ def find_setup(
         )
     if "seccomp" not in setup.isolation and not allow_unsafe:
         raise SandboxUnavailable(
-            "untrusted programs cannot be confined on this machine (no seccomp). Run inside a "
+            "untrusted programs cannot be confined on this machine: no configuration with seccomp "
+            f"started{f' with preload={list(preload)}' if preload else ''}. Run inside a "
             "Linux virtual machine or container, or pass allow_unsafe=True to run them as "
             "ordinary processes with resource limits only, if you trust what writes them."
         )
@@ -127,8 +132,7 @@ def _search(preload: tuple[str, ...], paths: tuple[str, ...], allow_unsafe: bool
     for mode in modes:
         for base in _bases(mode):
             isolation = tuple(n for n in LAYERS if n in base)
-            more = tuple(NOFS_PRELOAD) if "nofs" in base else ()
-            setup = Setup(isolation, mode, (*preload, *more), paths)
+            setup = Setup(isolation, mode, preload, paths)
             if _holds(setup):
                 return setup
     if allow_unsafe:
@@ -166,7 +170,7 @@ def _holds(setup: Setup) -> bool:
             return False
         child.channel.sock.settimeout(5.0)
         report = child.channel.receive()
-    except (OSError, EOFError, ValueError, ZygoteLost):
+    except (OSError, EOFError, ValueError, ZygoteLostError):
         return False
     finally:
         if zygote is not None:

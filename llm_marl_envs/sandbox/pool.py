@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from .layers import find_setup
 from .records import InfraError, Job, Limits, Output, SandboxError, Verdict
-from .worker import RunLost, Worker
+from .worker import RunLostError, Worker
 
 CACHE_SIZE = 4096  # verdicts
 # Outcomes that may differ when the same run is made again.
@@ -160,7 +160,7 @@ class Sandbox:
             worker = self._take()
             try:
                 return run(worker, patient)
-            except RunLost as error:
+            except RunLostError as error:
                 reason = str(error)
             finally:
                 self._free.put(worker)

@@ -30,7 +30,7 @@ class SandboxError(RuntimeError):
     """The sandbox cannot do what was asked."""
 
 
-class SandboxUnavailable(SandboxError):
+class SandboxUnavailable(SandboxError):  # noqa: N818 - a state of the machine, no fault
     """The layers that were required cannot be had on this machine."""
 
 
@@ -79,7 +79,7 @@ class TestOutcome:
 
 
 HelperCall = tuple[int, str, tuple[Any, ...], Any]
-"""Test index (-1 outside any test), function, arguments (keyword arguments as a last dict), result."""
+"""Test index (-1 outside any test), function, arguments (keyword ones as a last dict), result."""
 
 
 @dataclass(frozen=True)

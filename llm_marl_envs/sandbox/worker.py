@@ -2,7 +2,7 @@
 
 Owns the course of one run: children, deadlines, the reading of exit statuses, the verdict. A worker
 is used by one thread at a time; `pool` sees to that. Anything that goes wrong outside the programs
-raises `RunLost`, after which the worker starts anew.
+raises `RunLostError`, after which the worker starts anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .jail import codec
 from .jail.wire import SocketChannel
 from .layers import Setup
 from .records import Job, Limits, Output, TestOutcome, Usage, Verdict
-from .zygote_link import Child, Zygote, ZygoteLost, readable
+from .zygote_link import Child, Zygote, ZygoteLostError, readable
 
 GRACE_SECONDS = 1.0  # for the judge to report after the programs were ended
 JUDGE_SHARE = 0.25  # of the processor limit that a judge may have used and still be kept
@@ -27,11 +27,11 @@ JUDGE_RUNS = 500  # runs after which a judge is replaced
 PATIENCE = 40
 
 
-class RunLost(Exception):
+class RunLostError(Exception):
     """The run failed for reasons outside the programs."""
 
 
-class BadTests(ValueError):
+class BadTestsError(ValueError):
     """The tests, which are trusted, cannot be run."""
 
 
@@ -56,14 +56,14 @@ class Worker:
         self.judge: _Judge | None = None
 
     def start(self) -> Zygote:
-        """The running zygote, started if there is none. Raises RunLost."""
+        """The running zygote, started if there is none. Raises RunLostError."""
         if self.zygote is None:
             try:
                 self.zygote = self.setup.spawn(self.limits, self.slot)
                 self.zygote.wait_ready()
-            except (OSError, ZygoteLost) as error:
+            except (OSError, ZygoteLostError) as error:
                 self.stop()
-                raise RunLost(f"a worker could not start: {error}") from None
+                raise RunLostError(f"a worker could not start: {error}") from None
         return self.zygote
 
     def stop(self) -> None:
@@ -78,34 +78,36 @@ class Worker:
     def check(self, job: Job, patient: bool) -> Verdict:
         """Run one job. `patient`: a wall limit that might be the machine's fault counts.
 
-        Raises RunLost, and BadTests for tests that cannot be run.
+        Raises RunLostError, and BadTestsError for tests that cannot be run.
         """
         zygote = self.start()
         try:
             return _Run(self, zygote, job, patient).check()
-        except (ZygoteLost, RunLost, OSError) as error:
+        except (ZygoteLostError, RunLostError, OSError) as error:
             self.stop()
-            raise RunLost(str(error)) from None
-        except BadTests:
+            raise RunLostError(str(error)) from None
+        except BadTestsError:
             raise
         except BaseException:
             self.stop()  # an interrupt in the middle of a run leaves nothing to rely on
             raise
 
     def run_io(self, source: str, stdin: str) -> Output:
-        """Run one script. Raises RunLost."""
+        """Run one script. Raises RunLostError."""
         zygote = self.start()
         try:
             return io_run.run(zygote, source, stdin, self.limits, self.setup.isolation)
-        except (ZygoteLost, io_run.Stopped, OSError) as error:
+        except (ZygoteLostError, io_run.StoppedError, OSError) as error:
             self.stop()
-            raise RunLost(str(error)) from None
+            raise RunLostError(str(error)) from None
         except BaseException:
             self.stop()
             raise
 
-    def take_judge(self, zygote: Zygote, job: Job, programs: int) -> tuple[_Judge, bool, list[Child]]:
-        """A judge for the job, whether it knows the tests already, and children for the programs."""
+    def take_judge(
+        self, zygote: Zygote, job: Job, programs: int
+    ) -> tuple[_Judge, bool, list[Child]]:
+        """A judge, whether it knows the tests already, and children for the programs."""
         key = (job.tests, job.entry_point)
         kept = self.judge
         self.judge = None
@@ -194,10 +196,10 @@ class _Run:
         """Seconds that the processes of this run stood ready without getting a processor."""
         counted = [*self.children.values(), *([self.judge.child] if self.fresh else [])]
         if any(child.stopped() for child in counted):
-            raise RunLost("a process of the run was stopped from outside")
+            raise RunLostError("a process of the run was stopped from outside")
         waits = [child.waited() for child in counted]
         if any(w is None for w in waits) and not self.patient:
-            raise RunLost("the wall limit struck and the machine's load cannot be read")
+            raise RunLostError("the wall limit struck and the machine's load cannot be read")
         return sum(w for w in waits if w is not None)
 
     def _cut(self) -> dict[str, Any] | None:
@@ -211,6 +213,7 @@ class _Run:
     def _ending(self, limit: bool, report: dict[str, Any] | None) -> tuple[str, str, str | None]:
         """Status, detail and author, from the report and from how the processes ended."""
         exits = {name: child.exit for name, child in self.children.items()}
+        how = ("died", "ended")
         died = report.get("author") if report and report.get("status") == "died" else None
         if isinstance(died, str) and not limit:
             ended = self.zygote.wait(self.children[died], GRACE_SECONDS)
@@ -221,7 +224,7 @@ class _Run:
         for child in self.children.values():
             ended = self.zygote.wait(child)
             if ended is None:
-                raise RunLost("a killed process does not end")
+                raise RunLostError("a killed process does not end")
             self.usage.add(ended.cpu_s, ended.rss_mib)
         if limit and self.usage.cpu_s >= self.limits.cpu_seconds:
             text = f"used {self.usage.cpu_s:.1f} s of processor time"
@@ -236,7 +239,7 @@ class _Run:
         return report["status"], report["detail"], report["author"]
 
     def _cause(self, status: int, cpu_s: float) -> tuple[str, str]:
-        """What a wait status says about a process that we did not end. Raises RunLost."""
+        """What a wait status says about a process that we did not end. Raises RunLostError."""
         if os.WIFEXITED(status):
             return "early_exit", f"left with exit status {os.WEXITSTATUS(status)}"
         number = os.WTERMSIG(status)
@@ -245,18 +248,18 @@ class _Run:
         ):
             return "cpu_limit", f"used {cpu_s:.1f} s of processor time"
         if number == signal.SIGKILL:
-            # A program cannot send this signal: somebody outside did, or the machine is out of memory.
-            raise RunLost("a process of the run was killed from outside")
+            # No program can send this signal: somebody outside did, or memory ran out.
+            raise RunLostError("a process of the run was killed from outside")
         return "died", f"was ended by {signal.Signals(number).name}"
 
     def _judge_ended(self) -> tuple[str, str, str | None]:
         """The judge ended without a report: a value it was given was too much for the tests."""
         ended = self.zygote.wait(self.judge.child, GRACE_SECONDS)
         if ended is None:
-            raise RunLost("the test process sent no report")
+            raise RunLostError("the test process sent no report")
         main = self.job.programs[-1][0]
         if not self.fresh or (os.WIFEXITED(ended.status) and not os.WEXITSTATUS(ended.status)):
-            raise RunLost("the test process ended")
+            raise RunLostError("the test process ended")
         status, text = self._cause(ended.status, ended.cpu_s)
         return ("protocol" if status == "early_exit" else status), f"the tests: {text}", main
 
@@ -301,14 +304,14 @@ def _plain(encoded: Any) -> Any:
 
 
 def _receive(channel: SocketChannel, seconds: float) -> dict[str, Any] | None:
-    """The judge's report, None if it ended without one. Raises RunLost or BadTests."""
+    """The judge's report, None if it ended without one. Raises RunLostError or BadTestsError."""
     channel.sock.settimeout(seconds)
     try:
         report = channel.receive()
     except EOFError:
         return None
     except (TimeoutError, ValueError) as error:
-        raise RunLost(f"the test process sent no report: {error}") from None
+        raise RunLostError(f"the test process sent no report: {error}") from None
     if "bad_tests" in report:
-        raise BadTests(f"the tests cannot be run: {report['bad_tests']}")
+        raise BadTestsError(f"the tests cannot be run: {report['bad_tests']}")
     return report

@@ -1,13 +1,14 @@
 """The parent's handle on one zygote process and on the children that it forks.
 
 Owns starting, asking for children, reading exits, and ending. Every exchange has a time limit; a
-zygote that is gone, stopped or silent raises `ZygoteLost`. Never forks the calling process: the
-zygote is spawned by exec, and children are killed through descriptors of their processes, which
+zygote that is gone, stopped or silent raises `ZygoteLostError`. Never forks the calling process:
+the zygote is spawned by exec, and children are killed through descriptors of their processes, which
 cannot hit a recycled pid and work across pid namespaces.
 """
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
 import select
@@ -28,7 +29,7 @@ REPLY_SECONDS = 20.0
 POLL_SECONDS = 0.25  # how often a silent zygote is looked at
 
 
-class ZygoteLost(Exception):
+class ZygoteLostError(Exception):
     """The zygote ended, was stopped, or does not answer."""
 
 
@@ -80,7 +81,7 @@ class Exit:
     rss_mib: float
 
 
-def readable(sock: socket.socket, seconds: float) -> bool:
+def readable(sock: socket.socket | _socket.socket, seconds: float) -> bool:
     """Wait for something to read. Unlike select(), this knows no highest descriptor."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
@@ -144,13 +145,13 @@ class Zygote:
         return Zygote(ours, process)
 
     def wait_ready(self) -> None:
-        """Wait until it has imported all it will. Raises ZygoteLost."""
+        """Wait until it has imported all it will. Raises ZygoteLostError."""
         try:
             kind, _, _, fds = self._record(time.monotonic() + START_SECONDS)
         except TimeoutError as error:
-            raise ZygoteLost(str(error)) from None
+            raise ZygoteLostError(str(error)) from None
         if kind != READY:
-            raise ZygoteLost("the zygote could not prepare its layers")
+            raise ZygoteLostError("the zygote could not prepare its layers")
         self.pidfd = fds[0] if fds else None
         try:
             # If memory runs out, the sandbox goes first; inherited by every child.
@@ -167,23 +168,23 @@ class Zygote:
                 self.control.settimeout(REPLY_SECONDS)
                 self.control.sendall(bytes([missing]))
             except OSError as error:
-                raise ZygoteLost(str(error)) from None
+                raise ZygoteLostError(str(error)) from None
             self.asked += missing
 
     def take(self, count: int) -> list[Child]:
-        """`count` fresh children. Raises ZygoteLost."""
+        """`count` fresh children. Raises ZygoteLostError."""
         self.ask(count)
         deadline = time.monotonic() + REPLY_SECONDS
         while len(self.ready) < count:
             try:
                 self._handle(deadline)
             except TimeoutError as error:
-                raise ZygoteLost(str(error)) from None
+                raise ZygoteLostError(str(error)) from None
         taken, self.ready = self.ready[:count], self.ready[count:]
         return taken
 
     def wait(self, child: Child, seconds: float = REPLY_SECONDS) -> Exit | None:
-        """How a child ended; None if it still runs after `seconds`. Raises ZygoteLost."""
+        """How a child ended; None if it still runs after `seconds`. Raises ZygoteLostError."""
         deadline = time.monotonic() + seconds
         while child.exit is None:
             try:
@@ -211,9 +212,9 @@ class Zygote:
             try:
                 data, ancillary, _, _ = self.control.recvmsg(size, socket.CMSG_SPACE(4 * 2))
             except ConnectionError:
-                raise ZygoteLost("the zygote ended") from None
+                raise ZygoteLostError("the zygote ended") from None
             if not data:
-                raise ZygoteLost("the zygote ended")
+                raise ZygoteLostError("the zygote ended")
             self._buffer += data
             fds += received_fds(ancillary)
         kind, pid, status, spent, peak = RECORD.unpack(self._buffer)
@@ -221,7 +222,7 @@ class Zygote:
         return kind, pid, (status, spent, peak), fds
 
     def _await(self, deadline: float) -> None:
-        """Wait until the zygote says something. Raises TimeoutError, or ZygoteLost if stopped."""
+        """Wait until the zygote speaks. Raises TimeoutError, or ZygoteLostError if stopped."""
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -229,15 +230,13 @@ class Zygote:
             if readable(self.control, min(left, POLL_SECONDS)):
                 return
             if _state(self.pidfd) in ("T", "t"):
-                raise ZygoteLost("the zygote is stopped")
+                raise ZygoteLostError("the zygote is stopped")
 
     def close(self) -> None:
         """End the zygote and all its children, and release every descriptor."""
         if self.pidfd is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             os.close(self.pidfd)
             self.pidfd = None
         else:

@@ -1,16 +1,16 @@
-"""Reads the corpus of hostile and legitimate programs, and adds those that no text file can hold."""
+"""Reads the corpus of programs, and adds those that no text file can hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from llm_marl_envs.sandbox import STATUSES
+
 HERE = Path(__file__).parent
 WRONG = "def solve(xs):\n    return -1"
 RIGHT = "def solve(xs):\n    return sum(x * x for x in xs)\n"
-FAILING = (
-    "wrong exception early_exit died cpu_limit wall_limit memory protocol load_error no_entry_point"
-).split()
+FAILING = [status for status in STATUSES if status not in ("pass", "infra_error")]
 TESTS = """
 import math
 def check(candidate):
@@ -76,7 +76,9 @@ def _generated() -> list[Case]:
         Case("N13", "900 nested blocks", "\n".join(" " * i + "if 1:" for i in range(900)), load),
         Case("N14", "an integer of 100,000 digits", "x = " + "9" * 100000, load),
         Case("N15", "10,000 nested f-strings", "x = " + "f'{" * 10000, load),
-        Case("N16", "deep string concatenation", "x = " + "+".join(["1"] * 200000), (*deep, *nothing)),
+        Case(
+            "N16", "deep string concatenation", "x = " + "+".join(["1"] * 200000), (*deep, *nothing)
+        ),
         Case("N17", "carriage returns only", WRONG.replace("\n", "\r"), ("wrong", *load)),
         Case("N18", "prompt text, no code", "I cannot help with that. " * 1000, load),
     ]

@@ -31,7 +31,8 @@ from llm_marl_envs.sandbox import Limits, Sandbox, SandboxUnavailable  # noqa: E
 from llm_marl_envs.sandbox.jail import kernel, syscalls  # noqa: E402
 
 # Loops and sleeps take their whole limit; one of each kind is enough for a quick run.
-SLOW = "F02 F03 F04 F05 F07 F10 F11 F12 F18 F21 F23 F24 F27 F28 A13 N16 L28".split()
+_SLOW = "F02 F03 F04 F05 F07 F10 F11 F12 F18 F21 F23 F24 F27 F28 A13 N16 L28"
+SLOW = _SLOW.split()
 
 NAMESPACES = 0x7E020000  # every CLONE_NEW* flag
 NUMBERS = {
@@ -41,14 +42,17 @@ NUMBERS = {
 
 
 def forbid(calls: tuple[str, ...]) -> None:
-    """Deny system calls to this process and its children, as container engines and old kernels do."""
+    """Deny system calls to this process and its children, as container engines do."""
     table = syscalls.current()
     assert table is not None, "no table of system calls for this machine"
     numbers = NUMBERS["x86_64" if table.high else "aarch64"]
     rules = [(kernel._LOAD, 0, 0, kernel._NUMBER)]
     for name in calls:
         code = errno.ENOSYS if name.startswith("landlock") else errno.EPERM
-        rules += [(kernel._EQUAL, 0, 1, numbers[name]), (kernel._RETURN, 0, 0, kernel._ERRNO | code)]
+        rules += [
+            (kernel._EQUAL, 0, 1, numbers[name]),
+            (kernel._RETURN, 0, 0, kernel._ERRNO | code),
+        ]
     if "unshare" in calls:
         rules += [(kernel._EQUAL, 0, 1, table.guarded["clone3"])]
         rules += [(kernel._RETURN, 0, 0, kernel._ERRNO | errno.ENOSYS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import resource
 import signal
@@ -89,10 +90,8 @@ def _freeze(sandbox: Sandbox, stop: threading.Event) -> None:
         zygote = sandbox._workers[0].zygote
         for child in list(zygote.alive.values()) if zygote else []:
             if child.pidfd is not None:
-                try:
+                with contextlib.suppress(OSError, TypeError):  # it may just have ended
                     signal.pidfd_send_signal(child.pidfd, signal.SIGSTOP)
-                except (OSError, TypeError):
-                    pass  # it has just ended
 
 
 def _processes(marker: str) -> list[int]:
@@ -149,7 +148,9 @@ def test_a_killed_parent_leaves_nothing(busy: str, tmp_path: Path) -> None:
 
 
 def _sandboxed(marker: Path) -> list[int]:
-    return [p for p in _processes(str(marker)) if b"jail" in _cmdline(p) and b"fork" not in _cmdline(p)]
+    return [
+        p for p in _processes(str(marker)) if b"jail" in _cmdline(p) and b"fork" not in _cmdline(p)
+    ]
 
 
 def _cmdline(pid: int) -> bytes:
@@ -195,13 +196,17 @@ def test_workers_outlive_the_thread_that_started_them() -> None:
 def test_asyncio_overlaps_checks() -> None:
     async def main(sandbox: Sandbox) -> list[str]:
         checks = [
-            sandbox.check_async(SLEEPY + f"# {n}", entry_point="solve", tests="assert solve(1) == 2")
+            sandbox.check_async(
+                SLEEPY + f"# {n}", entry_point="solve", tests="assert solve(1) == 2"
+            )
             for n in range(4)
         ]
         return [verdict.status for verdict in await asyncio.gather(*checks)]
 
     with Sandbox(workers=4) as sandbox:
-        sandbox.map([{"source": SOURCE + f"#{n}", "entry_point": "solve", "tests": TESTS} for n in range(8)])
+        sandbox.map(
+            [{"source": SOURCE + f"#{n}", "entry_point": "solve", "tests": TESTS} for n in range(8)]
+        )
         began = time.monotonic()
         assert asyncio.run(main(sandbox)) == ["pass"] * 4
         assert time.monotonic() - began < 3.5

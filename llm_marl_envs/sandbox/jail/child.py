@@ -33,7 +33,7 @@ def run(theirs: int, confinement: Confinement) -> NoReturn:
         code = 0
     except (EOFError, ConnectionError):
         code = 0  # the other side has all it wanted
-    except BaseException:  # whatever happens, a child must not return into the zygote's loop
+    except BaseException:  # noqa: BLE001 - whatever happens, a child must not return into the zygote's loop
         pass
     finally:
         os._exit(code)

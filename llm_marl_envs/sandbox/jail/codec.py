@@ -1,8 +1,8 @@
 """Values that may cross between processes, as JSON.
 
 Owns the encoding of exact built-in types and a decoder that yields nothing else. `decode` runs no
-code that a program wrote: what comes out are plain values, however the bytes were made. Does not own
-framing (`wire`). Everything that is not plain becomes an `Opaque`, which equals nothing.
+code that a program wrote: what comes out are plain values, however the bytes were made. Does not
+own framing (`wire`). Everything that is not plain becomes an `Opaque`, which equals nothing.
 
 Scalars and lists are themselves; any other type is an object with one key, its tag.
 """
@@ -63,13 +63,15 @@ class _Encoder:
 
     def encode(self, value: Any) -> Any:
         self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise CodecError("the value is too large")
         kind = type(value)
         if value is None or kind is bool or kind is str or kind is float:
             return value
         if kind is int:
             return value if -JSON_INT < value < JSON_INT else {"i": hex(value)}
-        if self.depth >= MAX_DEPTH or self.nodes > MAX_NODES:
-            raise CodecError("the value is too large or too deep")
+        if self.depth >= MAX_DEPTH:
+            raise CodecError("the value is too deep")
         self.depth += 1
         try:
             writer = _WRITERS.get(kind)
@@ -181,10 +183,12 @@ class _Decoder:
 
     def decode(self, data: Any) -> Any:
         self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise CodecError("the value is too large")
         if data is None or isinstance(data, (bool, int, float, str)):
             return data
-        if self.depth >= MAX_DEPTH or self.nodes > MAX_NODES:
-            raise CodecError("the value is too large or too deep")
+        if self.depth >= MAX_DEPTH:
+            raise CodecError("the value is too deep")
         self.depth += 1
         try:
             if type(data) is list:

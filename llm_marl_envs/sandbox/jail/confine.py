@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import sys
 from dataclasses import dataclass, field
 
-from . import syscalls
+from . import kernel, syscalls
 
 LINUX = sys.platform.startswith("linux")
-if LINUX:
-    from . import kernel
 
 OPEN_FILES = 32
 STACK_BYTES = 64 << 20
@@ -36,9 +33,11 @@ class Policy:
 
 
 class Confinement:
-    """The policy of one zygote: a part taken on by the zygote itself and inherited by its children,
-    and a part that each child takes on. The second is kept short, because every memory page that a
-    child touches costs a copy."""
+    """The policy of one zygote, prepared once.
+
+    A part is taken on by the zygote itself and inherited by its children, a part by each child. The
+    second is kept short, because every memory page that a child touches costs a copy.
+    """
 
     def __init__(self, policy: Policy) -> None:
         """Build the filter and the ruleset. Raises OSError where a layer cannot be had."""

@@ -26,7 +26,7 @@ def describe(error: BaseException) -> dict[str, Any]:
         argument = error.args[0] if len(error.args) == 1 else None
         message = argument if type(argument) is str else str(error)
         return {"raised": [str(n) for n in names], "message": str(message)[:MAX_MESSAGE]}
-    except BaseException:  # __str__, __name__ and args may all be the program's own code
+    except BaseException:  # noqa: BLE001 - __str__, __name__ and args may all be the program's own code
         return {"raised": ["Exception"], "message": ""}
 
 

@@ -4,8 +4,8 @@ Owns the running of units, the routing of calls between programs, and the report
 what programs send is not: it is decoded into plain values here and nowhere runs. Does not own
 limits on time, which the parent keeps, nor the reading of wait statuses.
 
-Job: {"tests": source or null for those of the job before, "entry", "programs": [names, the last owns
-the entry point], "exports": {program: [function names]}}, with one descriptor per program.
+Job: {"tests": source or null for those of the job before, "entry", "programs": [names, the last
+owns the entry point], "exports": {program: [function names]}}, with one descriptor per program.
 Report: see `_Run.report`.
 """
 
@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from . import codec, faults
 from .units import UNIT, Plan, split
@@ -136,6 +136,7 @@ class _Run:
         self.last = ""  # what the entry point gave back last, for feedback
         self.raised: BaseException | None = None  # what a program raised last
         self.trace: list[list[Any]] = []
+        self.fatal: Fatal | None = None
         self.calls = 0
         self.received: set[str] = set()  # canonical values helpers returned in the present call
 
@@ -152,7 +153,9 @@ class _Run:
             random.seed(0)
             self.test()
         except Fatal as fatal:
-            return self.report(fatal.status, str(fatal), fatal.author)
+            self.fatal = fatal
+        if self.fatal is not None:
+            return self.report(self.fatal.status, str(self.fatal), self.fatal.author)
         return self.report(None, "", None)
 
     def loaded(self, program: str) -> tuple[str, str, str] | None:
@@ -206,7 +209,7 @@ class _Run:
                     space[owner](method).debug()
         except Failure:
             raise
-        except Exception as error:  # outside any unit: the tests themselves are broken
+        except Exception as error:  # noqa: BLE001 - outside any unit: the tests themselves are broken
             raise ValueError(f"outside any test: {_text(error)}") from None
         for outcome in self.outcomes:
             if outcome.passed is None:  # the tests returned before this one, as they would anywhere
@@ -229,7 +232,8 @@ class _Run:
         try:
             reply = self.exchange(program, name, encoded, named)
         except Fatal as fatal:
-            if self.current >= 0:  # also where a test swallows it
+            self.fatal = fatal  # counts even where a test swallows it
+            if self.current >= 0:
                 self.outcomes[self.current].fail(fatal.status, str(fatal))
             raise
         if "value" not in reply:
@@ -247,13 +251,15 @@ class _Run:
                     self.outcomes[self.current].relayed = True
                 value, opaque = codec.decode_checked(reply["value"])  # encoding ate iterators
         except codec.CodecError as error:
-            raise Fatal("protocol", f"{name} returned a malformed value: {error}", program) from None
+            raise Fatal(
+                "protocol", f"{name} returned a malformed value: {error}", program
+            ) from None
         self.last = f"{name} returned {_show.repr(value)}"
         if opaque:
             self.fail("wrong", f"{self.last}, which is not made of plain values")
         return value
 
-    def fail(self, status: str, text: str) -> None:
+    def fail(self, status: str, text: str) -> NoReturn:
         """Fail the present unit whatever its `except` clauses do."""
         if self.current >= 0:
             self.outcomes[self.current].fail(status, text)
@@ -287,7 +293,9 @@ class _Run:
         except (codec.CodecError, TypeError, ValueError):
             raise Fatal("protocol", "a malformed request", program) from None
         if opaque or type(args) is not list:
-            self.send(program, {"raised": ["TypeError"], "message": f"{name} takes plain values only"})
+            self.send(
+                program, {"raised": ["TypeError"], "message": f"{name} takes plain values only"}
+            )
             return
         if owner not in self.functions:
             stopped = self.loaded(owner)
@@ -346,9 +354,13 @@ class _Run:
         return message
 
     def report(self, status: str | None, detail: str, author: str | None) -> dict[str, Any]:
-        """What the parent is told: status (None: decided by the outcomes), detail, author, outcomes
-        as [passed, error, helper calls, relayed] and the trace."""
-        failed = [(u, o) for u, o in zip(self.plan.units, self.outcomes, strict=True) if not o.passed]
+        """What the parent is told; `status` None leaves the decision to the outcomes.
+
+        Outcomes are lists of passed, error, helper calls, relayed.
+        """
+        failed = [
+            (u, o) for u, o in zip(self.plan.units, self.outcomes, strict=True) if not o.passed
+        ]
         if status is None:
             status = failed[0][1].status if failed else "pass"
             detail = f"{failed[0][0]} -> {failed[0][1].error}" if failed else ""

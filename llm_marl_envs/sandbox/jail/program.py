@@ -43,12 +43,12 @@ def load(source: str, module: ModuleType, filename: str) -> dict[str, Any] | Non
     """Run a program's text in `module`. Returns None, or the report of what stopped it."""
     try:
         code = compile(source, filename, "exec", dont_inherit=True)
-    except BaseException as error:  # the text may be anything; see faults.describe
+    except BaseException as error:  # noqa: BLE001 - the text may be anything; see faults.describe
         where = {"line": getattr(error, "lineno", None), "column": getattr(error, "offset", None)}
         return {"failed": "compile", **faults.describe(error), **where}
     try:
         exec(code, vars(module))
-    except BaseException as error:  # untrusted code raises what it likes
+    except BaseException as error:  # noqa: BLE001 - untrusted code raises what it likes
         return {"failed": "run", **faults.describe(error), "line": _line_of(error, filename)}
     return None
 
@@ -79,6 +79,7 @@ class Link:
         self.open = True  # requests are answered while loading and during a call only
 
     def request(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Have another program's function called, and return or raise what it did."""
         message = {"request": name, "args": codec.encode(list(args)), "kwargs": _named(kwargs)}
         with self.lock:
             if not self.open:
@@ -121,7 +122,7 @@ def answer(channel: Channel, link: Link, module: ModuleType, message: dict[str, 
         args = codec.decode(message["args"])
         kwargs = {name: codec.decode(value) for name, value in message["kwargs"]}
         reply = {"value": codec.encode_any(vars(module)[message["call"]](*args, **kwargs))}
-    except BaseException as error:  # untrusted code raises what it likes
+    except BaseException as error:  # noqa: BLE001 - untrusted code raises what it likes
         reply = faults.describe(error)
     with link.lock:
         link.open = False

@@ -1,6 +1,6 @@
 """The side of a script: a whole program with standard input and output.
 
-Owns loading it as `__main__` on the two descriptors that come with the job. The output is bytes on a
+Owns loading it as `__main__` on the descriptors that come with the job. The output is bytes on a
 pipe; what they are worth is decided by whoever reads the other end.
 """
 
@@ -26,14 +26,15 @@ def serve(channel: SocketChannel, job: dict[str, Any]) -> None:
     for target, fd in enumerate((stdin, stdout, stderr)):
         os.dup2(fd, target)
         os.close(fd)
-    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
-    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
-    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    # These stay open until the process ends.
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     code = _run(job["source"])
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except BaseException:  # the streams may be the program's own objects, or the pipe full and shut
+    except BaseException:  # noqa: BLE001 - the streams may be the program's own objects, or the pipe full and shut
         code = code or EXIT_EXCEPTION
     os._exit(code)
 
@@ -43,7 +44,7 @@ def _run(source: str) -> int:
     sys.modules["__main__"] = module
     try:
         code = compile(source, "<program>", "exec", dont_inherit=True)
-    except BaseException as error:  # the text may be anything
+    except BaseException as error:  # noqa: BLE001 - the text may be anything
         sys.stderr.write(_last_line(error))
         return EXIT_LOAD
     try:
@@ -54,7 +55,7 @@ def _run(source: str) -> int:
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
     except MemoryError:
         return EXIT_MEMORY
-    except BaseException as error:  # untrusted code raises what it likes
+    except BaseException as error:  # noqa: BLE001 - untrusted code raises what it likes
         sys.stderr.write(_last_line(error))
         return EXIT_EXCEPTION
 
@@ -68,5 +69,5 @@ def _join() -> None:
 def _last_line(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception_only(error))
-    except BaseException:  # __str__ may be the program's own code
+    except BaseException:  # noqa: BLE001 - __str__ may be the program's own code
         return type(error).__name__

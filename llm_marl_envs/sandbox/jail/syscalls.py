@@ -10,10 +10,11 @@ import platform
 from dataclasses import dataclass
 
 # Calls that reach the file system by a path. Without Landlock they are left out of the filter.
-PATH_CALLS = frozenset(
-    "open openat stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat "
-    "getdents getdents64 getcwd".split()
-)
+_PATH_CALLS = """
+open openat stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat getdents
+getdents64 getcwd
+"""
+PATH_CALLS = frozenset(_PATH_CALLS.split())
 
 _X86_64 = """
 read 0 write 1 open 2 close 3 stat 4 fstat 5 lstat 6 poll 7 lseek 8 mmap 9 mprotect 10 munmap 11

@@ -134,7 +134,9 @@ def _collect(
             if not node.args.args and not node.args.kwonlyargs:
                 functions.append((len(splitter.units), node.name))
                 splitter.units.append(f"{node.name}()")
-        elif isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(b) for b in node.bases):
+        elif isinstance(node, ast.ClassDef) and any(
+            "TestCase" in ast.unparse(b) for b in node.bases
+        ):
             for method in node.body:
                 if isinstance(method, ast.FunctionDef) and method.name.startswith("test"):
                     classes.append((len(splitter.units), node.name, method.name))

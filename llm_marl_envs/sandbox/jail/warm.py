@@ -1,4 +1,4 @@
-"""Runs the code that children run, once in the zygote, so that its traces are shared by all of them.
+"""Runs the code that children run, once in the zygote, so that all of them share its traces.
 
 The interpreter adapts code as it runs, and creates what it needs on first use; each such write in a
 child would copy a page of memory. Nothing of a task is involved: the texts below are all there is.
@@ -23,7 +23,9 @@ def up() -> None:
     ours, theirs = socket.socketpair()
     there = Channel(theirs.fileno())
     for _ in range(_ROUNDS):
-        first = SocketChannel(_socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, os.dup(ours.fileno())))
+        first = SocketChannel(
+            _socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, os.dup(ours.fileno()))
+        )
         there.send({"role": "warm"})
         first.receive()
         here = first.plain()

@@ -29,8 +29,8 @@ class ProtocolError(ValueError):
 class Channel:
     """One end of a conversation over a connected stream socket, by its descriptor alone.
 
-    `receive` raises EOFError when the peer is gone and ProtocolError for anything that is not a JSON
-    message of at most `cap` bytes.
+    `receive` raises EOFError when the peer is gone and ProtocolError for anything that is not a
+    JSON message of at most `cap` bytes.
     """
 
     def __init__(self, fd: int, cap: int = MESSAGE_CAP) -> None:

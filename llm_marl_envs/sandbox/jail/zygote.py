@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import _socket
 import array
+import contextlib
 import gc
 import importlib
 import json
@@ -25,21 +26,18 @@ import socket
 import struct
 import sys
 
-from . import child, warm
+from . import child, kernel, warm
 from .confine import LINUX, Confinement, Policy
-
-if LINUX:
-    from . import kernel
 
 RECORD = struct.Struct("=Biiqq")  # kind, pid, status, microseconds, KiB
 READY, CHILD, EXIT, FAILED = 1, 2, 3, 4
 
-PRELOADED = (
-    "abc array ast bisect calendar cmath collections contextlib copy dataclasses datetime decimal "
-    "enum fractions functools hashlib heapq inspect io itertools json keyword math numbers operator "
-    "queue random re statistics string struct textwrap threading time traceback types typing "
-    "unicodedata warnings collections.abc random bisect secrets uuid pprint reprlib"
-)
+PRELOADED = """
+abc array ast bisect calendar cmath collections contextlib copy dataclasses datetime decimal enum
+fractions functools hashlib heapq inspect io itertools json keyword math numbers operator queue
+random re statistics string struct textwrap threading time traceback types typing unicodedata
+warnings collections.abc secrets uuid pprint reprlib
+"""
 
 
 def main() -> None:
@@ -49,6 +47,9 @@ def main() -> None:
     options = json.loads(sys.argv[3])
     for name in [*PRELOADED.split(), *options["preload"]]:
         importlib.import_module(name)
+    for name in options["optional"]:
+        with contextlib.suppress(ImportError):  # not every build has every module
+            importlib.import_module(name)
     try:
         confinement = Confinement(_policy(options))
     except OSError as error:
@@ -60,7 +61,7 @@ def main() -> None:
 
 def _policy(options: dict[str, object]) -> Policy:
     fields = dict(options)
-    del fields["preload"]
+    del fields["preload"], fields["optional"]
     lists = {k: tuple(v) for k, v in fields.items() if isinstance(v, list)}
     return Policy(**{**fields, **lists})  # type: ignore[arg-type]
 
@@ -79,9 +80,10 @@ class _Zygote:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def serve(self) -> None:
-        self.report(READY, os.getpid(), fds=[own := _pidfd(os.getpid())] if LINUX else [])
-        if LINUX:
-            os.close(own)
+        own = [_pidfd(os.getpid())] if LINUX else []
+        self.report(READY, os.getpid(), fds=own)
+        for fd in own:
+            os.close(fd)
         poll = select.poll()
         for fd in (self.control.fileno(), self.wake):
             poll.register(fd, select.POLLIN)
@@ -117,10 +119,8 @@ class _Zygote:
             os.close(fd)
 
     def reap(self) -> None:
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.read(self.wake, 4096)
-        except BlockingIOError:
-            pass
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -132,7 +132,13 @@ class _Zygote:
             self.report(EXIT, pid, status, spent, usage.ru_maxrss)
 
     def report(
-        self, kind: int, pid: int, status: int = 0, spent: int = 0, peak: int = 0, fds: tuple | list = ()
+        self,
+        kind: int,
+        pid: int,
+        status: int = 0,
+        spent: int = 0,
+        peak: int = 0,
+        fds: tuple | list = (),
     ) -> None:
         record = RECORD.pack(kind, pid, status, spent, peak)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
