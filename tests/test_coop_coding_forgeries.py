@@ -179,6 +179,16 @@ def test_a_thin_main_earns_less(env: CoopCodingEnv, problem: str, name: str) -> 
     assert reward <= honest(env, task) - MARGIN
 
 
+@pytest.mark.long
+def test_no_forgery_outscores_an_honest_reference_anywhere(env: CoopCodingEnv) -> None:
+    for task in env.source:
+        least = honest(env, task)
+        for name, (helper, main) in FORGERIES.items():
+            reward, info = paid(env, task, forge(task, helper, main))
+            assert reward < least, (task.id, name)
+            assert not info["cooperative_success"], (task.id, name)
+
+
 def test_what_remains(env: CoopCodingEnv) -> None:
     """A self-check that makes something up from the wrong value passes for honest: see ablation."""
     task = env.source.find("coop/0")

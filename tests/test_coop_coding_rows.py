@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,16 @@ def without(name: str) -> dict[str, Any]:
 def test_bad_rows_are_named(row: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(ID, tasks=[{**HUMANEVAL, "task_id": "first"}, row], split="all")
+
+
+def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "mini.jsonl"
+    path.write_text(json.dumps(HUMANEVAL), encoding="utf-8")
+    first = make(ID, tasks=path, split="all").source
+    assert make(ID, tasks=str(path), split="all").source is first
+    path.write_text(json.dumps({**HUMANEVAL, "task_id": "Mini/2"}), encoding="utf-8")
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**9))
+    assert make(ID, tasks=path, split="all").source[0].id == "Mini/2"
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:

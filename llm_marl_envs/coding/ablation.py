@@ -64,24 +64,29 @@ aux = _llm_marl_replace(aux)
 _WRONG = """
 
 def _llm_marl_value(value, args):
-    draw = {seed}
+    draw = 0
     for character in repr(args)[:2000]:
         draw = (draw * 31 + ord(character)) % 1000003
     return _llm_marl_wrong(value, draw)
 
+def _llm_marl_letter(c, step):
+    if c.isdigit():
+        return chr(48 + (ord(c) + step) % 10)
+    return chr(97 + (ord(c) + step) % 26) if c.isalpha() else c
+
 def _llm_marl_wrong(value, draw):
-    step = 1 + draw % 3
+    near = 1 + draw % 3
+    step = {step}
     kind = type(value)
     if kind is bool:
         return not value
-    if kind is int:
-        return value + step if draw % 2 else value - step
-    if kind is float:
-        return value + step / 2 if draw % 2 else value - step / 2
-    if kind is complex:
+    if kind in (int, complex):
         return value + step
+    if kind is float:
+        return value + step / 2
     if kind is str:
-        wrong = "".join(chr(97 + (ord(c) + step) % 26) for c in value)
+        wrong = "".join(_llm_marl_letter(c, step) for c in value)
+        wrong = wrong if wrong != value else value[:-1] + chr(100 + step)
         return {text}
     if kind in (list, tuple):
         wrong = [_llm_marl_wrong(item, draw + i) for i, item in enumerate(value)]
@@ -92,12 +97,13 @@ def _llm_marl_wrong(value, draw):
         return {{key: _llm_marl_wrong(item, draw) for key, item in value.items()}} or {{step: step}}
     return step if value is None else value
 """
-# Per seed: the wrong text and the wrong sequence, from `wrong`, which has the same length, and
-# `value`. The first seed keeps lengths, so that a look at the length alone is no use of the value.
-_SHAPES = (
-    ('wrong or "a"', "wrong or [step]"),
-    ('wrong[1:] + wrong[:2] or "b"', "wrong[1:] + wrong[:2] or [step]"),
-    ('wrong[::-1] + "c"', "(wrong[::-1] + [value[0]]) if value else [step]"),
+# What a wrong value is made with: the distance of numbers and letters (`near` is 1, 2 or 3 and
+# depends on the arguments), the text and the sequence (`wrong` has the length of `value`). No two
+# give the same number. The first keeps lengths, so that a look at one is no use of the value.
+_RECIPES = (
+    ("near", "wrong", "wrong or [step]"),
+    ("-near", 'wrong[1:] + wrong[:2] or "b"', "wrong[1:] + wrong[:2] or [step]"),
+    ("near + 3", 'wrong[::-1] + "c"', "(wrong[::-1] + [value[0]]) if value else [step]"),
 )
 
 _UNPACK = """
@@ -131,13 +137,13 @@ class Contribution:
 
 
 def wrong_helpers(source: str) -> list[str]:
-    """The helper with each of its values replaced by a plausible wrong one, for three seeds.
+    """The helper with each of its values replaced by a plausible wrong one, in three ways.
 
-    The wrong value is a function of the seed, the arguments and the value alone.
+    A wrong value depends on the way, the arguments and the value alone.
     """
     return [
-        source + _WRONG.format(seed=seed + 1, text=text, sequence=sequence) + _WRAPPER
-        for seed, (text, sequence) in enumerate(_SHAPES)
+        source + _WRONG.format(step=step, text=text, sequence=sequence) + _WRAPPER
+        for step, text, sequence in _RECIPES
     ]
 
 

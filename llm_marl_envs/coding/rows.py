@@ -107,7 +107,7 @@ def _text(row: Row, what: str) -> str:
         value = row.get(name)
         if isinstance(value, (str, int)) and str(value).strip():
             return textwrap.dedent(str(value)).strip("\n").rstrip()
-        if isinstance(value, Sequence) and not isinstance(value, str):
+        if isinstance(value, Sequence) and value and not isinstance(value, str):
             return "\n".join(str(line) for line in value)
     return ""
 

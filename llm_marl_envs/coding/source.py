@@ -1,15 +1,19 @@
-"""The procedural tasks of cooperative coding as a `TaskSource`.
+"""Where the tasks of cooperative coding come from: generated, or rows of a file or dataset.
 
-Owns ids and the data of a task; what the functions are is `functions.py`'s business.
+Owns the ids and data of generated tasks, and that the copies of an environment share their source.
+What the functions are is `functions.py`'s business, what rows mean `rows.py`'s.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from llm_marl_envs.coding import functions
 from llm_marl_envs.coding.functions import Composition
-from llm_marl_envs.tasks import Task, TaskSource
+from llm_marl_envs.coding.rows import task_of_row
+from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
 ORDER_SEED = 0
 """Decides the order of a split: task i is `functions.composition_at(ORDER_SEED, split, i)`."""
@@ -50,6 +54,23 @@ class ProceduralSource(TaskSource):
 def procedural_source(split: str) -> ProceduralSource:
     """The source of a split; one per process, so that copies of an environment share its tasks."""
     return ProceduralSource(split)
+
+
+def coding_tasks(tasks: str | Path | Sequence[Row] | TaskSource | None, split: str) -> TaskSource:
+    """The source that the environment's argument `tasks` names; see `tasks.open_tasks`.
+
+    What is named by a text is read once per process, a file again when it has changed.
+    """
+    if isinstance(tasks, (str, Path)):
+        path = Path(tasks)
+        return _named_source(str(tasks), split, path.stat().st_mtime_ns if path.is_file() else 0)
+    return open_tasks(tasks, split=split, procedural=procedural_source, from_row=task_of_row)
+
+
+@lru_cache(maxsize=16)
+def _named_source(tasks: str, split: str, changed_ns: int) -> TaskSource:
+    del changed_ns  # only a part of the key
+    return open_tasks(tasks, split=split, procedural=procedural_source, from_row=task_of_row)
 
 
 def task_of(composition: Composition, task_id: str, split: str) -> Task:

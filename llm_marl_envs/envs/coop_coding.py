@@ -91,13 +91,12 @@ from llm_marl_envs.coding import functions, rewards, team
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.feedback import MODES, feedback
 from llm_marl_envs.coding.functions import HELPER_PROMPT, MAIN_PROMPT, Composition
-from llm_marl_envs.coding.rows import task_of_row
-from llm_marl_envs.coding.source import ProceduralSource, composition_of, procedural_source
+from llm_marl_envs.coding.source import ProceduralSource, coding_tasks, composition_of
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextParallelEnv, gains
 from llm_marl_envs.parsing import code_of
 from llm_marl_envs.sandbox import Sandbox, default_sandbox
 from llm_marl_envs.spaces import Message, Observation
-from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.tasks import Row, Task, TaskSource
 
 HELPER, MAIN = "helper_0", "main_0"
 ROLES = {HELPER: team.HELPER, MAIN: team.MAIN}
@@ -147,7 +146,7 @@ class CoopCodingEnv(TextParallelEnv):
         max_action_chars: int = 8192,
         render_mode: str | None = None,
     ) -> None:
-        source = open_tasks(tasks, split=split, procedural=procedural_source, from_row=task_of_row)
+        source = coding_tasks(tasks, split)
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
         self.info_mode = info or ("split" if generated else "full")
         self.reward_scheme = reward or ("tests" if self.info_mode == "split" else "contribution")
