@@ -63,8 +63,8 @@ def solution(env: CoopCodingEnv, index: int, convention: int = 0) -> dict[str, s
     [
         ("split", "tests", 1.0),
         ("full", "tests", 1.0),
-        ("split", "paper", None),  # some helpers leave nothing for main: a thin wrapper, 3.0
-        ("full", "contribution", None),
+        ("split", "paper", 4.0),
+        ("full", "contribution", None),  # depends on the task, see test_coop_coding_forgeries
     ],
 )
 def test_contract(turns: int, info: str, reward: str, exact: float | None) -> None:
@@ -287,6 +287,14 @@ def test_demonstrations_are_good_first_actions() -> None:
 def test_bad_arguments(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(ID, **kwargs)
+
+
+def test_unknown_agents_are_named() -> None:
+    env = CoopCodingEnv()
+    with pytest.raises(ValueError, match="helper_0"):
+        env.expert(env.source[0], "helper", "item")
+    with pytest.raises(ValueError, match="helper_0"):
+        env.read_convention(env.source[0], "main", "")
 
 
 def test_a_row_cannot_be_split() -> None:

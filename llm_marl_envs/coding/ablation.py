@@ -22,7 +22,9 @@ rule is left out.
 Main's contribution is the share of tests that pass though main's result is none of the helper's
 values, nor what two trivial mains make of them: the first item, or another type.
 
-This is a heuristic, not a proof. A main that recomputes the helper's value, compares, and makes up
+This is a heuristic, not a proof. Empty inputs and the like pass without the helper, so an honest
+helper's share is rarely 1 (5/9 to 7/8 for the references of the bundled problems), and that share
+is all that a forged team loses. A main that recomputes the helper's value, compares, and makes up
 something that varies with a wrong one cannot be told from one that uses it; nor can a main that
 decodes an answer which the helper has encoded be told from one that works on a helper's result.
 """

@@ -263,22 +263,26 @@ class CoopCodingEnv(TextParallelEnv):
         return (REFERENCE,) if task.data["helper"] and task.data["main"] else ()
 
     def expert(self, task: Task, agent: str, convention: str) -> str:
-        """A right program under one convention; a row's own reference."""
+        """A right program under one convention; a row's own reference.
+
+        Raises:
+            ValueError: no such agent, or the task does not have that convention.
+        """
         composition = composition_of(task)
         if composition is not None:
-            return functions.expert(composition, ROLES[agent], convention)
+            return functions.expert(composition, _role(agent), convention)
         if convention not in self.conventions(task):
             raise ValueError(
                 f"task {task.id!r} has conventions {self.conventions(task)}, not {convention!r}; "
                 "rows have one if they bring `helper` and `main`"
             )
-        return task.data[ROLES[agent]]
+        return task.data[_role(agent)]
 
     def read_convention(self, task: Task, agent: str, action: str) -> str | None:
         """Which interface a text follows, read from its syntax tree; None for rows."""
         if "kind" not in task.data:
             return None
-        return functions.read_convention(task.data["kind"], ROLES[agent], code_of(action))
+        return functions.read_convention(task.data["kind"], _role(agent), code_of(action))
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated tasks under `reward="tests"`.
@@ -306,6 +310,12 @@ class CoopCodingEnv(TextParallelEnv):
             solo=form + test_pay * shares.solo,
             team=form + test_pay * shares.team,
         )
+
+
+def _role(agent: str) -> str:
+    if agent not in ROLES:
+        raise ValueError(f"agent {agent!r}: expected one of {tuple(ROLES)}")
+    return ROLES[agent]
 
 
 def _composition_prompts(composition: Composition, info: str) -> dict[str, str]:
