@@ -376,21 +376,21 @@ def test_the_environment_itself_is_fast() -> None:
         env.sandbox = sandbox
         best = float("inf")
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.thread_time()
             for index, joint_action in enumerate(actions):
                 env.reset(seed=index, options={"task": index})
                 env.step(joint_action)
-            best = min(best, (time.perf_counter() - start) / (2 * len(actions)))
-    # Measured: 0.35 ms per agent turn on a busy machine; the limit leaves room for a busier one.
-    assert best < 0.002
+            best = min(best, (time.thread_time() - start) / (2 * len(actions)))
+    # Seconds of processor time per agent turn; waiting for a processor does not count.
+    assert best < 0.001
 
 
 def test_copies_are_cheap_and_share_their_tasks() -> None:
     make(ID)
     best = float("inf")
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.thread_time()
         copies = [make(ID) for _ in range(64)]
-        best = min(best, (time.perf_counter() - start) / 64)
+        best = min(best, (time.thread_time() - start) / 64)
         assert len({id(copy.source) for copy in copies}) == 1
-    assert best < 0.005  # seconds each
+    assert best < 0.002  # seconds of processor time each; measured 0.001
