@@ -55,8 +55,13 @@ def token_log_probs(
     return torch.log_softmax(logits, -1).gather(1, torch.tensor(action)[:, None])[:, 0]
 
 
-def written_out(trainer: Any, policies: dict[str, str], loss_type: str) -> torch.Tensor:
-    """The loss of every policy, summed (policies share no parameter)."""
+def written_out(
+    trainer: Any, policies: dict[str, str], loss_type: str, beta: float = 0.0
+) -> torch.Tensor:
+    """The loss of every policy, summed (policies share no parameter).
+
+    With `beta`, k3 of the KL to the start (Schulman 2020): exp(d) - d - 1, d = start - now.
+    """
     total = torch.zeros(())
     for policy in trainer.team.policies:
         seats = [agent for agent in trainer.trained if policies[agent] == policy]
@@ -71,6 +76,17 @@ def written_out(trainer: Any, policies: dict[str, str], loss_type: str) -> torch
                     )
                     advantage = ADVANTAGES[agent, one.index][number]
                     weighted += [advantage * logprob for logprob in logprobs]
+                    if beta:
+                        with trainer.team.at_start(policy), torch.no_grad():
+                            start = token_log_probs(
+                                trainer, policy, response.prompt_ids, response.completion_ids
+                            )
+                        for i, d in enumerate(start - logprobs, start=len(weighted) - len(start)):
+                            # TRL's default weighs k3 with the ratio new / old, which is 1 here
+                            # but has a gradient (DeepSeek-V3.2, arXiv 2512.02556).
+                            new = logprobs[i - len(weighted)]
+                            ratio = torch.exp(new - new.detach())
+                            weighted[i] = weighted[i] - beta * ratio * (torch.exp(d) - d - 1)
                 rows.append(weighted)
         tokens = sum(len(row) for row in rows)
         if loss_type == "dr_grpo":
@@ -117,38 +133,74 @@ def renamed(trainer: Any) -> Any:
     return dataclasses.replace(drawn(), episodes=episodes)
 
 
-@pytest.mark.parametrize("loss_type", ["dr_grpo", "grpo", "dapo"])
-@pytest.mark.parametrize("adapters", [True, False], ids=["adapters", "shared"])
-def test_gradient_is_the_formula(tmp_path: Path, adapters: bool, loss_type: str):
-    trainer = make_trainer(
-        tmp_path,
-        WordPair,
-        adapters=adapters,
-        loss_type=loss_type,
-        num_generations=2,
-        tasks_per_update=1,
-        rows_per_micro_batch=1,
-        temperature=TEMPERATURE,
-        max_completion_length=LENGTH,
-    )
-    found = run_hand_made(trainer)
-    trainer.model.zero_grad()
-    written_out(trainer, trainer.team.policy_of, loss_type).backward()
-    expected = gradients(trainer)
+MODES = {
+    "adapters": {"adapters": True},
+    "shared": {"adapters": False},
+    "separate": {"adapters": False, "weights": "separate"},
+}
+SIZES = {"num_generations": 2, "tasks_per_update": 1, "max_completion_length": LENGTH}
+
+
+def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
     assert expected.keys() == found.keys()
     assert any(float(value.abs().max()) > 1e-4 for value in expected.values())
     for name, value in expected.items():
         assert torch.allclose(found[name], value, atol=1e-7, rtol=1e-4), name
 
 
+@pytest.mark.parametrize("loss_type", ["dr_grpo", "grpo", "dapo"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["", "checkpointing"])
+def test_gradient_is_the_formula(tmp_path: Path, mode: str, loss_type: str, checkpointing: bool):
+    trainer = make_trainer(
+        tmp_path,
+        WordPair,
+        loss_type=loss_type,
+        rows_per_micro_batch=1,
+        temperature=TEMPERATURE,
+        gradient_checkpointing=checkpointing,
+        **SIZES,
+        **MODES[mode],
+    )
+    found = run_hand_made(trainer)
+    trainer.model.zero_grad()
+    written_out(trainer, trainer.team.policy_of, loss_type).backward()
+    assert_same(found, gradients(trainer))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradient_with_kl_is_the_formula(tmp_path: Path, mode: str):
+    """Each policy towards its own start, which the weights have left."""
+    trainer = make_trainer(
+        tmp_path,
+        WordPair,
+        beta=0.3,
+        rows_per_micro_batch=2,
+        temperature=TEMPERATURE,
+        **SIZES,
+        **MODES[mode],
+    )
+    with torch.no_grad():
+        for number, policy in enumerate(trainer.team.policies, start=1):
+            for parameter in trainer.team.parameters(policy):
+                parameter.add_(
+                    0.03 * number * torch.sin(torch.arange(parameter.numel())).view_as(parameter)
+                )
+    found = run_hand_made(trainer)
+    trainer.model.zero_grad()
+    written_out(trainer, trainer.team.policy_of, "dr_grpo", beta=0.3).backward()
+    assert_same(found, gradients(trainer))
+    trainer.model.zero_grad()
+    written_out(trainer, trainer.team.policy_of, "dr_grpo").backward()
+    without = gradients(trainer)
+    assert any(not torch.allclose(found[n], v, atol=1e-6) for n, v in without.items())
+
+
 @pytest.mark.parametrize("rows", [1, 3, 64])
 def test_gradient_does_not_depend_on_the_split(tmp_path: Path, rows: int):
-    sizes = {"num_generations": 2, "tasks_per_update": 1, "max_completion_length": LENGTH}
-    one = make_trainer(tmp_path, WordPair, rows_per_micro_batch=2, **sizes)
-    other = make_trainer(tmp_path, WordPair, rows_per_micro_batch=rows, **sizes)
-    expected, found = run_hand_made(one), run_hand_made(other)
-    for name, value in expected.items():
-        assert torch.allclose(found[name], value, atol=1e-7, rtol=1e-4), name
+    one = make_trainer(tmp_path, WordPair, rows_per_micro_batch=2, **SIZES)
+    other = make_trainer(tmp_path, WordPair, rows_per_micro_batch=rows, **SIZES)
+    assert_same(run_hand_made(other), run_hand_made(one))
 
 
 def test_which_tokens_get_a_gradient(tmp_path: Path):
@@ -156,10 +208,8 @@ def test_which_tokens_get_a_gradient(tmp_path: Path):
     trainer = make_trainer(
         tmp_path,
         WordPair,
-        num_generations=2,
-        tasks_per_update=1,
         rows_per_micro_batch=2,
-        max_completion_length=LENGTH,
+        **SIZES,
     )
     trainer.collector.play = lambda update, team: [renamed(trainer)]
     trainer.current_gradient_accumulation_steps = trainer.plan.total

@@ -72,7 +72,6 @@ def plan(loss_type: str = "dr_grpo", **counts: int) -> PackPlan:
     return PackPlan(
         micro_batches=counts or {"a_0": 1, "b_0": 1},
         loss_type=loss_type,
-        pad_id=PAD,
         trajectories={"a_0": 1, "b_0": 1},
     )
 
@@ -145,7 +144,6 @@ def test_scales_undo_trl_s_means_for_any_split(loss_type: str):
         spec = PackPlan(
             micro_batches={"a_0": count, "b_0": 1},
             loss_type=loss_type,
-            pad_id=PAD,
             trajectories={"a_0": 5, "b_0": 5},
         )
         batches = [b for b in micro_batches(rows, spec, CPU) if b["policy"] == "a_0"]

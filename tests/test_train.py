@@ -11,7 +11,7 @@ from toys import WordPair
 
 import llm_marl_envs
 from llm_marl_envs.registry import list_envs
-from trainers.team_model import load_team
+from trainers.team_files import load_team
 from trainers.train import read_run, run_train, scripted_partners
 
 RUN = """

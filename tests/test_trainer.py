@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import make_trainer, settings, tiny_tokenizer, untrained, weights
+from models import SETTINGS, make_trainer, settings, tiny_tokenizer, untrained, weights
 from toys import BareAEC, BareParallel, Relay, WordPair
 from transformers import TrainerCallback
 
@@ -20,6 +21,8 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import read_jsonl
 from trainers import metrics
 from trainers.config import MAGRPOConfig
+from trainers.team_files import load_team
+from trainers.tiny import build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
 
 
@@ -80,9 +83,12 @@ def test_every_logged_scalar_is_documented(tmp_path: Path):
     [
         (True, {}),
         (False, {}),
+        (False, {"weights": "separate"}),
         (True, {"num_iterations": 2}),
+        (True, {"num_iterations": 2, "beta": 0.1}),
+        (False, {"weights": "separate", "num_iterations": 2, "beta": 0.1}),
     ],
-    ids=["adapters", "shared", "mid-buffer"],
+    ids=["adapters", "shared", "separate", "mid-buffer", "mid-buffer-kl", "separate-all"],
 )
 def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[str, Any]):
     plan = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, **changes}
@@ -247,6 +253,54 @@ def test_shuffled_rewards_are_the_same_rewards(tmp_path: Path):
     b, _ = mixed.collector.judge(0, groups)
     assert not (a.rewards == b.rewards).all()
     assert sorted(a.rewards.ravel()) == sorted(b.rewards.ravel())
+
+
+def test_a_run_with_kl_refuses_to_resume_towards_other_weights(tmp_path: Path):
+    plan = {"beta": 0.1, "save_strategy": "steps", "save_steps": 1, "max_steps": 2}
+    make_trainer(tmp_path, Lower, **plan).train()
+    other = make_trainer(tmp_path, Lower, **{**plan, "seed": 4})
+    with pytest.raises(ValueError, match="KL term towards other weights"):
+        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+def test_truncated_completions_can_be_masked(tmp_path: Path):
+    """Actions of an untrained model end at the limit, so nearly nothing is left to train on."""
+    trainer = make_trainer(
+        tmp_path, Lower, mask_truncated_completions=True, max_completion_length=3
+    )
+    groups = trainer.collector.play(0, trainer.seating)
+    cut = sum(t.response.cut for g in groups for e in g.episodes for t in e.turns)
+    trainer.collector.play = lambda update, team: groups  # type: ignore[method-assign]
+    own = sum(int(batch["tool_mask"].sum()) for batch in trainer._new_batches())
+    everything = sum(
+        len(t.response.completion_ids or ()) for g in groups for e in g.episodes for t in e.turns
+    )
+    assert cut > 0
+    assert own == everything - 3 * cut
+
+
+def test_models_of_different_families_train_together(tmp_path: Path):
+    """Another size and another vocabulary for the second agent."""
+    left, left_tokenizer = untrained(0)
+    right_tokenizer = build_tokenizer(["zzz zzz zzz yyy"] * 3, 270)
+    right = build_model(
+        right_tokenizer, 1, dataclasses.replace(SETTINGS, hidden_size=48, vocab_size=270)
+    )
+    trainer = MAGRPOTrainer(
+        {"left_0": left, "right_0": right},
+        Lower,
+        settings(tmp_path, weights="separate"),
+        processing_class={"left_0": left_tokenizer, "right_0": right_tokenizer},
+    )
+    before = weights(trainer)
+    trainer.train()
+    for policy, value in weights(trainer).items():
+        assert not torch.equal(value, before[policy]), policy
+    trainer.save_team(tmp_path / "team")
+    again = load_team(tmp_path / "team")
+    for policy in trainer.team.policies:
+        ours, theirs = trainer.team.parameters(policy), again.parameters(policy)
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
 def test_learning_rate_per_policy(tmp_path: Path):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainers.config import MAGRPOConfig
-    from trainers.team_model import load_team, save_team
+    from trainers.team_files import load_team, save_team
     from trainers.token_policy import TokenPolicy
     from trainers.trainer import MAGRPOTrainer
 
@@ -19,8 +19,8 @@ _HOMES = {
     "MAGRPOConfig": "trainers.config",
     "MAGRPOTrainer": "trainers.trainer",
     "TokenPolicy": "trainers.token_policy",
-    "load_team": "trainers.team_model",
-    "save_team": "trainers.team_model",
+    "load_team": "trainers.team_files",
+    "save_team": "trainers.team_files",
 }
 
 __all__ = ["MAGRPOConfig", "MAGRPOTrainer", "TokenPolicy", "load_team", "save_team"]

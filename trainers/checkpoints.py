@@ -16,7 +16,7 @@ import torch
 from transformers.trainer_utils import rotate_checkpoints
 
 from llm_marl_envs.rollout import env_name
-from trainers.team_model import save_team
+from trainers.team_files import save_team
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer as Base
@@ -105,6 +105,7 @@ class TeamCheckpoints(Base):
                 "buffer": self._buffered_inputs if self._step % every else None,
                 "algorithm": self.algorithm.state_dict(),
                 "sampled_tokens": self._sampled_tokens,
+                "start": self.team.start_digest(),
             },
             folder / STATE_FILE.format(rank=self.args.process_index),
         )
@@ -120,6 +121,11 @@ class TeamCheckpoints(Base):
                 "with fewer processes"
             )
         state = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+        if state["start"] != self.team.start_digest():
+            raise ValueError(
+                f"{checkpoint} was trained with its KL term towards other weights: resume with the "
+                "model, seed and beta that the run began with"
+            )
         self._step = state["step"]
         self._buffered_inputs = state["buffer"]
         self._sampled_tokens = state["sampled_tokens"]

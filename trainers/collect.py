@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Team, derive_seed
 from llm_marl_envs.records import Episode, EpisodeGroup
 from llm_marl_envs.rollout import Start, rollout
@@ -21,6 +22,10 @@ from trainers.config import MAGRPOConfig
 from trainers.packing import reward_array
 from trainers.returns import discounted_returns, team_rewards
 from trainers.schedules import TaskSchedule
+from trainers.token_policy import TokenPolicy
+
+# Openings looked at before training; larger sources are sampled evenly.
+CONTEXT_SAMPLE = 256
 
 
 class Collector:
@@ -188,3 +193,31 @@ def evaluation_episodes(
     episodes = rollout(copies, team, starts, context=args.context)
     copies.close()
     return episodes
+
+
+def check_context(env: Any, policy: TokenPolicy, args: MAGRPOConfig) -> None:
+    """Refuse, before any work, episodes that cannot fit into a model's context.
+
+    What the environment will say between turns is not known yet, so this finds only what cannot
+    fit whatever it says; the rest is found when it happens.
+
+    Raises:
+        ValueError: names the task and the agent.
+    """
+    env = env.unwrapped
+    if not isinstance(env, TextEnv):
+        return
+    step = max(1, len(env.source) // CONTEXT_SAMPLE)
+    for index in range(0, len(env.source), step):
+        task = env.source[index]
+        messages = env.opening(task)
+        for agent, name in policy.team.policy_of.items():
+            limit = policy.team.context_length(name)
+            opening = len(policy.chats[name].opening(messages[agent]))
+            longest = opening + env.max_turns * args.max_completion_length
+            if limit is not None and longest > limit:
+                raise ValueError(
+                    f"task {task.id!r}: {agent} may need {longest} tokens ({opening} to begin "
+                    f"with, {env.max_turns} x {args.max_completion_length} to answer) and the "
+                    f"model's context holds {limit}; lower max_completion_length or turns"
+                )

@@ -45,8 +45,8 @@ class MAGRPOConfig(GRPOConfig):
     weights: str | None = field(
         default=None,
         metadata={
-            "help": "'shared' (one policy for all seats) or 'adapters' (one LoRA adapter each); "
-            "None: adapters where a peft_config is given, else shared."
+            "help": "'shared' (one policy for all seats), 'adapters' (one LoRA adapter each) or "
+            "'separate' (one model each); None: adapters where a peft_config is given, else shared."
         },
     )
     policies: dict[str, str] | None = field(
@@ -173,5 +173,9 @@ class MAGRPOConfig(GRPOConfig):
                 "entropy_coef: TRL's bonus is a mean over each micro-batch, so the split would "
                 "change the gradient; leave it at 0"
             )
-        if self.beta:
-            raise ValueError("beta: a KL term is not available in this release; leave it at 0")
+        if self.top_entropy_quantile < 1 or self.sync_ref_model or self.log_completions:
+            raise ValueError(
+                "top_entropy_quantile (a quantile of each micro-batch, so the split would change "
+                "the gradient), sync_ref_model and log_completions (see transcript_every) are not "
+                "available here; leave them at TRL's defaults"
+            )

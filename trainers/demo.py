@@ -20,7 +20,7 @@ from llm_marl_envs.evaluation import TeamResult, evaluate_team, measure_coordina
 from llm_marl_envs.records import Episode, write_jsonl
 from trainers.evaluate import write_json
 from trainers.memory import PeakMemory
-from trainers.team_model import build_team_model
+from trainers.team_files import build_team_model
 from trainers.tiny import tiny_model
 from trainers.token_policy import TokenPolicy
 from trainers.train import build_trainer, read_run

@@ -19,7 +19,7 @@ from llm_marl_envs import make
 from llm_marl_envs.evaluation import TeamResult, evaluate_team
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
 from llm_marl_envs.records import write_jsonl
-from trainers.team_model import load_team, read_team_file
+from trainers.team_files import load_team, read_team_file
 from trainers.token_policy import TokenPolicy
 
 DEFAULT_COMPLETION_LENGTH = 256

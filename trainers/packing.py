@@ -23,8 +23,10 @@ from llm_marl_envs.records import Episode, EpisodeGroup, Turn
 
 # Losses that are means over rows (TRL divides by the rows of the micro-batch) and those that are
 # sums over tokens (TRL divides by `num_items_in_batch`).
-ROW_LOSSES = ("grpo", "dr_grpo", "luspo")
+ROW_LOSSES = ("grpo", "dr_grpo", "luspo", "sapo")
 TOKEN_LOSSES = ("dapo", "cispo", "vespo")
+# Padding is masked everywhere, so any id that every vocabulary has will do.
+PAD = 0
 
 
 @dataclass(slots=True)
@@ -130,6 +132,17 @@ def _pack_trajectory(
     return rows
 
 
+def uncut(groups: Sequence[EpisodeGroup], agents: Sequence[str], shape: tuple[int, ...]) -> Any:
+    """bool, (P, G, A, K): turns that ended by themselves, for `mask_truncated_completions`."""
+    whole = np.ones(shape, dtype=bool)
+    for p, group in enumerate(groups):
+        for g, episode in enumerate(group.episodes):
+            for turn in episode.turns:
+                if turn.agent in agents and turn.response.cut:
+                    whole[p, g, agents.index(turn.agent), turn.index] = False
+    return whole
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackPlan:
     """How rows become micro-batches; equal on every rank.
@@ -137,13 +150,11 @@ class PackPlan:
     Attributes:
         micro_batches: policy -> number of micro-batches in one update.
         loss_type: TRL's.
-        pad_id: padding token of prompts and completions.
         trajectories: policy -> (episode, agent) pairs of one update on this rank.
     """
 
     micro_batches: Mapping[str, int]
     loss_type: str
-    pad_id: int
     trajectories: Mapping[str, int]
 
     @property
@@ -170,8 +181,8 @@ def micro_batches(
         total = plan.trajectories[policy] if plan.loss_type == "dr_grpo" else len(mine)
         size = max(1, -(-len(mine) // count))
         for i in range(count):
-            part = mine[i * size : (i + 1) * size] or [_empty_row(policy, plan.pad_id)]
-            batch = _tensors(part, plan.pad_id, device)
+            part = mine[i * size : (i + 1) * size] or [_empty_row(policy)]
+            batch = _tensors(part, device)
             batch["num_items_in_batch"] = torch.tensor(float(tokens), device=device)
             # TRL: mean over the B rows here, divided by all accumulation steps of the update.
             scale = plan.total * len(part) / max(total, 1)
@@ -182,22 +193,22 @@ def micro_batches(
     return batches
 
 
-def _empty_row(policy: str, pad_id: int) -> Row:
-    return Row(policy, "padding", [pad_id], [pad_id], [0], [0.0], [0.0])
+def _empty_row(policy: str) -> Row:
+    return Row(policy, "padding", [PAD], [PAD], [0], [0.0], [0.0])
 
 
-def _tensors(rows: Sequence[Row], pad_id: int, device: torch.device) -> dict[str, Any]:
+def _tensors(rows: Sequence[Row], device: torch.device) -> dict[str, Any]:
     def right(values: Sequence[Sequence[float]], dtype: torch.dtype, value: float = 0) -> Any:
         tensors = [torch.tensor(v, dtype=dtype, device=device) for v in values]
         return pad(tensors, padding_value=value, padding_side="right")
 
     prompts = [torch.tensor(row.prompt_ids, dtype=torch.long, device=device) for row in rows]
     return {
-        "prompt_ids": pad(prompts, padding_value=pad_id, padding_side="left"),
+        "prompt_ids": pad(prompts, padding_value=PAD, padding_side="left"),
         "prompt_mask": pad(
             [torch.ones_like(p) for p in prompts], padding_value=0, padding_side="left"
         ),
-        "completion_ids": right([r.completion_ids for r in rows], torch.long, pad_id),
+        "completion_ids": right([r.completion_ids for r in rows], torch.long, PAD),
         "completion_mask": right([[1] * len(r.completion_ids) for r in rows], torch.long),
         "tool_mask": right([r.own for r in rows], torch.long),
         "advantages": right([r.advantages for r in rows], torch.float32),

@@ -1,15 +1,15 @@
-"""Which weights an agent acts with: one shared model, or one LoRA adapter each.
+"""Which weights an agent acts with: one shared model, one LoRA adapter each, or one model each.
 
 A *policy* here is a set of weights with a name; the map agent -> policy says who acts with which.
-Owns activation, the parameters of each policy, how rows of several policies are sampled together,
-and the folders that weights are saved to. Knows nothing of episodes or losses.
+Owns activation, the parameters of each policy and their start (the reference of a KL term), and
+how rows of several policies are sampled together. Building, saving and loading teams is
+`team_files.py`. Knows nothing of episodes or losses.
 """
 
 from __future__ import annotations
 
 import copy
-import json
-import os
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,17 +19,15 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from peft import PeftConfig, PeftModel, TaskType, get_peft_model
+from peft import PeftConfig, TaskType, get_peft_model
 from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.policies import derive_seed
 
-WEIGHT_MODES = ("shared", "adapters")
+WEIGHT_MODES = ("shared", "adapters", "separate")
 SHARED = "shared"
-TEAM_FILE = "team.json"
-TEAM_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +37,13 @@ class SamplingBatch:
     Attributes:
         rows: positions in the list of requests.
         model: what generates.
+        policy: whose tokenizer and end-of-action ids serve all rows.
         kwargs: further arguments of `generate` (which adapter serves which row).
     """
 
     rows: list[int]
     model: Any
+    policy: str
     kwargs: dict[str, Any]
 
 
@@ -52,21 +52,23 @@ class TeamModel(ABC):
 
     Attributes:
         module: the module that the trainer wraps, moves and trains.
-        tokenizer: of all policies.
+        tokenizers: policy -> its tokenizer.
         policy_of: agent -> policy, for the seats that this object plays.
     """
 
     mode: str
-    module: PreTrainedModel | PeftModel
+    module: Any
 
-    def __init__(self, tokenizer: Tokenizer, policy_of: Mapping[str, str]) -> None:
+    def __init__(self, tokenizers: Mapping[str, Tokenizer], policy_of: Mapping[str, str]) -> None:
         if not policy_of:
             raise ValueError("a team model needs at least one seat to play")
-        self.tokenizer = tokenizer
+        self.tokenizers = dict(tokenizers)
         self.policy_of = dict(policy_of)
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token
-        tokenizer.padding_side = "left"
+        self._starts: dict[str, list[torch.Tensor]] = {}
+        for tokenizer in self.tokenizers.values():
+            if tokenizer.pad_token is None:
+                tokenizer.pad_token = tokenizer.eos_token
+            tokenizer.padding_side = "left"
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -82,6 +84,10 @@ class TeamModel(ABC):
         """The trainable parameters of one policy; no parameter belongs to two."""
 
     @abstractmethod
+    def model_of(self, policy: str) -> Any:
+        """The Transformers or PEFT model that holds this policy."""
+
+    @abstractmethod
     def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
         """How to sample rows that act with these policies; element i of `policies` is row i."""
 
@@ -93,18 +99,16 @@ class TeamModel(ABC):
     def load_policy(self, policy: str, folder: Path) -> None:
         """Load weights written by `save_policy` into this object, in place."""
 
-    @property
-    def eos_ids(self) -> list[int]:
-        """Token ids that end an action."""
-        configured = self.module.generation_config.eos_token_id
+    def eos_ids(self, policy: str) -> list[int]:
+        """Token ids that end an action of this policy."""
+        configured = self.model_of(policy).generation_config.eos_token_id
         listed = configured if isinstance(configured, list) else [configured]
-        found = [self.tokenizer.eos_token_id, *(i for i in listed if i is not None)]
+        found = [self.tokenizers[policy].eos_token_id, *(i for i in listed if i is not None)]
         return list(dict.fromkeys(found))
 
-    @property
-    def context_length(self) -> int | None:
+    def context_length(self, policy: str) -> int | None:
         """Most tokens the model can attend to, None where its config does not say."""
-        return getattr(self.module.config, "max_position_embeddings", None)
+        return getattr(self.model_of(policy).config, "max_position_embeddings", None)
 
     @property
     def device(self) -> torch.device:
@@ -121,6 +125,41 @@ class TeamModel(ABC):
         finally:
             self.module.train(training)
 
+    def remember_start(self) -> None:
+        """Keep a copy of every policy's trainable weights: the reference of a KL term."""
+        for policy in self.policies:
+            self._starts[policy] = [p.detach().clone() for p in self.parameters(policy)]
+
+    @contextmanager
+    def at_start(self, policy: str) -> Iterator[None]:
+        """Let a policy act with the weights it began with, while the block runs.
+
+        Exact in every mode and for every initialisation, which switching adapters off is not.
+
+        Raises:
+            RuntimeError: `remember_start` was not called.
+        """
+        if policy not in self._starts:
+            raise RuntimeError("remember_start() must be called before training begins")
+        parameters = self.parameters(policy)
+        now = [parameter.data for parameter in parameters]
+        try:
+            for parameter, start in zip(parameters, self._starts[policy], strict=True):
+                parameter.data = start.to(parameter.device)
+            yield
+        finally:
+            for parameter, data in zip(parameters, now, strict=True):
+                parameter.data = data
+
+    def start_digest(self) -> str:
+        """A hash of the remembered starts: a resumed run must have begun at the same weights."""
+        digest = hashlib.sha256()
+        for policy in sorted(self._starts):
+            for start in self._starts[policy]:
+                plain = start.detach().cpu().contiguous().view(torch.uint8)
+                digest.update(plain.numpy().tobytes())
+        return digest.hexdigest()
+
 
 class FullWeights(TeamModel):
     """One model, every weight trained, every seat played by it."""
@@ -128,7 +167,7 @@ class FullWeights(TeamModel):
     mode = "shared"
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer, agents: Sequence[str]) -> None:
-        super().__init__(tokenizer, dict.fromkeys(agents, SHARED))
+        super().__init__({SHARED: tokenizer}, dict.fromkeys(agents, SHARED))
         self.module = model
 
     def activate(self, policy: str) -> None:
@@ -138,29 +177,103 @@ class FullWeights(TeamModel):
         """All trainable parameters of the model."""
         return [p for p in self.module.parameters() if p.requires_grad]
 
+    def model_of(self, policy: str) -> Any:
+        """The model."""
+        return self.module
+
     def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
         """One batch of all rows."""
-        return [SamplingBatch(list(range(len(policies))), self.module, {})]
+        return [SamplingBatch(list(range(len(policies))), self.module, SHARED, {})]
 
     def save_policy(self, policy: str, folder: Path) -> None:
         """An ordinary Transformers folder."""
         self.module.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        self.tokenizers[policy].save_pretrained(folder)
 
     def load_policy(self, policy: str, folder: Path) -> None:
-        """Load the folder's safetensors into the model."""
-        state: dict[str, torch.Tensor] = {}
-        for file in sorted(Path(folder).glob("*.safetensors")):
-            state.update(safetensors.torch.load_file(file))
-        result = self.module.load_state_dict(state, strict=False)
-        tied = set(getattr(self.module, "all_tied_weights_keys", None) or ())
-        missing = set(result.missing_keys) - tied
-        if result.unexpected_keys or missing:
-            raise ValueError(
-                f"{folder} does not fit the model: unexpected {result.unexpected_keys[:3]}, "
-                f"missing {sorted(missing)[:3]}"
-            )
-        self.module.tie_weights()
+        """Load the folder's weights into the model."""
+        load_full_weights(self.module, folder)
+
+
+class TeamModule(torch.nn.Module):
+    """Several models as one module that forwards to the active one.
+
+    Trainer and TRL probe a model for its config, device, generation settings and the like; what
+    this module lacks is answered by the active model.
+    """
+
+    def __init__(self, models: Mapping[str, PreTrainedModel]) -> None:
+        super().__init__()
+        self.models = torch.nn.ModuleDict(models)
+        self.active = next(iter(models))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The active model's forward."""
+        return self.models[self.active](*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            models = super().__getattr__("models")
+            return getattr(models[self.__dict__["active"]], name)
+
+    def gradient_checkpointing_enable(self, **kwargs: Any) -> None:
+        """In every model."""
+        for model in self.models.values():
+            model.gradient_checkpointing_enable(**kwargs)  # type: ignore[operator]
+
+
+class SeparateWeights(TeamModel):
+    """One full model per policy; bases and tokenizers may differ.
+
+    Args:
+        models: policy -> model; no two may be the same object.
+        tokenizers: policy -> tokenizer.
+        policy_of: agent -> policy; two seats may share one.
+    """
+
+    mode = "separate"
+
+    def __init__(
+        self,
+        models: Mapping[str, PreTrainedModel],
+        tokenizers: Mapping[str, Tokenizer],
+        policy_of: Mapping[str, str],
+    ) -> None:
+        super().__init__(tokenizers, policy_of)
+        if len({id(model) for model in models.values()}) < len(models):
+            raise ValueError("weights='separate' needs a model object of its own for each policy")
+        self.module = TeamModule(models)
+
+    def activate(self, policy: str) -> None:
+        """Forward to this policy's model."""
+        self.module.active = policy
+
+    def parameters(self, policy: str) -> list[torch.nn.Parameter]:
+        """All trainable parameters of the policy's model."""
+        return [p for p in self.model_of(policy).parameters() if p.requires_grad]
+
+    def model_of(self, policy: str) -> Any:
+        """The policy's own model."""
+        return self.module.models[policy]
+
+    def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
+        """One batch per policy."""
+        return [
+            SamplingBatch([i for i, p in enumerate(policies) if p == policy], model, policy, {})
+            for policy in dict.fromkeys(policies)
+            for model in [self.model_of(policy)]
+        ]
+
+    def save_policy(self, policy: str, folder: Path) -> None:
+        """An ordinary Transformers folder."""
+        self.model_of(policy).save_pretrained(folder)
+        self.tokenizers[policy].save_pretrained(folder)
+
+    def load_policy(self, policy: str, folder: Path) -> None:
+        """Load the folder's weights into the policy's model."""
+        load_full_weights(self.model_of(policy), folder)
 
 
 class AdapterWeights(TeamModel):
@@ -191,7 +304,7 @@ class AdapterWeights(TeamModel):
         peft_config: PeftConfig,
         seed: int = 0,
     ) -> None:
-        super().__init__(tokenizer, policy_of)
+        super().__init__(dict.fromkeys(policy_of.values(), tokenizer), policy_of)
         if peft_config.task_type is None:  # without it PEFT's own auto classes cannot load a folder
             peft_config = copy.copy(peft_config)
             peft_config.task_type = TaskType.CAUSAL_LM
@@ -229,13 +342,18 @@ class AdapterWeights(TeamModel):
         """The adapter's parameters."""
         return self._parameters[policy]
 
+    def model_of(self, policy: str) -> Any:
+        """The one model that holds all adapters."""
+        return self.module
+
     def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
         """One batch of all rows, each served by its own adapter."""
         names = list(policies)
         if len(set(names)) == 1:  # a plain forward is cheaper than a mixed one
             self.activate(names[0])
-            return [SamplingBatch(list(range(len(names))), self.module, {})]
-        return [SamplingBatch(list(range(len(names))), self.module, {"adapter_names": names})]
+            return [SamplingBatch(list(range(len(names))), self.module, names[0], {})]
+        mixed = {"adapter_names": names}
+        return [SamplingBatch(list(range(len(names))), self.module, names[0], mixed)]
 
     def save_policy(self, policy: str, folder: Path) -> None:
         """An ordinary PEFT folder: adapter_config.json and weights at its root."""
@@ -246,7 +364,7 @@ class AdapterWeights(TeamModel):
             cpu, folder / "adapter_model.safetensors", metadata={"format": "pt"}
         )
         self.module.peft_config[policy].save_pretrained(str(folder))
-        self.tokenizer.save_pretrained(folder)
+        self.tokenizers[policy].save_pretrained(folder)
 
     def load_policy(self, policy: str, folder: Path) -> None:
         """Copy the folder's adapter over this one."""
@@ -258,128 +376,21 @@ class AdapterWeights(TeamModel):
             )
 
 
-def build_team_model(
-    model: str | PreTrainedModel,
-    agents: Sequence[str],
-    *,
-    weights: str,
-    peft_config: PeftConfig | None = None,
-    tokenizer: Tokenizer | None = None,
-    policies: Mapping[str, str] | None = None,
-    seed: int = 0,
-) -> TeamModel:
-    """The weights of a team that plays `agents`.
-
-    Args:
-        model: a name or folder that `from_pretrained` takes, or a loaded model.
-        agents: the seats to play.
-        weights: "shared" (one policy for every seat; a LoRA adapter if `peft_config` is given) or
-            "adapters" (one adapter per policy).
-        peft_config: e.g. `LoraConfig`; needed for "adapters".
-        tokenizer: loaded from `model` where None.
-        policies: agent -> policy name, for "adapters"; each agent its own where None.
-        seed: initialises adapters.
+def load_full_weights(model: PreTrainedModel, folder: Path) -> None:
+    """Load a Transformers folder's safetensors into a model, in place.
 
     Raises:
-        ValueError: unknown mode, a missing `peft_config`, or `policies` for other agents.
+        ValueError: the folder holds the weights of another model.
     """
-    if weights not in WEIGHT_MODES:
-        raise ValueError(f"weights={weights!r}: expected one of {WEIGHT_MODES}")
-    if weights == "adapters" and peft_config is None:
-        raise ValueError("weights='adapters' needs peft_config=, e.g. peft.LoraConfig(r=16)")
-    if policies is not None and (weights != "adapters" or set(policies) != set(agents)):
+    state: dict[str, torch.Tensor] = {}
+    for file in sorted(Path(folder).glob("*.safetensors")):
+        state.update(safetensors.torch.load_file(file))
+    result = model.load_state_dict(state, strict=False)
+    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
+    missing = set(result.missing_keys) - tied
+    if result.unexpected_keys or missing:
         raise ValueError(
-            f"policies={dict(policies)}: expected one name for each of {list(agents)}, "
-            "with weights='adapters'"
+            f"{folder} does not fit the model: unexpected {result.unexpected_keys[:3]}, "
+            f"missing {sorted(missing)[:3]}"
         )
-    loaded = load_base(model) if isinstance(model, str) else model
-    if tokenizer is None:
-        tokenizer = AutoTokenizer.from_pretrained(loaded.config.name_or_path)
-    if peft_config is None:
-        return FullWeights(loaded, tokenizer, agents)
-    if weights == "shared":
-        policies = dict.fromkeys(agents, SHARED)
-    policy_of = {agent: (policies or {}).get(agent, agent) for agent in agents}
-    return AdapterWeights(loaded, tokenizer, policy_of, peft_config, seed)
-
-
-def load_base(model: str) -> PreTrainedModel:
-    """`AutoModelForCausalLM.from_pretrained`, with an error that says what was tried.
-
-    Raises:
-        ValueError: nothing loadable under that name.
-    """
-    try:
-        return AutoModelForCausalLM.from_pretrained(model)
-    except OSError as error:
-        raise ValueError(
-            f"model {model!r}: neither a folder with a Transformers model nor a name that the "
-            f"Hugging Face Hub could give ({error})"
-        ) from error
-
-
-def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) -> None:
-    """Write a team: one folder per policy and `team.json`, which `load_team` reads.
-
-    Args:
-        team: what to save.
-        folder: created where missing; existing files of the same names are replaced.
-        env: what the team plays, kept in `team.json`: "env_id", "env_kwargs",
-            "max_completion_length"; JSON values.
-    """
-    folder = Path(folder)
-    for policy in team.policies:
-        team.save_policy(policy, folder / policy)
-    description = {
-        "version": TEAM_VERSION,
-        "weights": team.mode,
-        "agents": team.policy_of,
-        "base": team.module.config.name_or_path,
-        **env,
-    }
-    partial = folder / f".{TEAM_FILE}.partial"
-    partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, folder / TEAM_FILE)
-
-
-def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
-    """Read a team written by `save_team` (every checkpoint of a run is one, too).
-
-    Args:
-        folder: holds `team.json`.
-        base: the base model of its adapters, where it moved since.
-
-    Raises:
-        ValueError: no team there, or one of another version.
-    """
-    folder = Path(folder)
-    description = read_team_file(folder)
-    agents: dict[str, str] = description["agents"]
-    first = folder / next(iter(agents.values()))
-    tokenizer = AutoTokenizer.from_pretrained(first)
-    if description["weights"] == FullWeights.mode:
-        return FullWeights(AutoModelForCausalLM.from_pretrained(first), tokenizer, list(agents))
-    config = PeftConfig.from_pretrained(str(first))
-    model = load_base(base or description["base"])
-    team = AdapterWeights(model, tokenizer, agents, config)
-    for policy in team.policies:
-        team.load_policy(policy, folder / policy)
-    return team
-
-
-def read_team_file(folder: str | Path) -> dict[str, Any]:
-    """The contents of `team.json`.
-
-    Raises:
-        ValueError: it is missing, no JSON, or of another version.
-    """
-    path = Path(folder) / TEAM_FILE
-    if not path.is_file():
-        raise ValueError(f"{folder}: no {TEAM_FILE} there; expected a folder written by save_team")
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: no JSON ({error})") from error
-    if description.get("version") != TEAM_VERSION:
-        raise ValueError(f"{path}: version {description.get('version')!r}, expected {TEAM_VERSION}")
-    return description
+    model.tie_weights()

@@ -69,17 +69,17 @@ class TinySettings:
     Together with the seed and the demonstrations they decide every weight.
     """
 
-    vocab_size: int = 768
+    vocab_size: int = 1024
     """Most tokens of the vocabulary, the 256 bytes and 3 special ones included."""
     hidden_size: int = 128
-    num_layers: int = 3
+    num_layers: int = 2
     num_heads: int = 4
-    intermediate_size: int = 384
+    intermediate_size: int = 256
     max_position_embeddings: int = 2048
     """Most tokens of one dialogue."""
     demonstrations: int = 12_000
     """How many demonstrations are asked for, over all environments."""
-    steps: int = 500
+    steps: int = 400
     """Optimizer steps of the warm start."""
     batch_size: int = 64
     """Demonstrations per step."""
@@ -87,7 +87,7 @@ class TinySettings:
     """Peak of AdamW; a twentieth of the steps rising, then a half cosine to zero."""
 
 
-def build_tokenizer(texts: Iterable[str], vocab_size: int = 768) -> PreTrainedTokenizerFast:
+def build_tokenizer(texts: Iterable[str], vocab_size: int = 1024) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer trained on `texts`, with a ChatML template.
 
     Merges may cross spaces, so that sentences which every prompt repeats become one token and the

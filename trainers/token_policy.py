@@ -17,7 +17,7 @@ from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
 from trainers.chat import ChatTemplate
 from trainers.sampling import RowSampler
-from trainers.team_model import TeamModel
+from trainers.team_model import SamplingBatch, TeamModel
 
 # One trajectory's past: the messages shown, the action, and the ids up to and with that action.
 _Past = tuple[tuple[Message, ...], str, list[int], bool]
@@ -51,7 +51,7 @@ class TokenPolicy:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: expected at least 1 or None")
         self.team = team
-        self.chat = ChatTemplate(team.tokenizer)
+        self.chats = {name: ChatTemplate(one) for name, one in team.tokenizers.items()}
         self.max_completion_length = max_completion_length
         self.temperature = temperature
         self.batch_size = batch_size
@@ -77,7 +77,7 @@ class TokenPolicy:
         if any(request.turn == 0 for request in requests):
             new = {request.episode for request in requests if request.turn == 0}
             self._past = {key: past for key, past in self._past.items() if key[0] not in new}
-        openings: dict[tuple[Message, ...], list[int]] = {}
+        openings: dict[tuple[str, tuple[Message, ...]], list[int]] = {}
         prompts = [self._prompt(request, openings) for request in requests]
         policies = [self._policy(request.agent) for request in requests]
         responses: list[Response | None] = [None] * len(requests)
@@ -85,7 +85,7 @@ class TokenPolicy:
             for batch in self.team.sampling_batches(policies):
                 for rows, kwargs in _chunks(batch.rows, batch.kwargs, self.batch_size):
                     done = self._generate(
-                        batch.model,
+                        batch,
                         [prompts[row] for row in rows],
                         [requests[row].seed for row in rows],
                         kwargs,
@@ -102,21 +102,24 @@ class TokenPolicy:
         return self.team.policy_of[agent]
 
     def _prompt(
-        self, request: Request, openings: dict[tuple[Message, ...], list[int]]
+        self, request: Request, openings: dict[tuple[str, tuple[Message, ...]], list[int]]
     ) -> list[int]:
+        policy = self._policy(request.agent)
+        chat = self.chats[policy]
         past = self._past.get((request.episode, request.agent))
-        if past is not None and self.chat.appends:
+        if past is not None and chat.appends:
             messages, action, ids, closed = past
             told = (*messages, Message("assistant", action))
             if request.messages[: len(told)] == told:
                 new = request.messages[len(told) :]
-                return self._fitting(request, ids + self.chat.between(new, closed=closed))
-        if request.messages not in openings:
-            openings[request.messages] = self.chat.opening(request.messages)
-        return self._fitting(request, openings[request.messages])
+                return self._fitting(request, ids + chat.between(new, closed=closed))
+        key = (policy, request.messages)
+        if key not in openings:  # the episodes of a group share their first prompt
+            openings[key] = chat.opening(request.messages)
+        return self._fitting(request, openings[key])
 
     def _fitting(self, request: Request, prompt: list[int]) -> list[int]:
-        limit = self.team.context_length
+        limit = self.team.context_length(self._policy(request.agent))
         if limit is not None and len(prompt) + self.max_completion_length > limit:
             raise ValueError(
                 f"task {request.task_id!r}, {request.agent}, turn {request.turn}: a prompt of "
@@ -127,12 +130,16 @@ class TokenPolicy:
         return prompt
 
     def _generate(
-        self, model: Any, prompts: list[list[int]], seeds: list[int], kwargs: dict[str, Any]
+        self,
+        batch: SamplingBatch,
+        prompts: list[list[int]],
+        seeds: list[int],
+        kwargs: dict[str, Any],
     ) -> list[tuple[list[int], list[float]]]:
-        """Sampled ids, EOS included, and their log-probs, for each prompt."""
-        tokenizer, device = self.team.tokenizer, self.team.device
+        """Sampled ids, up to and with EOS, and their log-probs, for each prompt."""
+        device, eos = self.team.device, self.team.eos_ids(batch.policy)
         width = max(len(prompt) for prompt in prompts)
-        pad = tokenizer.pad_token_id
+        pad = self.team.tokenizers[batch.policy].pad_token_id
         ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device)
         mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
         sampler = RowSampler(torch.tensor(seeds, device=device), self.temperature)
@@ -143,28 +150,21 @@ class TokenPolicy:
             no_repeat_ngram_size=0,
             max_new_tokens=self.max_completion_length,
             pad_token_id=pad,
-            eos_token_id=self.team.eos_ids,
+            eos_token_id=eos,
             repetition_penalty=1.0,
         )
-        out = model.generate(
+        out = batch.model.generate(
             input_ids=ids,
             attention_mask=mask,
             generation_config=config,
             logits_processor=[sampler],
             **kwargs,
         )
-        return self._cut(out[:, width:].tolist(), sampler.logprobs().tolist())
-
-    def _cut(
-        self, rows: list[list[int]], logprobs: list[list[float]]
-    ) -> list[tuple[list[int], list[float]]]:
-        """Keep each row up to and with its first EOS."""
-        eos = set(self.team.eos_ids)
-        kept = []
-        for ids, probs in zip(rows, logprobs, strict=True):
-            end = next((i + 1 for i, token in enumerate(ids) if token in eos), len(ids))
-            kept.append((ids[:end], probs[:end]))
-        return kept
+        done = []
+        for row, probs in zip(out[:, width:].tolist(), sampler.logprobs().tolist(), strict=True):
+            end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
+            done.append((row[:end], probs[:end]))
+        return done
 
     def _respond(
         self,
@@ -174,8 +174,9 @@ class TokenPolicy:
         logprobs: list[float],
         policy: str,
     ) -> Response:
-        closed = bool(ids) and ids[-1] in self.team.eos_ids
-        text = self.team.tokenizer.decode(ids[:-1] if closed else ids, skip_special_tokens=True)
+        closed = bool(ids) and ids[-1] in self.team.eos_ids(policy)
+        tokenizer = self.team.tokenizers[policy]
+        text = tokenizer.decode(ids[:-1] if closed else ids, skip_special_tokens=True)
         self._past[request.episode, request.agent] = (
             request.messages,
             str(text),

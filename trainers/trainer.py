@@ -20,7 +20,8 @@ from __future__ import annotations
 import copy
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,9 +29,10 @@ import torch
 from datasets import Dataset
 from peft import PeftConfig
 from torch.utils.data import DataLoader
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback
+from transformers import ProgressCallback
 from transformers.trainer_callback import PrinterCallback
 from trl import GRPOTrainer
+from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model
 
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.records import EpisodeGroup, write_jsonl
@@ -39,10 +41,11 @@ from trainers import metrics
 from trainers.algorithms import Algorithm, make_algorithm
 from trainers.callbacks import SaveOnInterrupt, TeamProgress
 from trainers.checkpoints import TeamCheckpoints
-from trainers.collect import Collector, evaluation_episodes, not_finite
+from trainers.collect import Collector, check_context, evaluation_episodes, not_finite
 from trainers.config import MAGRPOConfig
-from trainers.packing import PackPlan, micro_batches, pack_rows
-from trainers.team_model import build_team_model
+from trainers.packing import PackPlan, micro_batches, pack_rows, uncut
+from trainers.team_files import Models, Tokenizers, build_team_model
+from trainers.team_model import SeparateWeights
 from trainers.token_policy import TokenPolicy
 
 
@@ -54,12 +57,13 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
     >>> trainer.train()
 
     Args:
-        model: a name or folder that `from_pretrained` takes, or a loaded model.
+        model: a name or folder that `from_pretrained` takes, or a loaded model; with
+            `weights="separate"` also agent -> one of these.
         env: a registered id, a function that makes the environment, or any PettingZoo environment
             with text observations and actions.
         args: the settings.
         peft_config: train LoRA (or other PEFT) adapters instead of the whole model.
-        processing_class: the tokenizer, loaded from `model` where None.
+        processing_class: the tokenizer (or agent -> tokenizer), loaded from `model` where None.
         partners: agent -> policy, for seats that are played but not trained.
         eval_env: like `env`, for evaluation during training (`eval_strategy`).
         callbacks: further callbacks of transformers.
@@ -77,12 +81,12 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
 
     def __init__(
         self,
-        model: str | PreTrainedModel,
+        model: Models,
         env: Any,
         args: MAGRPOConfig | None = None,
         *,
         peft_config: PeftConfig | None = None,
-        processing_class: PreTrainedTokenizerBase | None = None,
+        processing_class: Tokenizers | None = None,
         partners: Mapping[str, Policy] | None = None,
         eval_env: Any = None,
         callbacks: list[Any] | None = None,
@@ -118,22 +122,29 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         self.collector = Collector(
             self.make_env, self.algorithm, args, self.trained, self.team.policy_of
         )
-        self._check_context(args)
+        check_context(self.collector.env, self.token_policy, args)
         self.plan = self._make_plan(args)
         args.per_device_train_batch_size = args.rows_per_micro_batch
         args.gradient_accumulation_steps = self.plan.total
         args.steps_per_generation = self.plan.total
         args.generation_batch_size = args.rows_per_micro_batch * self.plan.total * args.world_size
         placeholder = Dataset.from_dict({"prompt": [""]})  # TRL's loop wants one; ours drives it
+        first = self.team.policies[0]
+        beta, args.beta = args.beta, 0.0  # TRL would build one reference; ours are per policy
         super().__init__(
-            model=self.team.module,
+            model=self.team.model_of(first),
             reward_funcs=_rewards_come_from_the_environment,
             args=args,
             train_dataset=placeholder,
             eval_dataset=placeholder if eval_env is not None else None,
-            processing_class=self.team.tokenizer,
+            processing_class=self.team.tokenizers[first],
             callbacks=callbacks,
         )
+        self.beta = self.args.beta = beta
+        if isinstance(self.team, SeparateWeights):
+            self._take_separate_models(self.team)
+        if self.beta:
+            self.team.remember_start()
         if self.is_deepspeed_enabled or self.is_fsdp_enabled:
             raise ValueError(
                 "DeepSpeed and FSDP are not supported: gradients are clipped and saved per policy; "
@@ -154,38 +165,41 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         """How many micro-batches each policy gets; rows of one policy never share one."""
         episodes = self.collector.episodes_per_update
         turns = getattr(self.collector.env.unwrapped, "max_turns", 1)
-        one_row = self.token_policy.chat.appends and args.context == "append"
+        appends = {policy: chat.appends for policy, chat in self.token_policy.chats.items()}
+
+        def rows_each(policy: str) -> int:
+            return 1 if appends[policy] and args.context == "append" else turns
+
         seats = Counter(self.team.policy_of[agent] for agent in self.trained)
         trajectories = {policy: count * episodes for policy, count in seats.items()}
         counts = {
-            policy: -(-n * (1 if one_row else turns) // args.rows_per_micro_batch)
+            policy: -(-n * rows_each(policy) // args.rows_per_micro_batch)
             for policy, n in trajectories.items()
         }
         return PackPlan(
             micro_batches=counts,
             loss_type=args.loss_type,
-            pad_id=self.team.tokenizer.pad_token_id,
             trajectories=trajectories,
         )
 
-    def _check_context(self, args: MAGRPOConfig) -> None:
-        """Refuse, before any work, episodes that cannot fit into the model's context."""
-        limit = self.team.context_length
-        env = self.collector.env.unwrapped
-        if limit is None or not hasattr(env, "opening"):
-            return
-        step = max(1, len(env.source) // 256)  # a spread sample of large sources
-        for index in range(0, len(env.source), step):
-            task = env.source[index]
-            for agent in self.trained:
-                opening = len(self.token_policy.chat.opening(env.opening(task)[agent]))
-                longest = opening + env.max_turns * args.max_completion_length
-                if longest > limit:
-                    raise ValueError(
-                        f"task {task.id!r}: {agent} may need {longest} tokens ({opening} to begin "
-                        f"with, {env.max_turns} x {args.max_completion_length} to answer) and the "
-                        f"model's context holds {limit}; lower max_completion_length or turns"
-                    )
+    def _take_separate_models(self, team: SeparateWeights) -> None:
+        """Swap the module that forwards to the active model in for the first model.
+
+        TRL was constructed with that model; the others get what TRL gave it.
+        """
+        for policy in team.policies[1:]:
+            model = team.model_of(policy)
+            if self.args.disable_dropout:
+                disable_dropout_in_model(model)
+            add_fused_lm_head(
+                model,
+                temperature=self.temperature,
+                cast_lm_head_to_fp32=self.args.cast_lm_head_to_fp32,
+                outputs=("log_probs", "entropy"),
+            )
+        if self.args.gradient_checkpointing:
+            team.module.gradient_checkpointing_enable()
+        self.model = self.model_wrapped = team.module.to(self.accelerator.device)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """One parameter group (two with weight decay) and one learning rate per policy."""
@@ -244,13 +258,17 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         groups = self.collector.play(self._update, self.seating)
         inputs, advantages = self.collector.judge(self._update, groups)
         keep = self.algorithm.keep(advantages, inputs)
+        if self.args.mask_truncated_completions:
+            keep = keep & uncut(groups, self.trained, keep.shape)
         rows = pack_rows(groups, self.trained, advantages, keep)
         batches = micro_batches(rows, self.plan, self.accelerator.device)
         for batch in batches:  # token losses divide by the policy's tokens on all ranks
             tokens = batch["num_items_in_batch"]
             batch["num_items_in_batch"] = self.accelerator.reduce(tokens, reduction="sum")
         if self.num_iterations > 1:
-            self._add_old_logprobs(batches)
+            self._score(batches, "old_per_token_logps", lambda policy: nullcontext())
+        if self.beta:
+            self._score(batches, "ref_per_token_logps", self.team.at_start)
         self._log_update(groups, begun)
         return batches
 
@@ -264,7 +282,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
 
         A policy is idle if its rows weigh zero on every rank (deviation 3).
         """
-        if type(self.algorithm).extra_loss is not Algorithm.extra_loss:
+        if self.beta or type(self.algorithm).extra_loss is not Algorithm.extra_loss:
             return
         for policy in self.team.policies:
             weight = torch.zeros((), device=self.accelerator.device)
@@ -277,15 +295,23 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
                 parameter.grad = None
 
     @torch.no_grad()
-    def _add_old_logprobs(self, batches: list[dict[str, Any]]) -> None:
-        """The learner's log-probs at the start of the update, which later iterations compare to."""
+    def _score(
+        self,
+        batches: list[dict[str, Any]],
+        key: str,
+        weights: Callable[[str], AbstractContextManager[None]],
+    ) -> None:
+        """Add log-probs (B, T) under other weights: the start of the update, or of the run."""
         for batch in batches:
             self.team.activate(batch["policy"])
             ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
             mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
             width = batch["completion_ids"].size(1)
-            logprobs, _, _ = self._get_per_token_logps_and_entropies(self.model, ids, mask, width)
-            batch["old_per_token_logps"] = logprobs
+            with weights(batch["policy"]):
+                logprobs, _, _ = self._get_per_token_logps_and_entropies(
+                    self.model, ids, mask, width
+                )
+            batch[key] = logprobs
 
     def compute_loss(
         self,

@@ -1,0 +1,197 @@
+"""Building, saving and loading teams.
+
+Owns the choice of the weight mode, `team.json` and the folder of a saved team: one folder per
+policy that plain PEFT or Transformers can load. What the weights do is `team_model.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peft import PeftConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from trainers.team_model import (
+    SHARED,
+    WEIGHT_MODES,
+    AdapterWeights,
+    FullWeights,
+    SeparateWeights,
+    TeamModel,
+)
+
+TEAM_FILE = "team.json"
+TEAM_VERSION = 1
+
+Models = str | PreTrainedModel | Mapping[str, str | PreTrainedModel]
+Tokenizers = Tokenizer | Mapping[str, Tokenizer]
+
+
+def build_team_model(
+    model: Models,
+    agents: Sequence[str],
+    *,
+    weights: str,
+    peft_config: PeftConfig | None = None,
+    tokenizer: Tokenizers | None = None,
+    policies: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> TeamModel:
+    """The weights of a team that plays `agents`.
+
+    Args:
+        model: a name or folder that `from_pretrained` takes, or a loaded model; for "separate" also
+            policy -> one of these.
+        agents: the seats to play.
+        weights: "shared" (one policy for every seat; a LoRA adapter if `peft_config` is given),
+            "adapters" (one adapter per policy) or "separate" (one full model per policy).
+        peft_config: e.g. `LoraConfig`; needed for "adapters".
+        tokenizer: loaded from `model` where None; for "separate" also policy -> tokenizer.
+        policies: agent -> policy name, where seats share one; each agent its own where None.
+        seed: initialises adapters.
+
+    Raises:
+        ValueError: unknown mode, a missing or superfluous `peft_config`, `policies` for other
+            agents, or models for other policies.
+    """
+    if weights not in WEIGHT_MODES:
+        raise ValueError(f"weights={weights!r}: expected one of {WEIGHT_MODES}")
+    if weights == "adapters" and peft_config is None:
+        raise ValueError("weights='adapters' needs peft_config=, e.g. peft.LoraConfig(r=16)")
+    if policies is not None and (weights == SHARED or set(policies) != set(agents)):
+        raise ValueError(
+            f"policies={dict(policies)}: expected one name for each of {list(agents)}, "
+            "with weights='adapters' or 'separate'"
+        )
+    policy_of = {agent: (policies or {}).get(agent, agent) for agent in agents}
+    if weights == "separate":
+        if peft_config is not None:
+            raise ValueError("weights='separate' trains whole models; for LoRA use 'adapters'")
+        return _separate(model, tokenizer, policy_of)
+    if isinstance(model, Mapping) or isinstance(tokenizer, Mapping):
+        raise ValueError(f"several models or tokenizers need weights='separate', not {weights!r}")
+    loaded = load_base(model) if isinstance(model, str) else model
+    if tokenizer is None:
+        tokenizer = AutoTokenizer.from_pretrained(loaded.config.name_or_path)
+    if peft_config is None:
+        return FullWeights(loaded, tokenizer, agents)
+    if weights == SHARED:
+        policy_of = dict.fromkeys(agents, SHARED)
+    return AdapterWeights(loaded, tokenizer, policy_of, peft_config, seed)
+
+
+def _separate(
+    model: Models, tokenizer: Tokenizers | None, policy_of: Mapping[str, str]
+) -> SeparateWeights:
+    names = list(dict.fromkeys(policy_of.values()))
+    given = model if isinstance(model, Mapping) else dict.fromkeys(names, model)
+    if set(given) != set(names):
+        raise ValueError(f"models for {sorted(given)}: expected one for each policy, {names}")
+    models: dict[str, PreTrainedModel] = {}
+    for name in names:
+        one = given[name]
+        if isinstance(one, str):
+            models[name] = load_base(one)
+        else:  # one loaded model for all: each policy begins as a copy of it
+            models[name] = one if isinstance(model, Mapping) else copy.deepcopy(one)
+    if tokenizer is None:
+        tokenizer = {
+            name: AutoTokenizer.from_pretrained(one.config.name_or_path)
+            for name, one in models.items()
+        }
+    if not isinstance(tokenizer, Mapping):
+        tokenizer = dict.fromkeys(names, tokenizer)
+    if set(tokenizer) != set(names):
+        raise ValueError(f"tokenizers for {sorted(tokenizer)}: expected one for each of {names}")
+    return SeparateWeights(models, tokenizer, policy_of)
+
+
+def load_base(model: str) -> PreTrainedModel:
+    """As `AutoModelForCausalLM.from_pretrained`, with an error that says what was tried.
+
+    Raises:
+        ValueError: nothing loadable under that name.
+    """
+    try:
+        return AutoModelForCausalLM.from_pretrained(model)
+    except OSError as error:
+        raise ValueError(
+            f"model {model!r}: neither a folder with a Transformers model nor a name that the "
+            f"Hugging Face Hub could give ({error})"
+        ) from error
+
+
+def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) -> None:
+    """Write a team: one folder per policy and `team.json`, which `load_team` reads.
+
+    Args:
+        team: what to save.
+        folder: created where missing; existing files of the same names are replaced.
+        env: what the team plays, kept in `team.json`: "env_id", "env_kwargs",
+            "max_completion_length"; JSON values.
+    """
+    folder = Path(folder)
+    for policy in team.policies:
+        team.save_policy(policy, folder / policy)
+    description = {
+        "version": TEAM_VERSION,
+        "weights": team.mode,
+        "agents": team.policy_of,
+        "base": team.model_of(team.policies[0]).config.name_or_path,
+        **env,
+    }
+    partial = folder / f".{TEAM_FILE}.partial"
+    partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    os.replace(partial, folder / TEAM_FILE)
+
+
+def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
+    """Read a team written by `save_team` (every checkpoint of a run is one, too).
+
+    Args:
+        folder: holds `team.json`.
+        base: the base model of its adapters, where it moved since.
+
+    Raises:
+        ValueError: no team there, or one of another version.
+    """
+    folder = Path(folder)
+    description = read_team_file(folder)
+    agents: dict[str, str] = description["agents"]
+    first = folder / next(iter(agents.values()))
+    if description["weights"] == SeparateWeights.mode:
+        folders = {policy: str(folder / policy) for policy in agents.values()}
+        return build_team_model(folders, list(agents), weights="separate", policies=agents)
+    tokenizer = AutoTokenizer.from_pretrained(first)
+    if description["weights"] == FullWeights.mode:
+        return FullWeights(AutoModelForCausalLM.from_pretrained(first), tokenizer, list(agents))
+    config = PeftConfig.from_pretrained(str(first))
+    model = load_base(base or description["base"])
+    team = AdapterWeights(model, tokenizer, agents, config)
+    for policy in team.policies:
+        team.load_policy(policy, folder / policy)
+    return team
+
+
+def read_team_file(folder: str | Path) -> dict[str, Any]:
+    """The contents of `team.json`.
+
+    Raises:
+        ValueError: it is missing, no JSON, or of another version.
+    """
+    path = Path(folder) / TEAM_FILE
+    if not path.is_file():
+        raise ValueError(f"{folder}: no {TEAM_FILE} there; expected a folder written by save_team")
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: no JSON ({error})") from error
+    if description.get("version") != TEAM_VERSION:
+        raise ValueError(f"{path}: version {description.get('version')!r}, expected {TEAM_VERSION}")
+    return description
