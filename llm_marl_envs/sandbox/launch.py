@@ -47,8 +47,9 @@ def command(
 ) -> list[str]:
     """Command line of a bare zygote that finds its sockets at the two descriptors."""
     boot = _BOOT.format(here=str(HERE), extra=list(extra))
-    # No site packages, no user directory, nothing from the current directory, no bytecode written.
-    flags = ["-s", "-P", "-S", "-B", "-c"]
+    # No site packages, no user directory, nothing from the current directory, no bytecode written;
+    # and no columns in tracebacks, which take memory that every fork has to share.
+    flags = ["-s", "-P", "-S", "-B", "-X", "no_debug_ranges", "-c"]
     return [interpreter(), *flags, boot, str(control), str(parent), json.dumps(options)]
 
 

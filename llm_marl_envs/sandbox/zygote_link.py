@@ -26,6 +26,7 @@ from .jail.zygote import CHILD, EXIT, READY, RECORD
 LINUX = sys.platform.startswith("linux")
 START_SECONDS = 60.0  # a loaded machine may take long to import the standard library
 REPLY_SECONDS = 20.0
+BATCH = 6  # children forked at a time; cheaper than one by one
 POLL_SECONDS = 0.25  # how often a silent zygote is looked at
 
 
@@ -164,6 +165,7 @@ class Zygote:
         """Ask for enough children that `count` are ready; they are forked meanwhile."""
         missing = count - len(self.ready) - self.asked
         if missing > 0:
+            missing = max(missing, BATCH)
             try:
                 self.control.settimeout(REPLY_SECONDS)
                 self.control.sendall(bytes([missing]))

@@ -22,6 +22,7 @@ MAX_DEPTH = 80  # nesting of one value
 MAX_ITEMS = 20_000  # items taken from an iterator
 MAX_DIGITS = 1_000  # characters of a Decimal
 MAX_NAME = 60
+_SCALARS = frozenset((type(None), bool, int, float, str))
 JSON_INT = 1 << 62  # larger integers travel as hexadecimal text
 
 BUILTIN_TYPES = {
@@ -155,6 +156,8 @@ def encode(value: Any) -> Any:
     Items of sets are sorted, so equal plain values have equal texts. A value that is not plain
     becomes an opaque token.
     """
+    if type(value) in _SCALARS and (type(value) is not int or -JSON_INT < value < JSON_INT):
+        return value
     return _Encoder().encode(value)
 
 
@@ -171,8 +174,8 @@ def canonical(encoded: Any) -> str:
     return _text(encoded)
 
 
-def _text(encoded: Any) -> str:
-    return json.dumps(encoded, separators=(",", ":"), sort_keys=True)
+# The sole key of an object needs no sorting.
+_text = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class _Decoder:
@@ -294,6 +297,8 @@ def decode(data: Any) -> Any:
 
 def decode_checked(data: Any) -> tuple[Any, bool]:
     """Like `decode`; the second item tells whether the value holds an `Opaque`."""
+    if type(data) in _SCALARS:
+        return data, False
     decoder = _Decoder()
     try:
         value = decoder.decode(data)

@@ -249,7 +249,8 @@ class _Run:
             if self.received and self.current >= 0:
                 if codec.canonical(codec.encode(value)) in self.received:
                     self.outcomes[self.current].relayed = True
-                value, opaque = codec.decode_checked(reply["value"])  # encoding ate iterators
+                # Encoding may have eaten iterators.
+                value, opaque = codec.decode_checked(reply["value"])
         except codec.CodecError as error:
             raise Fatal(
                 "protocol", f"{name} returned a malformed value: {error}", program
@@ -286,13 +287,16 @@ class _Run:
         if owner is None or owner == program or program != self.main:
             raise Fatal("protocol", "a request for a function that is not exported", program)
         try:
-            args = codec.encode(codec.decode(message.get("args")))
-            given = codec.decode(message.get("kwargs"))
-            kwargs = [[str(key), codec.encode(value)] for key, value in given]
-            opaque = codec.decode_checked([args, [k[1] for k in kwargs]])[1]
+            values, opaque = codec.decode_checked(message.get("args"))
+            args = [codec.encode(value) for value in values]
+            kwargs = []
+            for key, data in message.get("kwargs"):
+                value, odd = codec.decode_checked(data)
+                kwargs.append([str(key), codec.encode(value)])
+                opaque = opaque or odd
         except (codec.CodecError, TypeError, ValueError):
             raise Fatal("protocol", "a malformed request", program) from None
-        if opaque or type(args) is not list:
+        if opaque:
             self.send(
                 program, {"raised": ["TypeError"], "message": f"{name} takes plain values only"}
             )
@@ -320,7 +324,8 @@ class _Run:
             except codec.CodecError as error:
                 text = f"{name} returned a malformed value: {error}"
                 raise Fatal("protocol", text, owner) from None
-            self.received.add(codec.canonical(result))
+            text = codec.canonical(result)
+            self.received.add(text)
             answer: dict[str, Any] = {"value": result}
         else:
             names = faults.names_of(reply.get("raised"))

@@ -86,7 +86,10 @@ class _Splitter:
 
 
 def _fails(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Assert, ast.Raise))
+    """`assert True`, which HumanEval has, tests nothing."""
+    if isinstance(node, ast.Assert):
+        return not (isinstance(node.test, ast.Constant) and bool(node.test.value))
+    return isinstance(node, ast.Raise)
 
 
 def split(source: str, entry: str) -> Plan:
