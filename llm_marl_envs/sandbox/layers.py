@@ -7,6 +7,7 @@ Layers, weakest first:
 `rlimits`       processor time, memory, descriptors, no files written
 `capabilities`  none of root's powers, and none to be gained (no_new_privs)
 `uid`           a user of its own for each worker, where the caller is root
+`cgroup`        caps on the threads and the memory of a whole worker, where groups can be made
 `seccomp`       an allow-list of system calls: no fork, exec, sockets, signals to others
 `nofs`          without Landlock: seccomp also refuses every call that names a file
 `landlock`      files: the standard library, read only; no signals or sockets out
@@ -23,23 +24,31 @@ import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from . import launch
+from . import cgroup, launch
 from .jail import syscalls
 from .records import Limits, SandboxUnavailable
 from .zygote_link import Zygote, ZygoteLostError, readable
 
 LINUX = sys.platform.startswith("linux")
-LAYERS = ("rlimits", "capabilities", "uid", "seccomp", "nofs", "landlock", "bubblewrap")
+LAYERS = (
+    "rlimits", "capabilities", "uid", "cgroup", "seccomp", "nofs", "landlock", "bubblewrap",
+)  # fmt: skip
 # Modules that a program may want and could not load later where no file can be opened.
 _NOFS_PRELOAD = """
-difflib graphlib html ipaddress locale numbers shlex tokenize zlib base64 binascii cmd colorsys
-contextvars csv email.utils fnmatch getpass gettext glob logging operator pathlib pickle posixpath
-sched shutil symtable tempfile timeit urllib.parse weakref zoneinfo asyncio
-concurrent.futures.thread concurrent.futures.process optparse argparse sqlite3 unittest.mock
-doctest configparser xml.etree.ElementTree encodings.idna encodings.latin_1 encodings.rot_13
-multiprocessing subprocess linecache bz2 lzma gzip zipfile hmac marshal
+hashlib secrets uuid difflib graphlib html ipaddress locale numbers shlex tokenize zlib base64
+binascii cmd colorsys contextvars csv email.utils fnmatch getpass gettext glob logging operator
+pathlib pickle posixpath sched shutil symtable tempfile timeit urllib.parse weakref zoneinfo
+asyncio concurrent.futures.thread concurrent.futures.process optparse argparse sqlite3
+unittest.mock doctest configparser xml.etree.ElementTree encodings.idna encodings.latin_1
+encodings.rot_13 multiprocessing subprocess linecache bz2 lzma gzip zipfile hmac marshal
 """
 NOFS_PRELOAD = tuple(_NOFS_PRELOAD.split())
+
+
+# Memory cap of a worker: this many processes at their own limit, and the spare children beside.
+GROUP_PROCESSES = 8
+GROUP_SPARE = 512 << 20
+PROBE_SLOT = 255
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,15 @@ class Setup:
             "optional": list(NOFS_PRELOAD) if "nofs" in self.isolation else [],
         }
         prefix = launch.bubblewrap(self.bubblewrap, self.paths) if self.bubblewrap else []
-        return Zygote.start(prefix, options, self.paths)
+        group = self._group(limits, slot) if "cgroup" in self.isolation else None
+        return Zygote.start(prefix, options, self.paths, group)
+
+    def _group(self, limits: Limits, slot: int) -> cgroup.Cgroup:
+        most = GROUP_PROCESSES * (int(limits.memory_mib) << 20) + GROUP_SPARE
+        group = cgroup.create(slot, most)
+        if group is None:
+            raise OSError("the control group, which could be made before, cannot be made")
+        return group
 
 
 def _uid(slot: int) -> int:
@@ -134,7 +151,10 @@ def _search(preload: tuple[str, ...], paths: tuple[str, ...], allow_unsafe: bool
             isolation = tuple(n for n in LAYERS if n in base)
             setup = Setup(isolation, mode, preload, paths)
             if _holds(setup):
-                return setup
+                grouped = Setup(
+                    tuple(n for n in LAYERS if n in base | {"cgroup"}), mode, preload, paths
+                )
+                return grouped if _groups_hold(grouped) else setup
     if allow_unsafe:
         return Setup(("rlimits",), None, preload, paths)
     return Setup((), None, preload, paths)
@@ -162,7 +182,7 @@ def _holds(setup: Setup) -> bool:
     """Whether a zygote starts like this and its children are as confined as promised."""
     zygote: Zygote | None = None
     try:
-        zygote = setup.spawn(Limits(), 255)
+        zygote = setup.spawn(Limits(), PROBE_SLOT)
         zygote.wait_ready()
         (child,) = zygote.take(1)
         child.channel.send({"role": "probe"})
@@ -179,6 +199,17 @@ def _holds(setup: Setup) -> bool:
     own = "uid" not in setup.isolation or report["uid"] != 0
     usable = report["lazy_import"] or "nofs" in setup.isolation
     return not done and own and usable
+
+
+def _groups_hold(setup: Setup) -> bool:
+    """Whether a worker can be put into a control group."""
+    if os.geteuid() != 0:
+        return False
+    group = cgroup.create(PROBE_SLOT, GROUP_SPARE)
+    if group is None:
+        return False
+    group.remove()
+    return _holds(setup)
 
 
 @dataclass(frozen=True)
@@ -206,6 +237,8 @@ def _reason(name: str, active: bool, others: set[str]) -> str:
         return "not needed: Landlock guards files" if "landlock" in others else "needs seccomp"
     if name == "uid":
         return "needs root" if os.geteuid() else "the interpreter cannot be read by other users"
+    if name == "cgroup":
+        return "needs root" if os.geteuid() else "the control groups cannot be written"
     if name == "bubblewrap":
         if shutil.which("bwrap") is None:
             return "bwrap is not installed"

@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass, field
 
 from . import launch
+from .cgroup import Cgroup
 from .jail.wire import SocketChannel, received_fds
 from .jail.zygote import CHILD, EXIT, READY, RECORD
 
@@ -94,14 +95,19 @@ def _proc(pidfd: int | None, name: str) -> str:
     if pidfd is None:
         return ""
     try:
-        with open(f"/proc/self/fdinfo/{pidfd}") as info:
-            pid = next((int(line[4:]) for line in info if line.startswith("Pid:")), -1)
-        if pid <= 0:
-            return ""
-        with open(f"/proc/{pid}/{name}") as file:
+        with open(f"/proc/{_host_pid(pidfd)}/{name}") as file:
             return file.read()
     except OSError:
         return ""
+
+
+def _host_pid(pidfd: int | None) -> int:
+    """The number, as this process sees it, of the process behind a descriptor. Raises OSError."""
+    with open(f"/proc/self/fdinfo/{pidfd}") as info:
+        pid = next((int(line[4:]) for line in info if line.startswith("Pid:")), -1)
+    if pid <= 0:
+        raise ProcessLookupError(f"descriptor {pidfd} is of no living process")
+    return pid
 
 
 def _state(pidfd: int | None) -> str:
@@ -115,6 +121,7 @@ class Zygote:
 
     control: socket.socket
     process: subprocess.Popen[bytes]
+    group: Cgroup | None = None
     pidfd: int | None = None
     ready: list[Child] = field(default_factory=list)
     asked: int = 0  # children requested and not yet received
@@ -122,7 +129,12 @@ class Zygote:
     _buffer: bytes = b""
 
     @staticmethod
-    def start(prefix: list[str], options: dict[str, object], extra: tuple[str, ...]) -> Zygote:
+    def start(
+        prefix: list[str],
+        options: dict[str, object],
+        extra: tuple[str, ...],
+        group: Cgroup | None = None,
+    ) -> Zygote:
         """Spawn a zygote; `wait_ready` completes the start. Raises OSError."""
         ours, theirs = socket.socketpair()
         parent = os.pidfd_open(os.getpid()) if LINUX else os.dup(theirs.fileno())
@@ -143,7 +155,7 @@ class Zygote:
         finally:
             theirs.close()
             os.close(parent)
-        return Zygote(ours, process)
+        return Zygote(ours, process, group)
 
     def wait_ready(self) -> None:
         """Wait until it has imported all it will. Raises ZygoteLostError."""
@@ -154,6 +166,9 @@ class Zygote:
         if kind != READY:
             raise ZygoteLostError("the zygote could not prepare its layers")
         self.pidfd = fds[0] if fds else None
+        if self.group is not None:  # before the first child, so that all of them are in it
+            self.group.add(self.process.pid)
+            self.group.add(_host_pid(self.pidfd))
         try:
             # If memory runs out, the sandbox goes first; inherited by every child.
             with open(f"/proc/{self.process.pid}/oom_score_adj", "w") as file:
@@ -254,3 +269,5 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        if self.group is not None:
+            self.group.remove()

@@ -149,7 +149,8 @@ def test_tests_that_cannot_be_run_are_an_error(sandbox: Sandbox, tests: str) -> 
 
 def test_state_of_one_run_does_not_reach_the_next(sandbox: Sandbox) -> None:
     leaky = "import builtins, sys\nbuiltins.mark = 1\nsys.modules['mark'] = 1\n"
-    clean = "import builtins, sys\nassert not hasattr(builtins, 'mark')\nassert 'mark' not in sys.modules\n"
+    clean = "import builtins, sys\nassert not hasattr(builtins, 'mark')\n"
+    clean += "assert 'mark' not in sys.modules\n"
     body = "def solve(x):\n    return x + 1\n"
     for n in range(6):
         assert alone(sandbox, f"{clean}{leaky}{body}# {n}").status == "pass"
@@ -218,7 +219,13 @@ def test_a_missing_export_is_a_name_error_when_called(sandbox: Sandbox) -> None:
     verdict = team(sandbox, "def other(): pass", MAIN)
     assert verdict.status == "exception"
     assert "NameError: name 'aux' is not defined" in verdict.detail
-    fallback = "def solve(x):\n    try:\n        return aux(x)\n    except NameError:\n        return x + 1\n"
+    fallback = """
+def solve(x):
+    try:
+        return aux(x)
+    except NameError:
+        return x + 1
+"""
     assert team(sandbox, "", fallback).ok
 
 
@@ -357,6 +364,22 @@ def test_where_nothing_can_be_confined(monkeypatch: pytest.MonkeyPatch) -> None:
     with Sandbox(workers=1, allow_unsafe=True) as unsafe:
         assert unsafe.isolation == ("rlimits",)
         assert alone(unsafe, "def solve(x):\n    return x + 1\n").ok
+
+
+def test_workers_are_in_control_groups_that_go_away() -> None:
+    if "cgroup" not in {layer.name for layer in doctor() if layer.active}:
+        pytest.skip("no control group can be made here")
+    with Sandbox(workers=1) as sandbox:
+        assert alone(sandbox, "def solve(x):\n    return x + 1\n").ok
+        zygote = sandbox._workers[0].zygote
+        assert zygote is not None
+        assert zygote.group is not None
+        folders = zygote.group.folders
+        for folder in folders:
+            # The judge, the spare children and the zygote; in bubblewrap its outer process too.
+            assert len((folder / "cgroup.procs").read_text().split()) >= 3
+    assert folders
+    assert not [folder for folder in folders if folder.exists()]
 
 
 def test_packages_can_be_preloaded() -> None:

@@ -74,6 +74,8 @@ class Confinement:
             kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
             if "capabilities" in self.policy.layers and self._uid is None:
                 kernel.drop_capabilities()
+        if self._filter is not None:
+            self._filter.install_zygote()
 
     def apply(self) -> None:
         """Confine the calling child for ever. Raises OSError if any layer fails."""
@@ -91,7 +93,7 @@ class Confinement:
             kernel.landlock_restrict(self.ruleset)
             os.close(self.ruleset)
         if self._filter is not None:
-            self._filter.install()
+            self._filter.install_child()
 
 
 def _lower(which: int, limit: int) -> None:

@@ -287,14 +287,14 @@ class _Run:
         if owner is None or owner == program or program != self.main:
             raise Fatal("protocol", "a request for a function that is not exported", program)
         try:
-            values, opaque = codec.decode_checked(message.get("args"))
+            values, opaque = codec.decode_checked(message["args"])
             args = [codec.encode(value) for value in values]
             kwargs = []
-            for key, data in message.get("kwargs"):
+            for key, data in message["kwargs"]:
                 value, odd = codec.decode_checked(data)
                 kwargs.append([str(key), codec.encode(value)])
                 opaque = opaque or odd
-        except (codec.CodecError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             raise Fatal("protocol", "a malformed request", program) from None
         if opaque:
             self.send(

@@ -48,11 +48,14 @@ statx 291 rseq 293 faccessat2 439
 
 @dataclass(frozen=True)
 class Architecture:
-    """Numbers of one architecture. `guarded` are the calls whose arguments are inspected."""
+    """Numbers of one architecture."""
 
     audit: int  # AUDIT_ARCH_* as seccomp reports it
     allowed: dict[str, int]
-    guarded: dict[str, int]  # clone, clone3, tgkill, prlimit64, socketpair
+    zygote: dict[str, int]  # calls that only the zygote makes, and children before confinement
+    guarded: dict[
+        str, int
+    ]  # calls whose arguments are inspected: clone, clone3, tgkill, prlimit64, socketpair
     high: int | None  # numbers from here on belong to another ABI (x32)
 
 
@@ -65,12 +68,20 @@ ARCHITECTURES = {
     "x86_64": Architecture(
         audit=0xC000003E,
         allowed=_table(_X86_64),
+        zygote=_table(
+            "wait4 61 pidfd_open 434 setgroups 116 setresgid 119 setresuid 117 prctl 157 "
+            "close_range 436 landlock_restrict_self 446"
+        ),
         guarded={"clone": 56, "clone3": 435, "tgkill": 234, "prlimit64": 302, "socketpair": 53},
         high=0x40000000,
     ),
     "aarch64": Architecture(
         audit=0xC00000B7,
         allowed=_table(_AARCH64),
+        zygote=_table(
+            "wait4 260 pidfd_open 434 setgroups 159 setresgid 149 setresuid 147 prctl 167 "
+            "close_range 436 landlock_restrict_self 446"
+        ),
         guarded={"clone": 220, "clone3": 435, "tgkill": 131, "prlimit64": 261, "socketpair": 199},
         high=None,
     ),
