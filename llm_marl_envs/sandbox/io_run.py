@@ -85,10 +85,12 @@ def run(
         limit = _read(child, (out, err), began, limits.wall_seconds)
         flood = len(out.data) > out.cap
         ended = None if limit or flood else zygote.wait(child, 1.0)
-        status, detail = _status(limit, flood, ended, limits, err)
         wall = time.monotonic() - began
         child.kill()
         usage = ended or zygote.wait(child) or Exit(0, 0.0, 0.0)
+        if limit and usage.cpu_s >= limits.cpu_seconds:
+            limit, ended = False, usage
+        status, detail = _status(limit, flood, ended, limits, err)
         numbers = (round(usage.cpu_s, 4), round(wall, 4), round(usage.rss_mib, 2))
         return Output(status, out.text(), detail[:200], isolation, *numbers)  # type: ignore[arg-type]
 
@@ -135,7 +137,8 @@ def _status(
         code = os.WEXITSTATUS(ended.status)
         return _ENDINGS.get(code, "exception"), lines[-1] if lines else f"exit status {code}"
     number = os.WTERMSIG(ended.status)
-    if number == signal.SIGXCPU or ended.cpu_s >= limits.cpu_seconds:
+    used_up = number == signal.SIGKILL and ended.cpu_s >= limits.cpu_seconds
+    if number == signal.SIGXCPU or used_up:
         return "cpu_limit", f"used {ended.cpu_s:.1f} s of processor time"
     if number == signal.SIGKILL:
         raise StoppedError("the script was killed from outside")

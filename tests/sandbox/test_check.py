@@ -28,7 +28,7 @@ EXPORTS = {"helper": ["aux"]}
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(workers=2, limits=Limits(cpu_seconds=1, wall_seconds=3)) as sandbox:
+    with Sandbox(workers=2, limits=Limits(cpu_seconds=1, wall_seconds=2)) as sandbox:
         yield sandbox
 
 
