@@ -186,7 +186,7 @@ def rollout(
     starts: Sequence[Start],
     *,
     context: Context = "append",
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> list[Episode]:
     """Play one episode per start.
 

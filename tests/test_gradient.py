@@ -133,12 +133,16 @@ def renamed(trainer: Any) -> Any:
     return dataclasses.replace(drawn(), episodes=episodes)
 
 
-MODES = {
+MODES: dict[str, dict[str, Any]] = {
     "adapters": {"adapters": True},
     "shared": {"adapters": False},
     "separate": {"adapters": False, "weights": "separate"},
 }
-SIZES = {"num_generations": 2, "tasks_per_update": 1, "max_completion_length": LENGTH}
+SIZES: dict[str, Any] = {
+    "num_generations": 2,
+    "tasks_per_update": 1,
+    "max_completion_length": LENGTH,
+}
 
 
 def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:

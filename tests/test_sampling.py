@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from models import untrained
 
@@ -47,7 +49,8 @@ def test_noise_differs_by_seed_position_and_token():
 def test_greedy_adds_no_noise_and_reports_log_probs():
     sampler = RowSampler(torch.tensor([1]), 0.0)
     scores = torch.tensor([[0.0, 3.0, 1.0]])
-    picked = sampler(torch.zeros(1, 1, dtype=torch.long), scores).argmax()
+    no_ids: Any = torch.zeros(1, 1, dtype=torch.long)
+    picked = sampler(no_ids, scores).argmax()
     assert int(picked) == 1
     assert torch.allclose(sampler.logprobs(), torch.log_softmax(scores, -1)[:, 1:2])
 
@@ -76,7 +79,7 @@ def test_behaviour_log_probs_are_those_of_the_model():
     assert response.prompt_ids
     assert response.completion_ids
     assert response.logprobs
-    ids = torch.tensor([[*response.prompt_ids, *response.completion_ids]])
+    ids: Any = torch.tensor([[*response.prompt_ids, *response.completion_ids]])
     with torch.no_grad():
         logits = model(input_ids=ids).logits[0, len(response.prompt_ids) - 1 : -1] / 0.7
     expected = torch.log_softmax(logits, -1).gather(

@@ -7,7 +7,7 @@ import re
 
 import transformers
 import trl
-from trl import GRPOTrainer
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.trainer import MAGRPOTrainer

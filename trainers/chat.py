@@ -41,7 +41,7 @@ class ChatTemplate:
         if tokenizer.eos_token_id is None:
             raise ValueError(f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set one")
         self.tokenizer = tokenizer
-        self.eos_id: int = tokenizer.eos_token_id
+        self.eos_id = tokenizer.eos_token_id
         self.appends = self._probe()
         if not self.appends:
             warnings.warn(

@@ -19,10 +19,11 @@ from llm_marl_envs.rollout import env_name
 from trainers.team_files import save_team
 
 if TYPE_CHECKING:
-    from trl import GRPOTrainer as Base
+    from trl.trainer.grpo_trainer import GRPOTrainer as Base
 
     from trainers.algorithms import Algorithm
     from trainers.collect import Collector
+    from trainers.config import MAGRPOConfig
     from trainers.packing import PackPlan
     from trainers.team_model import TeamModel
 else:
@@ -35,6 +36,7 @@ STAGING = ".partial-checkpoint"
 class TeamCheckpoints(Base):
     """Mixin for `MAGRPOTrainer`; stands before `GRPOTrainer` in the bases."""
 
+    args: MAGRPOConfig  # type: ignore[assignment]
     team: TeamModel
     plan: PackPlan
     algorithm: Algorithm
@@ -57,7 +59,7 @@ class TeamCheckpoints(Base):
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         if self.args.should_save:
-            folder = Path(output_dir or self.args.output_dir)
+            folder = Path(str(output_dir or self.args.output_dir))
             folder.mkdir(parents=True, exist_ok=True)
             self.save_team(folder)
             torch.save(self.args, folder / "training_args.bin")

@@ -59,6 +59,7 @@ class Collector:
         self.env = make_env()
         self.algorithm = algorithm
         self.args = args
+        self.group_size: int = args.num_generations or 0
         self.trained = tuple(trained)
         self.policies = dict(policies)
         if args.tasks_per_update % args.world_size:
@@ -76,7 +77,7 @@ class Collector:
     @property
     def episodes_per_update(self) -> int:
         """Episodes that this process plays in one update."""
-        return self.args.tasks_per_update // self.args.world_size * self.args.num_generations
+        return self.args.tasks_per_update // self.args.world_size * self.group_size
 
     def play(self, update: int, team: Team) -> list[EpisodeGroup]:
         """The groups of one update that belong to this process.
@@ -85,7 +86,7 @@ class Collector:
             FloatingPointError: a reward that is not finite; the episode is named.
             ValueError: the algorithm planned another number of episodes than G.
         """
-        size = self.args.num_generations
+        size = self.group_size
         starts = self._starts(update)
         if self._copies is None:
             copies = [self.env, *(self.make_env() for _ in range(len(starts) - 1))]
@@ -103,7 +104,7 @@ class Collector:
         ]
 
     def _starts(self, update: int) -> list[Start]:
-        size = self.args.num_generations
+        size = self.group_size
         local = self.schedule.per_update // self.args.world_size
         first = self.args.process_index * local
         starts: list[Start] = []

@@ -19,15 +19,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-from trl import GRPOConfig
+from trl.trainer.grpo_config import GRPOConfig
 
+from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import ALGORITHMS
 from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.team_model import WEIGHT_MODES
 
 CREDITS = ("team", "own")
 SCALINGS = ("none", "group")
-CONTEXTS = ("append", "fresh")
 
 
 @dataclass
@@ -67,7 +67,7 @@ class MAGRPOConfig(GRPOConfig):
         default="team",
         metadata={"help": "'team': every agent gets the mean reward of the turn; 'own': its own."},
     )
-    context: str = field(
+    context: Context = field(
         default="append",
         metadata={"help": "Chat of environments that send bare strings: 'append' or 'fresh'."},
     )
@@ -92,7 +92,9 @@ class MAGRPOConfig(GRPOConfig):
     logging_nan_inf_filter: bool = field(default=False, metadata={"help": "See transformers."})
     top_p: float = field(default=1.0, metadata={"help": "Must be 1."})
     top_k: int = field(default=0, metadata={"help": "Must be 0."})
-    max_completion_length: int = field(default=256, metadata={"help": "Tokens of one turn."})
+    max_completion_length: int = field(  # type: ignore[assignment]
+        default=256, metadata={"help": "Tokens of one turn; TRL's None is refused."}
+    )
     logging_steps: float = field(default=1, metadata={"help": "See transformers."})
     save_strategy: str = field(default="no", metadata={"help": "See transformers."})
     report_to: str | list[str] | None = field(
@@ -105,13 +107,20 @@ class MAGRPOConfig(GRPOConfig):
         self._check_sizes()
         self._check_choices()
         # TRL demands whole groups per generation batch; its sizes are set by the trainer later.
-        self.per_device_train_batch_size = self.num_generations
+        self.per_device_train_batch_size = self.num_generations or 0
         self.gradient_accumulation_steps = 1
         super().__post_init__()
         self._refuse_biased_sampling()
         if self.ddp_find_unused_parameters is None:
             # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
             self.ddp_find_unused_parameters = True
+
+    def accumulate(self, micro_batches: int) -> None:
+        """Set TRL's sizes: one update is one generation and one optimiser step."""
+        self.per_device_train_batch_size = self.rows_per_micro_batch
+        self.gradient_accumulation_steps = micro_batches
+        self.steps_per_generation = micro_batches
+        self.generation_batch_size = self.rows_per_micro_batch * micro_batches * self.world_size
 
     def _check_sizes(self) -> None:
         lowest = {

@@ -46,7 +46,11 @@ def run_eval(
     seats = named_team(team, env, temperature)
     with tqdm(total=tasks, unit="episode", desc=f"eval {env_id}") as bar:
         result = evaluate_team(
-            lambda: make(env_id, **kwargs), seats, n_tasks=tasks, seed=seed, progress=bar.update
+            lambda: make(env_id, **kwargs),
+            seats,
+            n_tasks=tasks,
+            seed=seed,
+            progress=bar.update,
         )
     summary = {
         "env_id": env_id,

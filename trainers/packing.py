@@ -163,6 +163,27 @@ class PackPlan:
         return sum(self.micro_batches.values())
 
 
+def plan_micro_batches(
+    trajectories: Mapping[str, int],
+    rows_each: Mapping[str, int],
+    rows_per_micro_batch: int,
+    loss_type: str,
+) -> PackPlan:
+    """How many micro-batches each policy gets; rows of two policies never share one.
+
+    Args:
+        trajectories: policy -> (episode, agent) pairs of one update on this rank.
+        rows_each: policy -> most rows that one of them becomes.
+        rows_per_micro_batch: most rows of one forward pass.
+        loss_type: TRL's.
+    """
+    counts = {
+        policy: -(-count * rows_each[policy] // rows_per_micro_batch)
+        for policy, count in trajectories.items()
+    }
+    return PackPlan(micro_batches=counts, loss_type=loss_type, trajectories=trajectories)
+
+
 def micro_batches(
     rows: Sequence[Row], plan: PackPlan, device: torch.device
 ) -> list[dict[str, Any]]:
@@ -198,7 +219,7 @@ def _empty_row(policy: str) -> Row:
 
 
 def _tensors(rows: Sequence[Row], device: torch.device) -> dict[str, Any]:
-    def right(values: Sequence[Sequence[float]], dtype: torch.dtype, value: float = 0) -> Any:
+    def right(values: Sequence[Sequence[float]], dtype: torch.dtype, value: int = 0) -> Any:
         tensors = [torch.tensor(v, dtype=dtype, device=device) for v in values]
         return pad(tensors, padding_value=value, padding_side="right")
 

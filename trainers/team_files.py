@@ -76,14 +76,15 @@ def build_team_model(
         return _separate(model, tokenizer, policy_of)
     if isinstance(model, Mapping) or isinstance(tokenizer, Mapping):
         raise ValueError(f"several models or tokenizers need weights='separate', not {weights!r}")
-    loaded = load_base(model) if isinstance(model, str) else model
-    if tokenizer is None:
-        tokenizer = AutoTokenizer.from_pretrained(loaded.config.name_or_path)
+    loaded: Any = load_base(model) if isinstance(model, str) else model
+    reader: Any = tokenizer
+    if reader is None:
+        reader = AutoTokenizer.from_pretrained(loaded.config.name_or_path)
     if peft_config is None:
-        return FullWeights(loaded, tokenizer, agents)
+        return FullWeights(loaded, reader, agents)
     if weights == SHARED:
         policy_of = dict.fromkeys(agents, SHARED)
-    return AdapterWeights(loaded, tokenizer, policy_of, peft_config, seed)
+    return AdapterWeights(loaded, reader, policy_of, peft_config, seed)
 
 
 def _separate(

@@ -204,7 +204,7 @@ class TeamModule(torch.nn.Module):
 
     def __init__(self, models: Mapping[str, PreTrainedModel]) -> None:
         super().__init__()
-        self.models = torch.nn.ModuleDict(models)
+        self.models: Any = torch.nn.ModuleDict(models)
         self.active = next(iter(models))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -215,7 +215,7 @@ class TeamModule(torch.nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            models = super().__getattr__("models")
+            models: Any = super().__getattr__("models")
             return getattr(models[self.__dict__["active"]], name)
 
     def gradient_checkpointing_enable(self, **kwargs: Any) -> None:
@@ -256,7 +256,7 @@ class SeparateWeights(TeamModel):
 
     def model_of(self, policy: str) -> Any:
         """The policy's own model."""
-        return self.module.models[policy]
+        return self.module.models.get_submodule(policy)
 
     def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
         """One batch per policy."""

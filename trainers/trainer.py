@@ -31,7 +31,7 @@ from peft import PeftConfig
 from torch.utils.data import DataLoader
 from transformers import ProgressCallback
 from transformers.trainer_callback import PrinterCallback
-from trl import GRPOTrainer
+from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model
 
 from llm_marl_envs.policies import Policy
@@ -43,7 +43,7 @@ from trainers.callbacks import SaveOnInterrupt, TeamProgress
 from trainers.checkpoints import TeamCheckpoints
 from trainers.collect import Collector, check_context, evaluation_episodes, not_finite
 from trainers.config import MAGRPOConfig
-from trainers.packing import PackPlan, micro_batches, pack_rows, uncut
+from trainers.packing import PackPlan, micro_batches, pack_rows, plan_micro_batches, uncut
 from trainers.team_files import Models, Tokenizers, build_team_model
 from trainers.team_model import SeparateWeights
 from trainers.token_policy import TokenPolicy
@@ -95,13 +95,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         self.make_env = env_factory(env)
         self.make_eval_env = None if eval_env is None else env_factory(eval_env)
         self.partners = dict(partners or {})
-        seats = list(self.make_env().possible_agents)
-        unknown = sorted(set(self.partners) - set(seats))
-        if unknown:
-            raise ValueError(f"partners for {unknown}: the environment has the agents {seats}")
-        self.trained = tuple(agent for agent in seats if agent not in self.partners)
-        if not self.trained:
-            raise ValueError("every seat has a partner; leave at least one to be trained")
+        self.trained = _trained_seats(list(self.make_env().possible_agents), self.partners)
         self.algorithm: Algorithm = make_algorithm(args.algorithm, args)
         mode = args.weights or ("adapters" if peft_config is not None else "shared")
         self.team = build_team_model(
@@ -124,16 +118,13 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         )
         check_context(self.collector.env, self.token_policy, args)
         self.plan = self._make_plan(args)
-        args.per_device_train_batch_size = args.rows_per_micro_batch
-        args.gradient_accumulation_steps = self.plan.total
-        args.steps_per_generation = self.plan.total
-        args.generation_batch_size = args.rows_per_micro_batch * self.plan.total * args.world_size
+        args.accumulate(self.plan.total)
         placeholder = Dataset.from_dict({"prompt": [""]})  # TRL's loop wants one; ours drives it
         first = self.team.policies[0]
         beta, args.beta = args.beta, 0.0  # TRL would build one reference; ours are per policy
         super().__init__(
             model=self.team.model_of(first),
-            reward_funcs=_rewards_come_from_the_environment,
+            reward_funcs=[_rewards_come_from_the_environment],
             args=args,
             train_dataset=placeholder,
             eval_dataset=placeholder if eval_env is not None else None,
@@ -141,46 +132,43 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             callbacks=callbacks,
         )
         self.beta = self.args.beta = beta
-        if isinstance(self.team, SeparateWeights):
-            self._take_separate_models(self.team)
-        if self.beta:
-            self.team.remember_start()
+        self.interrupt = SaveOnInterrupt()
+        self._sampled_tokens = 0
+        self._rollout_ended = 0.0
+        self._settle()
+
+    # -- set-up -----------------------------------------------------------------------------------
+    def _make_plan(self, args: MAGRPOConfig) -> PackPlan:
+        turns = getattr(self.collector.env.unwrapped, "max_turns", 1)
+        one_row = args.context == "append"
+        seats = Counter(self.team.policy_of[agent] for agent in self.trained)
+        return plan_micro_batches(
+            {policy: count * self.collector.episodes_per_update for policy, count in seats.items()},
+            {
+                policy: 1 if chat.appends and one_row else turns
+                for policy, chat in self.token_policy.chats.items()
+            },
+            args.rows_per_micro_batch,
+            args.loss_type,
+        )
+
+    def _settle(self) -> None:
+        """What can only be done once TRL's constructor has run."""
         if self.is_deepspeed_enabled or self.is_fsdp_enabled:
             raise ValueError(
                 "DeepSpeed and FSDP are not supported: gradients are clipped and saved per policy; "
                 "use DDP (accelerate launch --multi_gpu)"
             )
-        self.interrupt = SaveOnInterrupt()
+        if isinstance(self.team, SeparateWeights):
+            self._take_separate_models(self.team)
+        if self.beta:
+            self.team.remember_start()
         self.add_callback(self.interrupt)
         self.remove_callback(PrinterCallback)
-        if not args.disable_tqdm:
+        if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
             self.add_callback(TeamProgress())
-        self._sampled_tokens = 0
-        self._rollout_ended = 0.0
         self.team.activate(self.team.policies[0])
-
-    # -- set-up -----------------------------------------------------------------------------------
-    def _make_plan(self, args: MAGRPOConfig) -> PackPlan:
-        """How many micro-batches each policy gets; rows of one policy never share one."""
-        episodes = self.collector.episodes_per_update
-        turns = getattr(self.collector.env.unwrapped, "max_turns", 1)
-        appends = {policy: chat.appends for policy, chat in self.token_policy.chats.items()}
-
-        def rows_each(policy: str) -> int:
-            return 1 if appends[policy] and args.context == "append" else turns
-
-        seats = Counter(self.team.policy_of[agent] for agent in self.trained)
-        trajectories = {policy: count * episodes for policy, count in seats.items()}
-        counts = {
-            policy: -(-n * rows_each(policy) // args.rows_per_micro_batch)
-            for policy, n in trajectories.items()
-        }
-        return PackPlan(
-            micro_batches=counts,
-            loss_type=args.loss_type,
-            trajectories=trajectories,
-        )
 
     def _take_separate_models(self, team: SeparateWeights) -> None:
         """Swap the module that forwards to the active model in for the first model.
@@ -264,7 +252,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         batches = micro_batches(rows, self.plan, self.accelerator.device)
         for batch in batches:  # token losses divide by the policy's tokens on all ranks
             tokens = batch["num_items_in_batch"]
-            batch["num_items_in_batch"] = self.accelerator.reduce(tokens, reduction="sum")
+            batch["num_items_in_batch"] = torch.full_like(tokens, self._sum(tokens))
         if self.num_iterations > 1:
             self._score(batches, "old_per_token_logps", lambda policy: nullcontext())
         if self.beta:
@@ -276,6 +264,11 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
     def seating(self) -> dict[str, Policy]:
         """Agent -> policy, partners included: who plays the environment."""
         return {**dict.fromkeys(self.trained, self.token_policy), **self.partners}
+
+    def _sum(self, value: torch.Tensor) -> float:
+        """The sum of a scalar over all ranks."""
+        total: Any = self.accelerator.reduce(value, reduction="sum")
+        return float(total)
 
     def _leave_idle_policies(self, *_: Any) -> None:
         """Before the optimiser step: idle policies get no gradient, so no step and no decay.
@@ -289,7 +282,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             for batch in self._buffered_inputs or ():
                 if batch["policy"] == policy:
                     weight += (batch["advantages"] * batch["tool_mask"]).abs().sum()
-            idle = float(self.accelerator.reduce(weight, reduction="sum")) == 0.0
+            idle = self._sum(weight) == 0.0
             self._metrics["train"][f"{policy}/idle"].append(float(idle))
             for parameter in self.team.parameters(policy) if idle else ():
                 parameter.grad = None
@@ -326,8 +319,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         extra = self.algorithm.extra_loss(inputs, model)
         if extra is not None:
             loss = loss + extra / self.plan.total
-        finite = self.accelerator.reduce(torch.isfinite(loss.detach()).float(), reduction="sum")
-        if float(finite) < self.args.world_size:
+        if self._sum(torch.isfinite(loss.detach()).float()) < self.args.world_size:
             not_finite(self._update, f"loss {float(loss.detach())} over {inputs['labels']}")
         return loss
 
@@ -335,7 +327,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         """Clip each policy's gradient on its own; returns the norm over all."""
         norms = []
         for policy in self.team.policies:
-            norm = self.accelerator.clip_grad_norm_(
+            norm: Any = self.accelerator.clip_grad_norm_(
                 self.team.parameters(policy), self.args.max_grad_norm
             )
             self._metrics["train"][f"{policy}/grad_norm"].append(float(norm))
@@ -359,7 +351,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         every = self.args.transcript_every
         if every and self._update % every == 0 and self.accelerator.is_main_process:
             name = f"update-{self._update:06d}.jsonl"
-            write_jsonl(Path(self.args.output_dir) / "transcripts" / name, groups[0].episodes)
+            write_jsonl(Path(str(self.args.output_dir)) / "transcripts" / name, groups[0].episodes)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
@@ -385,6 +377,16 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             return super().train(*args, **kwargs)
 
 
-def _rewards_come_from_the_environment(**_: Any) -> list[float]:
+def _trained_seats(seats: list[str], partners: Mapping[str, Policy]) -> tuple[str, ...]:
+    unknown = sorted(set(partners) - set(seats))
+    if unknown:
+        raise ValueError(f"partners for {unknown}: the environment has the agents {seats}")
+    trained = tuple(agent for agent in seats if agent not in partners)
+    if not trained:
+        raise ValueError("every seat has a partner; leave at least one to be trained")
+    return trained
+
+
+def _rewards_come_from_the_environment(*_: Any, **__: Any) -> list[float | None]:
     """TRL wants a reward function; the seam replaces the stage that would call it."""
     raise AssertionError("TRL asked for a reward: its _prepare_inputs was not replaced")

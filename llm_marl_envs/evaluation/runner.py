@@ -55,7 +55,7 @@ def evaluate_team(
     seed: int = 0,
     copies: int = DEFAULT_COPIES,
     context: Context = "append",
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> TeamResult:
     """Play the first `n_tasks` tasks of the environment's split, `samples` times each.
 

@@ -57,7 +57,7 @@ class Algorithm:
         self.args = args
         self.counters = {}
 
-    def plan(self, task: Task | int, group_size: int, seed: int) -> Sequence[Start]:
+    def plan(self, task: Task | int | None, group_size: int, seed: int) -> Sequence[Start]:
         """The episodes to roll out for one task; by default G with one reset seed."""
         return [
             Start(task=task, seed=seed, sample_seed=derive_seed("sample", seed, episode))
