@@ -1,7 +1,7 @@
 """The embedded model: small enough to make, warm-start and train on a laptop's CPU in minutes.
 
 A first run has no model hub to rely on, so this module makes an ordinary Transformers folder from
-nothing: a byte-level BPE tokenizer with a ChatML template, a Llama model of about half a million
+nothing: a byte-level BPE tokenizer with a ChatML template, a Llama model of about 0.3 million
 parameters (not Qwen2: for that type `AutoTokenizer` replaces the tokenizer's own rules), and a
 supervised warm start on demonstrations that the environments' scripted experts write. Experts
 follow several conventions at random, so each seat of the warm-started model is competent alone and
@@ -71,7 +71,7 @@ class TinySettings:
 
     vocab_size: int = 1024
     """Most tokens of the vocabulary, the 256 bytes and 3 special ones included."""
-    hidden_size: int = 128
+    hidden_size: int = 96
     num_layers: int = 2
     num_heads: int = 4
     intermediate_size: int = 256
@@ -79,11 +79,11 @@ class TinySettings:
     """Most tokens of one dialogue."""
     demonstrations: int = 12_000
     """How many demonstrations are asked for, over all environments."""
-    steps: int = 400
+    steps: int = 600
     """Optimizer steps of the warm start."""
-    batch_size: int = 64
+    batch_size: int = 32
     """Demonstrations per step."""
-    learning_rate: float = 3e-3
+    learning_rate: float = 5e-3
     """Peak of AdamW; a twentieth of the steps rising, then a half cosine to zero."""
 
 
