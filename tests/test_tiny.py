@@ -1,6 +1,7 @@
 """The embedded model: its tokenizer, its warm start, its cache, and that Transformers loads it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,15 @@ SMALL = tiny.TinySettings(
     batch_size=8,
 )
 CHAT = [{"role": "user", "content": "What is it?\nAnswer."}]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """At this size more threads only wait for each other, for minutes on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
