@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import hashlib
 import os
 import queue
@@ -23,6 +24,7 @@ from .records import InfraError, Job, Limits, Output, SandboxError, Verdict
 from .worker import RunLostError, Worker
 
 CACHE_SIZE = 4096  # verdicts
+CLOSE_SECONDS = 10.0  # beyond two wall limits, for runs under way when a pool is closed
 # Outcomes that may differ when the same run is made again.
 UNCERTAIN = ("infra_error", "wall_limit")
 
@@ -33,7 +35,7 @@ class Sandbox:
     """Runs model-written Python in confined processes and decides what it is worth outside them.
 
     Safe to use from many threads; each run takes one worker for itself, and callers wait for a free
-    one. Starts no process before the first run. A forked copy of the calling process must make its
+    one. Workers start at their first run. A forked copy of the calling process must make its
     own sandbox and gets SandboxError from this one. Use it as a context manager, or call `close`.
     """
 
@@ -189,10 +191,12 @@ class Sandbox:
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
+        patience = 2 * self.limits.wall_seconds + CLOSE_SECONDS
         for _ in self._workers:
-            self._free.get()
+            with contextlib.suppress(queue.Empty):  # a thread that never came back holds it
+                self._free.get(timeout=patience)
         if self._threads is not None:
-            self._threads.shutdown()
+            self._threads.shutdown(wait=False)
         self._finalizer()
         for worker in self._workers:
             self._free.put(worker)  # wakes whoever waits, who then finds the pool closed

@@ -268,8 +268,9 @@ class _Run:
             return
         cpu = report.get("cpu")
         self.judge.runs += 1
+        clean = report.get("status") not in ("memory", "protocol", "cpu_limit", "wall_limit")
         small = JUDGE_SHARE * self.limits.cpu_seconds
-        if "bad_tests" not in report and type(cpu) is float and cpu < small:
+        if clean and type(cpu) is float and cpu < small:
             self.worker.judge = self.judge
 
     def _verdict(

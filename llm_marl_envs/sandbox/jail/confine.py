@@ -64,7 +64,6 @@ class Confinement:
         memory = self.policy.memory_bytes + BASE_BYTES
         _lower(resource.RLIMIT_CORE, 0)
         _lower(resource.RLIMIT_FSIZE, 0)
-        _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
         _lower(resource.RLIMIT_STACK, STACK_BYTES)
         _lower(resource.RLIMIT_AS, memory)
         _lower(resource.RLIMIT_MEMLOCK, 0)
@@ -89,6 +88,8 @@ class Confinement:
             if os.getppid() != self.zygote:
                 raise OSError("the zygote is gone")
         resource.setrlimit(resource.RLIMIT_CPU, self._cpu)
+        # Not in the zygote: it bounds how many descriptors all workers of a user may have in flight.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
         if self.ruleset is not None:
             kernel.landlock_restrict(self.ruleset)
             os.close(self.ruleset)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import _socket
 import array
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -25,11 +26,13 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 from . import child, kernel, warm
 from .confine import LINUX, Confinement, Policy
 
-MAX_BATCH = 8  # each child takes two descriptors while it is made, of 32
+MAX_BATCH = 64  # each child takes two descriptors while it is made
+SEND_TRIES, SEND_PAUSE = 2000, 0.005  # seconds
 RECORD = struct.Struct("=Biiqq")  # kind, pid, status, microseconds, KiB
 READY, CHILD, EXIT, FAILED = 1, 2, 3, 4
 
@@ -46,6 +49,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     parent = int(sys.argv[2])
     options = json.loads(sys.argv[3])
+    sys.argv = sys.orig_argv = [""]  # of no use to programs
     for name in [*PRELOADED.split(), *options["preload"]]:
         importlib.import_module(name)
     for name in options["optional"]:
@@ -152,10 +156,15 @@ class _Zygote:
     ) -> None:
         record = RECORD.pack(kind, pid, status, spent, peak)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        try:
-            self.control.sendmsg([record], rights)
-        except OSError:
-            os._exit(0)  # nobody listens any more
+        for _ in range(SEND_TRIES):
+            try:
+                self.control.sendmsg([record], rights)
+                return
+            except OSError as error:
+                if error.errno != errno.ETOOMANYREFS:
+                    os._exit(0)  # nobody listens any more
+            time.sleep(SEND_PAUSE)  # other workers of this user have too many descriptors in flight
+        os._exit(1)
 
 
 def _pidfd(pid: int) -> int:
