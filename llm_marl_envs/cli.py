@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import os
 import platform
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
@@ -198,6 +200,9 @@ def _play(options: argparse.Namespace) -> None:
 
 def _trainers(module: str) -> Any:
     """Import `trainers.<module>`, or say what to install."""
+    # Notes of the libraries below to their own developers; a run's output is for its reader.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|trl)\.")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     try:
         return importlib.import_module(f"trainers.{module}")
     except ModuleNotFoundError as error:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from tqdm.auto import tqdm
+from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import TeamResult, evaluate_team, measure_coordination
@@ -90,6 +92,10 @@ def run_demo(
         fresh: build the embedded model anew instead of using the cache.
         overrides: settings of the preset to change, as for `llm-marl train`.
     """
+    # At this size a second thread brings nothing, and on a busy machine the two only wait for each
+    # other; the other core runs the programs that the models write.
+    torch.set_num_threads(1)
+    disable_progress_bar()  # of loading and saving weights, which takes no time here
     folder = Path(output)
     begun = time.perf_counter()
     with PeakMemory() as memory:
