@@ -120,6 +120,10 @@ def find_setup(
     false, and ValueError for unknown layers.
     """
     required = require_layers(require)
+    if os.name != "posix":
+        raise SandboxUnavailable(
+            f"the sandbox needs Linux, or a Unix with allow_unsafe; not {os.name}"
+        )
     key = (preload, paths, allow_unsafe, os.geteuid())
     with _lock:
         if key not in _found:

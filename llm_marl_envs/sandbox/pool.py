@@ -305,6 +305,7 @@ def _after_fork() -> None:
     _slots_lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 __all__ = ["Sandbox", "default_sandbox"]

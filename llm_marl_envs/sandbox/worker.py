@@ -276,7 +276,10 @@ class _Run:
     def _verdict(
         self, status: str, detail: str, author: str | None, report: dict[str, Any]
     ) -> Verdict:
-        outcomes = tuple(TestOutcome(*fields) for fields in report.get("outcomes", ()))
+        outcomes = tuple(
+            TestOutcome(passed, printable(error), calls, relayed)
+            for passed, error, calls, relayed in report.get("outcomes", ())
+        )
         trace = tuple(
             (index, name, _plain(args), _plain(result))
             for index, name, args, result in report.get("trace", ())
@@ -286,7 +289,7 @@ class _Run:
             status=status,  # type: ignore[arg-type]
             passed=sum(o.passed for o in outcomes),
             total=len(outcomes),
-            detail=detail[:200],
+            detail=printable(detail)[:200],
             author=author,
             isolation=usage.isolation,
             cpu_s=round(usage.cpu_s, 4),
@@ -295,6 +298,11 @@ class _Run:
             outcomes=outcomes,
             helper_trace=trace,
         )
+
+
+def printable(text: str) -> str:
+    """A text that can be written anywhere: lone surrogates of a program's are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _plain(encoded: Any) -> Any:

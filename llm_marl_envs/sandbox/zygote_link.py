@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 
 from . import launch
 from .cgroup import Cgroup
-from .jail.wire import SocketChannel, received_fds
-from .jail.zygote import CHILD, EXIT, READY, RECORD
+from .jail.wire import CHILD, EXIT, READY, RECORD, SocketChannel, received_fds
 
 LINUX = sys.platform.startswith("linux")
 START_SECONDS = 60.0  # a loaded machine may take long to import the standard library

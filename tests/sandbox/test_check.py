@@ -147,6 +147,30 @@ def test_tests_that_cannot_be_run_are_an_error(sandbox: Sandbox, tests: str) -> 
     assert alone(sandbox, "def solve(x):\n    return x + 1\n").status == "pass"
 
 
+def test_functions_that_tests_pass(sandbox: Sandbox) -> None:
+    source = "def solve(f, xs):\n    return [f(x) for x in xs]\n"
+    tests = """
+def refuse(x):
+    raise KeyError(x)
+assert solve(lambda x: x + 1, [1, 2]) == [2, 3]
+assert solve(len, ["ab", ""]) == [2, 0]
+try:
+    solve(refuse, [1])
+    assert False
+except KeyError:
+    pass
+"""
+    assert alone(sandbox, source, tests).status == "pass"
+    hostile = "def solve(f, xs):\n    return f(solve)\n"
+    assert alone(sandbox, hostile, tests).status in ("wrong", "exception")
+
+
+def test_texts_of_a_verdict_can_be_printed(sandbox: Sandbox) -> None:
+    verdict = alone(sandbox, "def solve(x):\n    raise ValueError('\\udcff\\ud800')\n")
+    assert verdict.detail.encode("utf-8")
+    assert verdict.outcomes[0].error.encode("utf-8")
+
+
 def test_state_of_one_run_does_not_reach_the_next(sandbox: Sandbox) -> None:
     leaky = "import builtins, sys\nbuiltins.mark = 1\nsys.modules['mark'] = 1\n"
     clean = "import builtins, sys\nassert not hasattr(builtins, 'mark')\n"

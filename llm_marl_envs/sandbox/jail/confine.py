@@ -88,7 +88,7 @@ class Confinement:
             if os.getppid() != self.zygote:
                 raise OSError("the zygote is gone")
         resource.setrlimit(resource.RLIMIT_CPU, self._cpu)
-        # Not in the zygote: it bounds how many descriptors all workers of a user may have in flight.
+        # Not in the zygote: there it bounds what all workers of a user may have in flight.
         resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
         if self.ruleset is not None:
             kernel.landlock_restrict(self.ruleset)
@@ -102,4 +102,8 @@ def _lower(which: int, limit: int) -> None:
     _, ceiling = resource.getrlimit(which)
     if ceiling != resource.RLIM_INFINITY:
         limit = min(limit, ceiling)
-    resource.setrlimit(which, (limit, limit))
+    try:
+        resource.setrlimit(which, (limit, limit))
+    except (ValueError, OSError):
+        if LINUX:  # elsewhere some limits cannot be set, and nothing is promised
+            raise

@@ -4,8 +4,9 @@ Owns loading, calling and the stand-ins for functions of other programs. Everyth
 belongs to the program, this module included; nothing it sends is believed.
 
 Messages received: {"id", "call", "args", "kwargs"} and, during a call, the answer to a request for
-another program's function. Messages sent: one load report, then per call either
-{"request", "args", "kwargs"} any number of times or a final {"id", "value"} or {"id", "raised"}.
+another program's function, or for a function that a test passed. Messages sent: one load report,
+then per call any number of {"request", "args", "kwargs"} or {"lent", "args", "kwargs"} and a final
+{"id", "value"} or {"id", "raised"}.
 """
 
 from __future__ import annotations
@@ -81,6 +82,19 @@ class Link:
     def request(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have another program's function called, and return or raise what it did."""
         message = {"request": name, "args": codec.encode(list(args)), "kwargs": _named(kwargs)}
+        return self.ask(name, message)
+
+    def borrow(self, number: int) -> Callable[..., Any]:
+        """A stand-in for a function that a test passed as an argument."""
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            given = {"args": codec.encode(list(args)), "kwargs": _named(kwargs)}
+            return self.ask("the function", {"lent": number, **given})
+
+        return function
+
+    def ask(self, name: str, message: dict[str, Any]) -> Any:
+        """Send a request and return or raise what is answered."""
         with self.lock:
             if not self.open:
                 raise RuntimeError(f"{name} may only be called while a call is being answered")
@@ -119,7 +133,12 @@ def answer(channel: Channel, link: Link, module: ModuleType, message: dict[str, 
     """Make one call of the program's and send what it gave."""
     link.open = True
     try:
-        args = codec.decode(message["args"])
+        args = [
+            link.borrow(data["lent"])
+            if type(data) is dict and "lent" in data
+            else codec.decode(data)
+            for data in message["args"]
+        ]
         kwargs = {name: codec.decode(value) for name, value in message["kwargs"]}
         reply = {"value": codec.encode_any(vars(module)[message["call"]](*args, **kwargs))}
     except BaseException as error:  # noqa: BLE001 - untrusted code raises what it likes

@@ -11,10 +11,14 @@ import array
 import json
 import os
 import socket
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 HEADER_BYTES = 4
+# What a zygote reports: kind, pid, status, microseconds, KiB.
+RECORD = struct.Struct("=Biiqq")
+READY, CHILD, EXIT, FAILED = 1, 2, 3, 4
 MESSAGE_CAP = 8 << 20  # bytes of one message; a longer one is a protocol error
 MAX_FDS = 16  # descriptors accepted with one message
 CHUNK = 1 << 16

@@ -24,17 +24,15 @@ import random
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 
 from . import child, kernel, warm
 from .confine import LINUX, Confinement, Policy
+from .wire import CHILD, EXIT, FAILED, READY, RECORD
 
 MAX_BATCH = 64  # each child takes two descriptors while it is made
 SEND_TRIES, SEND_PAUSE = 2000, 0.005  # seconds
-RECORD = struct.Struct("=Biiqq")  # kind, pid, status, microseconds, KiB
-READY, CHILD, EXIT, FAILED = 1, 2, 3, 4
 
 PRELOADED = """
 abc array ast bisect calendar cmath collections contextlib copy dataclasses datetime decimal enum
