@@ -70,7 +70,8 @@ def table(results: Sequence[dict[str, Any]], controls: Sequence[dict[str, Any]])
     lines += [
         "",
         f"Median sampled success after training: {median(after):.2f} over {len(after)} seeds; "
-        f"below {SOLVED}: {stalled} of {len(after)} (95 % Wilson interval {low:.2f} to {high:.2f}).",
+        f"below {SOLVED}: {stalled} of {len(after)} (95 % Wilson interval {low:.2f} to "
+        f"{high:.2f}).",
     ]
     return "\n".join(lines)
 

@@ -105,6 +105,13 @@ def _add_training(add: Callable[..., Any]) -> None:
     command.add_argument(
         "--team", required=True, help="folder of a saved team, or 'expert' or 'random'"
     )
+    command.add_argument(
+        "--partner",
+        action="append",
+        default=[],
+        metavar="AGENT=POLICY",
+        help="who plays a seat the team does not: expert, expert:<convention> or random",
+    )
     command.add_argument("--split", default="test", help="train, val, test or ood (default test)")
     command.add_argument("--tasks", type=int, default=100, help="how many (default 100)")
     command.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
@@ -227,6 +234,7 @@ def _eval(options: argparse.Namespace) -> None:
         seed=options.seed,
         output=options.output,
         env_kwargs=parse_assignments(options.set),
+        partners=parse_assignments(options.partner),
     )
 
 

@@ -92,6 +92,8 @@ class Turn:
         response: what it answered, token ids included.
         reward: paid to this agent from this action until its next one, summed.
         reward_terms: the named parts of `reward`; they sum to it.
+        team_reward: the mean over agents of what every step paid from this action until the
+            agent's next one; None in records made by hand, and then it is `reward`.
         info: the remaining info of the environment for this agent.
     """
 
@@ -101,6 +103,7 @@ class Turn:
     response: Response
     reward: float
     reward_terms: Mapping[str, float] = field(default_factory=dict)
+    team_reward: float | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -199,6 +202,7 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         "response": answer,
         "reward": float(turn.reward),
         "reward_terms": plain(turn.reward_terms),
+        "team_reward": turn.team_reward,
         "info": plain(turn.info),
     }
 
@@ -270,6 +274,7 @@ def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
         ),
         reward=data["reward"],
         reward_terms=data["reward_terms"],
+        team_reward=data["team_reward"],
         info=data["info"],
     )
 

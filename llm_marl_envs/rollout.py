@@ -50,6 +50,7 @@ class _Draft:
     messages: tuple[Message, ...]
     response: Response
     reward: float = 0.0
+    team_reward: float = 0.0
     terms: dict[str, float] = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
 
@@ -63,7 +64,8 @@ class _Live:
         self.env, self.start, self.context = env, start, context
         self.aec = isinstance(env, AECEnv)
         self.drafts: list[_Draft] = []
-        self.early: dict[str, float] = {}  # rewards that arrive before an agent's first action
+        # Rewards, own and team's, that arrive before an agent's first action.
+        self.early: dict[str, tuple[float, float]] = {}
         self.chats: dict[str, list[Message]] = {a: [] for a in env.possible_agents}
         self.seen: dict[str, str] = {}
         self.success: bool | None = None
@@ -115,8 +117,8 @@ class _Live:
     def note(self, agent: str, messages: tuple[Message, ...], response: Response) -> None:
         """Record an action before the environment judges it."""
         index = sum(draft.agent == agent for draft in self.drafts)
-        reward = self.early.pop(agent, 0.0)
-        self.drafts.append(_Draft(agent, index, messages, response, reward))
+        early = self.early.pop(agent, (0.0, 0.0))
+        self.drafts.append(_Draft(agent, index, messages, response, *early))
         self.chats[agent].append(Message("assistant", response.text))
 
     def step(self, actions: Mapping[str, str]) -> None:
@@ -128,15 +130,18 @@ class _Live:
         else:
             self.observations, paid, _, cut, infos = self.env.step(actions)
             self.truncated |= any(cut.values())
+        team = sum(float(reward) for reward in paid.values()) / max(len(paid), 1)
         for agent, reward in paid.items():
-            self._pay(agent, float(reward), infos.get(agent, {}))
+            self._pay(agent, float(reward), team, infos.get(agent, {}))
 
-    def _pay(self, agent: str, reward: float, info: Mapping[str, Any]) -> None:
+    def _pay(self, agent: str, reward: float, team: float, info: Mapping[str, Any]) -> None:
         draft = next((d for d in reversed(self.drafts) if d.agent == agent), None)
         if draft is None:
-            self.early[agent] = self.early.get(agent, 0.0) + reward
+            own, mean = self.early.get(agent, (0.0, 0.0))
+            self.early[agent] = (own + reward, mean + team)
             return
         draft.reward += reward
+        draft.team_reward += team
         rest = dict(info)
         terms = dict(rest.pop("reward_terms", {}))
         of, booked = self.booked.get(agent, (None, {}))
@@ -165,6 +170,7 @@ class _Live:
                     response=d.response,
                     reward=d.reward,
                     reward_terms=d.terms,
+                    team_reward=d.team_reward,
                     info=d.info,
                 )
                 for d in self.drafts

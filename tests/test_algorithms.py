@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, make_algorithm
-from trainers.returns import discounted_returns, team_rewards
+from trainers.returns import discounted_returns
 
 NO = False
 
@@ -45,12 +45,6 @@ def test_turns_that_were_not_taken_pay_nothing():
     rewards = np.array([[[1.0, 9.0]]])
     alive = np.array([[[True, False]]])
     assert discounted_returns(rewards, alive, 1.0).tolist() == [[[1.0, 0.0]]]
-
-
-def test_team_rewards_are_the_mean_of_those_who_acted():
-    rewards = np.array([[[1.0, 4.0], [3.0, 8.0]]])  # (1, A=2, K=2)
-    alive = np.array([[[True, True], [True, False]]])
-    assert team_rewards(rewards, alive).tolist() == [[[2.0, 4.0], [2.0, 0.0]]]
 
 
 def test_first_turn_baseline_is_the_group_mean_with_the_sample_in_it():

@@ -22,7 +22,9 @@ def test_the_pieces_join_to_what_the_template_renders():
     chat = ChatTemplate(tokenizer)
     question, answer, more = Message("user", "a"), Message("assistant", "b"), Message("user", "c")
     sampled = [*tokenizer("b", add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-    joined = chat.opening([question]) + sampled + chat.between([more], closed=True)
+    joined = (
+        chat.opening([question]) + sampled + chat.between([more], closed_by=tokenizer.eos_token_id)
+    )
     assert tokenizer.decode(joined) == (
         "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
         "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n"
@@ -33,8 +35,11 @@ def test_the_pieces_join_to_what_the_template_renders():
 def test_a_cut_action_gets_its_end_from_the_environment():
     tokenizer = tiny_tokenizer()
     chat = ChatTemplate(tokenizer)
-    closed = chat.between([Message("user", "c")], closed=True)
-    assert chat.between([Message("user", "c")], closed=False) == [tokenizer.eos_token_id, *closed]
+    eos = tokenizer.eos_token_id
+    closed = chat.between([Message("user", "c")], closed_by=eos)
+    assert chat.between([Message("user", "c")], closed_by=None) == [eos, *closed]
+    # Ended by another token than the template's: the template's end still comes.
+    assert chat.between([Message("user", "c")], closed_by=eos + 1) == [eos, *closed]
 
 
 def test_a_template_that_drops_reasoning_is_found():

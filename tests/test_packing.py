@@ -9,6 +9,7 @@ One row per agent: the environment's tokens are in the sequence and weigh nothin
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,25 @@ def test_rewards_are_laid_out_by_agent_and_turn():
     rewards, alive = reward_array([group(drawn_turns(), short)], AGENTS)
     assert rewards.tolist() == [[[[1, 2], [1, 2]], [[1, 0], [1, 0]]]]
     assert alive.tolist() == [[[[True, True]] * 2, [[True, False]] * 2]]
+
+
+def test_team_credit_is_what_each_step_paid_on_average():
+    """Turn-based: what a step pays belongs to the open turn of every agent, and is averaged there.
+
+    a_0 acts (pays 0 and 0), b_0 acts (pays a 1 and b 3), a_0 acts again (pays 2 and 2).
+    """
+    own = {("a_0", 0): 1.0, ("b_0", 0): 5.0, ("a_0", 1): 2.0}
+    team = {("a_0", 0): 2.0, ("b_0", 0): 4.0, ("a_0", 1): 2.0}
+    turns = tuple(
+        dataclasses.replace(one, reward=own[key], team_reward=team[key])
+        for one in drawn_turns()
+        if (key := (one.agent, one.index)) in own
+    )
+    rewards, alive = reward_array([group(turns)], AGENTS, "team")
+    assert rewards.tolist() == [[[[2, 2], [4, 0]]]]
+    assert alive.tolist() == [[[[True, True], [True, False]]]]
+    rewards, _ = reward_array([group(turns)], AGENTS, "own")
+    assert rewards.tolist() == [[[[1, 2], [5, 0]]]]
 
 
 def test_one_row_holds_all_turns_of_an_agent():

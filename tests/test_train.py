@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from models import untrained
 from toys import WordPair
 
 import llm_marl_envs
+from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.registry import list_envs
+from trainers.evaluate import run_eval
 from trainers.team_files import load_team
 from trainers.train import read_run, run_train, scripted_partners
 
@@ -46,6 +49,26 @@ def test_a_run_file_trains_and_saves_a_team(tmp_path: Path):
     folder = run_train(write(tmp_path / "run.yaml", text), ["num_generations=3"])
     assert load_team(folder).policies == ("main_0",)
     assert (tmp_path / "out" / "transcripts" / "update-000000.jsonl").read_text().count("\n") == 3
+
+
+def test_a_team_with_a_scripted_partner_is_measured_with_it(tmp_path: Path):
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    text = RUN.format(model=tmp_path / "base", output=tmp_path / "out")
+    folder = str(run_train(write(tmp_path / "run.yaml", text)))
+    with pytest.raises(ValueError, match=r"missing \['helper_0'\]"):
+        run_eval("coop_coding-v0", team=folder, tasks=2)
+    summary = run_eval(
+        "coop_coding-v0",
+        team=folder,
+        tasks=2,
+        partners={"helper_0": "expert"},
+        output=str(tmp_path / "eval"),
+    )
+    assert summary["n_tasks"] == 2
+    assert json.loads((tmp_path / "eval" / "summary.json").read_text())["seed"] == 0
+    assert len(list(read_jsonl(tmp_path / "eval" / "episodes.jsonl"))) == 2
 
 
 def test_overrides_reach_sections_and_settings(tmp_path: Path):

@@ -21,6 +21,7 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import read_jsonl
 from trainers import metrics
 from trainers.config import MAGRPOConfig
+from trainers.packing import pack_rows
 from trainers.team_files import load_team
 from trainers.tiny import build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
@@ -134,12 +135,15 @@ def test_ctrl_c_saves_a_checkpoint_that_resumes(tmp_path: Path):
     trainer.train()
     assert trainer.state.global_step == 2
     assert (tmp_path / "checkpoint-2").is_dir()
+    trainer.remove_callback(Interrupt)
     unbroken = make_trainer(tmp_path / "other", Lower, max_steps=4)
     unbroken.train()
     resumed = make_trainer(tmp_path, Lower, max_steps=4)
     resumed.train(resume_from_checkpoint=True)
     for policy, value in weights(resumed).items():
         assert torch.equal(value, weights(unbroken)[policy])
+    trainer.train(resume_from_checkpoint=True)  # the same object goes on, too
+    assert trainer.state.global_step == 4
 
 
 def test_partners_play_and_are_not_trained(tmp_path: Path):
@@ -235,6 +239,23 @@ def test_any_text_environment_trains(tmp_path: Path, env: Any, context: str):
     assert weights(trainer).keys() == before.keys()
 
 
+def test_a_seat_keeps_its_tokens_when_another_begins(tmp_path: Path):
+    """In a turn-based environment a seat's first action must not make the others forget."""
+    trainer = make_trainer(tmp_path, lambda: Relay(rounds=2), rows_per_micro_batch=64)
+    groups = trainer.collector.play(0, trainer.seating)
+    inputs, advantages = trainer.collector.judge(0, groups)
+    rows = pack_rows(groups, trainer.trained, advantages, inputs.alive)
+    assert inputs.alive.all()
+    assert len(rows) == 2 * 4 * len(trainer.trained)
+
+
+def test_a_reset_of_the_position_needs_the_same_split(tmp_path: Path):
+    make_trainer(tmp_path, Lower, save_strategy="steps", save_steps=1).train()
+    other = make_trainer(tmp_path, Lower, rows_per_micro_batch=8)
+    with pytest.raises(ValueError, match=r"'micro_batches': 4.*'micro_batches': 2"):
+        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
 def test_evaluation_during_training(tmp_path: Path):
     trainer = make_trainer(
         tmp_path, Lower, eval_env=Lower, eval_strategy="steps", eval_steps=1, eval_tasks=3
@@ -242,6 +263,8 @@ def test_evaluation_during_training(tmp_path: Path):
     trainer.train()
     found = [log["eval_reward"] for log in trainer.state.log_history if "eval_reward" in log]
     assert len(found) == 2
+    assert sum("reward" in log for log in trainer.state.log_history) == 2
+    assert not any("reward" in log and "eval_reward" in log for log in trainer.state.log_history)
     assert all(0 <= value <= 1 * 2 for value in found)
 
 
@@ -328,6 +351,14 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"credit": "mine"}, "credit='mine'"),
         ({"entropy_coef": 0.1}, "entropy_coef"),
         ({"use_vllm": True}, "use_vllm"),
+        ({"num_iterations": 0}, "num_iterations=0"),
+        ({"importance_sampling_level": "word"}, "importance_sampling_level='word'"),
+        ({"generation_kwargs": {"repetition_penalty": 1.3}}, "no effect"),
+        ({"per_device_train_batch_size": 4}, "rows_per_micro_batch"),
+        ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4"),
+        ({"load_best_model_at_end": True}, "no effect"),
+        ({"fp16": True}, "use bf16"),
+        ({"discount": "0.9"}, "discount='0.9'"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(

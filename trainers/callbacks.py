@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,14 +25,19 @@ class SaveOnInterrupt(TrainerCallback):
     """The first Ctrl-C ends the run with a checkpoint after the current update.
 
     A second one interrupts at once, as usual.
+
+    Args:
+        anyone: whether the flag is set on any process; all must stop after the same update.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, anyone: Callable[[bool], bool]) -> None:
         self.asked = False
+        self.anyone = anyone
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Catch SIGINT while the block runs; does nothing outside of the main thread."""
+        self.asked = False
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -51,7 +56,7 @@ class SaveOnInterrupt(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Turn the request into the trainer's own flags."""
-        if self.asked:
+        if self.anyone(self.asked):
             control.should_save = True
             control.should_training_stop = True
         return control

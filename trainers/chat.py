@@ -7,7 +7,8 @@ action and the next one. Sampled ids are kept as sampled; only the text around t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
@@ -23,6 +24,7 @@ class ChatTemplate:
 
     Args:
         tokenizer: must have a chat template and an EOS token.
+        template_kwargs: further variables of the template, e.g. {"enable_thinking": False}.
 
     Attributes:
         appends: whether a longer dialogue extends a shorter one token by token. If not (a template
@@ -32,7 +34,9 @@ class ChatTemplate:
         ValueError: no chat template or no EOS token.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, template_kwargs: Mapping[str, Any] | None = None
+    ) -> None:
         if not tokenizer.chat_template:
             raise ValueError(
                 f"tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction-"
@@ -41,7 +45,7 @@ class ChatTemplate:
         if tokenizer.eos_token_id is None:
             raise ValueError(f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set one")
         self.tokenizer = tokenizer
-        self.eos_id = tokenizer.eos_token_id
+        self.template_kwargs = dict(template_kwargs or {})
         self.appends = self._probe()
         if not self.appends:
             warnings.warn(
@@ -54,18 +58,18 @@ class ChatTemplate:
         """Ids of a dialogue up to where the agent's next action begins."""
         return self._encode(self._render(messages, prompt=True))
 
-    def between(self, new: Sequence[Message], *, closed: bool) -> list[int]:
+    def between(self, new: Sequence[Message], *, closed_by: int | None) -> list[int]:
         """Ids from the end of an action to the start of the next one.
 
         Args:
             new: the messages that came after the action.
-            closed: whether the action ended with EOS; if it was cut, EOS is supplied here, as a
-                token of the environment.
+            closed_by: the id that ended the action; None if it was cut, and then the template's
+                own end of a turn is supplied here, as a token of the environment.
         """
         probe = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
         text = self._render([*probe, *new], prompt=True)
         ids = self._encode(text[text.index(PROBE_ACTION) + len(PROBE_ACTION) :])
-        return ids[1:] if closed and ids[:1] == [self.eos_id] else ids
+        return ids[1:] if closed_by is not None and ids[:1] == [closed_by] else ids
 
     def _probe(self) -> bool:
         first = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
@@ -77,7 +81,7 @@ class ChatTemplate:
     def _render(self, messages: Sequence[Message], *, prompt: bool) -> str:
         chat = [{"role": m.role, "content": m.content} for m in messages]
         text = self.tokenizer.apply_chat_template(
-            chat, tokenize=False, add_generation_prompt=prompt
+            chat, tokenize=False, add_generation_prompt=prompt, **self.template_kwargs
         )
         return str(text)
 

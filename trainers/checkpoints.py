@@ -87,8 +87,10 @@ class TeamCheckpoints(Base):
             if self.accelerator.is_main_process:
                 _publish(Path(self._staging) / name, run_dir / name)
         finally:
-            shutil.rmtree(run_dir / STAGING, ignore_errors=True)
             self._staging = None
+            if self.accelerator.is_main_process:  # the others may still be writing, or be done
+                shutil.rmtree(run_dir / STAGING, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
         if self.args.should_save:
             rotate_checkpoints(
                 output_dir=str(run_dir),
@@ -97,6 +99,14 @@ class TeamCheckpoints(Base):
                 use_mtime=False,
             )
         self.accelerator.wait_for_everyone()
+
+    def _split(self) -> dict[str, int]:
+        """What the position inside an update counts in; a resumed run must count the same."""
+        return {
+            "micro_batches": self.plan.total,
+            "num_iterations": self.args.num_iterations,
+            "processes": self.args.world_size,
+        }
 
     def _save_own_state(self, folder: Path) -> None:
         every = self.plan.total * self.num_iterations
@@ -108,6 +118,7 @@ class TeamCheckpoints(Base):
                 "algorithm": self.algorithm.state_dict(),
                 "sampled_tokens": self._sampled_tokens,
                 "start": self.team.start_digest(),
+                "split": self._split(),
             },
             folder / STATE_FILE.format(rank=self.args.process_index),
         )
@@ -123,6 +134,11 @@ class TeamCheckpoints(Base):
                 "with fewer processes"
             )
         state = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+        if state["split"] != self._split():
+            raise ValueError(
+                f"{checkpoint} was written with {state['split']}, this run has {self._split()}: "
+                "resume with the same settings and number of processes"
+            )
         if state["start"] != self.team.start_digest():
             raise ValueError(
                 f"{checkpoint} was trained with its KL term towards other weights: resume with the "

@@ -20,7 +20,7 @@ from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
 from trainers.packing import reward_array
-from trainers.returns import discounted_returns, team_rewards
+from trainers.returns import discounted_returns
 from trainers.schedules import TaskSchedule
 from trainers.token_policy import TokenPolicy
 
@@ -126,14 +126,9 @@ class Collector:
         Raises:
             FloatingPointError: an advantage that is not finite; the episode is named.
         """
-        seats = list(self.env.possible_agents)
-        rewards, alive = reward_array(groups, seats)
+        rewards, alive = reward_array(groups, self.trained, self.args.credit)
         if self.args.shuffle_rewards:
             rewards = _shuffled(rewards, derive_seed("shuffle", self.args.seed, update))
-        if self.args.credit == "team":
-            rewards = team_rewards(rewards, alive)
-        own = [seats.index(agent) for agent in self.trained]
-        rewards, alive = rewards[:, :, own], alive[:, :, own]
         rewards = self.algorithm.transform_rewards(rewards, groups)
         inputs = AdvantageInputs(
             returns=discounted_returns(rewards, alive, self.args.discount),

@@ -16,7 +16,9 @@ Defaults that differ from TRL's, each with its reason:
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from trl.trainer.grpo_config import GRPOConfig
@@ -27,6 +29,19 @@ from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.team_model import WEIGHT_MODES
 
 CREDITS = ("team", "own")
+# Settings of TRL and transformers that nothing here reads, and what to do instead.
+NOT_READ = {
+    "per_device_train_batch_size": "set rows_per_micro_batch",
+    "gradient_accumulation_steps": "it follows from the other sizes",
+    "steps_per_generation": "one update is one generation",
+    "generation_batch_size": "set tasks_per_update and num_generations",
+    "generation_kwargs": "training samples from the distribution it scores",
+    "cache_implementation": "leave it out",
+    "reward_weights": "rewards come from the environment",
+    "num_generations_eval": "evaluation plays one episode per task",
+    "load_best_model_at_end": "load the checkpoint you want with load_team",
+    "fp16": "use bf16: gradients are clipped per policy, which its scaler cannot follow",
+}
 SCALINGS = ("none", "group")
 
 
@@ -102,14 +117,17 @@ class MAGRPOConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
-        if self.bf16 is None and not torch.cuda.is_available():
+        if self.bf16 is None and (self.use_cpu or not torch.cuda.is_available()):
             self.bf16 = False
         self._check_sizes()
         self._check_choices()
-        # TRL demands whole groups per generation batch; its sizes are set by the trainer later.
+        self._refuse_what_is_not_read()
+        # TRL demands whole groups per generation batch; the trainer sets the sizes later.
+        sizes = self.per_device_train_batch_size, self.per_device_eval_batch_size
         self.per_device_train_batch_size = self.num_generations or 0
-        self.gradient_accumulation_steps = 1
+        self.per_device_eval_batch_size = self.num_generations or 0
         super().__post_init__()
+        self.per_device_train_batch_size, self.per_device_eval_batch_size = sizes
         self._refuse_biased_sampling()
         if self.ddp_find_unused_parameters is None:
             # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
@@ -122,21 +140,29 @@ class MAGRPOConfig(GRPOConfig):
         self.steps_per_generation = micro_batches
         self.generation_batch_size = self.rows_per_micro_batch * micro_batches * self.world_size
 
+    def take_init_kwargs(self) -> dict[str, Any]:
+        """What `from_pretrained` is to get; taken, because TRL would warn that it ignores it."""
+        given: Any = self.model_init_kwargs or {}  # transformers has parsed JSON text by now
+        given = {"trust_remote_code": self.trust_remote_code, **given}
+        self.model_init_kwargs = None
+        return given
+
     def _check_sizes(self) -> None:
         lowest = {
             "num_generations": 2,
             "tasks_per_update": 1,
             "rows_per_micro_batch": 1,
+            "num_iterations": 1,
             "transcript_every": 0,
             "eval_tasks": 1,
             "max_completion_length": 1,
         }
         for name, least in lowest.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}={value!r}: expected an integer of at least {least}")
-        if not 0 <= self.discount <= 1:
-            raise ValueError(f"discount={self.discount}: expected a number from 0 to 1")
+        if not isinstance(self.discount, (int, float)) or not 0 <= self.discount <= 1:
+            raise ValueError(f"discount={self.discount!r}: expected a number from 0 to 1")
         if self.temperature <= 0:
             raise ValueError(f"temperature={self.temperature}: training samples, so more than 0")
 
@@ -149,6 +175,7 @@ class MAGRPOConfig(GRPOConfig):
             "credit": list(CREDITS),
             "context": list(CONTEXTS),
             "scale_rewards": list(SCALINGS),
+            "importance_sampling_level": ["token", "sequence"],
             "loss_type": [*ROW_LOSSES, *TOKEN_LOSSES],
         }
         for name, accepted in choices.items():
@@ -161,6 +188,13 @@ class MAGRPOConfig(GRPOConfig):
                     else ""
                 )
                 raise ValueError(f"{name}={value!r}: expected one of {accepted}{reason}")
+
+    def _refuse_what_is_not_read(self) -> None:
+        """A setting that would be ignored is an error."""
+        defaults = {f.name: f.default for f in dataclasses.fields(GRPOConfig)}
+        for name, instead in NOT_READ.items():
+            if getattr(self, name) != defaults[name]:
+                raise ValueError(f"{name}={getattr(self, name)!r} has no effect here: {instead}")
 
     def _refuse_biased_sampling(self) -> None:
         biased = {

@@ -17,10 +17,11 @@ from tqdm.auto import tqdm
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import TeamResult, evaluate_team
-from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
+from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, check_team
 from llm_marl_envs.records import write_jsonl
 from trainers.team_files import load_team, read_team_file
 from trainers.token_policy import TokenPolicy
+from trainers.train import scripted_partners
 
 DEFAULT_COMPLETION_LENGTH = 256
 
@@ -35,6 +36,7 @@ def run_eval(
     seed: int = 0,
     output: str | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
+    partners: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Evaluate a team, print the summary and, with `output`, write it with the transcripts.
 
@@ -43,7 +45,11 @@ def run_eval(
     """
     kwargs = {**(env_kwargs or {}), "split": split}
     env = make(env_id, **kwargs)
-    seats = named_team(team, env, temperature)
+    seats = {
+        **named_team(team, env, temperature),
+        **scripted_partners(partners or {}, env),
+    }
+    check_team(seats, env.possible_agents)
     with tqdm(total=tasks, unit="episode", desc=f"eval {env_id}") as bar:
         result = evaluate_team(
             lambda: make(env_id, **kwargs),
@@ -70,14 +76,16 @@ def run_eval(
 def named_team(team: str, env: Any, temperature: float) -> dict[str, Policy]:
     """The team called "expert" or "random", or the one saved in a folder of that name."""
     policy: Policy
+    agents = env.possible_agents
     if team == "expert":
         policy = ExpertPolicy(env)
     elif team == "random":
         policy = RandomPolicy()
     else:
+        agents = list(read_team_file(team)["agents"])  # others need partners
         length = read_team_file(team).get("max_completion_length", DEFAULT_COMPLETION_LENGTH)
         policy = TokenPolicy(load_team(team), max_completion_length=length, temperature=temperature)
-    return dict.fromkeys(env.possible_agents, policy)
+    return dict.fromkeys(agents, policy)
 
 
 def summary_of(result: TeamResult) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Names follow TRL's where TRL has the same scalar (`reward`, `reward_std`, `frac_
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from llm_marl_envs.records import Episode, EpisodeGroup, StopReason
 METRICS: dict[str, tuple[str, str]] = {
     "reward": ("reward", "undiscounted team return, mean over the episodes of the update"),
     "reward_std": ("reward", "standard deviation of it inside a group, mean over groups"),
-    "frac_reward_zero_std": ("share", "groups whose episodes all returned the same: no gradient"),
+    "frac_reward_zero_std": ("share", "groups whose episodes all had the same return"),
     "success": ("share", "episodes that solved their task"),
     "truncated": ("share", "episodes cut by a limit of the environment"),
     "turns": ("turns", "actions per agent and episode"),
@@ -27,8 +27,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "<policy>/grad_norm": ("norm", "gradient norm of one policy before clipping"),
     "<policy>/idle": ("share", "updates in which the policy had nothing to learn and kept still"),
     "algorithm/<counter>": ("count", "what the algorithm counted in the update"),
-    "time/rollout": ("seconds", "sampling and stepping the environments"),
-    "time/update_share": ("share", "time not spent in rollout since the last rollout"),
+    "time/rollout": ("seconds", "sampling, stepping the environments and packing"),
     "num_tokens": ("tokens", "sampled by trained seats since the run began"),
     "eval_reward": ("reward", "as `reward`, on the evaluation tasks, one episode each"),
     "eval_success": ("share", "as `success`, on the evaluation tasks"),
@@ -101,6 +100,12 @@ def sampled_tokens(groups: Sequence[EpisodeGroup], agents: Sequence[str]) -> int
         for turn in episode.turns
         if turn.agent in agents
     )
+
+
+def mean_over(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean of each scalar over the processes that have it."""
+    names = {name for part in parts for name in part}
+    return {n: _mean(part[n] for part in parts if n in part) for n in sorted(names)}
 
 
 def evaluation_metrics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:

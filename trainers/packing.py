@@ -79,8 +79,14 @@ def _tokens(turn: Turn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, 
     return response.prompt_ids, response.completion_ids, response.logprobs
 
 
-def reward_array(groups: Sequence[EpisodeGroup], agents: Sequence[str]) -> tuple[Any, Any]:
-    """Rewards (P, G, A, K), float64, and which turns were taken, bool; K is the longest episode."""
+def reward_array(
+    groups: Sequence[EpisodeGroup], agents: Sequence[str], credit: str = "own"
+) -> tuple[Any, Any]:
+    """Rewards (P, G, A, K), float64, and which turns were taken, bool; K is the longest episode.
+
+    With `credit="team"` each turn earns the mean over agents of what its steps paid; where the
+    environment pays all agents alike that is the same number.
+    """
     episodes = [group.episodes for group in groups]
     turns = max(t.index + 1 for group in episodes for episode in group for t in episode.turns)
     rewards = np.zeros((len(groups), len(episodes[0]), len(agents), turns))
@@ -90,7 +96,9 @@ def reward_array(groups: Sequence[EpisodeGroup], agents: Sequence[str]) -> tuple
             for turn in episode.turns:
                 if turn.agent in agents:
                     where = (p, g, agents.index(turn.agent), turn.index)
-                    rewards[where], alive[where] = turn.reward, True
+                    team = credit == "team" and turn.team_reward is not None
+                    rewards[where] = turn.team_reward if team else turn.reward
+                    alive[where] = True
     return rewards, alive
 
 
@@ -190,10 +198,10 @@ def micro_batches(
     """The micro-batches of one update, each of one policy, policies in the order of the plan.
 
     Each holds TRL's tensors (prompt_ids, prompt_mask, completion_ids, completion_mask, tool_mask,
-    advantages, num_items_in_batch), `sampling_logprobs` (B, T), and ours: "policy", "labels", and
-    "loss_scale", by which TRL's loss is multiplied so that neither the split into micro-batches nor
-    the number of policies changes a gradient. A policy with fewer rows than micro-batches gets
-    rows of weight zero.
+    advantages, num_items_in_batch, sampling_per_token_logps (B, T)), and ours: "policy",
+    "policy_rows", "labels" and "loss_scale", by which TRL's loss is multiplied so that neither the
+    split into micro-batches nor the number of policies changes a gradient. A policy with fewer rows
+    than micro-batches gets rows of weight zero.
     """
     batches: list[dict[str, Any]] = []
     for policy, count in plan.micro_batches.items():
@@ -209,9 +217,19 @@ def micro_batches(
             scale = plan.total * len(part) / max(total, 1)
             batch["loss_scale"] = scale if plan.loss_type in ROW_LOSSES else 1.0
             batch["policy"] = policy
+            batch["policy_rows"] = len(mine)
             batch["labels"] = [row.label for row in part]
             batches.append(batch)
     return batches
+
+
+def total_weight(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Tensor:
+    """Sum of |advantage| over a policy's own tokens; 0 means there is nothing to learn."""
+    weight = torch.zeros(())
+    for batch in batches:
+        if batch["policy"] == policy:
+            weight = weight + (batch["advantages"] * batch["tool_mask"]).abs().sum().cpu()
+    return weight
 
 
 def _empty_row(policy: str) -> Row:
@@ -233,5 +251,5 @@ def _tensors(rows: Sequence[Row], device: torch.device) -> dict[str, Any]:
         "completion_mask": right([[1] * len(r.completion_ids) for r in rows], torch.long),
         "tool_mask": right([r.own for r in rows], torch.long),
         "advantages": right([r.advantages for r in rows], torch.float32),
-        "sampling_logprobs": right([r.logprobs for r in rows], torch.float32),
+        "sampling_per_token_logps": right([r.logprobs for r in rows], torch.float32),
     }

@@ -26,21 +26,3 @@ def discounted_returns(rewards: np.ndarray, alive: np.ndarray, discount: float) 
         following = paid[..., turn] + discount * following
         returns[..., turn] = following
     return np.where(alive, returns, 0.0)
-
-
-def team_rewards(rewards: np.ndarray, alive: np.ndarray) -> np.ndarray:
-    """Each turn's mean over the agents that took it, given to all of them.
-
-    Where the environment pays a team reward already, this changes nothing.
-
-    Args:
-        rewards: (..., A, K).
-        alive: bool, (..., A, K).
-
-    Returns:
-        float64, (..., A, K).
-    """
-    paid = np.where(alive, rewards, 0.0)
-    count = np.maximum(alive.sum(axis=-2, keepdims=True), 1)
-    mean = paid.sum(axis=-2, keepdims=True) / count
-    return np.where(alive, mean, 0.0)

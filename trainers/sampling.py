@@ -41,7 +41,8 @@ def gumbel_noise(seeds: torch.Tensor, position: int, vocabulary: int) -> torch.T
         vocabulary: V.
 
     Returns:
-        float32, (B, V); equal on every device and for every batch composition.
+        float32, (B, V); the same for every batch composition, and on every device up to the
+        rounding of its logarithm.
     """
     row = _mix(seeds + torch.full_like(seeds, position + 1) * GOLDEN).unsqueeze(1)  # (B, 1)
     token = torch.arange(1, vocabulary + 1, device=seeds.device) * GOLDEN  # (V,)

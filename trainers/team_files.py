@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from peft import PeftConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -42,6 +43,7 @@ def build_team_model(
     tokenizer: Tokenizers | None = None,
     policies: Mapping[str, str] | None = None,
     seed: int = 0,
+    init_kwargs: Mapping[str, Any] | None = None,
 ) -> TeamModel:
     """The weights of a team that plays `agents`.
 
@@ -55,6 +57,7 @@ def build_team_model(
         tokenizer: loaded from `model` where None; for "separate" also policy -> tokenizer.
         policies: agent -> policy name, where seats share one; each agent its own where None.
         seed: initialises adapters.
+        init_kwargs: for `from_pretrained`; float32 unless they say another `dtype`.
 
     Raises:
         ValueError: unknown mode, a missing or superfluous `peft_config`, `policies` for other
@@ -73,10 +76,10 @@ def build_team_model(
     if weights == "separate":
         if peft_config is not None:
             raise ValueError("weights='separate' trains whole models; for LoRA use 'adapters'")
-        return _separate(model, tokenizer, policy_of)
+        return _separate(model, tokenizer, policy_of, init_kwargs)
     if isinstance(model, Mapping) or isinstance(tokenizer, Mapping):
         raise ValueError(f"several models or tokenizers need weights='separate', not {weights!r}")
-    loaded: Any = load_base(model) if isinstance(model, str) else model
+    loaded: Any = load_base(model, init_kwargs) if isinstance(model, str) else model
     reader: Any = tokenizer
     if reader is None:
         reader = AutoTokenizer.from_pretrained(loaded.config.name_or_path)
@@ -88,7 +91,10 @@ def build_team_model(
 
 
 def _separate(
-    model: Models, tokenizer: Tokenizers | None, policy_of: Mapping[str, str]
+    model: Models,
+    tokenizer: Tokenizers | None,
+    policy_of: Mapping[str, str],
+    init_kwargs: Mapping[str, Any] | None,
 ) -> SeparateWeights:
     names = list(dict.fromkeys(policy_of.values()))
     given = model if isinstance(model, Mapping) else dict.fromkeys(names, model)
@@ -98,7 +104,7 @@ def _separate(
     for name in names:
         one = given[name]
         if isinstance(one, str):
-            models[name] = load_base(one)
+            models[name] = load_base(one, init_kwargs)
         else:  # one loaded model for all: each policy begins as a copy of it
             models[name] = one if isinstance(model, Mapping) else copy.deepcopy(one)
     if tokenizer is None:
@@ -113,14 +119,17 @@ def _separate(
     return SeparateWeights(models, tokenizer, policy_of)
 
 
-def load_base(model: str) -> PreTrainedModel:
+def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTrainedModel:
     """As `AutoModelForCausalLM.from_pretrained`, with an error that says what was tried.
 
     Raises:
         ValueError: nothing loadable under that name.
     """
     try:
-        return AutoModelForCausalLM.from_pretrained(model)
+        # In the weights' own bf16, AdamW would round most small updates away.
+        return AutoModelForCausalLM.from_pretrained(
+            model, **{"dtype": torch.float32, **(init_kwargs or {})}
+        )
     except OSError as error:
         raise ValueError(
             f"model {model!r}: neither a folder with a Transformers model nor a name that the "
@@ -171,7 +180,7 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
         return build_team_model(folders, list(agents), weights="separate", policies=agents)
     tokenizer = AutoTokenizer.from_pretrained(first)
     if description["weights"] == FullWeights.mode:
-        return FullWeights(AutoModelForCausalLM.from_pretrained(first), tokenizer, list(agents))
+        return FullWeights(load_base(str(first)), tokenizer, list(agents))
     config = PeftConfig.from_pretrained(str(first))
     model = load_base(base or description["base"])
     team = AdapterWeights(model, tokenizer, agents, config)

@@ -218,10 +218,20 @@ class TeamModule(torch.nn.Module):
             models: Any = super().__getattr__("models")
             return getattr(models[self.__dict__["active"]], name)
 
-    def gradient_checkpointing_enable(self, **kwargs: Any) -> None:
+    def gradient_checkpointing_enable(self, *args: Any, **kwargs: Any) -> None:
         """In every model."""
         for model in self.models.values():
-            model.gradient_checkpointing_enable(**kwargs)  # type: ignore[operator]
+            model.gradient_checkpointing_enable(*args, **kwargs)
+
+    def gradient_checkpointing_disable(self) -> None:
+        """In every model."""
+        for model in self.models.values():
+            model.gradient_checkpointing_disable()
+
+    def activation_checkpointing_enable(self, *args: Any, **kwargs: Any) -> None:
+        """In every model; the name that transformers uses from version 6 on."""
+        for model in self.models.values():
+            model.activation_checkpointing_enable(*args, **kwargs)
 
 
 class SeparateWeights(TeamModel):

@@ -7,7 +7,7 @@ the ids of the turns before plus the ids of what the environment added.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,8 @@ from trainers.sampling import RowSampler
 from trainers.team_model import SamplingBatch, TeamModel
 
 # One trajectory's past: the messages shown, the action, and the ids up to and with that action.
-_Past = tuple[tuple[Message, ...], str, list[int], bool]
+# The last is the id that closed the action, None where it was cut.
+_Past = tuple[tuple[Message, ...], str, list[int], int | None]
 
 
 class TokenPolicy:
@@ -31,6 +32,7 @@ class TokenPolicy:
         max_completion_length: most tokens of one action.
         temperature: divides the logits; 0 is greedy.
         batch_size: most rows of one `generate` call; None puts all rows in one.
+        template_kwargs: further variables of the chat template.
 
     Raises:
         ValueError: the tokenizer has no chat template, or a number is out of range.
@@ -43,6 +45,7 @@ class TokenPolicy:
         max_completion_length: int = 256,
         temperature: float = 1.0,
         batch_size: int | None = None,
+        template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if max_completion_length < 1:
             raise ValueError(f"max_completion_length={max_completion_length}: expected at least 1")
@@ -51,10 +54,13 @@ class TokenPolicy:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: expected at least 1 or None")
         self.team = team
-        self.chats = {name: ChatTemplate(one) for name, one in team.tokenizers.items()}
+        self.chats = {
+            name: ChatTemplate(one, template_kwargs) for name, one in team.tokenizers.items()
+        }
         self.max_completion_length = max_completion_length
         self.temperature = temperature
         self.batch_size = batch_size
+        self.template_kwargs = template_kwargs
         self._past: dict[tuple[int, str], _Past] = {}
 
     def at_temperature(self, temperature: float) -> TokenPolicy:
@@ -64,6 +70,7 @@ class TokenPolicy:
             max_completion_length=self.max_completion_length,
             temperature=temperature,
             batch_size=self.batch_size,
+            template_kwargs=self.template_kwargs,
         )
 
     @torch.no_grad()
@@ -74,9 +81,9 @@ class TokenPolicy:
             ValueError: an agent that the team does not play, or a prompt that leaves no room for
                 an action in the model's context.
         """
-        if any(request.turn == 0 for request in requests):
-            new = {request.episode for request in requests if request.turn == 0}
-            self._past = {key: past for key, past in self._past.items() if key[0] not in new}
+        for request in requests:
+            if request.turn == 0:
+                self._past.pop((request.episode, request.agent), None)
         openings: dict[tuple[str, tuple[Message, ...]], list[int]] = {}
         prompts = [self._prompt(request, openings) for request in requests]
         policies = [self._policy(request.agent) for request in requests]
@@ -108,11 +115,11 @@ class TokenPolicy:
         chat = self.chats[policy]
         past = self._past.get((request.episode, request.agent))
         if past is not None and chat.appends:
-            messages, action, ids, closed = past
+            messages, action, ids, closed_by = past
             told = (*messages, Message("assistant", action))
             if request.messages[: len(told)] == told:
                 new = request.messages[len(told) :]
-                return self._fitting(request, ids + chat.between(new, closed=closed))
+                return self._fitting(request, ids + chat.between(new, closed_by=closed_by))
         key = (policy, request.messages)
         if key not in openings:  # the episodes of a group share their first prompt
             openings[key] = chat.opening(request.messages)
@@ -181,7 +188,7 @@ class TokenPolicy:
             request.messages,
             str(text),
             prompt + ids,
-            closed,
+            ids[-1] if closed else None,
         )
         return Response(
             text=str(text),

@@ -25,7 +25,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import PeftConfig
 from torch.utils.data import DataLoader
@@ -38,12 +40,21 @@ from llm_marl_envs.policies import Policy
 from llm_marl_envs.records import EpisodeGroup, write_jsonl
 from llm_marl_envs.vector import env_factory
 from trainers import metrics
-from trainers.algorithms import Algorithm, make_algorithm
+from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.callbacks import SaveOnInterrupt, TeamProgress
 from trainers.checkpoints import TeamCheckpoints
 from trainers.collect import Collector, check_context, evaluation_episodes, not_finite
 from trainers.config import MAGRPOConfig
-from trainers.packing import PackPlan, micro_batches, pack_rows, plan_micro_batches, uncut
+from trainers.optimizer import parameter_groups
+from trainers.packing import (
+    ROW_LOSSES,
+    PackPlan,
+    micro_batches,
+    pack_rows,
+    plan_micro_batches,
+    total_weight,
+    uncut,
+)
 from trainers.team_files import Models, Tokenizers, build_team_model
 from trainers.team_model import SeparateWeights
 from trainers.token_policy import TokenPolicy
@@ -106,12 +117,15 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             tokenizer=processing_class,
             policies=args.policies,
             seed=args.seed,
+            init_kwargs=args.take_init_kwargs(),
         )
+        template_kwargs: Any = args.chat_template_kwargs  # parsed from JSON text by now
         self.token_policy = TokenPolicy(
             self.team,
             max_completion_length=args.max_completion_length,
             temperature=args.temperature,
             batch_size=args.sampling_batch_size,
+            template_kwargs=template_kwargs,
         )
         self.collector = Collector(
             self.make_env, self.algorithm, args, self.trained, self.team.policy_of
@@ -132,9 +146,8 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             callbacks=callbacks,
         )
         self.beta = self.args.beta = beta
-        self.interrupt = SaveOnInterrupt()
+        self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
         self._sampled_tokens = 0
-        self._rollout_ended = 0.0
         self._settle()
 
     # -- set-up -----------------------------------------------------------------------------------
@@ -185,34 +198,14 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
                 cast_lm_head_to_fp32=self.args.cast_lm_head_to_fp32,
                 outputs=("log_probs", "entropy"),
             )
-        if self.args.gradient_checkpointing:
-            team.module.gradient_checkpointing_enable()
         self.model = self.model_wrapped = team.module.to(self.accelerator.device)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """One parameter group (two with weight decay) and one learning rate per policy."""
         if self.optimizer is not None:
             return self.optimizer
-        rates = dict(self.args.policy_learning_rates or {})
-        unknown = sorted(set(rates) - set(self.team.policies))
-        if unknown:
-            raise ValueError(
-                f"policy_learning_rates for {unknown}: the policies are {list(self.team.policies)}"
-            )
         decayed = set(self.get_decay_parameter_names(self.model))
-        decayed_ids = {id(p) for name, p in self.model.named_parameters() if name in decayed}
-        groups = []
-        for policy in self.team.policies:
-            for decay in (True, False):
-                own = [p for p in self.team.parameters(policy) if (id(p) in decayed_ids) is decay]
-                if own:
-                    groups.append(
-                        {
-                            "params": own,
-                            "lr": rates.get(policy, self.args.learning_rate),
-                            "weight_decay": self.args.weight_decay if decay else 0.0,
-                        }
-                    )
+        groups = parameter_groups(self.team, self.model, self.args, decayed)
         optimizer_class, kwargs = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         optimizer = optimizer_class(groups, **kwargs)
         optimizer.register_step_pre_hook(self._leave_idle_policies)
@@ -243,22 +236,37 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
     def _new_batches(self) -> list[dict[str, Any]]:
         """Roll out, judge, pack."""
         begun = time.perf_counter()
-        groups = self.collector.play(self._update, self.seating)
-        inputs, advantages = self.collector.judge(self._update, groups)
+        groups, inputs, advantages = self._experience()
         keep = self.algorithm.keep(advantages, inputs)
         if self.args.mask_truncated_completions:
             keep = keep & uncut(groups, self.trained, keep.shape)
         rows = pack_rows(groups, self.trained, advantages, keep)
         batches = micro_batches(rows, self.plan, self.accelerator.device)
-        for batch in batches:  # token losses divide by the policy's tokens on all ranks
+        for batch in batches:  # what losses divide by is counted over all ranks
             tokens = batch["num_items_in_batch"]
             batch["num_items_in_batch"] = torch.full_like(tokens, self._sum(tokens))
+            if self.loss_type in ROW_LOSSES and self.loss_type != "dr_grpo":
+                local = float(batch["policy_rows"])
+                everywhere = self._sum(torch.tensor(local))
+                batch["loss_scale"] *= local * self.args.world_size / max(everywhere, 1.0)
         if self.num_iterations > 1:
             self._score(batches, "old_per_token_logps", lambda policy: nullcontext())
         if self.beta:
             self._score(batches, "ref_per_token_logps", self.team.at_start)
         self._log_update(groups, begun)
         return batches
+
+    def _experience(self) -> tuple[list[EpisodeGroup], AdvantageInputs, np.ndarray]:
+        """Play and judge; a number that is not finite stops every process, not one of them."""
+        error, found = None, None
+        try:
+            groups = self.collector.play(self._update, self.seating)
+            found = (groups, *self.collector.judge(self._update, groups))
+        except FloatingPointError as not_a_number:
+            error = not_a_number
+        if self._sum(torch.tensor(float(error is not None))) == 0 and found is not None:
+            return found
+        raise error or FloatingPointError("a number is not finite on another process; see there")
 
     @property
     def seating(self) -> dict[str, Policy]:
@@ -267,7 +275,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
 
     def _sum(self, value: torch.Tensor) -> float:
         """The sum of a scalar over all ranks."""
-        total: Any = self.accelerator.reduce(value, reduction="sum")
+        total: Any = self.accelerator.reduce(value.to(self.accelerator.device), reduction="sum")
         return float(total)
 
     def _leave_idle_policies(self, *_: Any) -> None:
@@ -278,11 +286,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         if self.beta or type(self.algorithm).extra_loss is not Algorithm.extra_loss:
             return
         for policy in self.team.policies:
-            weight = torch.zeros((), device=self.accelerator.device)
-            for batch in self._buffered_inputs or ():
-                if batch["policy"] == policy:
-                    weight += (batch["advantages"] * batch["tool_mask"]).abs().sum()
-            idle = self._sum(weight) == 0.0
+            idle = self._sum(total_weight(self._buffered_inputs or (), policy)) == 0.0
             self._metrics["train"][f"{policy}/idle"].append(float(idle))
             for parameter in self.team.parameters(policy) if idle else ():
                 parameter.grad = None
@@ -320,7 +324,8 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         if extra is not None:
             loss = loss + extra / self.plan.total
         if self._sum(torch.isfinite(loss.detach()).float()) < self.args.world_size:
-            not_finite(self._update, f"loss {float(loss.detach())} over {inputs['labels']}")
+            where = f"over {inputs['labels']}" if not torch.isfinite(loss) else "elsewhere"
+            not_finite(self._update, f"loss {float(loss.detach())} {where}")
         return loss
 
     def _clip_grad_norm(self, model: Any) -> torch.Tensor:
@@ -335,16 +340,14 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         return torch.stack(norms).norm()
 
     def _log_update(self, groups: Sequence[EpisodeGroup], begun: float) -> None:
-        ended = time.perf_counter()
         values = metrics.group_metrics(groups)
-        values["time/rollout"] = ended - begun
-        if self._rollout_ended:
-            share = (begun - self._rollout_ended) / (ended - self._rollout_ended)
-            values["time/update_share"] = share
-        self._rollout_ended = ended
+        values["time/rollout"] = time.perf_counter() - begun
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
-        self._sampled_tokens += metrics.sampled_tokens(groups, self.trained)
+        tokens = metrics.sampled_tokens(groups, self.trained)
+        self._sampled_tokens += int(self._sum(torch.tensor(float(tokens))))
+        if self.args.world_size > 1:
+            values = metrics.mean_over(gather_object([values]))
         values["num_tokens"] = float(self._sampled_tokens)
         for name, value in values.items():
             self._metrics["train"][name].append(value)
@@ -365,7 +368,8 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         episodes = evaluation_episodes(self.make_eval_env, self.seating, self.args)
         values = metrics.evaluation_metrics(episodes, metric_key_prefix)
-        self.log(values)
+        with self.team.evaluating():  # else TRL would file the training metrics under this entry
+            self.log(values)
         self.control = self.callback_handler.on_evaluate(
             self.args, self.state, self.control, values
         )

@@ -8,6 +8,7 @@ often matching agents succeed.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,8 +112,6 @@ def _competence(
 
 def one_turn_copy(env: TextEnv) -> TextEnv:
     """A copy of the environment whose episodes end after each agent's first action."""
-    import copy
-
     duplicate = copy.copy(env)
     duplicate.max_turns = 1
     return duplicate

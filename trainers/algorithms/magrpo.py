@@ -3,9 +3,9 @@ r"""MAGRPO: multi-agent group-relative policy optimisation (arXiv 2508.04652).
 Formula: A_k^g = R_k^g - mean over the comparison group of R_k, the same for every agent when the
 reward is a team reward; the loss of agent i is -A_k^g * sum of log pi_i over the tokens of turn k.
 
-Comparison group: the episodes of one task from one reset seed, per agent and turn. At k = 0 all G
-of them saw the same observation, and the mean contains the sample (the paper's form), which scales
-the expected gradient by (G - 1) / G.
+Comparison group: the episodes of one task from one reset seed, per agent and turn. At k = 0 the G
+of them saw the same observation (in turn-based environments, only the first seat did), and the mean
+contains the sample (the paper's form), which scales the expected gradient by (G - 1) / G.
 
 Degenerate case: all G returns equal give advantage 0. With `scale_rewards="group"` it is GRPO with
 joint rewards; with one agent and one turn it is GRPO without the standard deviation (Dr. GRPO).
@@ -17,7 +17,7 @@ Deviations from the paper:
    standard deviation: a mean that contains the sample would scale the gradient by (n_k - 1) / n_k
    with n_k changing between turns.
 3. Where fewer than two episodes are alive at k, the baseline is a running mean of past returns of
-   that agent and turn, counted in the metric `algorithm/running_baseline`.
+   that agent and turn (of this process's tasks), counted in `algorithm/running_baseline`.
 4. `scale_rewards="group"` (off by default) divides the turn-0 advantages by the group's standard
    deviation, as common GRPO code does and the paper does not.
 """
@@ -59,15 +59,17 @@ class MAGRPO(Algorithm):
         advantages = np.where(alive, returns - baseline, 0.0)
         if self.args.scale_rewards == "group":
             first = np.where(alive, returns, np.nan)[..., 0]  # (P, G, A)
+            several = (count[..., 0] > 1).astype(float)  # (P, 1, A); one alone has no deviation
+            first = np.where(several > 0, first, 0.0)
             std = np.nanstd(first, axis=1, ddof=1, keepdims=True)
-            advantages[..., 0] /= std + STD_EPSILON
+            advantages[..., 0] /= np.where(several > 0, std + STD_EPSILON, 1.0)
         return advantages
 
     def _lonely(self, baseline: np.ndarray, inputs: AdvantageInputs, count: np.ndarray) -> None:
         """Replace the baseline where an episode has nobody to be compared with (deviation 3)."""
         self.counters = {"running_baseline": 0.0}
         for agent, name in enumerate(inputs.agents):
-            for turn in range(1, baseline.shape[-1]):
+            for turn in range(baseline.shape[-1]):
                 key = f"{name}/{turn}"
                 lonely = inputs.alive[:, :, agent, turn] & (count[:, :, agent, turn] < 2)
                 baseline[:, :, agent, turn][lonely] = self.running.get(key, 0.0)
