@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("id", help="id of an environment; without -vN the newest version")
     _add_play(add)
     _add_training(add)
+    add("doctor", _doctor, "Show which layers confine model-written programs here.", "")
     add("version", _version, "Show the versions of this package and of what it uses.", "")
     return parser
 
@@ -228,12 +229,11 @@ def _eval(options: argparse.Namespace) -> None:
     _trainers("evaluate").run_eval(
         options.id,
         team=options.team,
-        split=options.split,
         tasks=options.tasks,
         temperature=options.temperature,
         seed=options.seed,
         output=options.output,
-        env_kwargs=parse_assignments(options.set),
+        env_kwargs={**parse_assignments(options.set), "split": options.split},
         partners=parse_assignments(options.partner),
     )
 
@@ -245,6 +245,13 @@ def _demo(options: argparse.Namespace) -> None:
         fresh=options.fresh,
         overrides=options.override,
     )
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    from llm_marl_envs.sandbox import doctor
+
+    for layer in doctor():
+        print(f"{'yes' if layer.active else 'no ':4}{layer.name:14}{layer.reason}")
 
 
 def _version(options: argparse.Namespace) -> None:

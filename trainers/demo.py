@@ -115,20 +115,12 @@ def run_demo(
         print("4/4 measure again: the same tasks, the same draws")
         after = measure(trainer.token_policy, "after")
     trainer.save_team(folder / "team")
-    summary = {
-        "before": before.numbers,
-        "after": after.numbers,
-        "temperature_control": {
-            "meaning": "the warm start at lower temperatures, without any training",
-            "1.0": before.numbers["sampled_success"],
-            "0.5": before.numbers["half_temperature_success"],
-            "0.0": before.numbers["greedy_success"],
-        },
-        "seconds": {
-            "warm_start": warm - begun,
-            "train": trained - training,
-            "total": time.perf_counter() - begun,
-        },
+    seconds = {
+        "warm_start": warm - begun,
+        "train": trained - training,
+        "total": time.perf_counter() - begun,
+    }
+    summary = _summary(before, after, seconds) | {
         "peak_rss_mib": memory.peak_mib,
         "seed": seed,
         "updates": trainer.state.global_step,
@@ -139,6 +131,20 @@ def run_demo(
     write_json(folder / "summary.json", summary)
     _print_report(summary, before, after, folder)
     return summary
+
+
+def _summary(before: Measured, after: Measured, seconds: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        "before": before.numbers,
+        "after": after.numbers,
+        "temperature_control": {
+            "meaning": "the warm start at lower temperatures, without any training",
+            "1.0": before.numbers["sampled_success"],
+            "0.5": before.numbers["half_temperature_success"],
+            "0.0": before.numbers["greedy_success"],
+        },
+        "seconds": dict(seconds),
+    }
 
 
 def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> None:

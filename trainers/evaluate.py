@@ -30,7 +30,6 @@ def run_eval(
     env_id: str,
     *,
     team: str,
-    split: str = "test",
     tasks: int = 100,
     temperature: float = 1.0,
     seed: int = 0,
@@ -43,7 +42,7 @@ def run_eval(
     Raises:
         ValueError: unknown environment or team, or more tasks than the split has.
     """
-    kwargs = {**(env_kwargs or {}), "split": split}
+    kwargs = {"split": "test", **(env_kwargs or {})}
     env = make(env_id, **kwargs)
     seats = {
         **named_team(team, env, temperature),

@@ -25,6 +25,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.policies import derive_seed
+from trainers.team_module import TeamModule
 
 WEIGHT_MODES = ("shared", "adapters", "separate")
 SHARED = "shared"
@@ -193,45 +194,6 @@ class FullWeights(TeamModel):
     def load_policy(self, policy: str, folder: Path) -> None:
         """Load the folder's weights into the model."""
         load_full_weights(self.module, folder)
-
-
-class TeamModule(torch.nn.Module):
-    """Several models as one module that forwards to the active one.
-
-    Trainer and TRL probe a model for its config, device, generation settings and the like; what
-    this module lacks is answered by the active model.
-    """
-
-    def __init__(self, models: Mapping[str, PreTrainedModel]) -> None:
-        super().__init__()
-        self.models: Any = torch.nn.ModuleDict(models)
-        self.active = next(iter(models))
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The active model's forward."""
-        return self.models[self.active](*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            models: Any = super().__getattr__("models")
-            return getattr(models[self.__dict__["active"]], name)
-
-    def gradient_checkpointing_enable(self, *args: Any, **kwargs: Any) -> None:
-        """In every model."""
-        for model in self.models.values():
-            model.gradient_checkpointing_enable(*args, **kwargs)
-
-    def gradient_checkpointing_disable(self) -> None:
-        """In every model."""
-        for model in self.models.values():
-            model.gradient_checkpointing_disable()
-
-    def activation_checkpointing_enable(self, *args: Any, **kwargs: Any) -> None:
-        """In every model; the name that transformers uses from version 6 on."""
-        for model in self.models.values():
-            model.activation_checkpointing_enable(*args, **kwargs)
 
 
 class SeparateWeights(TeamModel):
