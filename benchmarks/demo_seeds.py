@@ -105,7 +105,7 @@ def picture(
         axes.set_ylim(0, 1.02)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("share of held-out episodes")
-    panels[0].legend(loc="lower right")
+    panels[0].legend(loc="lower left")
     figure.savefig(path, dpi=150)
 
 
