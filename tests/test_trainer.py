@@ -104,6 +104,17 @@ def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[s
         assert not torch.equal(value, start[policy]), policy
 
 
+def test_resuming_a_finished_run_trains_no_further(tmp_path: Path):
+    plan = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
+    done = make_trainer(tmp_path, Lower, **plan)
+    done.train()
+    again = make_trainer(tmp_path, Lower, **plan)
+    assert again.train(resume_from_checkpoint=True).global_step == 2
+    assert again.state.global_step == 2
+    for policy, value in weights(again).items():
+        assert torch.equal(value, weights(done)[policy])
+
+
 def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     trainer = make_trainer(tmp_path, Lower, max_steps=2, save_strategy="steps", save_steps=1)
     calls = []

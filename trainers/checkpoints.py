@@ -7,13 +7,16 @@ rollout buffer (without it `num_iterations > 1` would resume differently) and th
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers.trainer_utils import rotate_checkpoints
+from transformers import TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_checkpoints
 
 from llm_marl_envs.rollout import env_name
 from trainers.team_files import save_team
@@ -68,6 +71,26 @@ class TeamCheckpoints(Base):
         for policy in self.team.policies:
             self.team.load_policy(policy, Path(resume_from_checkpoint) / policy)
         self.team.activate(self.team.policies[0])
+
+    def _load_finished(self, resume: Any) -> TrainOutput | None:
+        """Load a checkpoint of a run that is over; None if there is something left to train.
+
+        Transformers would take one more step, because it looks for the end only after a step.
+        """
+        per_epoch = self.collector.schedule.updates_per_epoch * self.args.num_iterations
+        total = self.args.max_steps
+        if total <= 0:
+            total = math.ceil(self.args.num_train_epochs * per_epoch)
+        path = get_last_checkpoint(str(self.args.output_dir)) if resume is True else resume
+        file = Path(str(path)) / TRAINER_STATE_NAME
+        if not path or not file.is_file():
+            return None
+        state = TrainerState.load_from_json(str(file))
+        if state.global_step < total:
+            return None
+        self._load_from_checkpoint(str(path))
+        self.state = state
+        return TrainOutput(state.global_step, 0.0, {})
 
     def _get_output_dir(self, trial: Any) -> str:
         return self._staging or super()._get_output_dir(trial)

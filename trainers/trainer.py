@@ -218,7 +218,6 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         ticks = [{"prompt": ""}] * (self.collector.schedule.updates_per_epoch * per_update)
         return DataLoader(ticks, batch_size=1, collate_fn=list)  # type: ignore[arg-type]
 
-    # -- one update -------------------------------------------------------------------------------
     @property
     def _update(self) -> int:
         """Number of the current rollout."""
@@ -359,11 +358,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Play `eval_tasks` tasks of `eval_env` once each and log the mean return and success.
-
-        Raises:
-            ValueError: the trainer was given no `eval_env`.
-        """
+        """Play `eval_tasks` tasks of `eval_env` (an error without one) once each; log the means."""
         if self.make_eval_env is None:
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         episodes = evaluation_episodes(self.make_eval_env, self.seating, self.args)
@@ -375,10 +370,18 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         )
         return values
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
+    def train(
+        self,
+        resume_from_checkpoint: Any = None,
+        trial: Any = None,
+        ignore_keys_for_eval: Any = None,
+    ) -> Any:
         """As `transformers.Trainer.train`; the first Ctrl-C saves a checkpoint and stops."""
+        finished = self._load_finished(resume_from_checkpoint)
+        if finished is not None:
+            return finished
         with self.interrupt.listening():
-            return super().train(*args, **kwargs)
+            return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
 
 
 def _trained_seats(seats: list[str], partners: Mapping[str, Policy]) -> tuple[str, ...]:
