@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from llm_marl_envs.spaces import Message
 
-PROBE_USER = "question"
+PROBE_USER, PROBE_ANSWER = "question", "answer"
 # Templates that rewrite history drop earlier reasoning, so the probe contains some.
 PROBE_ACTION = "<think>\nreason\n</think>\n\nanswer"
 
@@ -46,6 +46,7 @@ class ChatTemplate:
             raise ValueError(f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set one")
         self.tokenizer = tokenizer
         self.template_kwargs = dict(template_kwargs or {})
+        self._header = self._missing_header()
         self.appends = self._probe()
         if not self.appends:
             warnings.warn(
@@ -71,6 +72,18 @@ class ChatTemplate:
         ids = self._encode(text[text.index(PROBE_ACTION) + len(PROBE_ACTION) :])
         return ids[1:] if closed_by is not None and ids[:1] == [closed_by] else ids
 
+    def _missing_header(self) -> str:
+        """What stands before an action in a dialogue and the template's own prompt leaves out.
+
+        A template that ignores `add_generation_prompt` would let the model write the header of its
+        turn itself; it is added to every prompt instead.
+        """
+        question = [Message("user", PROBE_USER)]
+        opening = self._plain(question, prompt=True)
+        whole = self._plain([*question, Message("assistant", PROBE_ANSWER)], prompt=False)
+        start = whole.find(PROBE_ANSWER, len(opening))
+        return whole[len(opening) : start] if whole.startswith(opening) and start >= 0 else ""
+
     def _probe(self) -> bool:
         first = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
         short = self._render(first, prompt=False)
@@ -79,6 +92,9 @@ class ChatTemplate:
         return PROBE_ACTION in longer and longer.startswith(short) and short.startswith(opening)
 
     def _render(self, messages: Sequence[Message], *, prompt: bool) -> str:
+        return self._plain(messages, prompt=prompt) + (self._header if prompt else "")
+
+    def _plain(self, messages: Sequence[Message], *, prompt: bool) -> str:
         chat = [{"role": m.role, "content": m.content} for m in messages]
         text = self.tokenizer.apply_chat_template(
             chat, tokenize=False, add_generation_prompt=prompt, **self.template_kwargs

@@ -164,8 +164,8 @@ class TeamCheckpoints(Base):
             )
         if state["start"] != self.team.start_digest():
             raise ValueError(
-                f"{checkpoint} was trained with its KL term towards other weights: resume with the "
-                "model, seed and beta that the run began with"
+                f"{checkpoint} was trained with its KL term or frozen seats at other weights: "
+                "resume with the model, seed, beta and frozen seats that the run began with"
             )
         self._step = state["step"]
         self._buffered_inputs = state["buffer"]

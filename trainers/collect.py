@@ -79,11 +79,19 @@ class Collector:
         """Episodes that this process plays in one update."""
         return self.args.tasks_per_update // self.args.world_size * self.group_size
 
+    @property
+    def share(self) -> slice:
+        """Which of an update's groups this process plays."""
+        local = self.args.tasks_per_update // self.args.world_size
+        first = self.args.process_index * local
+        return slice(first, first + local)
+
     def play(self, update: int, team: Team) -> list[EpisodeGroup]:
         """The groups of one update that belong to this process.
 
         Raises:
-            FloatingPointError: a reward that is not finite; the episode is named.
+            FloatingPointError: a reward or a sampled log-prob that is not finite; the episode is
+                named.
             ValueError: the algorithm planned another number of episodes than G.
         """
         size = self.group_size
@@ -93,7 +101,7 @@ class Collector:
             self._copies = VectorTextEnv(copies)
         episodes = rollout(self._copies, team, starts, context=self.args.context)
         for number, episode in enumerate(episodes):
-            _check_rewards(episode, number % size, update)
+            _check_numbers(episode, number % size, update)
         return [
             EpisodeGroup(
                 task_id=episodes[i].task_id,
@@ -105,10 +113,8 @@ class Collector:
 
     def _starts(self, update: int) -> list[Start]:
         size = self.group_size
-        local = self.schedule.per_update // self.args.world_size
-        first = self.args.process_index * local
         starts: list[Start] = []
-        for position, task in list(enumerate(self.schedule.tasks(update)))[first : first + local]:
+        for position, task in list(enumerate(self.schedule.tasks(update)))[self.share]:
             seed = self.schedule.reset_seed(update, position)
             planned = self.algorithm.plan(task, size, seed)
             if len(planned) != size:
@@ -142,7 +148,7 @@ class Collector:
         bad = np.argwhere(alive & ~np.isfinite(advantages))
         if len(bad):
             task, episode, agent, turn = bad[0]
-            not_finite(
+            raise not_finite(
                 update,
                 f"advantage of {self.trained[agent]}, turn {turn}, task "
                 f"{groups[task].task_id!r}, seed {groups[task].seed}, episode {episode}",
@@ -156,19 +162,22 @@ def _shuffled(rewards: np.ndarray, seed: int) -> np.ndarray:
     return np.stack([group[rng.permutation(len(group))] for group in rewards])
 
 
-def _check_rewards(episode: Episode, number: int, update: int) -> None:
+def _check_numbers(episode: Episode, number: int, update: int) -> None:
     for turn in episode.turns:
-        if not math.isfinite(turn.reward):
-            not_finite(
-                update,
-                f"reward {turn.reward} of {turn.agent}, turn {turn.index}, task "
-                f"{episode.task_id!r}, seed {episode.seed}, episode {number}",
-            )
+        numbers = {"reward": [turn.reward], "log-prob": turn.response.logprobs or ()}
+        for name, values in numbers.items():
+            for value in values:
+                if not math.isfinite(value):
+                    raise not_finite(
+                        update,
+                        f"{name} {value} of {turn.agent}, turn {turn.index}, task "
+                        f"{episode.task_id!r}, seed {episode.seed}, episode {number}",
+                    )
 
 
-def not_finite(update: int, what: str) -> None:
-    """Stop training because of a number; names the episode it belongs to."""
-    raise FloatingPointError(
+def not_finite(update: int, what: str) -> FloatingPointError:
+    """The error that stops training because of a number; names the episode it belongs to."""
+    return FloatingPointError(
         f"update {update}: {what} is not finite; training stopped before the weights were touched"
     )
 

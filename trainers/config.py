@@ -38,6 +38,9 @@ NOT_READ = {
     "generation_kwargs": "training samples from the distribution it scores",
     "cache_implementation": "leave it out",
     "reward_weights": "rewards come from the environment",
+    "multi_objective_aggregation": "rewards come from the environment",
+    "pad_to_multiple_of": "rows are padded to the longest of their micro-batch",
+    "shuffle_dataset": "tasks are visited in a new order each epoch",
     "num_generations_eval": "evaluation plays one episode per task",
     "load_best_model_at_end": "load the checkpoint you want with load_team",
     "fp16": "use bf16: gradients are clipped per policy, which its scaler cannot follow",
@@ -66,7 +69,11 @@ class MAGRPOConfig(GRPOConfig):
     )
     policies: dict[str, str] | None = field(
         default=None,
-        metadata={"help": "agent -> adapter name, where seats share one; None: each its own."},
+        metadata={"help": "agent -> policy name, where seats share one; None: each its own."},
+    )
+    frozen: list[str] | None = field(
+        default=None,
+        metadata={"help": "Seats that play with the weights they began with, untrained."},
     )
     tasks_per_update: int = field(
         default=4, metadata={"help": "P: tasks rolled out per update, over all processes."}
@@ -85,6 +92,13 @@ class MAGRPOConfig(GRPOConfig):
     context: Context = field(
         default="append",
         metadata={"help": "Chat of environments that send bare strings: 'append' or 'fresh'."},
+    )
+    max_turns: int | None = field(
+        default=None,
+        metadata={
+            "help": "Most turns per agent of an environment that does not say; sizes micro-batches "
+            "where each turn is a row of its own (context='fresh')."
+        },
     )
     policy_learning_rates: dict[str, float] | None = field(
         default=None, metadata={"help": "policy -> learning rate, where it differs."}
@@ -161,6 +175,8 @@ class MAGRPOConfig(GRPOConfig):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}={value!r}: expected an integer of at least {least}")
+        if self.max_turns is not None and self.max_turns < 1:
+            raise ValueError(f"max_turns={self.max_turns!r}: expected at least 1 or None")
         if not isinstance(self.discount, (int, float)) or not 0 <= self.discount <= 1:
             raise ValueError(f"discount={self.discount!r}: expected a number from 0 to 1")
         if self.temperature <= 0:

@@ -7,7 +7,7 @@ Names follow TRL's where TRL has the same scalar (`reward`, `reward_std`, `frac_
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -100,12 +100,6 @@ def sampled_tokens(groups: Sequence[EpisodeGroup], agents: Sequence[str]) -> int
         for turn in episode.turns
         if turn.agent in agents
     )
-
-
-def mean_over(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Mean of each scalar over the processes that have it."""
-    names = {name for part in parts for name in part}
-    return {n: _mean(part[n] for part in parts if n in part) for n in sorted(names)}
 
 
 def evaluation_metrics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:

@@ -11,6 +11,7 @@ Shapes: P tasks, G episodes, A agents, K turns, B rows, T completion tokens.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,11 +160,13 @@ class PackPlan:
         micro_batches: policy -> number of micro-batches in one update.
         loss_type: TRL's.
         trajectories: policy -> (episode, agent) pairs of one update on this rank.
+        rows_per_micro_batch: most rows of one forward pass.
     """
 
     micro_batches: Mapping[str, int]
     loss_type: str
     trajectories: Mapping[str, int]
+    rows_per_micro_batch: int
 
     @property
     def total(self) -> int:
@@ -189,7 +192,12 @@ def plan_micro_batches(
         policy: -(-count * rows_each[policy] // rows_per_micro_batch)
         for policy, count in trajectories.items()
     }
-    return PackPlan(micro_batches=counts, loss_type=loss_type, trajectories=trajectories)
+    return PackPlan(
+        micro_batches=counts,
+        loss_type=loss_type,
+        trajectories=trajectories,
+        rows_per_micro_batch=rows_per_micro_batch,
+    )
 
 
 def micro_batches(
@@ -209,6 +217,13 @@ def micro_batches(
         tokens = sum(sum(row.own) for row in mine)
         total = plan.trajectories[policy] if plan.loss_type == "dr_grpo" else len(mine)
         size = max(1, -(-len(mine) // count))
+        if size > plan.rows_per_micro_batch:
+            warnings.warn(
+                f"{len(mine)} rows of {policy} in {count} micro-batches: {size} rows at once, more "
+                f"than rows_per_micro_batch={plan.rows_per_micro_batch}. The episodes took more "
+                "turns than expected: set max_turns",
+                stacklevel=2,
+            )
         for i in range(count):
             part = mine[i * size : (i + 1) * size] or [_empty_row(policy)]
             batch = _tensors(part, device)

@@ -141,7 +141,7 @@ def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) ->
     """Write a team: one folder per policy and `team.json`, which `load_team` reads.
 
     Args:
-        team: what to save.
+        team: what to save. Seats that it leaves behind are not in the saved team.
         folder: created where missing; existing files of the same names are replaced.
         env: what the team plays, kept in `team.json`: "env_id", "env_kwargs",
             "max_completion_length"; JSON values.
@@ -149,10 +149,12 @@ def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) ->
     folder = Path(folder)
     for policy in team.policies:
         team.save_policy(policy, folder / policy)
+    # A seat left behind played with older weights than those saved under its policy's name.
+    seats = {seat: name for seat, name in team.policy_of.items() if seat not in team.left_behind}
     description = {
         "version": TEAM_VERSION,
         "weights": team.mode,
-        "agents": team.policy_of,
+        "agents": seats,
         "base": team.model_of(team.policies[0]).config.name_or_path,
         **env,
     }

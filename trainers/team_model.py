@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,8 @@ class TeamModel(ABC):
         module: the module that the trainer wraps, moves and trains.
         tokenizers: policy -> its tokenizer.
         policy_of: agent -> policy, for the seats that this object plays.
+        frozen: policies that are not trained.
+        left_behind: seats that play with the weights their policy began with, while it is trained.
     """
 
     mode: str
@@ -65,6 +67,8 @@ class TeamModel(ABC):
             raise ValueError("a team model needs at least one seat to play")
         self.tokenizers = dict(tokenizers)
         self.policy_of = dict(policy_of)
+        self.frozen: frozenset[str] = frozenset()
+        self.left_behind: frozenset[str] = frozenset()
         self._starts: dict[str, list[torch.Tensor]] = {}
         for tokenizer in self.tokenizers.values():
             if tokenizer.pad_token is None:
@@ -126,9 +130,31 @@ class TeamModel(ABC):
         finally:
             self.module.train(training)
 
-    def remember_start(self) -> None:
-        """Keep a copy of every policy's trainable weights: the reference of a KL term."""
-        for policy in self.policies:
+    def freeze(self, seats: Collection[str]) -> None:
+        """Let these seats play with the weights they have now, untrained.
+
+        A policy is frozen if all its seats are. Where a trained seat shares it, its weights move
+        on, and the frozen seats act with a copy of the present ones.
+
+        Raises:
+            ValueError: a seat that this object does not play, or no seat is left to train.
+        """
+        unknown = sorted(set(seats) - set(self.policy_of))
+        if unknown or set(seats) == set(self.policy_of):
+            raise ValueError(
+                f"frozen={sorted(seats)}: expected some, not all, of the seats {[*self.policy_of]}"
+            )
+        moving = {policy for seat, policy in self.policy_of.items() if seat not in seats}
+        self.frozen = frozenset(self.policies) - moving
+        self.left_behind = frozenset(s for s in seats if self.policy_of[s] in moving)
+        self.remember_start(self.policy_of[seat] for seat in self.left_behind)
+        for policy in self.frozen:
+            for parameter in self.parameters(policy):
+                parameter.requires_grad_(False)
+
+    def remember_start(self, policies: Iterable[str]) -> None:
+        """Keep a copy of the policies' trainable weights: the reference of a KL term."""
+        for policy in policies:
             self._starts[policy] = [p.detach().clone() for p in self.parameters(policy)]
 
     @contextmanager
@@ -302,13 +328,13 @@ class AdapterWeights(TeamModel):
         return [p for p in self.module.parameters() if p.requires_grad]
 
     def activate(self, policy: str) -> None:
-        """Switch adapters and keep all of them trainable."""
+        """Switch adapters and keep all of them trainable, but the frozen ones."""
         if policy != self._active:
             self.module.set_adapter(policy)
             self._active = policy
-        for parameters in self._parameters.values():
+        for name, parameters in self._parameters.items():
             for parameter in parameters:
-                parameter.requires_grad_(True)
+                parameter.requires_grad_(name not in self.frozen)
 
     def parameters(self, policy: str) -> list[torch.nn.Parameter]:
         """The adapter's parameters."""

@@ -8,6 +8,7 @@ the ids of the turns before plus the ids of what the environment added.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -86,22 +87,43 @@ class TokenPolicy:
                 self._past.pop((request.episode, request.agent), None)
         openings: dict[tuple[str, tuple[Message, ...]], list[int]] = {}
         prompts = [self._prompt(request, openings) for request in requests]
-        policies = [self._policy(request.agent) for request in requests]
         responses: list[Response | None] = [None] * len(requests)
         with self.team.evaluating():
-            for batch in self.team.sampling_batches(policies):
-                for rows, kwargs in _chunks(batch.rows, batch.kwargs, self.batch_size):
-                    done = self._generate(
-                        batch,
-                        [prompts[row] for row in rows],
-                        [requests[row].seed for row in rows],
-                        kwargs,
-                    )
-                    for row, (ids, logprobs) in zip(rows, done, strict=True):
-                        responses[row] = self._respond(
-                            requests[row], prompts[row], ids, logprobs, policies[row]
-                        )
+            for behind in (False, True):
+                rows = [
+                    row
+                    for row, request in enumerate(requests)
+                    if (request.agent in self.team.left_behind) is behind
+                ]
+                policies = [self._policy(requests[row].agent) for row in rows]
+                with ExitStack() as stack:
+                    for policy in dict.fromkeys(policies if behind else ()):
+                        stack.enter_context(self.team.at_start(policy))
+                    self._fill(responses, requests, prompts, rows, policies)
         return [response for response in responses if response is not None]
+
+    def _fill(
+        self,
+        responses: list[Response | None],
+        requests: Sequence[Request],
+        prompts: list[list[int]],
+        rows: list[int],
+        policies: list[str],
+    ) -> None:
+        """Sample the `rows` among the requests; `policies` says who acts in each of them."""
+        for batch in self.team.sampling_batches(policies) if rows else ():
+            for places, kwargs in _chunks(batch.rows, batch.kwargs, self.batch_size):
+                done = self._generate(
+                    batch,
+                    [prompts[rows[place]] for place in places],
+                    [requests[rows[place]].seed for place in places],
+                    kwargs,
+                )
+                for place, (ids, logprobs) in zip(places, done, strict=True):
+                    row = rows[place]
+                    responses[row] = self._respond(
+                        requests[row], prompts[row], ids, logprobs, policies[place]
+                    )
 
     def _policy(self, agent: str) -> str:
         if agent not in self.team.policy_of:

@@ -2,10 +2,12 @@
 
 TRL keeps the optimiser step, schedule, accumulation, loss, logging and the training loop. The seam
 is `_prepare_inputs`: instead of generating from a dataset, episodes are rolled out, turned into
-advantages and packed into micro-batches of one policy each. Beside it, `create_optimizer` (one
-group per policy), `compute_loss` (a scale), `_clip_grad_norm` (per policy) and the methods in
-`checkpoints.py` are overridden. `tests/test_trl_seam.py` fails where an upgrade of TRL moves any of
-this.
+advantages and packed into micro-batches of one policy each. Beside it, `compute_loss` (a scale),
+the methods in `optimizer.py` (steps per policy) and those in `checkpoints.py` are overridden.
+`tests/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
+
+With several processes each plays its share of the tasks, and every process judges all episodes, so
+that advantages and metrics are those of one process that played them all.
 
 Deviations from TRL:
 1. One row holds all turns of one agent; advantages have shape (B, T), which TRL's loss accepts.
@@ -45,14 +47,13 @@ from trainers.callbacks import SaveOnInterrupt, TeamProgress
 from trainers.checkpoints import TeamCheckpoints
 from trainers.collect import Collector, check_context, evaluation_episodes, not_finite
 from trainers.config import MAGRPOConfig
-from trainers.optimizer import parameter_groups
+from trainers.optimizer import TeamOptimizer
 from trainers.packing import (
     ROW_LOSSES,
     PackPlan,
     micro_batches,
     pack_rows,
     plan_micro_batches,
-    total_weight,
     uncut,
 )
 from trainers.team_files import Models, Tokenizers, build_team_model
@@ -60,7 +61,7 @@ from trainers.team_model import SeparateWeights
 from trainers.token_policy import TokenPolicy
 
 
-class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
+class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
     """Train a team of language models with multi-agent GRPO.
 
     >>> trainer = MAGRPOTrainer("Qwen/Qwen2.5-Coder-0.5B-Instruct", "coop_coding-v0",
@@ -75,7 +76,8 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         args: the settings.
         peft_config: train LoRA (or other PEFT) adapters instead of the whole model.
         processing_class: the tokenizer (or agent -> tokenizer), loaded from `model` where None.
-        partners: agent -> policy, for seats that are played but not trained.
+        partners: agent -> policy, for seats that another policy plays (`args.frozen`: seats that
+            play with the weights they began with).
         eval_env: like `env`, for evaluation during training (`eval_strategy`).
         callbacks: further callbacks of transformers.
 
@@ -106,12 +108,12 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         self.make_env = env_factory(env)
         self.make_eval_env = None if eval_env is None else env_factory(eval_env)
         self.partners = dict(partners or {})
-        self.trained = _trained_seats(list(self.make_env().possible_agents), self.partners)
+        seats = _own_seats(list(self.make_env().possible_agents), self.partners)
         self.algorithm: Algorithm = make_algorithm(args.algorithm, args)
         mode = args.weights or ("adapters" if peft_config is not None else "shared")
         self.team = build_team_model(
             model,
-            self.trained,
+            seats,
             weights=mode,
             peft_config=peft_config,
             tokenizer=processing_class,
@@ -119,6 +121,10 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             seed=args.seed,
             init_kwargs=args.take_init_kwargs(),
         )
+        frozen = args.frozen or ()
+        if frozen:
+            self.team.freeze(frozen)
+        self.trained = tuple(seat for seat in seats if seat not in frozen)
         template_kwargs: Any = args.chat_template_kwargs  # parsed from JSON text by now
         self.token_policy = TokenPolicy(
             self.team,
@@ -152,7 +158,7 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
 
     # -- set-up -----------------------------------------------------------------------------------
     def _make_plan(self, args: MAGRPOConfig) -> PackPlan:
-        turns = getattr(self.collector.env.unwrapped, "max_turns", 1)
+        turns = getattr(self.collector.env.unwrapped, "max_turns", None) or args.max_turns or 1
         one_row = args.context == "append"
         seats = Counter(self.team.policy_of[agent] for agent in self.trained)
         return plan_micro_batches(
@@ -172,10 +178,15 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
                 "DeepSpeed and FSDP are not supported: gradients are clipped and saved per policy; "
                 "use DDP (accelerate launch --multi_gpu)"
             )
+        if self.aux_loss_enabled:
+            raise ValueError(
+                "the load-balancing loss of a mixture-of-experts model is a mean over each "
+                "micro-batch, so the split would change the gradient; set router_aux_loss_coef=0"
+            )
         if isinstance(self.team, SeparateWeights):
             self._take_separate_models(self.team)
         if self.beta:
-            self.team.remember_start()
+            self.team.remember_start(self.trained_policies)
         self.add_callback(self.interrupt)
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
@@ -199,18 +210,6 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
                 outputs=("log_probs", "entropy"),
             )
         self.model = self.model_wrapped = team.module.to(self.accelerator.device)
-
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """One parameter group (two with weight decay) and one learning rate per policy."""
-        if self.optimizer is not None:
-            return self.optimizer
-        decayed = set(self.get_decay_parameter_names(self.model))
-        groups = parameter_groups(self.team, self.model, self.args, decayed)
-        optimizer_class, kwargs = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-        optimizer = optimizer_class(groups, **kwargs)
-        optimizer.register_step_pre_hook(self._leave_idle_policies)
-        self.optimizer = optimizer
-        return optimizer
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """A clock: one empty batch per micro-batch. Tasks come from the schedule instead."""
@@ -239,7 +238,8 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         keep = self.algorithm.keep(advantages, inputs)
         if self.args.mask_truncated_completions:
             keep = keep & uncut(groups, self.trained, keep.shape)
-        rows = pack_rows(groups, self.trained, advantages, keep)
+        mine = self.collector.share
+        rows = pack_rows(groups[mine], self.trained, advantages[mine], keep[mine])
         batches = micro_batches(rows, self.plan, self.accelerator.device)
         for batch in batches:  # what losses divide by is counted over all ranks
             tokens = batch["num_items_in_batch"]
@@ -256,39 +256,28 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         return batches
 
     def _experience(self) -> tuple[list[EpisodeGroup], AdvantageInputs, np.ndarray]:
-        """Play and judge; a number that is not finite stops every process, not one of them."""
-        error, found = None, None
+        """Play this process's share, judge the groups of all."""
+        groups, error = [], None
         try:
             groups = self.collector.play(self._update, self.seating)
-            found = (groups, *self.collector.judge(self._update, groups))
         except FloatingPointError as not_a_number:
             error = not_a_number
-        if self._sum(torch.tensor(float(error is not None))) == 0 and found is not None:
-            return found
-        raise error or FloatingPointError("a number is not finite on another process; see there")
+        self._stop_together(error)
+        if self.args.world_size > 1:
+            groups = gather_object(groups)  # in the order of the ranks
+        return (groups, *self.collector.judge(self._update, groups))
+
+    def _stop_together(self, error: FloatingPointError | None) -> None:
+        """A number that is not finite stops every process, not one of them."""
+        if self._sum(torch.tensor(float(error is not None))):
+            raise error or FloatingPointError(
+                "a number is not finite on another process; see there"
+            )
 
     @property
     def seating(self) -> dict[str, Policy]:
         """Agent -> policy, partners included: who plays the environment."""
-        return {**dict.fromkeys(self.trained, self.token_policy), **self.partners}
-
-    def _sum(self, value: torch.Tensor) -> float:
-        """The sum of a scalar over all ranks."""
-        total: Any = self.accelerator.reduce(value.to(self.accelerator.device), reduction="sum")
-        return float(total)
-
-    def _leave_idle_policies(self, *_: Any) -> None:
-        """Before the optimiser step: idle policies get no gradient, so no step and no decay.
-
-        A policy is idle if its rows weigh zero on every rank (deviation 3).
-        """
-        if self.beta or type(self.algorithm).extra_loss is not Algorithm.extra_loss:
-            return
-        for policy in self.team.policies:
-            idle = self._sum(total_weight(self._buffered_inputs or (), policy)) == 0.0
-            self._metrics["train"][f"{policy}/idle"].append(float(idle))
-            for parameter in self.team.parameters(policy) if idle else ():
-                parameter.grad = None
+        return {**dict.fromkeys(self.team.policy_of, self.token_policy), **self.partners}
 
     @torch.no_grad()
     def _score(
@@ -298,16 +287,23 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         weights: Callable[[str], AbstractContextManager[None]],
     ) -> None:
         """Add log-probs (B, T) under other weights: the start of the update, or of the run."""
+        error = None
         for batch in batches:
-            self.team.activate(batch["policy"])
-            ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
-            mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
-            width = batch["completion_ids"].size(1)
             with weights(batch["policy"]):
-                logprobs, _, _ = self._get_per_token_logps_and_entropies(
-                    self.model, ids, mask, width
-                )
-            batch[key] = logprobs
+                batch[key] = self._log_probs(batch)
+            bad = _not_finite_rows(batch, batch[key])
+            if bad and error is None:
+                error = not_finite(self._update, f"{key} of {bad[0]}")
+        self._stop_together(error)
+
+    @torch.no_grad()
+    def _log_probs(self, batch: Mapping[str, Any]) -> torch.Tensor:
+        """Log-probs (B, T) of a micro-batch's completion tokens under the present weights."""
+        self.team.activate(batch["policy"])
+        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
+        mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+        width = batch["completion_ids"].size(1)
+        return self._get_per_token_logps_and_entropies(self.model, ids, mask, width)[0]
 
     def compute_loss(
         self,
@@ -322,31 +318,19 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
         extra = self.algorithm.extra_loss(inputs, model)
         if extra is not None:
             loss = loss + extra / self.plan.total
-        if self._sum(torch.isfinite(loss.detach()).float()) < self.args.world_size:
-            where = f"over {inputs['labels']}" if not torch.isfinite(loss) else "elsewhere"
-            not_finite(self._update, f"loss {float(loss.detach())} {where}")
+        error = None
+        if not torch.isfinite(loss):
+            rows = _not_finite_rows(inputs, self._log_probs(inputs)) or inputs["labels"]
+            error = not_finite(self._update, f"loss {float(loss.detach())} of {'; '.join(rows)}")
+        self._stop_together(error)
         return loss
-
-    def _clip_grad_norm(self, model: Any) -> torch.Tensor:
-        """Clip each policy's gradient on its own; returns the norm over all."""
-        norms = []
-        for policy in self.team.policies:
-            norm: Any = self.accelerator.clip_grad_norm_(
-                self.team.parameters(policy), self.args.max_grad_norm
-            )
-            self._metrics["train"][f"{policy}/grad_norm"].append(float(norm))
-            norms.append(torch.as_tensor(norm))
-        return torch.stack(norms).norm()
 
     def _log_update(self, groups: Sequence[EpisodeGroup], begun: float) -> None:
         values = metrics.group_metrics(groups)
         values["time/rollout"] = time.perf_counter() - begun
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
-        tokens = metrics.sampled_tokens(groups, self.trained)
-        self._sampled_tokens += int(self._sum(torch.tensor(float(tokens))))
-        if self.args.world_size > 1:
-            values = metrics.mean_over(gather_object([values]))
+        self._sampled_tokens += metrics.sampled_tokens(groups, self.trained)
         values["num_tokens"] = float(self._sampled_tokens)
         for name, value in values.items():
             self._metrics["train"][name].append(value)
@@ -384,14 +368,20 @@ class MAGRPOTrainer(TeamCheckpoints, GRPOTrainer):
             return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
 
 
-def _trained_seats(seats: list[str], partners: Mapping[str, Policy]) -> tuple[str, ...]:
+def _own_seats(seats: list[str], partners: Mapping[str, Policy]) -> tuple[str, ...]:
     unknown = sorted(set(partners) - set(seats))
     if unknown:
         raise ValueError(f"partners for {unknown}: the environment has the agents {seats}")
-    trained = tuple(agent for agent in seats if agent not in partners)
-    if not trained:
+    own = tuple(agent for agent in seats if agent not in partners)
+    if not own:
         raise ValueError("every seat has a partner; leave at least one to be trained")
-    return trained
+    return own
+
+
+def _not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[str]:
+    """Labels of the rows with a log-prob (B, T) of a real token that is not finite."""
+    bad = (~torch.isfinite(logprobs) & batch["completion_mask"].bool()).any(dim=1)
+    return [label for label, hit in zip(batch["labels"], bad.tolist(), strict=True) if hit]
 
 
 def _rewards_come_from_the_environment(*_: Any, **__: Any) -> list[float | None]:
