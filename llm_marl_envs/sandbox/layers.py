@@ -70,6 +70,7 @@ class Setup:
             "readable": list(launch.readable_paths(self.paths)),
             "preload": list(self.preload),
             "optional": list(NOFS_PRELOAD) if "nofs" in self.isolation else [],
+            "processor": processor(slot),
         }
         prefix = launch.bubblewrap(self.bubblewrap, self.paths) if self.bubblewrap else []
         group = self._group(limits, slot) if "cgroup" in self.isolation else None
@@ -81,6 +82,22 @@ class Setup:
         if group is None:
             raise OSError("the control group, which could be made before, cannot be made")
         return group
+
+
+def processor(slot: int) -> int | None:
+    """The processor that a worker and all its processes keep to, None where that cannot be set.
+
+    The processes of a run take turns, so spreading them over processors gains nothing, and waking a
+    process on another one, or telling it about changed page tables, costs more than the rest of a
+    short run. Launchers of several trainer processes number them; that keeps those apart.
+    """
+    if not LINUX:
+        return None
+    usable = sorted(os.sched_getaffinity(0))
+    rank, ranks = (os.environ.get(f"LOCAL_{name}", "") for name in ("RANK", "WORLD_SIZE"))
+    several = rank.isdecimal() and ranks.isdecimal() and int(ranks) > 0
+    shift = int(rank) * len(usable) // int(ranks) if several else 0
+    return usable[(shift + slot) % len(usable)]
 
 
 def _uid(slot: int) -> int:

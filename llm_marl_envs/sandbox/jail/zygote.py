@@ -48,6 +48,9 @@ def main() -> None:
     parent = int(sys.argv[2])
     options = json.loads(sys.argv[3])
     sys.argv = sys.orig_argv = [""]  # of no use to programs
+    if options["processor"] is not None:
+        with contextlib.suppress(OSError):  # it may have gone, and is a matter of speed alone
+            os.sched_setaffinity(0, {options["processor"]})
     for name in [*PRELOADED.split(), *options["preload"]]:
         importlib.import_module(name)
     for name in options["optional"]:
@@ -64,7 +67,7 @@ def main() -> None:
 
 def _policy(options: dict[str, object]) -> Policy:
     fields = dict(options)
-    del fields["preload"], fields["optional"]
+    del fields["preload"], fields["optional"], fields["processor"]
     lists = {k: tuple(v) for k, v in fields.items() if isinstance(v, list)}
     return Policy(**{**fields, **lists})  # type: ignore[arg-type]
 
