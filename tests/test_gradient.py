@@ -1,24 +1,219 @@
-"""The gradient of one hand-made update equals the formula written out.
+"""The gradient of one update equals the formula written out in `formula.py`.
 
-Two agents, two turns, two episodes with unequal lengths: the episodes of `drawn` are fixed, so the
-advantages, the masks and the sum over tokens can be written down without the trainer.
+Episodes are made by hand, of unequal lengths, so that advantages and masks are known without the
+trainer. The first part lets the real algorithm compute the advantages of a drawn case; the rest
+gives the trainer advantages and looks at the gradient alone.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import formula
+import numpy as np
 import pytest
 import torch
 from models import make_trainer, tiny_tokenizer
 from test_packing import group, turn
-from toys import WordPair
+from toys import WordPair, word_tasks
+
+from llm_marl_envs.core import Outcome, TextParallelEnv
+from llm_marl_envs.spaces import Message
 
 TEMPERATURE = 0.8
 LENGTH = 6
+MODES: dict[str, dict[str, Any]] = {
+    "adapters": {"adapters": True},
+    "shared": {"adapters": False},
+    "separate": {"adapters": False, "weights": "separate"},
+}
+LOSSES = ["dr_grpo", "grpo", "luspo", "sapo", "dapo", "cispo", "vespo"]
 
 
+class Seats(TextParallelEnv):
+    """Any number of seats and two turns; only its seats and lengths matter here."""
+
+    reward_range = (0.0, 0.0)
+    metadata = {"name": "seats"}  # noqa: RUF012 - as PettingZoo declares it
+
+    def __init__(self, *agents: str) -> None:
+        super().__init__(
+            agents=agents,
+            source=word_tasks(),
+            max_turns=2,
+            max_action_chars=100,
+            render_mode=None,
+        )
+
+    def opening(self, task: Any) -> Mapping[str, Sequence[Message]]:
+        return dict.fromkeys(self.possible_agents, (Message("user", "?"),))
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        return Outcome(reward_terms={})
+
+
+def trainer_of(folder: Path, *agents: str, **changes: Any) -> Any:
+    """Two tasks of four episodes, so eight rows for each seat."""
+    sizes: dict[str, Any] = {
+        "num_generations": 4,
+        "tasks_per_update": 2,
+        "max_completion_length": LENGTH,
+        "temperature": TEMPERATURE,
+        "rows_per_micro_batch": 8,
+        "epsilon_high": 4 * formula.EPSILON + 1 if changes.get("loss_type") == "cispo" else None,
+    }
+    return make_trainer(folder, lambda: Seats(*agents), **{**sizes, **changes})
+
+
+def played(trainer: Any, seed: int = 0) -> tuple[list[Any], dict[str, np.ndarray]]:
+    """Two groups of four episodes with one or two turns, and advantages (P, G, K) per seat."""
+    rng = np.random.default_rng(seed)
+    eos = tiny_tokenizer().eos_token_id
+    seats = sorted(trainer.team.policy_of)
+
+    def episode() -> tuple[Any, ...]:
+        turns = []
+        lengths = {seat: rng.integers(1, LENGTH, 2) for seat in seats}
+        for k in range(int(rng.integers(1, 3))):
+            for seat in seats:
+                before = [t.response for t in turns if t.agent == seat]
+                prompt = [*before[-1].prompt_ids, *before[-1].completion_ids] if before else []
+                prompt += rng.integers(40, 290, int(rng.integers(1, 5))).tolist()
+                action = [*rng.integers(40, 290, int(lengths[seat][k]) - 1).tolist(), eos]
+                turns.append(turn(seat, k, prompt, action, 0.0))
+        return tuple(turns)
+
+    groups = [group(*(episode() for _ in range(4))) for _ in range(2)]
+    return groups, {seat: rng.normal(0, 1, (2, 4, 2)) for seat in seats}
+
+
+def acted_by(trainer: Any, groups: list[Any]) -> list[Any]:
+    """The groups, acted by the trainer's policies, seats in the trainer's order."""
+
+    def rename(one: Any) -> Any:
+        policy = trainer.team.policy_of[one.agent]
+        return dataclasses.replace(one, response=dataclasses.replace(one.response, policy=policy))
+
+    return [
+        dataclasses.replace(
+            each,
+            episodes=tuple(
+                dataclasses.replace(
+                    e, agents=tuple(trainer.team.policy_of), turns=tuple(map(rename, e.turns))
+                )
+                for e in each.episodes
+            ),
+        )
+        for each in groups
+    ]
+
+
+def give(trainer: Any, groups: list[Any], advantages: Mapping[str, np.ndarray] | None) -> None:
+    """Let the trainer play these groups; `advantages` None: as its algorithm computes them."""
+    judge = trainer.collector.judge
+
+    def judged(update: int, groups: Any) -> Any:
+        inputs, computed = judge(update, groups)
+        if advantages is None:
+            return inputs, computed
+        given = np.stack([advantages[seat] for seat in trainer.trained], axis=2)  # (P, G, A, K)
+        return inputs, given[..., : computed.shape[-1]]
+
+    trainer.collector.play = lambda update, team: acted_by(trainer, groups)
+    trainer.collector.judge = judged
+    trainer.current_gradient_accumulation_steps = trainer.plan.total
+    trainer.model.train()
+    trainer.model.zero_grad()
+
+
+def gradients(trainer: Any) -> dict[str, torch.Tensor]:
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in trainer.model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def move(trainer: Any, scale: float) -> None:
+    """Leave the start: another wave for each policy, so that ratios differ from 1."""
+    with torch.no_grad():
+        for number, policy in enumerate(sorted(trainer.trained_policies), start=1):
+            for p in trainer.team.parameters(policy):
+                wave = torch.sin(number + torch.arange(p.numel(), dtype=p.dtype)).view_as(p)
+                p.add_(scale * wave)
+
+
+def update(trainer: Any, moved: float = 0.0) -> dict[str, torch.Tensor]:
+    """The gradient of one update, its weights moved after the rollout was scored."""
+    for _ in range(trainer.plan.total):
+        batch = trainer._prepare_inputs(None)
+        if moved and trainer._step == 0:
+            move(trainer, moved)
+            trainer.team.activate(batch["policy"])
+        trainer.compute_loss(trainer.model, batch).backward()
+        trainer._step += 1
+    return gradients(trainer)
+
+
+def written_out(
+    trainer: Any, groups: list[Any], advantages: Mapping[str, np.ndarray], moved: float = 0.0
+) -> dict[str, torch.Tensor]:
+    """The same gradient by the formula; the weights stand where `update` left them."""
+    args = trainer.args
+    trainer.model.zero_grad()
+    by_place = [
+        [{seat: advantages[seat][p][g] for seat in advantages} for g in range(len(each.episodes))]
+        for p, each in enumerate(groups)
+    ]
+    for policy in trainer.trained_policies:
+        seats = [seat for seat in trainer.trained if trainer.team.policy_of[seat] == policy]
+        rows, costs = formula.rows_of(groups, seats, by_place), []
+        if moved:
+            move(trainer, -moved)
+        trainer.team.activate(policy)
+        with torch.no_grad():
+            old = [formula.log_probs(trainer.model, row, TEMPERATURE) for row in rows]
+        if moved:
+            move(trainer, moved)
+        trainer.team.activate(policy)
+        for row, before in zip(rows, old, strict=True):
+            new = formula.log_probs(trainer.model, row, TEMPERATURE)
+            per_token = torch.tensor([t.advantage for t in row for _ in t.action])
+            anchor = before if moved else new.detach()
+            level = args.importance_sampling_level
+            cost, ratio = formula.token_costs(args.loss_type, level, new, anchor, per_token)
+            if trainer.beta:
+                with trainer.team.at_start(policy), torch.no_grad():
+                    d = formula.log_probs(trainer.model, row, TEMPERATURE)
+                d = d - new
+                cost = cost + trainer.beta * ratio * (torch.exp(d) - d - 1)
+            costs.append(cost)
+        formula.together(args.loss_type, costs, LENGTH).backward()
+    return gradients(trainer)
+
+
+def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert expected.keys() == found.keys()
+    assert any(float(value.abs().max()) > 1e-4 for value in expected.values())
+    for name, value in expected.items():
+        assert torch.allclose(found[name], value, atol=2e-7, rtol=2e-4), name
+
+
+def assert_formula(trainer: Any, moved: float = 0.0, seed: int = 0) -> dict[str, torch.Tensor]:
+    groups, advantages = played(trainer, seed)
+    give(trainer, groups, advantages)
+    found = update(trainer, moved)
+    if trainer.args.gradient_checkpointing:
+        # The formula runs all forwards before its backward, which PEFT cannot.
+        trainer.model.gradient_checkpointing_disable()
+    assert_same(found, written_out(trainer, groups, advantages, moved))
+    return found
+
+
+# -- a case drawn by hand, advantages and all ------------------------------------------------------
 def drawn() -> Any:
     """Rewards 1 then 3 for the first episode; 2 and nothing more for the second."""
     eos = tiny_tokenizer().eos_token_id
@@ -36,198 +231,26 @@ def drawn() -> Any:
 
 
 # Turn 0: returns 4 and 2, mean 3. Turn 1: the first episode is alone; its baseline is the running
-# mean, 0 so far.
-ADVANTAGES = {
-    ("left_0", 0): (1.0, -1.0),
-    ("left_0", 1): (3.0,),
-    ("right_0", 0): (1.0, -1.0),
-    ("right_0", 1): (3.0,),
-}
+# mean, 0 so far. (P, G, K) per seat; the second episode has no turn 1.
+DRAWN = {seat: np.array([[[1.0, 3.0], [-1.0, 0.0]]]) for seat in ("left_0", "right_0")}
 
 
-def token_log_probs(
-    trainer: Any, policy: str, prompt: tuple[int, ...], action: tuple[int, ...]
-) -> Any:
-    """Plain forward pass of one turn: no TRL, no padding, no batching."""
-    trainer.team.activate(policy)
-    ids = torch.tensor([[*prompt, *action]])
-    logits = trainer.model(input_ids=ids).logits[0, len(prompt) - 1 : -1] / TEMPERATURE
-    return torch.log_softmax(logits, -1).gather(1, torch.tensor(action)[:, None])[:, 0]
-
-
-def written_out(
-    trainer: Any, policies: dict[str, str], loss_type: str, beta: float = 0.0
-) -> torch.Tensor:
-    """The loss of every policy, summed (policies share no parameter).
-
-    With `beta`, k3 of the KL to the start (Schulman 2020): exp(d) - d - 1, d = start - now.
-    """
-    total = torch.zeros(())
-    for policy in trainer.team.policies:
-        seats = [agent for agent in trainer.trained if policies[agent] == policy]
-        rows: list[list[torch.Tensor]] = []
-        for number, episode in enumerate(drawn().episodes):
-            for agent in seats:
-                weighted = []
-                for one in episode.trajectory(agent):
-                    response = one.response
-                    logprobs = token_log_probs(
-                        trainer, policy, response.prompt_ids, response.completion_ids
-                    )
-                    advantage = ADVANTAGES[agent, one.index][number]
-                    weighted += [advantage * logprob for logprob in logprobs]
-                    if beta:
-                        with trainer.team.at_start(policy), torch.no_grad():
-                            start = token_log_probs(
-                                trainer, policy, response.prompt_ids, response.completion_ids
-                            )
-                        for i, d in enumerate(start - logprobs, start=len(weighted) - len(start)):
-                            # TRL's default weighs k3 with the ratio new / old, which is 1 here
-                            # but has a gradient (DeepSeek-V3.2, arXiv 2512.02556).
-                            new = logprobs[i - len(weighted)]
-                            ratio = torch.exp(new - new.detach())
-                            weighted[i] = weighted[i] - beta * ratio * (torch.exp(d) - d - 1)
-                rows.append(weighted)
-        tokens = sum(len(row) for row in rows)
-        if loss_type == "dr_grpo":
-            total = total - sum(sum(row) for row in rows) / (len(rows) * LENGTH)
-        elif loss_type == "luspo":
-            total = total - sum(sum(row) for row in rows) / len(rows)
-        elif loss_type in ("grpo", "sapo"):  # at ratio 1 the gate of SAPO has slope 1
-            total = total - sum(sum(row) / len(row) for row in rows) / len(rows)
-        else:
-            total = total - sum(sum(row) for row in rows) / tokens
-    return total
-
-
-def gradients(trainer: Any) -> dict[str, torch.Tensor]:
-    return {
-        name: parameter.grad.clone()
-        for name, parameter in trainer.model.named_parameters()
-        if parameter.grad is not None
-    }
-
-
-def run_hand_made(trainer: Any) -> dict[str, torch.Tensor]:
-    trainer.collector.play = lambda update, team: [renamed(trainer)]
-    trainer.current_gradient_accumulation_steps = trainer.plan.total
-    trainer.model.train()
-    trainer.model.zero_grad()
-    for _ in range(trainer.plan.total):
-        batch = trainer._prepare_inputs(None)
-        trainer.compute_loss(trainer.model, batch).backward()
-        trainer._step += 1
-    return gradients(trainer)
-
-
-def renamed(trainer: Any) -> Any:
-    """The drawn group, acted by the trainer's policies."""
-    import dataclasses
-
-    def rename(one: Any) -> Any:
-        policy = trainer.team.policy_of[one.agent]
-        return dataclasses.replace(one, response=dataclasses.replace(one.response, policy=policy))
-
-    episodes = tuple(
-        dataclasses.replace(e, agents=("left_0", "right_0"), turns=tuple(map(rename, e.turns)))
-        for e in drawn().episodes
-    )
-    return dataclasses.replace(drawn(), episodes=episodes)
-
-
-MODES: dict[str, dict[str, Any]] = {
-    "adapters": {"adapters": True},
-    "shared": {"adapters": False},
-    "separate": {"adapters": False, "weights": "separate"},
-}
-SIZES: dict[str, Any] = {
-    "num_generations": 2,
-    "tasks_per_update": 1,
-    "max_completion_length": LENGTH,
-}
-
-
-def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
-    assert expected.keys() == found.keys()
-    assert any(float(value.abs().max()) > 1e-4 for value in expected.values())
-    for name, value in expected.items():
-        assert torch.allclose(found[name], value, atol=1e-7, rtol=1e-4), name
-
-
-LOSSES = ["dr_grpo", "grpo", "luspo", "sapo", "dapo", "cispo"]
-
-
-@pytest.mark.parametrize("loss_type", LOSSES)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("checkpointing", [False, True], ids=["", "checkpointing"])
-def test_gradient_is_the_formula(tmp_path: Path, mode: str, loss_type: str, checkpointing: bool):
-    trainer = make_trainer(
-        tmp_path,
-        WordPair,
-        loss_type=loss_type,
-        rows_per_micro_batch=1,
-        temperature=TEMPERATURE,
-        gradient_checkpointing=checkpointing,
-        epsilon_high=5.0,  # cispo caps the ratio, 1 here, at this number
-        **SIZES,
-        **MODES[mode],
-    )
-    if checkpointing:  # what the training loop does first
-        trainer.model.gradient_checkpointing_enable()
-    found = run_hand_made(trainer)
-    trainer.model.zero_grad()
-    if checkpointing:  # the formula runs all forwards before its backward, which PEFT cannot
-        trainer.model.gradient_checkpointing_disable()
-    written_out(trainer, trainer.team.policy_of, loss_type).backward()
-    assert_same(found, gradients(trainer))
+def drawn_trainer(folder: Path, **changes: Any) -> Any:
+    sizes = {"num_generations": 2, "tasks_per_update": 1, "max_completion_length": LENGTH}
+    return make_trainer(folder, WordPair, temperature=TEMPERATURE, **{**sizes, **changes})
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_gradient_with_kl_is_the_formula(tmp_path: Path, mode: str):
-    """Each policy towards its own start, which the weights have left."""
-    trainer = make_trainer(
-        tmp_path,
-        WordPair,
-        beta=0.3,
-        rows_per_micro_batch=2,
-        temperature=TEMPERATURE,
-        **SIZES,
-        **MODES[mode],
-    )
-    with torch.no_grad():
-        for number, policy in enumerate(trainer.team.policies, start=1):
-            for parameter in trainer.team.parameters(policy):
-                parameter.add_(
-                    0.03 * number * torch.sin(torch.arange(parameter.numel())).view_as(parameter)
-                )
-    found = run_hand_made(trainer)
-    trainer.model.zero_grad()
-    written_out(trainer, trainer.team.policy_of, "dr_grpo", beta=0.3).backward()
-    assert_same(found, gradients(trainer))
-    trainer.model.zero_grad()
-    written_out(trainer, trainer.team.policy_of, "dr_grpo").backward()
-    without = gradients(trainer)
-    assert any(not torch.allclose(found[n], v, atol=1e-6) for n, v in without.items())
-
-
-@pytest.mark.parametrize("rows", [1, 3, 64])
-def test_gradient_does_not_depend_on_the_split(tmp_path: Path, rows: int):
-    one = make_trainer(tmp_path, WordPair, rows_per_micro_batch=2, **SIZES)
-    other = make_trainer(tmp_path, WordPair, rows_per_micro_batch=rows, **SIZES)
-    assert_same(run_hand_made(other), run_hand_made(one))
+def test_a_drawn_update_from_its_rewards(tmp_path: Path, mode: str):
+    trainer = drawn_trainer(tmp_path, rows_per_micro_batch=1, **MODES[mode])
+    give(trainer, [drawn()], None)
+    assert_same(update(trainer), written_out(trainer, [drawn()], DRAWN))
 
 
 def test_which_tokens_get_a_gradient(tmp_path: Path):
     """The EOS that an agent sampled does; environment tokens, padding and prompts do not."""
-    trainer = make_trainer(
-        tmp_path,
-        WordPair,
-        rows_per_micro_batch=2,
-        **SIZES,
-    )
-    trainer.collector.play = lambda update, team: [renamed(trainer)]
-    trainer.current_gradient_accumulation_steps = trainer.plan.total
-    trainer.model.train()
+    trainer = drawn_trainer(tmp_path, rows_per_micro_batch=2)
+    give(trainer, [drawn()], None)
     batch = trainer._prepare_inputs(None)  # left_0: both episodes
     seen: dict[str, torch.Tensor] = {}
     original = trainer._get_per_token_logps_and_entropies
@@ -249,3 +272,168 @@ def test_which_tokens_get_a_gradient(tmp_path: Path):
     # A = 1 over 2 trajectories of 6 tokens at most, times -1.
     assert weight[0, 2].item() == pytest.approx(-1.0 / (2 * LENGTH))
     assert weight[0, 5].item() == pytest.approx(-3.0 / (2 * LENGTH))
+
+
+# -- every loss, in every mode ---------------------------------------------------------------------
+@pytest.mark.parametrize("loss_type", LOSSES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["", "checkpointing"])
+def test_gradient_is_the_formula(tmp_path: Path, mode: str, loss_type: str, checkpointing: bool):
+    trainer = trainer_of(
+        tmp_path,
+        "left_0",
+        "right_0",
+        loss_type=loss_type,
+        rows_per_micro_batch=3,
+        gradient_checkpointing=checkpointing,
+        **MODES[mode],
+    )
+    if checkpointing:  # what the training loop does first
+        trainer.model.gradient_checkpointing_enable()
+    assert_formula(trainer)
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize("loss_type", LOSSES)
+@pytest.mark.parametrize("mode", MODES)
+def test_gradient_off_policy_is_the_formula(tmp_path: Path, mode: str, loss_type: str, level: str):
+    """The second iteration over one rollout: weights have moved, ratios are not 1."""
+    trainer = trainer_of(
+        tmp_path,
+        "left_0",
+        "right_0",
+        loss_type=loss_type,
+        importance_sampling_level=level,
+        num_iterations=2,
+        **MODES[mode],
+    )
+    found = assert_formula(trainer, moved=MOVE[mode])
+    at_one = trainer_of(tmp_path, "left_0", "right_0", loss_type=loss_type, **MODES[mode])
+    move(at_one, MOVE[mode])
+    groups, advantages = played(at_one)
+    give(at_one, groups, advantages)
+    on_policy = update(at_one)
+    assert any(not torch.allclose(found[n], v, rtol=1e-2) for n, v in on_policy.items())
+
+
+# How far the weights move between the iterations: ratios of about 0.7 to 1.4, so that some tokens
+# are clipped and most are not.
+MOVE = {"adapters": 0.08, "shared": 0.03, "separate": 0.03}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_some_tokens_are_clipped_and_some_not(tmp_path: Path, mode: str):
+    trainer = trainer_of(tmp_path, "left_0", "right_0", num_iterations=2, **MODES[mode])
+    groups, advantages = played(trainer)
+    give(trainer, groups, advantages)
+    update(trainer, MOVE[mode])
+    clipped = trainer._metrics["train"]["clip_ratio/region_mean"]
+    assert 0.02 < sum(clipped) / len(clipped) < 0.6
+
+
+@pytest.mark.parametrize("iterations", [1, 2])
+@pytest.mark.parametrize("loss_type", ["dr_grpo", "grpo", "dapo"])
+@pytest.mark.parametrize("mode", MODES)
+def test_gradient_with_kl_is_the_formula(
+    tmp_path: Path, mode: str, loss_type: str, iterations: int
+):
+    """Each policy towards its own start, which the weights have left."""
+    trainer = trainer_of(
+        tmp_path,
+        "left_0",
+        "right_0",
+        loss_type=loss_type,
+        beta=0.3,
+        num_iterations=iterations,
+        rows_per_micro_batch=3,
+        **MODES[mode],
+    )
+    move(trainer, MOVE[mode])
+    found = assert_formula(trainer, moved=MOVE[mode] if iterations == 2 else 0.0)
+    groups, advantages = played(trainer)
+    trainer.beta = 0.0
+    without = written_out(trainer, groups, advantages, MOVE[mode] if iterations == 2 else 0.0)
+    assert any(not torch.allclose(found[n], v, atol=1e-6) for n, v in without.items())
+
+
+# -- what must not matter --------------------------------------------------------------------------
+@pytest.mark.parametrize("loss_type", LOSSES)
+@pytest.mark.parametrize(("rows", "sizes"), [(1, [1] * 8), (4, [4, 4]), (5, [5, 3]), (64, [8])])
+def test_the_split_into_micro_batches(tmp_path: Path, loss_type: str, rows: int, sizes: list[int]):
+    trainer = trainer_of(
+        tmp_path, "left_0", "right_0", loss_type=loss_type, rows_per_micro_batch=rows
+    )
+    assert_formula(trainer)
+    assert [len(b["labels"]) for b in trainer._buffered_inputs] == sizes * 2
+
+
+@pytest.mark.parametrize("loss_type", LOSSES)
+def test_the_length_of_padding(tmp_path: Path, loss_type: str):
+    trainer = trainer_of(tmp_path, "left_0", "right_0", loss_type=loss_type)
+    plain = assert_formula(trainer)
+    padded = trainer_of(tmp_path, "left_0", "right_0", loss_type=loss_type)
+    new_batches = padded._new_batches
+
+    def longer() -> list[dict[str, Any]]:
+        batches = new_batches()
+        for batch in batches:
+            for name, value in batch.items():
+                if isinstance(value, torch.Tensor) and value.dim() == 2:
+                    left, right = (5, 0) if name.startswith("prompt") else (0, 7)
+                    batch[name] = torch.nn.functional.pad(value, (left, right))
+        return batches
+
+    padded._new_batches = longer
+    groups, advantages = played(padded)
+    give(padded, groups, advantages)
+    assert_same(update(padded), plain)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("agents", [("a_0",), ("a_0", "b_0"), ("a_0", "b_0", "c_0", "d_0")])
+def test_the_number_of_agents(tmp_path: Path, mode: str, agents: tuple[str, ...]):
+    trainer = trainer_of(tmp_path, *agents, rows_per_micro_batch=3, **MODES[mode])
+    assert_formula(trainer)
+
+
+@pytest.mark.parametrize("mode", ["adapters", "separate"])
+def test_other_agents_leave_a_policy_s_gradient_alone(tmp_path: Path, mode: str):
+    """The gradient of `a_0` is the same alone and beside two others."""
+    alone = trainer_of(tmp_path, "a_0", **MODES[mode])
+    groups, advantages = played(trainer_of(tmp_path, "a_0", "b_0", "c_0"))
+    give(alone, groups, advantages)
+    alone.collector.play = lambda update, team: groups
+    beside = trainer_of(tmp_path, "a_0", "b_0", "c_0", **MODES[mode])
+    give(beside, groups, advantages)
+    own, all_of_them = update(alone), update(beside)
+    assert_same({name: all_of_them[name] for name in own}, own)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_order_of_agents(tmp_path: Path, mode: str):
+    found = [
+        assert_formula(trainer_of(tmp_path, *agents, **MODES[mode]))
+        for agents in (("a_0", "b_0", "c_0"), ("c_0", "a_0", "b_0"))
+    ]
+    assert_same(found[0], found[1])
+
+
+# -- who is trained --------------------------------------------------------------------------------
+@pytest.mark.parametrize("frozen", [["a_0"], ["b_0"], ["a_0", "c_0"]], ids=["a", "b", "a and c"])
+@pytest.mark.parametrize("mode", MODES)
+def test_frozen_seats_get_no_gradient(tmp_path: Path, mode: str, frozen: list[str]):
+    trainer = trainer_of(tmp_path, "a_0", "b_0", "c_0", frozen=frozen, **MODES[mode])
+    found = assert_formula(trainer)
+    if mode != "shared":
+        assert not any(seat in name for name in found for seat in frozen)
+
+
+@pytest.mark.parametrize("frozen", [None, ["b_0"], ["c_0"]])
+@pytest.mark.parametrize("mode", ["adapters", "separate"])
+def test_two_seats_on_one_policy(tmp_path: Path, mode: str, frozen: list[str] | None):
+    policies = {"a_0": "both", "b_0": "both", "c_0": "other"}
+    trainer = trainer_of(
+        tmp_path, "a_0", "b_0", "c_0", policies=policies, frozen=frozen, **MODES[mode]
+    )
+    assert_formula(trainer)
+    assert trainer.trained_policies == (["both"] if frozen == ["c_0"] else ["both", "other"])

@@ -166,7 +166,7 @@ def test_scales_undo_trl_s_means_for_any_split(loss_type: str):
             micro_batches={"a_0": count, "b_0": 1},
             loss_type=loss_type,
             trajectories={"a_0": 5, "b_0": 5},
-            rows_per_micro_batch=64,
+            rows_per_micro_batch=-(-5 // count),
         )
         batches = [b for b in micro_batches(rows, spec, CPU) if b["policy"] == "a_0"]
         # TRL divides a sum over rows by rows * total; the scale must leave sum / 5.

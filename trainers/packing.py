@@ -216,7 +216,7 @@ def micro_batches(
         mine = [row for row in rows if row.policy == policy]
         tokens = sum(sum(row.own) for row in mine)
         total = plan.trajectories[policy] if plan.loss_type == "dr_grpo" else len(mine)
-        size = max(1, -(-len(mine) // count))
+        size = max(plan.rows_per_micro_batch, -(-len(mine) // count))
         if size > plan.rows_per_micro_batch:
             warnings.warn(
                 f"{len(mine)} rows of {policy} in {count} micro-batches: {size} rows at once, more "
