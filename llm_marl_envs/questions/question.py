@@ -1,0 +1,88 @@
+"""The record of a question, and its form as a task.
+
+Owns the fields and what makes two questions the same. A question is data; `kinds.py` makes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from llm_marl_envs.questions.answers import same_answer
+from llm_marl_envs.tasks import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question with one right answer.
+
+    Attributes:
+        kind: a name in `KINDS` for generated questions, else what a row says.
+        level: difficulty, 1 is the easiest; 0 where unknown.
+        text: what is asked, without evidence and without the choices.
+        answer: the right answer; one of `choices` if there are any.
+        choices: possible answers in the order shown; empty for open questions.
+        evidence: one text per part; empty where nothing can be divided. Seats get whole parts.
+        shared: what everybody is told; lines of text.
+        lure: the wrong answer that `shared` points to, "" for none.
+        parts: the words that each part of `evidence` states, in the order of the kind; what
+            scripted experts read. Empty for rows.
+    """
+
+    kind: str
+    level: int
+    text: str
+    answer: str
+    choices: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    lure: str = ""
+    parts: tuple[tuple[str, ...], ...] = ()
+
+    def identity(self) -> str:
+        """A fingerprint of what is asked, whatever the order of parts, choices and lines.
+
+        Splits are disjoint by it: two tasks with one identity would have the same solution.
+        """
+        key = [
+            self.kind,
+            self.text,
+            sorted(self.choices),
+            sorted(self.evidence_meaning()),
+            sorted(self.shared),
+        ]
+        return hashlib.sha256(json.dumps(key).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def evidence_meaning(self) -> list[str]:
+        """Each part by its words, else by its text; parts are not told apart by their number."""
+        if not self.parts:
+            return list(self.evidence)
+        return ["/".join(part) for part in self.parts]
+
+
+def is_right(question: Question, answer: str | None) -> bool:
+    """Whether an answer (as `read_answer` gives it) is the right one; None never is."""
+    return same_answer(answer, question.answer)
+
+
+def task_of(question: Question, task_id: str, split: str) -> Task:
+    """A question as a task; `question_of` is the inverse."""
+    return Task(id=task_id, split=split, data=asdict(question))
+
+
+def question_of(task: Task) -> Question:
+    """The question behind a task.
+
+    Raises:
+        ValueError: the task's data is no question.
+    """
+    try:
+        given: dict[str, Any] = {f.name: task.data[f.name] for f in fields(Question)}
+    except KeyError as missing:
+        raise ValueError(f"task {task.id!r} is no question: it lacks {missing}") from missing
+    for name in ("choices", "evidence", "shared"):
+        given[name] = tuple(given[name])
+    given["parts"] = tuple(tuple(part) for part in given["parts"])
+    return Question(**given)

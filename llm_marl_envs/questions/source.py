@@ -1,0 +1,137 @@
+"""Where questions come from: generated, rows of a file, a list, a data set, reasoning-gym.
+
+Owns the splits of generated questions: disjoint by what is asked, `ood` one level harder.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from llm_marl_envs.questions.gym import gym_questions
+from llm_marl_envs.questions.kinds import KINDS, MAX_LEVEL
+from llm_marl_envs.questions.question import Question, task_of
+from llm_marl_envs.questions.rows import task_of_row
+from llm_marl_envs.tasks import SPLITS, Row, Task, TaskSource, open_tasks, split_of_row
+
+SIZES = {"train": 4096, "val": 512, "test": 1024, "ood": 1024}
+"""Questions of each split."""
+GYM = "reasoning-gym:"
+TRIES = 20
+"""Draws before a question may be asked twice in a split; small kinds run out of new ones."""
+
+
+class ProceduralQuestions(TaskSource):
+    """Generated questions of one split; ids are `<split>/<index>`.
+
+    Kinds take turns; within a kind the answers do. Which split a question belongs to is decided by
+    a hash of its identity, so no question of one split is in another; `ood` is one level harder.
+    Within a split a question comes back only where its kind has too few.
+
+    Args:
+        split: one of `SPLITS`.
+        kinds: names in `KINDS`, in the order in which they take turns.
+        level: difficulty, 1 to 3 (to 2 for `ood`).
+        parts: how many parts the evidence has.
+        seed: of the order and the draws.
+    """
+
+    def __init__(
+        self, split: str, *, kinds: Sequence[str], level: int = 1, parts: int = 3, seed: int = 0
+    ) -> None:
+        unknown = [kind for kind in kinds if kind not in KINDS]
+        if unknown or not kinds:
+            raise ValueError(f"kinds={list(kinds)}: expected some of {list(KINDS)}")
+        highest = MAX_LEVEL - (split == "ood")
+        if split not in SPLITS or level not in range(1, highest + 1):
+            raise ValueError(
+                f"split {split!r}, level {level!r}: expected one of {SPLITS} and level 1 to "
+                f"{highest} ('ood' is one level harder than its level says)"
+            )
+        self.split = split
+        self.kinds = tuple(kinds)
+        self.level = level + (split == "ood")
+        self.parts = parts
+        self.seed = seed
+        self._tasks: list[Task] = []
+        self._seen: set[str] = set()
+        self._question(0, random.Random(0))  # a kind that cannot be divided so says it here
+
+    def __len__(self) -> int:
+        return SIZES[self.split]
+
+    def __getitem__(self, index: int) -> Task:  # type: ignore[override]
+        if not 0 <= index < len(self):
+            raise IndexError(f"task {index}: {self.split!r} has tasks 0 to {len(self) - 1}")
+        while len(self._tasks) <= index:  # in order, because an item depends on those before
+            made = len(self._tasks)
+            self._tasks.append(task_of(self._next(made), f"{self.split}/{made}", self.split))
+        return self._tasks[index]
+
+    def find(self, task_id: str) -> Task:
+        """As `TaskSource.find`, by reading the id."""
+        split, _, index = task_id.rpartition("/")
+        if split != self.split or not index.isdecimal() or int(index) >= len(self):
+            raise ValueError(
+                f"no task {task_id!r}: expected '{self.split}/0' to '{self.split}/{len(self) - 1}'"
+            )
+        return self[int(index)]
+
+    def _question(self, index: int, rng: random.Random) -> Question:
+        kind = KINDS[self.kinds[index % len(self.kinds)]]
+        return kind.draw(rng, self.level, self.parts, index // len(self.kinds))
+
+    def _next(self, index: int) -> Question:
+        rng = random.Random(f"questions/{self.seed}/{self.split}/{index}")
+        tries = 0
+        while True:
+            question = self._question(index, rng)
+            identity = question.identity()
+            if self.split != "ood" and split_of_row({}, identity) != self.split:
+                continue
+            tries += 1
+            if identity not in self._seen or tries >= TRIES:
+                self._seen.add(identity)
+                return question
+
+
+@lru_cache(maxsize=32)
+def procedural_questions(
+    split: str, kinds: tuple[str, ...], level: int, parts: int
+) -> ProceduralQuestions:
+    """One source per process and setting, so that copies of an environment share its tasks."""
+    return ProceduralQuestions(split, kinds=kinds, level=level, parts=parts)
+
+
+def question_tasks(
+    tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+    *,
+    split: str = "train",
+    kinds: Sequence[str] | None = None,
+    level: int = 1,
+    parts: int = 3,
+) -> TaskSource:
+    """The source that an environment's argument `tasks` names.
+
+    Args:
+        tasks: as `tasks.open_tasks`, and "reasoning-gym:<set>" for a set of `gym.ALLOWED`. None
+            generates. Rows are read by `rows.task_of_row`.
+        split: one of `SPLITS`, or "all" for rows.
+        kinds: kinds of generated questions; None takes all.
+        level: of generated questions.
+        parts: of generated questions: how many seats share the evidence.
+
+    Raises:
+        ValueError: an unknown kind, level, split, set or row.
+        ImportError: reasoning-gym is named and not installed.
+    """
+    chosen = tuple(KINDS if kinds is None else kinds)
+    if isinstance(tasks, str) and tasks.startswith(GYM):
+        return gym_questions(tasks.removeprefix(GYM), split)
+
+    def procedural(name: str) -> TaskSource:
+        return procedural_questions(name, chosen, level, parts)
+
+    return open_tasks(tasks, split=split, procedural=procedural, from_row=task_of_row)

@@ -1,0 +1,106 @@
+"""What counts as an answer, and when two answers are the same."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from llm_marl_envs.questions import canonical, read_answer, same_answer
+from llm_marl_envs.testing import JUNK
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Answer: Ana", "Ana"),
+        ("I think so.\nANSWER:  [Ana].  ", "Ana"),
+        ("Answer: Ana\n\nThat is all.", "Ana"),
+        ("<think>\nAnswer: Bo\n</think>\nAnswer: Ana", "Ana"),
+        ("> debater_1: Answer: Bo\n> Answer: Bo\nAnswer: Ana", "Ana"),
+        ("```\nAnswer: Bo\n```\nAnswer: Ana", "Ana"),
+        ("Answer: 1,234", "1,234"),
+    ],
+)
+def test_one_answer_line_counts(text: str, answer: str) -> None:
+    assert read_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Ana",
+        "Answer:",
+        "Answer: []",
+        "Answer: Ana\nAnswer: Bo",  # hedging
+        "Answer: Ana\nAnswer: Ana",  # several are wrong even where they agree
+        "> Answer: Ana",  # a quotation
+        "```\nAnswer: Ana\n```",
+        "The answer is Ana",
+        "\u0410nswer: Ana",  # a Cyrillic A
+        "\uff21nswer: Ana",  # a full-width A
+        "Answer\uff1a Ana",  # a full-width colon
+        "- Answer: Ana",
+        '"Answer: Ana"',
+        "Answer: " + "a" * 201,
+    ],
+)
+def test_anything_else_is_no_answer(text: str) -> None:
+    assert read_answer(text) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ana", " ANA "),
+        ("New  York", "new york"),
+        ("42", "42.0"),
+        ("1,234", "1234"),
+        ("$5", "5.00"),
+        ("-0", "0"),
+        ("caf\u00e9", "cafe\u0301"),
+    ],
+)
+def test_same(one: str, other: str) -> None:
+    assert same_answer(one, other)
+    assert same_answer(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ana", "Bo"),
+        ("Ana", "Ana or Bo"),
+        ("Ana", "Ana][Bo"),
+        ("Bo", "B\u043e"),  # a Cyrillic o
+        ("42", "4 2"),
+        ("42", "042.1"),
+        ("12", "1,2"),
+        ("42", "\u0664\u0662"),  # Arabic digits
+        ("6", "2*3"),
+        ("1000", "10**3"),
+        ("0.1", "0.10000000000000001"),
+    ],
+)
+def test_different(one: str, other: str) -> None:
+    assert not same_answer(one, other)
+
+
+def test_no_answer_equals_nothing() -> None:
+    assert not same_answer(None, "Ana")
+    assert not same_answer(None, None)
+
+
+@pytest.mark.parametrize("text", [*JUNK, "9" * 10**6, "Answer: " + "9" * 10**6, "Answer:" * 10**5])
+def test_junk_is_read_quickly(text: str) -> None:
+    start = time.process_time()
+    answer = read_answer(text)
+    assert canonical(answer or text[:200]) is not None
+    assert time.process_time() - start < 0.5
+
+
+def test_a_megabyte_of_answer_lines_is_read_quickly() -> None:
+    start = time.process_time()
+    assert read_answer("Answer: 1\n" * 100_000) is None
+    assert time.process_time() - start < 0.5
