@@ -22,7 +22,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from llm_marl_envs.sandbox.jail.units import split as split_tests
+from llm_marl_envs.sandbox import units_of
 from llm_marl_envs.tasks import Row, Task, split_of_row
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -84,15 +84,8 @@ def task_of_row(row: Row) -> Task:
 
 @lru_cache(maxsize=4096)
 def read_tests(tests: str, entry_point: str) -> tuple[str, ...]:
-    """The source of each test that is counted, in order, as the sandbox divides them.
-
-    Raises:
-        ValueError: the source does not parse, or holds no test.
-    """
-    try:
-        return split_tests(tests, entry_point).units
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"unusable tests: {error}") from error
+    """The source of each test that is counted; raises as `sandbox.units_of`."""
+    return units_of(tests, entry_point)
 
 
 def with_preamble(source: str, preamble: str) -> str:

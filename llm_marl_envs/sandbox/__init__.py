@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .io_run import same_output
 from .jail.codec import Opaque
+from .jail.units import units_of
 from .layers import LAYERS, Layer, doctor
 from .pool import Sandbox, default_sandbox
 from .records import (
@@ -41,4 +42,5 @@ __all__ = [
     "default_sandbox",
     "doctor",
     "same_output",
+    "units_of",
 ]

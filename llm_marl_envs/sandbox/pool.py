@@ -127,18 +127,9 @@ class Sandbox:
                 self._threads = ThreadPoolExecutor(len(self._workers), "sandbox")
         return list(self._threads.map(lambda job: self.check(**job), listed))
 
-    async def check_async(
-        self,
-        source: str | Mapping[str, str],
-        *,
-        entry_point: str,
-        tests: str,
-        exports: Mapping[str, Sequence[str]] | None = None,
-    ) -> Verdict:
-        """`check` without blocking the event loop."""
-        return await asyncio.to_thread(
-            self.check, source, entry_point=entry_point, tests=tests, exports=exports
-        )
+    async def check_async(self, source: str | Mapping[str, str], **job: Any) -> Verdict:
+        """`check`, with the same arguments, without blocking the event loop."""
+        return await asyncio.to_thread(self.check, source, **job)
 
     def run_io(self, source: str, stdin: str = "") -> Output:
         """Run a whole program with `stdin` as its standard input and keep what it prints.

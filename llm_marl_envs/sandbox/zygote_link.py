@@ -26,7 +26,7 @@ from .jail.wire import CHILD, EXIT, READY, RECORD, SocketChannel, received_fds
 LINUX = sys.platform.startswith("linux")
 START_SECONDS = 60.0  # a loaded machine may take long to import the standard library
 REPLY_SECONDS = 20.0
-BATCH = 6  # children forked at a time; cheaper than one by one
+BATCH = 8  # children forked at a time; cheaper than one by one
 POLL_SECONDS = 0.25  # how often a silent zygote is looked at
 
 

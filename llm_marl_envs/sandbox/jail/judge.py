@@ -26,7 +26,25 @@ from .routing import MAX_ERROR, Failure, Fatal, Router, ending
 from .units import UNIT, Plan, split
 from .wire import Channel, SocketChannel
 
-_show = reprlib.Repr()
+
+class _Show(reprlib.Repr):
+    """Short texts of values, the same in every run: no addresses, no error for long integers."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > LONG_BITS:
+            return f"<an integer of {x.bit_length()} bits>"
+        return super().repr_int(x, level)
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        try:
+            text = repr(x)
+        except ValueError:  # a fraction of long integers
+            text = ""
+        return f"<{type(x).__name__}>" if not text or " object at 0x" in text else text[:60]
+
+
+LONG_BITS = 4_000  # the interpreter refuses to write out much longer ones
+_show = _Show()
 _show.maxstring = _show.maxother = 60
 
 

@@ -66,10 +66,16 @@ _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 _DENY = _ERRNO | errno.EPERM
 _CLONE_THREAD = 0x00010000
 _CLONE_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag
-_NUMBER, _ARCH, _ARG0, _ARG2 = 0, 4, 16, 32  # offsets in struct seccomp_data
+_NUMBER, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32  # offsets in struct seccomp_data
 # A program may raise signals in itself, for abort() and for its own handlers, but neither stop
 # itself, which would look like a frozen machine, nor fake a kill from outside.
 _REFUSED_SIGNALS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+# Others would have the kernel send signals to any process when data arrives (F_SETOWN, F_SETSIG,
+# FIOSETOWN), watch folders, or make pipes large. F_DUPFD to F_SETLKW, F_DUPFD_CLOEXEC; TCGETS,
+# TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
+_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
+_IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 
 
 class _Instruction(ctypes.Structure):
@@ -95,7 +101,7 @@ class SeccompFilter:
     needs; the short one is installed in each child and takes the latter away. (One long filter per
     child costs 0.2 ms to compile, every time.) What is not allowed gets EPERM. For a child, `clone`
     only makes threads, `clone3` gets ENOSYS so that the C library falls back to `clone`, and
-    `tgkill`, `prlimit64` reach only the process itself.
+    `tgkill`, `prlimit64` reach only the process itself, `fcntl`, `ioctl` take harmless commands.
     """
 
     def __init__(self, table: Architecture, paths: bool) -> None:
@@ -155,6 +161,12 @@ def _guards(numbers: dict[str, int]) -> list[Rule]:
     # The process itself is 0 for prlimit64; asyncio wants pairs of unix sockets.
     for name, only in (("prlimit64", 0), ("socketpair", socket.AF_UNIX)):
         block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 1, int(only)), _ALLOWED, _DENIED]
+        rules += [(_EQUAL, 0, len(block), numbers[name]), *block]
+    for name, commands in (("fcntl", _FCNTL), ("ioctl", _IOCTL)):
+        block = [(_LOAD, 0, 0, _ARG1)]
+        for command in commands:
+            block += [(_EQUAL, 0, 1, command), _ALLOWED]
+        block.append(_DENIED)
         rules += [(_EQUAL, 0, len(block), numbers[name]), *block]
     return rules
 

@@ -121,6 +121,18 @@ def split(source: str, entry: str) -> Plan:
     )
 
 
+def units_of(tests: str, entry_point: str) -> tuple[str, ...]:
+    """The source of each test that a check counts, in order, cut to `MAX_SOURCE` characters.
+
+    Raises:
+        ValueError: the source does not parse, or holds no test.
+    """
+    try:
+        return split(tests, entry_point).units
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"unusable tests: {error}") from error
+
+
 def _is_call_of(node: ast.stmt, name: str) -> bool:
     call = node.value if isinstance(node, ast.Expr) else None
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == name
