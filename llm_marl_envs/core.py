@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
 
+from llm_marl_envs.demonstrations import played_demonstrations
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.rendering import episode_html, episode_text, print_text
 from llm_marl_envs.spaces import Message, Observation, TextSpace
@@ -52,6 +53,8 @@ class TextEnv:
     """Whether `play` waits for something outside (a process, a server), so threads help."""
     append_only: bool = True
     """Whether each observation extends the one before plus the agent's own action."""
+    experts_listen: bool = False
+    """Whether scripted experts have later turns, which `reply` writes, to demonstrate too."""
     spec: EnvSpec | None = None
     env_kwargs: Mapping[str, Any] = {}
     """What `make` was called with; a transcript keeps it."""
@@ -102,6 +105,10 @@ class TextEnv:
         """
         raise ValueError(f"{self.metadata['name']} has no scripted experts")
 
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """The next action of a scripted expert that was shown `messages`; `expert`'s by default."""
+        return self.expert(task, agent, convention)
+
     def read_convention(self, task: Task, agent: str, action: str) -> str | None:
         """Which convention an action follows, None where it follows none."""
         return None
@@ -110,11 +117,14 @@ class TextEnv:
         """`n` pairs (messages shown, good first action) of scripted experts, to learn from.
 
         Each draws its task, its seat and its convention at random: a policy fitted to them is
-        competent in every seat, and a team of such policies is not coordinated.
+        competent in every seat, and a team of such policies is not coordinated. First actions only,
+        unless `experts_listen`: then whole episodes are played, see `demonstrations.py`.
 
         Raises:
             ValueError: this environment has no scripted experts.
         """
+        if self.experts_listen:
+            return played_demonstrations(self, n, seed)
         rng = random.Random(f"demonstrations/{seed}")
         pairs = []
         for _ in range(n):

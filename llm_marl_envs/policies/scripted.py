@@ -9,6 +9,7 @@ from typing import Any
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import TextSpace
+from llm_marl_envs.tasks import Task
 
 
 class ScriptedPolicy:
@@ -44,7 +45,8 @@ class ExpertPolicy:
     Args:
         env: any copy of the environment; only its task source and pure rules are used.
         convention: name of the convention to follow where the task allows it; None draws one from
-            the request's seed, so that two such experts agree only by chance.
+            the request's seed, so that two such experts agree only by chance. Where experts listen,
+            the convention of an expert's first action is kept for its later ones.
 
     Raises:
         ValueError: the environment has no scripted experts.
@@ -67,5 +69,12 @@ class ExpertPolicy:
         if self.convention is not None and self.convention in possible:
             convention = self.convention
         else:
-            convention = random.Random(request.seed).choice(possible)
-        return self.env.expert(task, request.agent, convention)
+            convention = self._begun(task, request) or random.Random(request.seed).choice(possible)
+        return self.env.reply(task, request.agent, convention, request.messages)
+
+    def _begun(self, task: Task, request: Request) -> str | None:
+        """The convention of this seat's first action, where experts have more than one turn."""
+        first = next((m.content for m in request.messages if m.role == "assistant"), None)
+        if first is None or not self.env.experts_listen:
+            return None
+        return self.env.read_convention(task, request.agent, first)

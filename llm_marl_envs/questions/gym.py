@@ -16,13 +16,12 @@ from llm_marl_envs.questions.question import Question, task_of
 from llm_marl_envs.tasks import ListSource, Task, split_of_row
 
 ALLOWED = (
-    *("aiw", "calendar_arithmetic", "chain_sum", "circuit_logic", "color_cube_rotation"),
-    *("count_bits", "course_schedule", "family_relationships", "gcd", "gsm_symbolic"),
+    *("aiw", "calendar_arithmetic", "chain_sum", "color_cube_rotation", "count_bits"),
+    *("course_schedule", "family_relationships", "gcd", "gsm_symbolic"),
     *("isomorphic_strings", "lcm", "leg_counting", "letter_counting", "needle_haystack"),
-    *("number_sequence", "products", "ransom_note", "self_reference", "simple_equations"),
-    "syllogism",
+    *("products", "ransom_note", "self_reference", "simple_equations"),
 )
-"""Sets whose answers are one number, one word or one date."""
+"""Sets whose answers are one number or one word, none right for more than 55 % of questions."""
 SIZES = {"train": 1024, "val": 128, "test": 256}
 MAX_DRAWS = 20_000
 """Questions looked at; a set with fewer different ones gives smaller splits."""

@@ -34,6 +34,11 @@ class Kind(Protocol):
         """Ways to report a part; experts of one convention understand each other."""
         ...
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the words in a report carries meaning."""
+        ...
+
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """A question with `parts` parts; `turn` counts questions, and answers take turns by it.
 

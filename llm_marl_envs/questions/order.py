@@ -27,6 +27,7 @@ class Order:
     """As `Kind`; see the module's docstring."""
 
     name = "order"
+    ordered = True
     conventions = ("down", "up")
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:

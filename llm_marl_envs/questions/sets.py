@@ -41,6 +41,11 @@ class SetKind:
     lure: str
     part: str
 
+    @property
+    def ordered(self) -> bool:
+        """As `Kind.ordered`: a report is a set of names."""
+        return False
+
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; any number of parts from 2."""
         size = level + 1

@@ -19,6 +19,7 @@ from llm_marl_envs.tasks import SPLITS, Row, Task, TaskSource, open_tasks, split
 SIZES = {"train": 4096, "val": 512, "test": 1024, "ood": 1024}
 """Questions of each split."""
 GYM = "reasoning-gym:"
+GENERATED = "generated:"
 TRIES = 20
 """Draws before a question may be asked twice in a split; small kinds run out of new ones."""
 
@@ -116,8 +117,9 @@ def question_tasks(
     """The source that an environment's argument `tasks` names.
 
     Args:
-        tasks: as `tasks.open_tasks`, and "reasoning-gym:<set>" for a set of `gym.ALLOWED`. None
-            generates. Rows are read by `rows.task_of_row`.
+        tasks: as `tasks.open_tasks`; also "generated:order,stock" and "generated:order:2" for some
+            kinds and a level, and "reasoning-gym:<set>" for a set of `gym.ALLOWED`. None generates
+            `kinds` at `level`. Rows are read by `rows.task_of_row`.
         split: one of `SPLITS`, or "all" for rows.
         kinds: kinds of generated questions; None takes all.
         level: of generated questions.
@@ -130,6 +132,12 @@ def question_tasks(
     chosen = tuple(KINDS if kinds is None else kinds)
     if isinstance(tasks, str) and tasks.startswith(GYM):
         return gym_questions(tasks.removeprefix(GYM), split)
+    if isinstance(tasks, str) and tasks.startswith(GENERATED):
+        names, _, number = tasks.removeprefix(GENERATED).partition(":")
+        chosen = tuple(name.strip() for name in names.split(","))
+        if number and not number.isdecimal():
+            raise ValueError(f"tasks={tasks!r}: expected 'generated:<kind>,<kind>:<level>'")
+        level, tasks = int(number or level), None
 
     def procedural(name: str) -> TaskSource:
         return procedural_questions(name, chosen, level, parts)

@@ -30,6 +30,7 @@ class Stock:
     """As `Kind`; see the module's docstring."""
 
     name = "stock"
+    ordered = True
     conventions = ("full", "empty")
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:

@@ -24,6 +24,7 @@ class Trail:
     """As `Kind`; see the module's docstring."""
 
     name = "trail"
+    ordered = True
     conventions = ("map",)
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:

@@ -1,0 +1,1 @@
+"""Rules that the debate environments share: statements, votes, experts, a judge."""

@@ -1,0 +1,337 @@
+"""# debate-v0: several debaters answer one question; each holds a part of the evidence.
+
+## Description
+`n_agents` debaters talk for `rounds` rounds and answer after each; the team is right if most of the
+last answers are. With `info="split"` (default for questions that bring evidence) everybody knows
+the question and a fact that points to a wrong answer, and each debater alone holds a part of the
+evidence. No part decides, all parts together do: what is not said is lost, and what is said in a
+way that the others read otherwise misleads them. With `info="full"` everybody is told everything,
+as in the debates of the literature; then one debater could answer alone.
+
+## Agents
+`debater_0` to `debater_<n-1>`, one after the other (AEC). Nobody hears a statement of round 1
+before all have made theirs, so that first answers are independent; later rounds are heard at once.
+
+## Observations
+Chat messages. First one user message with the question, what everybody knows and the own part;
+before each later action one more that quotes, line by line behind `> `, what the others have said
+since. Append-only.
+
+## Actions
+Any text: a statement to the others, with an answer in exactly one line
+
+    Answer: [your answer]
+
+Brackets and a final full stop are optional, case does not matter, numbers are compared exactly
+(`questions/answers.py`). No answer line or several of them are a wrong answer; lines in quotations
+and code fences are none. Longer than 4096 characters: cut, and an answer line behind the cut lost.
+
+## Rewards
+Paid once, after the last statement; the return is in [0, 1].
+
+| `pay` | term | value |
+|---|---|---|
+| `team` (default) | team | 1 for everybody if more than half of all debaters answer right at last |
+| `own` | own | 1 for each debater whose own last answer is right: a selfish control |
+
+A tie, or a majority that needs the silent, is wrong. With `judge=` a policy (`policies.Policy`),
+the judge reads the last statements and its answer takes the place of the majority's.
+
+`info["success"]`: the team is right; None before the last statement. Entries for every agent:
+`answer` (its latest, None for none or several), `right`, `convention` (which shorthand its first
+statement followed, generated questions only). After the last statement also: `kind`, `level`,
+`team_answer`, `majority_right` (one entry per round), `deliberation_gain` (last majority minus
+first: 1, 0 or -1), `pivotal` (the others leave the majority open), `flips` (changes between right
+and wrong of this debater), `constant_accuracy` (of the best constant answer to this kind of
+question) and `above_constant` (success minus it), and `judge` (its text) where there is one.
+
+## Episode end
+After `rounds` statements of every debater. Never truncated.
+
+## Arguments
+- `tasks`: None (generated, all kinds that have two conventions), "generated:<kind>,<kind>:<level>",
+  a JSONL file, "hub:<dataset>", "reasoning-gym:<set>", a list of rows or a `TaskSource` of
+  questions. Kinds: suspects, points, meeting, order, stock, trail.
+- `split`: "train", "val", "test", "ood" (one level harder), or "all" for rows.
+- `info`: "split" or "full"; None takes "split" where the questions bring evidence.
+- `n_agents`: 2 to 9; generated evidence is divided into as many parts.
+- `rounds`: K, at least 1.
+- `pay`: "team" or "own".
+- `judge`: a policy instead of the majority.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## What can be had without debating
+`bounds(task)`: `random` is a majority of independent guesses, `solo` the best that one part and the
+shared knowledge allow (everybody else repeats it), `team` is 1. Constant answers are right as often
+as a guess, because answers are balanced. Copying the majority is allowed under `pay="team"`: it
+earns what the majority earns. A judge that is a language model can be talked over; the environment
+only makes sure that quoted text cannot pass for the environment's.
+
+## Tasks and licence
+Generated questions were written for this library and share its licence; rows, data sets and
+reasoning-gym (Apache-2.0) have their own.
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import comb
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
+from llm_marl_envs.debate import experts, votes
+from llm_marl_envs.debate.judge import judge_answer
+from llm_marl_envs.debate.statements import quoted
+from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.questions import (
+    KINDS,
+    Question,
+    canonical,
+    constant_accuracy,
+    is_right,
+    question_of,
+    question_tasks,
+    read_answer,
+)
+from llm_marl_envs.questions.words import listed
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Row, Task, TaskSource
+
+INFOS = ("split", "full")
+PAYS = ("team", "own")
+MAX_ACTION_CHARS = 4096
+DEFAULT_KINDS = tuple(name for name, kind in KINDS.items() if len(kind.conventions) > 1)
+
+OPENING = (
+    "You are {agent}, one of {n} debaters. There are {rounds} rounds; the last answers count.\n"
+    "{question}"
+    "{own}Tell the others what they need. End with one line: Answer: [your answer]"
+)
+OWN = "Only you know:\n{evidence}\n"
+ROUND = "Round {number} of {rounds}."
+
+
+class DebateEnv(TextAECEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or `info="split"` for questions without evidence.
+        TypeError: `judge` is no policy.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "debate-v0",
+        "render_modes": list(RENDER_MODES),
+        "is_parallelizable": True,
+    }
+    reward_range = (0.0, 1.0)
+    experts_listen = True
+
+    def __init__(
+        self,
+        *,
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        info: str | None = None,
+        n_agents: int = 3,
+        rounds: int = 2,
+        pay: str = "team",
+        judge: Policy | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if n_agents not in range(2, 10):
+            raise ValueError(f"n_agents={n_agents!r}: expected 2 to 9")
+        source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
+        has_parts = len(question_of(source[0]).evidence) >= 2
+        self.info_mode = info or ("split" if has_parts else "full")
+        for name, given, known in (("info", self.info_mode, INFOS), ("pay", pay, PAYS)):
+            if given not in known:
+                raise ValueError(f"{name}={given!r}: expected one of {known}")
+        if judge is not None and not isinstance(judge, Policy):
+            raise TypeError(f"judge: expected a policy, got {type(judge).__name__}")
+        super().__init__(
+            agents=[f"debater_{seat}" for seat in range(n_agents)],
+            source=source,
+            max_turns=rounds,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        self.pay = pay
+        self.judge = judge
+        self._said: list[tuple[str, str]] = []  # (agent, statement), in the order made
+        self._heard: dict[str, int] = {}  # agent -> how many of them it was shown
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
+        self.question = question_of(self.task)
+        self._said = []
+        self._heard = dict.fromkeys(self.agents, 0)
+        self._judge_seed = self.rng.getrandbits(63)
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per debater."""
+        question = question_of(task)
+        asked = question_text(question, self.info_mode == "full")
+        texts = {}
+        for seat, agent in enumerate(self.possible_agents):
+            own = "\n".join(self._share(question, seat))
+            texts[agent] = OPENING.format(
+                agent=agent,
+                n=len(self.possible_agents),
+                rounds=self.max_turns,
+                question=asked,
+                own=OWN.format(evidence=own) if own else "",
+            )
+        return {agent: (Message("user", text),) for agent, text in texts.items()}
+
+    def _share(self, question: Question, seat: int) -> tuple[str, ...]:
+        """The parts of the evidence that one seat alone is told: every n-th, from its own on."""
+        if self.info_mode == "full":
+            return ()
+        if len(question.evidence) < 2:
+            raise ValueError(
+                f"info='split' needs questions with evidence in parts, and {question.text!r:.60} "
+                "has none; use info='full'"
+            )
+        return question.evidence[seat :: len(self.possible_agents)]
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        """Hear one statement; after the last one, count the answers."""
+        self._said.append((agent, action))
+        facts = {a: self._latest(a) for a in self.agents}
+        if len(self._said) < self.max_turns * len(self.agents):
+            return Outcome(reward_terms={}, feedback=self._news(), facts=facts)
+        verdict = self._verdict()
+        success: bool = verdict["majority_right"][-1]
+        if self.judge is not None:
+            success = is_right(self.question, verdict["team_answer"])
+        verdict["above_constant"] = success - verdict["constant_accuracy"]
+        terms = {
+            a: {"team": float(success)} if self.pay == "team" else {"own": float(fact["right"])}
+            for a, fact in facts.items()
+        }
+        for seat, a in enumerate(self.agents):
+            right = [self._right(answer) for answer in self._answers(a)]
+            last = [self._right(self._answers(other)[-1]) for other in self.agents]
+            own = {"pivotal": votes.pivotal(last, seat), "flips": votes.flips(right)}
+            facts[a] = {**facts[a], **verdict, **own}
+        return Outcome(reward_terms=terms, ended=True, success=success, facts=facts)
+
+    def _news(self) -> dict[str, str]:
+        """What the next debater is told; in the first round nothing, so that all speak blind."""
+        made = len(self._said)
+        if made < len(self.agents):
+            return {}
+        agent = self.agents[made % len(self.agents)]
+        fresh = [(a, text) for a, text in self._said[self._heard[agent] :] if a != agent]
+        self._heard[agent] = made
+        head = ROUND.format(number=made // len(self.agents) + 1, rounds=self.max_turns)
+        return {agent: "\n".join([head, *(quoted(a, text) for a, text in fresh)])}
+
+    def _answers(self, agent: str) -> list[str | None]:
+        return [read_answer(text) for a, text in self._said if a == agent]
+
+    def _right(self, answer: str | None) -> bool:
+        return is_right(self.question, answer)
+
+    def _latest(self, agent: str) -> dict[str, Any]:
+        """What is known of a debater so far."""
+        texts = [text for a, text in self._said if a == agent]
+        answer = read_answer(texts[-1]) if texts else None
+        first = self.read_convention(self.task, agent, texts[0]) if texts else None
+        return {"answer": answer, "right": self._right(answer), "convention": first}
+
+    def _verdict(self) -> dict[str, Any]:
+        """What everybody is told of the whole debate."""
+        rounds = zip(*(self._answers(agent) for agent in self.agents), strict=True)
+        majorities = [
+            votes.majority([None if a is None else canonical(a) for a in answers])
+            for answers in rounds
+        ]
+        right = [self._right(answer) for answer in majorities]
+        verdict: dict[str, Any] = {
+            "kind": self.question.kind,
+            "level": self.question.level,
+            "team_answer": majorities[-1],
+            "majority_right": right,
+            "deliberation_gain": votes.deliberation_gain(right),
+            "constant_accuracy": constant_accuracy(self.source).get(self.question.kind, 0.0),
+        }
+        if self.judge is not None:
+            asked = question_text(self.question, self.info_mode == "full")
+            said = dict(self._said[-len(self.agents) :])
+            name, task_id = self.metadata["name"], self.task.id
+            verdict["judge"], verdict["team_answer"] = judge_answer(
+                self.judge, name, task_id, asked, said, self._judge_seed
+            )
+        return verdict
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`."""
+        return experts.conventions(question_of(task), self.info_mode == "split")
+
+    def expert(self, task: Task, agent: str, convention: str) -> str:
+        """An expert's first statement: its part in one convention, and its first impression.
+
+        Raises:
+            ValueError: no such convention; divided rows have none.
+        """
+        seat = self.possible_agents.index(agent)
+        return experts.first_statement(
+            question_of(task), seat, convention, self.info_mode == "split"
+        )
+
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """An expert's statement after `messages`: its report first, then what it concludes."""
+        if self.info_mode == "full" or all(m.role != "assistant" for m in messages):
+            return self.expert(task, agent, convention)
+        seat = self.possible_agents.index(agent)
+        return experts.later_statement(question_of(task), agent, seat, convention, messages)
+
+    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
+        """Which convention a first statement follows; None for none and for undivided evidence."""
+        question = question_of(task)
+        if self.info_mode == "full" or not question.parts:
+            return None
+        return experts.read_convention(question, self.possible_agents.index(agent), action)
+
+    def bounds(self, task: Task) -> Bounds:
+        """Known returns of generated questions, decided by majority.
+
+        Raises:
+            ValueError: for rows, and with a judge.
+        """
+        question = question_of(task)
+        n = len(self.possible_agents)
+        if self.judge is not None or len(question.parts) != n:
+            raise ValueError(
+                f"bounds are known for generated questions decided by majority, not for task "
+                f"{task.id!r}" + (" with a judge" if self.judge else "")
+            )
+        guess = 1 / len(question.choices)
+        needed = range(n // 2 + 1, n + 1)
+        together = sum(comb(n, k) * guess**k * (1 - guess) ** (n - k) for k in needed)
+        alone = KINDS[question.kind].solo(question.level, n)
+        return Bounds(
+            random=together if self.pay == "team" else guess,
+            solo=alone if self.info_mode == "split" else 1.0,
+            team=1.0,
+        )
+
+
+def question_text(question: Question, everything: bool) -> str:
+    """The question, its choices and what everybody knows, as lines."""
+    known = [*question.shared, *(question.evidence if everything else ())]
+    lines = [f"Question: {question.text}"]
+    if question.choices:
+        lines.append(f"Choices: {listed(question.choices)}")
+    if known:
+        lines += ["Everybody knows:", *known]
+    return "\n".join([*lines, ""])
