@@ -7,8 +7,11 @@ environment sends bare strings. No gradients, no reward arithmetic.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from pettingzoo import AECEnv
@@ -193,6 +196,7 @@ def rollout(
     *,
     context: Context = "append",
     progress: Callable[[int], object] | None = None,
+    chunks: int = 1,
 ) -> list[Episode]:
     """Play one episode per start.
 
@@ -204,6 +208,9 @@ def rollout(
             is added where an observation starts with the one before), "fresh" shows the last
             observation alone.
         progress: called with the number of episodes just finished.
+        chunks: parts into which the episodes that run at once are divided; each policy is asked for
+            one part while the environments of the others step, if these block. The episodes are the
+            same for any number, as long as an answer does not depend on its neighbours in a batch.
 
     Returns:
         Episodes in the order of `starts`.
@@ -215,6 +222,8 @@ def rollout(
     """
     if context not in CONTEXTS:
         raise ValueError(f"context={context!r}: expected one of {CONTEXTS}")
+    if not (isinstance(chunks, int) and chunks >= 1):
+        raise ValueError(f"chunks must be a whole number >= 1, got {chunks!r}")
     seats = getattr(copies.envs[0], "possible_agents", None)
     if seats is None:
         raise TypeError(
@@ -225,21 +234,54 @@ def rollout(
     for first in range(0, len(starts), len(copies)):
         wave = starts[first : first + len(copies)]
         live = [_Live(copies.envs[i], start, context) for i, start in enumerate(wave)]
-        while True:
-            actions = _ask(live, team, first)
-            if not actions:
-                break
-            copies.map(lambda i, live=live, actions=actions: live[i].step(actions[i]), [*actions])
+        _play(copies, live, team, first, chunks)
         episodes += [one.episode() for one in live]
         if progress is not None:
             progress(len(wave))
     return episodes
 
 
-def _ask(live: Sequence[_Live], team: Team, first: int) -> dict[int, dict[str, str]]:
-    """Ask each policy once for everything pending; position in `live` -> joint action."""
+def _play(
+    copies: VectorTextEnv, live: Sequence[_Live], team: Team, first: int, chunks: int
+) -> None:
+    """Play the episodes to their ends; chunks take turns in a fixed order, whatever is faster."""
+    size = -(-len(live) // chunks)
+    waiting: deque[tuple[range, list[Callable[[], None]]]] = deque(
+        (range(start, min(start + size, len(live))), []) for start in range(0, len(live), size)
+    )
+    try:
+        while waiting:
+            part, steps = waiting[0]
+            while steps:
+                steps.pop(0)()
+            actions = _ask(live, part, team, first)
+            waiting.popleft()
+            if actions:
+                step = partial(_step, live, actions)
+                if len(live) == 1:
+                    step(0)
+                    waiting.append((part, []))
+                else:
+                    waiting.append((part, copies.submit(step, [*actions])))
+    finally:
+        # After an error no step goes on behind the caller's back; the first one is raised.
+        for _, steps in waiting:
+            for step in steps:
+                with suppress(Exception):
+                    step()
+
+
+def _step(live: Sequence[_Live], actions: Mapping[int, Mapping[str, str]], index: int) -> None:
+    live[index].step(actions[index])
+
+
+def _ask(
+    live: Sequence[_Live], part: Sequence[int], team: Team, first: int
+) -> dict[int, dict[str, str]]:
+    """Ask each policy once for what is pending in a part; position in `live` -> joint action."""
     asked: dict[int, tuple[Any, list[tuple[int, Request]]]] = {}
-    for position, one in enumerate(live):
+    for position in part:
+        one = live[position]
         for agent in one.pending():
             turn = sum(draft.agent == agent for draft in one.drafts)
             request = Request(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 MAX_THREADS = 32
@@ -80,11 +80,23 @@ class VectorTextEnv:
 
     def map(self, function: Callable[[int], T], indices: Sequence[int]) -> list[T]:
         """`function` of each index, in threads if the environments block, else in a loop."""
-        if len(indices) < 2 or not getattr(self.envs[0], "blocking", False):
+        if len(indices) < 2:
             return [function(i) for i in indices]
+        return [result() for result in self.submit(function, indices)]
+
+    def submit(self, function: Callable[[int], T], indices: Sequence[int]) -> list[Callable[[], T]]:
+        """Start `function` of each index; each item waits for one result, or raises its error.
+
+        Environments that do not block are not started before `submit` returns but run by it, so
+        only the others go on beside what the caller does next.
+        """
+        if not getattr(self.envs[0], "blocking", False):
+            done = [function(i) for i in indices]
+            return [lambda result=result: result for result in done]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(min(MAX_THREADS, len(self)), "env-step")
-        return list(self._pool.map(function, indices))
+        started: list[Future[T]] = [self._pool.submit(function, i) for i in indices]
+        return [one.result for one in started]
 
     def close(self) -> None:
         """Close every copy and the threads."""

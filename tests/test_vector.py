@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 from toys import BareParallel, WordPair
 
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
+from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.vector import VectorTextEnv
 
 BOTH = {"left_0": "x", "right_0": "y"}
@@ -79,3 +82,83 @@ def test_environments_of_others_work_too() -> None:
 def test_lengths_are_checked(call: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         call()
+
+
+# -- rollouts in chunks --------------------------------------------------------------------------
+class Stepping(WordPair):
+    """Waits in its first turn until a policy is asked again."""
+
+    blocking = True
+    asked = threading.Event()
+
+    def play(self, joint_action: Any) -> Any:
+        if self._taken["left_0"] == 1 and not self.asked.wait(timeout=20):
+            raise TimeoutError("nobody was asked while this environment stepped")
+        return super().play(joint_action)
+
+
+def test_the_next_chunk_is_asked_while_the_first_one_steps() -> None:
+    calls: list[int] = []
+
+    class Asked(RandomPolicy):
+        def act(self, requests: Any) -> Any:
+            calls.append(len(requests))
+            if len(calls) == 2:
+                Stepping.asked.set()
+            return super().act(requests)
+
+    copies = VectorTextEnv([Stepping() for _ in range(4)])
+    policy = Asked()
+    rollout(copies, dict.fromkeys(BOTH, policy), [Start(task=i) for i in range(4)], chunks=2)
+    assert calls[:2] == [4, 4]
+    copies.close()
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_chunks_change_nothing_in_the_episodes(blocking: bool) -> None:
+    copies = VectorTextEnv([WordPair(turns=3) for _ in range(5)])
+    for env in copies.envs:
+        env.blocking = blocking
+    starts = [Start(task=n % 7, seed=n, sample_seed=n) for n in range(13)]
+    # The word is said or not by the request's own seed.
+    say = ScriptedPolicy(lambda r: r.task_id.split("-")[r.agent == "right_0"] * (r.seed % 2))
+    seats = dict.fromkeys(BOTH, say)
+    plain = rollout(copies, seats, starts)
+    for chunks in (2, 3, 5, 99):
+        assert rollout(copies, seats, starts, chunks=chunks) == plain
+    assert len({len(episode.turns) for episode in plain}) > 1  # they end at different times
+    copies.close()
+
+
+class Failing(WordPair):
+    """The first copy fails at once, the others finish a little later."""
+
+    blocking = True
+    finished = 0
+    lock = threading.Lock()
+
+    def play(self, joint_action: Any) -> Any:
+        if self.task.id == "apple-birch":
+            raise RuntimeError("the first step failed")
+        time.sleep(0.05)
+        with self.lock:
+            Failing.finished += 1
+        return super().play(joint_action)
+
+
+def test_no_step_goes_on_after_an_error() -> None:
+    copies = VectorTextEnv([Failing() for _ in range(6)])
+    seats = dict.fromkeys(BOTH, ScriptedPolicy(lambda _: "x"))
+    with pytest.raises(RuntimeError, match="first step failed"):
+        rollout(copies, seats, [Start(task=i) for i in range(6)], chunks=2)
+    assert Failing.finished == 5
+    time.sleep(0.1)
+    assert Failing.finished == 5
+    copies.close()
+
+
+@pytest.mark.parametrize("chunks", [0, -1, 1.5])
+def test_chunks_are_checked(chunks: Any) -> None:
+    copies = VectorTextEnv([WordPair()])
+    with pytest.raises(ValueError, match="chunks must be a whole number"):
+        rollout(copies, dict.fromkeys(BOTH, RandomPolicy()), [Start()], chunks=chunks)

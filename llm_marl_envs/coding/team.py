@@ -7,7 +7,8 @@ Owns how two texts become a sandbox job and how its verdict becomes `rewards.Fac
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from llm_marl_envs.sandbox import InfraError, Sandbox, TestOutcome, Verdict
 from llm_marl_envs.tasks import Task
 
 HELPER, MAIN, AUX = "helper", "main", "aux"
+PAUSES = (0.5, 2.0)
+"""Seconds to wait before a run that the sandbox could not make is asked for again."""
 NOTHING = Contribution(helper=0.0, main=0.0, cooperative_success=False)
 
 
@@ -83,7 +86,8 @@ def run(work: Work, sandbox: Sandbox) -> Verdict:
     """The tests' verdict; a text that does not parse is judged without running anything.
 
     Raises:
-        InfraError: the run failed for reasons outside of the programs, so it is worth no reward.
+        InfraError: the run failed for reasons outside of the programs, so it is worth no reward;
+            the error names the task.
     """
     for role, program in work.programs.items():
         if program.tree is None:
@@ -91,10 +95,30 @@ def run(work: Work, sandbox: Sandbox) -> Verdict:
             return _unrun("load_error", f"{program.error}{place}", role)
     if not work.main.parses:
         return _unrun("no_entry_point", work.main.error, MAIN)
-    verdict = sandbox.check(**work.job())
-    if verdict.status == "infra_error":
-        raise InfraError(f"task {work.task.id}: the sandbox failed ({verdict.detail})")
-    return verdict
+    return _tried(work.task, lambda: [sandbox.check(**work.job())])[0]
+
+
+def _tried(task: Task, runs: Callable[[], list[Verdict]]) -> list[Verdict]:
+    """The verdicts of runs, which are asked for again where the machine failed.
+
+    The sandbox itself has made each run twice by then; a machine short of memory or of processes
+    may recover within seconds, and a training run should not end for less.
+    """
+    reason = ""
+    for pause in (*PAUSES, 0.0):
+        try:
+            verdicts = runs()
+            failed = next((v for v in verdicts if v.status == "infra_error"), None)
+            if failed is None:
+                return verdicts
+            reason = failed.detail
+        except InfraError as error:
+            reason = str(error)
+        time.sleep(pause)
+    raise InfraError(
+        f"task {task.id!r}: the sandbox failed {len(PAUSES) + 1} times ({reason}). The programs "
+        "are not to blame and get no reward; see `llm-marl doctor` and the machine's memory"
+    )
 
 
 def _unrun(status: Any, detail: str, author: str) -> Verdict:
@@ -115,10 +139,7 @@ def contribution(work: Work, verdict: Verdict, sandbox: Sandbox) -> Contribution
     trivial = ablation.trivial_helpers(work.helper, verdict.helper_trace)
     mains = ablation.trivial_mains(work.names[MAIN])
     jobs = [*(work.job(helper=h) for h in [*wrong, *trivial]), *(work.job(main=m) for m in mains)]
-    verdicts = sandbox.map(jobs)
-    failed = next((v for v in verdicts if v.status == "infra_error"), None)
-    if failed is not None:
-        raise InfraError(f"task {work.task.id}: the sandbox failed ({failed.detail})")
+    verdicts = _tried(work.task, lambda: sandbox.map(jobs))
     first, last = len(wrong), len(verdicts) - len(mains)
     return ablation.judge(verdict, verdicts[:first], verdicts[first:last], verdicts[last:])
 

@@ -17,7 +17,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from .layers import find_setup
 from .records import InfraError, Job, Limits, Output, SandboxError, Verdict
@@ -192,7 +192,7 @@ class Sandbox:
         for worker in self._workers:
             self._free.put(worker)  # wakes whoever waits, who then finds the pool closed
 
-    def __enter__(self) -> Sandbox:
+    def __enter__(self) -> Self:
         """The sandbox itself."""
         return self
 
