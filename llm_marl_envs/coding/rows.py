@@ -1,4 +1,4 @@
-"""Rows in the schema of HumanEval (or MBPP) -> tasks.
+"""Rows in the schema of HumanEval, of MBPP or of a contest (see `contest`) -> tasks.
 
 Owns column names, what a row must hold and the reading of its problem statement. Nothing is run
 here, so a row whose tests are wrong is found by whoever checks its references.
@@ -22,6 +22,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from llm_marl_envs.coding.contest import with_tests
 from llm_marl_envs.sandbox import units_of
 from llm_marl_envs.tasks import Row, Task, split_of_row
 
@@ -29,6 +30,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("task_id", "id", "name"),
     "prompt": ("prompt", "text", "question", "problem"),
     "entry_point": ("entry_point", "function_name"),
+    "signature": ("signature",),
     "tests": ("test", "tests", "test_list"),
     "setup": ("test_imports", "test_setup_code"),
     "code": ("code", "canonical_solution"),
@@ -48,6 +50,7 @@ def task_of_row(row: Row) -> Task:
     Raises:
         ValueError: something is missing or the tests are no Python with a test in it.
     """
+    row = with_tests(row)
     prompt = _text(row, "prompt")
     tests = _tests(row)
     if not prompt or not tests:
@@ -72,6 +75,7 @@ def task_of_row(row: Row) -> Task:
             "prompt": prompt,
             "entry_point": entry_point,
             "signature": signature
+            or _text(row, "signature")
             or _signature(_text(row, "code"), entry_point)
             or f"{entry_point}(...)",
             "preamble": preamble,
