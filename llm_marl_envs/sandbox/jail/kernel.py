@@ -61,9 +61,10 @@ def drop_capabilities() -> None:
 
 # --- seccomp -----------------------------------------------------------------------------------
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 _DENY = _ERRNO | errno.EPERM
+_SOCKET_TYPE = 0xF  # the rest are flags
 _CLONE_THREAD = 0x00010000
 _CLONE_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag
 _NUMBER, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32  # offsets in struct seccomp_data
@@ -158,10 +159,14 @@ def _guards(numbers: dict[str, int]) -> list[Rule]:
         block += [(_EQUAL, 0, 1, int(number)), _DENIED]
     block.append(_ALLOWED)
     rules += [(_EQUAL, 0, len(block), numbers["tgkill"]), *block]
-    # The process itself is 0 for prlimit64; asyncio wants pairs of unix sockets.
-    for name, only in (("prlimit64", 0), ("socketpair", socket.AF_UNIX)):
-        block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 1, int(only)), _ALLOWED, _DENIED]
-        rules += [(_EQUAL, 0, len(block), numbers[name]), *block]
+    # The process itself is 0 for prlimit64.
+    block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 1, 0), _ALLOWED, _DENIED]
+    rules += [(_EQUAL, 0, len(block), numbers["prlimit64"]), *block]
+    # asyncio wants pairs of stream sockets; a datagram could be sent to any socket with a name.
+    block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 4, int(socket.AF_UNIX))]
+    block += [(_LOAD, 0, 0, _ARG1), (_AND, 0, 0, _SOCKET_TYPE)]
+    block += [(_EQUAL, 0, 1, int(socket.SOCK_STREAM)), _ALLOWED, _DENIED]
+    rules += [(_EQUAL, 0, len(block), numbers["socketpair"]), *block]
     for name, commands in (("fcntl", _FCNTL), ("ioctl", _IOCTL)):
         block = [(_LOAD, 0, 0, _ARG1)]
         for command in commands:
