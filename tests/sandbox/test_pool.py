@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import sys
+import threading
 
 import pytest
 from runs import MAIN, TESTS, alone
 
-from llm_marl_envs.sandbox import LAYERS, Limits, Sandbox, SandboxUnavailable, doctor
+from llm_marl_envs.envs.coop_coding import CoopCodingEnv
+from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.sandbox import LAYERS, Limits, Sandbox, SandboxUnavailable, Verdict, doctor
+from llm_marl_envs.sandbox.layers import processor
+from llm_marl_envs.sandbox.records import Job
+from llm_marl_envs.sandbox.worker import Worker
+from llm_marl_envs.vector import VectorTextEnv
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
@@ -18,6 +28,60 @@ def test_map_keeps_order_and_runs_equal_programs_once(sandbox: Sandbox) -> None:
     verdicts = sandbox.map(jobs)
     assert [v.status for v in verdicts] == ["wrong", "pass", "wrong", "wrong"] * 6
     assert len({id(v) for v in verdicts}) == 4
+
+
+def test_equal_programs_of_a_group_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keyed by programs, entry point, exports and tests; what might turn out otherwise is rerun."""
+    ran: list[str] = []
+    lock = threading.Lock()
+    real = Worker.check
+
+    def counted(self: Worker, job: Job, patient: bool) -> Verdict:
+        with lock:
+            ran.append(job.programs[-1][1])
+        return real(self, job, patient)
+
+    monkeypatch.setattr(Worker, "check", counted)
+    with Sandbox(workers=2, limits=Limits(wall_seconds=0.5)) as pool:
+        env = CoopCodingEnv()
+        copies = VectorTextEnv([copy.deepcopy(env) for _ in range(8)])
+        for one in copies.envs:
+            one.sandbox = pool
+        policy = ExpertPolicy(env, convention=env.conventions(env.source[0])[0])
+        seats = dict.fromkeys(env.possible_agents, policy)
+        episodes = rollout(copies, seats, [Start(task=0, sample_seed=n) for n in range(8)])
+        assert [e.success for e in episodes] == [True] * 8
+        assert len(ran) == 1
+        copies.close()
+        ran.clear()
+        source = "def solve(x):\n    return x\n"
+        for tests in ("assert solve(1) == 1", "assert solve(2) == 2", "assert solve(1) == 1"):
+            assert alone(pool, source, tests).ok
+        assert len(ran) == 2
+        ran.clear()
+        sleepy = "import time\ndef solve(x):\n    time.sleep(9)\n"
+        for _ in range(2):
+            assert alone(pool, sleepy).status == "wall_limit"
+        assert len(ran) >= 2
+
+
+def test_workers_are_spread_over_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    usable = sorted(os.sched_getaffinity(0))
+    assert {processor(slot) for slot in range(len(usable))} == set(usable)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert [processor(slot) for slot in (0, 1, 7, 8)] == [0, 1, 7, 0]
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert [processor(slot) for slot in (0, 1, 4)] == [4, 5, 0]
+    for value in ("", "x", "0"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", value)
+        assert processor(3) == 3
+
+
+def test_all_processes_of_a_worker_keep_to_one_processor() -> None:
+    source = "import os\ndef solve(x):\n    return len(os.sched_getaffinity(0))\n"
+    with Sandbox(workers=1) as pool:
+        assert alone(pool, source, "import os\nassert solve(1) == 1\n").ok
 
 
 def test_arguments_are_checked(sandbox: Sandbox) -> None:
