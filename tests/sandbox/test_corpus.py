@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement nee
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NOBODY = 65534
+BUBBLEWRAP = shutil.which("bwrap") is not None
 AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 
 
@@ -52,7 +53,7 @@ def _python_of_nobody() -> str | None:
 def _run(tree: Path, arguments: list[str], nobody: bool, bubblewrap: bool) -> dict[str, Any]:
     if nobody and os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    if bubblewrap and shutil.which("bwrap") is None:
+    if bubblewrap and not BUBBLEWRAP:
         pytest.skip("bwrap is not installed")
     python = _python_of_nobody() if nobody else sys.executable
     if python is None:
@@ -82,7 +83,7 @@ def test_corpus_without_bubblewrap(tree: Path, nobody: bool) -> None:
 
 @pytest.mark.parametrize("nobody", [False, True], ids=["caller", "nobody"])
 def test_corpus_where_namespaces_are_forbidden(tree: Path, nobody: bool) -> None:
-    report = _run(tree, ["--quick", "--no-unshare"], nobody, bubblewrap=True)
+    report = _run(tree, ["--quick", "--no-unshare"], nobody, bubblewrap=BUBBLEWRAP)
     _check(report)
     assert "bubblewrap" not in report["isolation"]
 
@@ -96,7 +97,7 @@ def test_corpus_in_bubblewrap(tree: Path, nobody: bool) -> None:
 
 
 def test_corpus_without_landlock(tree: Path) -> None:
-    report = _run(tree, ["--quick", "--no-landlock"], False, bubblewrap=True)
+    report = _run(tree, ["--quick", "--no-landlock"], False, bubblewrap=BUBBLEWRAP)
     _check(report)
     assert "nofs" in report["isolation"]
 
