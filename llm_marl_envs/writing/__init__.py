@@ -1,0 +1,1 @@
+"""The rules of cooperative writing: documents, what a text states, rewards, conventions, tasks."""

@@ -1,0 +1,207 @@
+"""What a text states about the entities of a lexicon: sentences -> claims.
+
+Owns the reading of English sentences with subject, verb and object: active and passive voice,
+negation, lists, shared subjects, relative clauses. It reads what a plain sentence says and no more:
+questions, hedged sentences and pronouns state nothing. It knows no document, so it cannot tell what
+is true.
+
+>>> from llm_marl_envs.writing.tables import POST_LEXICON
+>>> [claim.fact for claim in read_claims("Tom was not blamed by Mia.", POST_LEXICON).claims]
+[Fact(subject='mia', relation='blame', object='tom', holds=False)]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llm_marl_envs.writing.documents import Fact
+from llm_marl_envs.writing.tables import Lexicon
+from llm_marl_envs.writing.words import HEDGES, is_negator, sentences_of, words_of
+
+MAX_WORDS = 2000
+"""Words of one text that are read; nobody is paid for texts of this length."""
+
+SUBJECT_GAP, OBJECT_GAP = 6, 5
+"""Most words between a subject and its verb, and between a verb and its object."""
+
+_PIECE = re.compile(r"[^\W_]+(?:'[^\W_]+)*|,|:|-{2,}|\u2014|\u2013")
+_BREAKS = {",", ":", "--", "\u2014", "\u2013", "and", "but", "then", "while", "because", "after"}
+_BREAKS |= {"before", "when", "since", "although", "though"}
+_BE = {"is", "are", "was", "were", "be", "been", "being", "got", "gets", "get"}
+_WHO = {"who", "which", "that"}
+_PRONOUNS = {"he", "she", "they", "it", "we", "i", "you", "him", "her", "them", "this", "these"}
+_PRONOUNS |= {"those", "someone", "nobody"}
+_ARTICLES = {"the", "a", "an"}
+_INTENTIONS = {"want", "wants", "wanted", "try", "tries", "tried", "hope", "hopes", "hoped", "plan"}
+_INTENTIONS |= {"plans", "planned", "promised"}
+_DENIALS = {"false", "untrue", "wrong", "lie", "lies", "incorrect", "myth"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text states.
+
+    Attributes:
+        claims: the facts it states, in order, repeats included.
+        words: how many words it has, at most `MAX_WORDS`.
+        stating_words: how many of them stand in sentences that state something.
+        disowned: a sentence that states nothing itself calls something false.
+    """
+
+    claims: tuple[Claim, ...]
+    words: int
+    stating_words: int
+    disowned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One stated fact and the sentence, by number, that states it."""
+
+    fact: Fact
+    sentence: int
+
+
+def read_claims(text: str, lexicon: Lexicon) -> Reading:
+    """What `text` states about the entities of `lexicon`. Any text can be read."""
+    claims: list[Claim] = []
+    total = stating = 0
+    disowned = False
+    for number, sentence in enumerate(sentences_of(text)):
+        words = words_of(sentence)
+        total += len(words)
+        if total > MAX_WORDS:
+            total = MAX_WORDS
+            break
+        facts = [] if "?" in sentence else _facts(sentence, lexicon)
+        claims += [Claim(fact, number) for fact in facts]
+        stating += len(words) * bool(facts)
+        disowned = disowned or (not facts and not _DENIALS.isdisjoint(words))
+    return Reading(tuple(claims), total, stating, disowned)
+
+
+def _facts(sentence: str, lexicon: Lexicon) -> list[Fact]:
+    pieces = _PIECE.findall(sentence.lower())
+    verbs = [i for i, piece in enumerate(pieces) if piece in lexicon.forms]
+    found: list[Fact] = []
+    subjects: tuple[int, ...] = ()
+    start = 0
+    for order, verb in enumerate(verbs):
+        end = verbs[order + 1] if order + 1 < len(verbs) else len(pieces)
+        own = _subjects(pieces, start, verb, lexicon)
+        if own or not _inherits(pieces, start, verb, order):
+            subjects = own
+        last = order + 1 == len(verbs)
+        objects, start = _objects(pieces, verb, end, last, lexicon)
+        if not subjects:  # "the improved encoder reduces noise": the entity belongs to what follows
+            start = verb + 1
+            continue
+        left = max([verb - SUBJECT_GAP, *(i + 1 for i in verbs[:order])])
+        turned, hedged = _mood(pieces[max(left, 0) if order else 0 : verb])
+        if not hedged:
+            passive = _passive(pieces, verb, lexicon)
+            for place in objects:
+                found += _said(pieces, (subjects, verb, place), turned, passive, lexicon)
+        if objects and last and any(map(is_negator, pieces[objects[-1] + 1 :])):
+            # "Mia blamed Tom, which is false."
+            found = [Fact(f.subject, f.relation, f.object, not f.holds) for f in found]
+    return found
+
+
+def _said(
+    pieces: Sequence[str],
+    triple: tuple[tuple[int, ...], int, int],
+    turned: bool,
+    passive: bool | None,
+    lexicon: Lexicon,
+) -> list[Fact]:
+    """The facts of subjects, verb and one object; none where the voice cannot be told."""
+    subjects, verb, place = triple
+    between = pieces[verb + 1 : place]
+    by = "by" in between
+    if passive is None or passive != by:
+        return []
+    holds = not (turned ^ (sum(map(is_negator, between)) % 2 == 1))
+    relation = lexicon.forms[pieces[verb]]
+    pairs = [(pieces[subject], pieces[place]) for subject in subjects]
+    if passive:
+        pairs = [(doer, done_to) for done_to, doer in pairs]
+    return [Fact(doer, relation, done_to, holds) for doer, done_to in pairs]
+
+
+def _mood(before: Sequence[str]) -> tuple[bool, bool]:
+    """Whether the words before a verb turn it round, and whether they take its statement back."""
+    turned = sum(map(is_negator, before)) % 2 == 1
+    hedged = any(word in HEDGES or word in _INTENTIONS for word in before)
+    return turned, hedged
+
+
+def _subjects(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) -> tuple[int, ...]:
+    """Places of the verb's subjects among `pieces[start:verb]`; empty where there are none."""
+    places = [i for i in range(start, verb) if pieces[i] in lexicon.entities]
+    if not places or verb - places[-1] > SUBJECT_GAP:
+        return ()
+    if any(piece in _PRONOUNS for piece in pieces[places[-1] + 1 : verb]):
+        return ()
+    group = [places[-1]]
+    joined = False
+    for place in reversed(places[:-1]):
+        between = [p for p in pieces[place + 1 : group[0]] if p not in _ARTICLES]
+        joined = joined or "and" in between
+        if not joined or not between or not set(between) <= {"and", ","}:
+            break
+        group.insert(0, place)
+    if len(group) == 1 and len(places) > 1 and pieces[group[0] - 1] in lexicon.entities:
+        return ()  # two names in a row are no grammar
+    return tuple(group)
+
+
+def _inherits(pieces: Sequence[str], start: int, verb: int, order: int) -> bool:
+    """Whether a verb without a subject of its own shares that of the verb before."""
+    between = pieces[start:verb]
+    return (
+        order > 0
+        and any(piece in _BREAKS for piece in between)
+        and not any(piece in _PRONOUNS for piece in between)
+    )
+
+
+def _objects(
+    pieces: Sequence[str], verb: int, end: int, last: bool, lexicon: Lexicon
+) -> tuple[list[int], int]:
+    """Places of a verb's objects before `end`, and where the next verb's words begin."""
+    places = [i for i in range(verb + 1, end) if pieces[i] in lexicon.entities]
+    following = end
+    if not last and places:
+        breaks = [i for i in range(verb + 1, end) if pieces[i] in _BREAKS]
+        if any(piece in _WHO for piece in pieces[places[-1] + 1 : end]):
+            following = places[-1]  # "blamed Tom who called Bob": both of them need Tom
+        elif breaks and breaks[-1] > places[0]:
+            following = breaks[-1]
+    objects: list[int] = []
+    for place in places:
+        if place > following:
+            break
+        between = [p for p in pieces[(objects or [verb])[-1] + 1 : place] if p not in _ARTICLES]
+        if not objects:
+            if len(between) > OBJECT_GAP or any(p in _BREAKS or p in _PRONOUNS for p in between):
+                break
+        elif not between or not all(p in {"and", ",", "but"} or is_negator(p) for p in between):
+            break
+        objects.append(place)
+    return objects, following
+
+
+def _passive(pieces: Sequence[str], verb: int, lexicon: Lexicon) -> bool | None:
+    """Whether a verb stands in the passive; None where its form allows neither voice."""
+    form = pieces[verb]
+    after_be = any(piece in _BE for piece in pieces[max(verb - 3, 0) : verb])
+    if after_be and form in lexicon.participles:
+        return True
+    base = lexicon.forms[form]
+    if form in lexicon.participles and form != lexicon.past[base]:
+        after_have = any(p in {"has", "have", "had"} for p in pieces[max(verb - 3, 0) : verb])
+        return False if after_have else None
+    return False

@@ -1,0 +1,149 @@
+"""What a generated document is: facts in sections, and which seat is told what.
+
+Owns the records that all rules of generated tasks read, how a fact is said, and the identity of a
+document. How documents are drawn is `generate.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from llm_marl_envs.writing.tables import (
+    ABSTRACT_LEXICON,
+    EFFECTS,
+    PEOPLE,
+    POST_LEXICON,
+    Lexicon,
+)
+
+Kind = Literal["post", "abstract"]
+KINDS: tuple[Kind, ...] = ("post", "abstract")
+LEXICONS: Mapping[Kind, Lexicon] = {"post": POST_LEXICON, "abstract": ABSTRACT_LEXICON}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fact:
+    """One statement: `subject` does `relation` to `object`, or does not.
+
+    Attributes:
+        subject, object: entities of the lexicon.
+        relation: base of a verb of the lexicon.
+        holds: polarity.
+    """
+
+    subject: str
+    relation: str
+    object: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One topic of a post, or one section of an abstract.
+
+    Attributes:
+        label: its name in the outline.
+        told: seat -> facts that this seat is told under `info="split"`. In a post the two seats are
+            told different facts; in an abstract a section is told to one seat or the same to both.
+        open: False for a topic that the outline leaves out.
+    """
+
+    label: str
+    told: tuple[tuple[Fact, ...], tuple[Fact, ...]]
+    open: bool = True
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """All facts of the section, each once, in order."""
+        return tuple(dict.fromkeys((*self.told[0], *self.told[1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A post or an abstract whose facts are known.
+
+    No two of its facts share subject, relation and object.
+    """
+
+    kind: Kind
+    sections: tuple[Section, ...]
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """The words its facts are made of."""
+        return LEXICONS[self.kind]
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """Everything that is true in this document."""
+        return frozenset(fact for section in self.sections for fact in section.facts)
+
+    def section_of(self, fact: Fact) -> int:
+        """Index of the section that holds a fact of the document."""
+        return next(i for i, section in enumerate(self.sections) if fact in section.facts)
+
+
+def say(kind: Kind, fact: Fact) -> str:
+    """A fact as a plain sentence, as sources and scripted experts say it.
+
+    >>> say("post", Fact("mia", "blame", "tom", True))
+    'Mia blamed Tom.'
+    >>> say("abstract", Fact("encoder", "reduce", "noise", False))
+    'The encoder does not reduce noise.'
+    """
+    lexicon = LEXICONS[kind]
+    if fact.holds:
+        verb = (lexicon.past if kind == "post" else lexicon.third)[fact.relation]
+    else:
+        verb = f"{'did' if kind == 'post' else 'does'} not {fact.relation}"
+    sentence = f"{_named(fact.subject)} {verb} {_named(fact.object)}."
+    return sentence[0].upper() + sentence[1:]
+
+
+def _named(entity: str) -> str:
+    if entity in PEOPLE:
+        return entity.capitalize()
+    return entity if entity in EFFECTS else f"the {entity}"
+
+
+def line(kind: Kind, label: str, facts: Sequence[Fact]) -> str:
+    """The facts of a section on one line, as prompts show them and scripted experts write them."""
+    return f"{label.capitalize()}: {' '.join(say(kind, fact) for fact in facts)}\n"
+
+
+def identity(document: Document) -> str:
+    """A hash of what the document says: equal for equal facts, whatever their order and labels."""
+    told = sorted((f.subject, f.relation, f.object, f.holds) for f in document.facts)
+    return hashlib.sha256(repr((document.kind, told)).encode()).hexdigest()
+
+
+def data_of(document: Document) -> dict[str, Any]:
+    """The document as plain JSON values, for `Task.data`."""
+    return {
+        "kind": document.kind,
+        "sections": [
+            {
+                "label": section.label,
+                "open": section.open,
+                "told": [
+                    [[f.subject, f.relation, f.object, f.holds] for f in facts]
+                    for facts in section.told
+                ],
+            }
+            for section in document.sections
+        ],
+    }
+
+
+def document_of(data: Mapping[str, Any]) -> Document | None:
+    """The document behind a task's data, None for a text from outside."""
+    if "sections" not in data:
+        return None
+    sections = []
+    for one in data["sections"]:
+        first, second = (tuple(Fact(*fact) for fact in facts) for facts in one["told"])
+        sections.append(Section(one["label"], (first, second), one["open"]))
+    return Document(data["kind"], tuple(sections))

@@ -1,0 +1,111 @@
+"""The reward `grounded` for texts from outside, whose facts nobody has written down.
+
+Owns the numbers. Everything is a factor in [0, 1] and all factors multiply: nothing is paid for a
+text that loses one of them, and no factor that survives a shuffling of the words pays by itself.
+`evidence.py` says what is measured. A factor is linear between its two numbers.
+
+| factor of each text | full | zero |
+|---|---|---|
+| grounded: content words that the source has | from 0.75 | at 0.5 |
+| foreign: names, numbers and letters that it does not have | none | at 3 |
+| near: neighbouring content words that it has near each other | from 0.65 | at 0.4 |
+| contradicted: sentences with swapped actors or a changed negation | none | at 0.5 |
+| copied: words in copied runs of two | up to 0.9 | at 1.0 |
+| ... of three | up to 0.77 | at 0.87 |
+| ... of four | up to 0.55 | at 0.7 |
+| connectives: words that only connect | up to 0.18 | at 0.28 |
+| function words | 0.22 to 0.7 | at 0.1 and 0.85 |
+| distinct: distinct runs of three words | from 0.85 | at 0.6 |
+| words | from 8 | at 4 |
+| length, share of the source's words | see `LENGTHS` | |
+
+| factor of the pair | full | zero |
+|---|---|---|
+| TLDR: source sentences of which the detailed text says a third | from 0.5 | at 0.15 |
+| TLDR: content words of the brief that the detailed text has | from 0.5 | at 0.2 |
+| TLDR: words of the detailed text / of the brief | from 1.5 | at 1.0 |
+| arXiv: source sentences of which both together say a third | from 0.7 | at 0.3 |
+| arXiv: content words of the shorter text that the other has | up to 0.4 | at 0.7 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from llm_marl_envs.writing.documents import Kind
+from llm_marl_envs.writing.evidence import Evidence, Source, read_source, weigh
+from llm_marl_envs.writing.factual import ramp
+
+LENGTHS: Mapping[Kind, tuple[tuple[float, float], tuple[float, float]]] = {
+    "post": ((0.75, 0.4), (1.0, 0.9)),
+    "abstract": ((0.85, 0.6), (0.95, 0.8)),
+}
+"""Kind -> seat -> (zero, full) for the share of the source's words."""
+
+SAID = 1 / 3
+"""Share of a source sentence's content words from which it counts as said."""
+
+
+def grounded_terms(kind: Kind, text: str, texts: tuple[str, str]) -> dict[str, float]:
+    """The terms of the reward, which sum to the score in [0, 1].
+
+    `supported` >= 0: what the source bears out. The others are <= 0 and say what is lost, in this
+    order: `contradicted`, `copied`, `form` (the texts themselves), `together` (the pair).
+    """
+    source = read_source(text)
+    first, second = weigh(source, texts[0]), weigh(source, texts[1])
+    both = (first, second)
+    lengths = LENGTHS[kind]
+    stages = {
+        "supported": prod(map(_supported, both)),
+        "contradicted": prod(ramp(one.contradicted, 0.5, 0.0) for one in both),
+        "copied": prod(map(_own_words, both)),
+        "form": prod(map(_form, both, lengths)),
+        "together": _together(kind, source, first, second),
+    }
+    terms: dict[str, float] = {}
+    left = 1.0
+    for name, factor in stages.items():
+        terms[name] = left * factor - (0.0 if name == "supported" else left)
+        left *= factor
+    return terms
+
+
+def _supported(one: Evidence) -> float:
+    return ramp(one.grounded, 0.5, 0.75) * ramp(one.foreign, 3.0, 0.0) * ramp(one.near, 0.4, 0.65)
+
+
+def _own_words(one: Evidence) -> float:
+    twos, threes, fours = one.copied
+    return ramp(twos, 1.0, 0.9) * ramp(threes, 0.87, 0.77) * ramp(fours, 0.7, 0.55)
+
+
+def _form(one: Evidence, length: tuple[float, float]) -> float:
+    return (
+        ramp(one.words, 4, 8)
+        * ramp(one.length, *length)
+        * ramp(one.connectives, 0.28, 0.18)
+        * ramp(one.function_words, 0.1, 0.22)
+        * ramp(one.function_words, 0.85, 0.7)
+        * ramp(one.distinct, 0.6, 0.85)
+    )
+
+
+def _together(kind: Kind, source: Source, first: Evidence, second: Evidence) -> float:
+    common = len(first.content & second.content)
+    if kind == "post":
+        covered = _coverage(source, second.content)
+        ratio = second.words / max(first.words, 1)
+        shared = common / max(len(first.content), 1)
+        return ramp(covered, 0.15, 0.5) * ramp(ratio, 1.0, 1.5) * ramp(shared, 0.2, 0.5)
+    covered = _coverage(source, first.content | second.content)
+    shared = common / max(min(len(first.content), len(second.content)), 1)
+    return ramp(covered, 0.3, 0.7) * ramp(shared, 0.7, 0.4)
+
+
+def _coverage(source: Source, said: frozenset[str]) -> float:
+    """Share of the source's sentences of which `SAID` of the content words are said."""
+    sentences = [sentence for sentence in source.sentences if sentence]
+    reached = sum(len(sentence & said) >= SAID * len(sentence) for sentence in sentences)
+    return reached / max(len(sentences), 1)

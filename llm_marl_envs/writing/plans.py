@@ -1,0 +1,100 @@
+"""Plans: the conventions by which two authors can divide or share a document.
+
+Owns the plans of each kind of document, which of them a document allows, what an expert writes
+under each, and the reading of a plan from a text. Numbers are indices of sections, from 0.
+
+| kind | plan | first seat | second seat |
+|---|---|---|---|
+| post | first | 0, 1 | 0, 1 |
+| | middle | 2, 3 | 2, 3 |
+| | last | 4, 5 | 4, 5 |
+| abstract | near | 0, 1, 2 | 3, 4, 5 |
+| | far | 0, 3, 4 | 1, 2, 5 |
+| | odd | 0, 1, 3 | 2, 4, 5 |
+| | even | 0, 2, 4 | 1, 3, 5 |
+
+The authors of a post must treat the same topics, those of an abstract must not treat the same
+sections. All plans of a kind are equally good where they are possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llm_marl_envs.outcome import Bounds
+from llm_marl_envs.writing.claims import read_claims
+from llm_marl_envs.writing.documents import Document, Kind, line
+
+Plan = tuple[tuple[int, ...], tuple[int, ...]]
+"""Sections that each seat treats."""
+
+PLANS: Mapping[Kind, Mapping[str, Plan]] = {
+    "post": {
+        "first": ((0, 1), (0, 1)),
+        "middle": ((2, 3), (2, 3)),
+        "last": ((4, 5), (4, 5)),
+    },
+    "abstract": {
+        "near": ((0, 1, 2), (3, 4, 5)),
+        "far": ((0, 3, 4), (1, 2, 5)),
+        "odd": ((0, 1, 3), (2, 4, 5)),
+        "even": ((0, 2, 4), (1, 3, 5)),
+    },
+}
+
+QUOTAS: Mapping[Kind, int] = {"post": 2, "abstract": 3}
+"""Sections that one text may treat."""
+
+
+def plans(document: Document) -> tuple[str, ...]:
+    """Names of the plans that a document allows.
+
+    A plan needs every section open and every author told what it assigns to him.
+    """
+    sections = document.sections
+    return tuple(
+        name
+        for name, plan in PLANS[document.kind].items()
+        if all(sections[i].open and sections[i].told[seat] for seat in (0, 1) for i in plan[seat])
+    )
+
+
+def write(document: Document, seat: int, plan: str) -> str:
+    """The text of an expert: a line for each section, in the order of the document.
+
+    Raises:
+        ValueError: the document does not allow that plan.
+    """
+    if plan not in plans(document):
+        raise ValueError(f"plan {plan!r}: this document allows {plans(document)}")
+    sections = [document.sections[i] for i in PLANS[document.kind][plan][seat]]
+    return "".join(line(document.kind, one.label, one.told[seat]) for one in sections)
+
+
+def read_plan(document: Document, seat: int, text: str) -> str | None:
+    """The plan whose sections the true statements of `text` treat, None where there is none.
+
+    An impossible plan can be followed too: the name says what the author did, not that it was wise.
+    """
+    treated = {
+        document.section_of(claim.fact)
+        for claim in read_claims(text, document.lexicon).claims
+        if claim.fact in document.facts
+    }
+    for name, plan in PLANS[document.kind].items():
+        if set(plan[seat]) == treated:
+            return name
+    return None
+
+
+def bounds(document: Document) -> Bounds:
+    """Returns that are known to be possible under `info="split"` and `reward="grounded"`.
+
+    A topic of a post counts only where both texts treat it, so one author alone earns nothing. The
+    author of an abstract can state the facts of as many sections as one text may treat; that is an
+    upper bound, for his partner's text costs nothing in it.
+    """
+    if document.kind == "post":
+        return Bounds(random=0.0, solo=0.0, team=1.0)
+    counts = sorted((len(section.facts) for section in document.sections), reverse=True)
+    return Bounds(random=0.0, solo=sum(counts[: QUOTAS["abstract"]]) / sum(counts), team=1.0)

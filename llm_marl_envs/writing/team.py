@@ -1,0 +1,254 @@
+"""The environment that both writing tasks are: two authors, one reward, one or more turns.
+
+Owns the glue: which reward a task is paid by, what turns and protocols mean, what is known of
+generated tasks. The prompts and the documentation are those of the two environments.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, gains
+from llm_marl_envs.spaces import Message, Observation
+from llm_marl_envs.tasks import Row, Task, TaskSource
+from llm_marl_envs.writing import factual, grounding, paper, plans
+from llm_marl_envs.writing.documents import Document, Kind, document_of
+from llm_marl_envs.writing.source import writing_tasks
+
+INFOS = ("split", "full")
+REWARDS = ("grounded", "paper")
+PROTOCOLS = ("discussion", "pipeline")
+SOLVED = 0.85
+"""Share of the largest score from which a task counts as solved."""
+
+REFERENCE = "reference"
+"""The one convention of a row that brings its own texts."""
+
+MAX_PARTNER_CHARS = 4000
+TURNS_PROMPT = "\nThere are {turns} turns. Between them you see your partner's text and may revise."
+FIRST_PROMPT = (
+    "\nYou write at turns 1, 3, ... and your partner, who sees your text, at turns 2, 4, ..."
+)
+SECOND_PROMPT = (
+    "\nYour partner writes at turns 1, 3, ... and you, who see that text, at turns 2, 4, ... "
+    "What you answer at other turns is not read."
+)
+REVISE_PROMPT = "Your partner wrote:\n{partner}\nWrite your text again, better."
+WRITE_PROMPT = "Your partner wrote:\n{partner}\nNow write your text."
+WAIT_PROMPT = "Your partner writes now. What you answer is not read."
+
+
+class CoopWritingEnv(TextParallelEnv):
+    """Two authors of one kind of text; see the environments for the arguments.
+
+    Raises:
+        ValueError: an argument out of range, `info="split"` for rows, or unusable rows (the message
+            names the row).
+    """
+
+    metadata: ClassVar[dict[str, Any]]
+    kind: ClassVar[Kind]
+    seats: ClassVar[tuple[str, str]]
+    """The two agents, in the order of the rules."""
+
+    def __init__(
+        self,
+        *,
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        info: str | None = None,
+        reward: str = "grounded",
+        turns: int | None = None,
+        protocol: str = "discussion",
+        max_action_chars: int = 4096,
+        render_mode: str | None = None,
+    ) -> None:
+        source = writing_tasks(self.kind, tasks, split)
+        generated = document_of(source[0].data) is not None
+        self.info_mode = info or ("split" if generated else "full")
+        for name, given, known in (
+            ("info", self.info_mode, INFOS),
+            ("reward", reward, REWARDS),
+            ("protocol", protocol, PROTOCOLS),
+        ):
+            if given not in known:
+                raise ValueError(f"{name}={given!r}: expected one of {known}")
+        if self.info_mode == "split" and not generated:
+            raise ValueError(
+                "info='split' needs generated tasks, whose facts can be divided over the seats; "
+                "use info='full' for rows"
+            )
+        if turns is None:
+            turns = 2 if protocol == "pipeline" else 1
+        if protocol == "pipeline" and turns < 2:
+            raise ValueError(f"turns={turns}: protocol='pipeline' needs at least 2")
+        super().__init__(
+            agents=self.seats,
+            source=source,
+            max_turns=turns,
+            max_action_chars=max_action_chars,
+            render_mode=render_mode,
+        )
+        self.reward_scheme = reward
+        self.protocol = protocol
+        self.reward_range = (0.0, paper.MAXIMUM if reward == "paper" else 1.0)
+        self._texts: dict[str, str] = {}  # the text of each seat that stands
+        self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
+
+    # -- prompts: what an environment provides ----------------------------------------------------
+    def prompt_of_document(self, document: Document, seat: int) -> str:
+        """What a seat is told of a generated document, as `info_mode` says."""
+        raise NotImplementedError
+
+    def prompt_of_text(self, text: str, seat: int) -> str:
+        """What a seat is told of a text from outside."""
+        raise NotImplementedError
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """As `TextParallelEnv.reset`."""
+        self._texts = dict.fromkeys(self.seats, "")
+        self._scores = []
+        return super().reset(seed=seed, options=options)
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per agent."""
+        document = document_of(task.data)
+        if document is None and self.info_mode == "split":
+            raise ValueError(f"task {task.id!r} has no facts to divide; use info='full'")
+        opening = {}
+        for seat, agent in enumerate(self.seats):
+            if document is None:
+                text = self.prompt_of_text(task.data["text"], seat)
+            else:
+                text = self.prompt_of_document(document, seat)
+            opening[agent] = [Message("user", text + self._turns_prompt(seat))]
+        return opening
+
+    def _turns_prompt(self, seat: int) -> str:
+        if self.protocol == "pipeline":
+            return SECOND_PROMPT if seat else FIRST_PROMPT
+        return TURNS_PROMPT.format(turns=self.max_turns) if self.max_turns > 1 else ""
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """Score the texts that stand after this turn."""
+        turn = len(self._scores)
+        writers = self.seats if self.protocol == "discussion" else (self.seats[turn % 2],)
+        self._texts |= {agent: joint_action[agent] for agent in writers}
+        texts = (self._texts[self.seats[0]], self._texts[self.seats[1]])
+        score = self.score_terms(self.task, texts)
+        self._scores.append(score)
+        terms = {name: gains([one[name] for one in self._scores])[-1] for name in score}
+        ended = turn + 1 >= self.max_turns
+        return Outcome(
+            reward_terms=dict.fromkeys(self.seats, terms),
+            feedback={} if ended else self._feedback(turn + 1),
+            success=sum(score.values()) >= SOLVED * self.reward_range[1],
+            facts={
+                agent: {
+                    "score": sum(score.values()),
+                    "convention": self.read_convention(self.task, agent, self._texts[agent]),
+                    "action_read": agent in writers,
+                }
+                for agent in self.seats
+            },
+        )
+
+    def _feedback(self, turn: int) -> dict[str, str]:
+        """What each agent is told before turn number `turn`."""
+        told = {}
+        for seat, agent in enumerate(self.seats):
+            partner = self._texts[self.seats[1 - seat]][:MAX_PARTNER_CHARS]
+            if self.protocol == "discussion":
+                told[agent] = REVISE_PROMPT.format(partner=partner)
+            elif turn % 2 == seat:
+                told[agent] = (REVISE_PROMPT if turn > 1 else WRITE_PROMPT).format(partner=partner)
+            else:
+                told[agent] = WAIT_PROMPT
+        return told
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def score_terms(self, task: Task, texts: tuple[str, str]) -> dict[str, float]:
+        """The terms of two texts, which sum to their score; pure, and all that is ever paid.
+
+        Args:
+            task: any task of this environment.
+            texts: of the first and the second seat.
+        """
+        if self.reward_scheme == "paper":
+            return paper.paper_terms(self.kind, texts)
+        document = document_of(task.data)
+        if document is None:
+            return grounding.grounded_terms(self.kind, task.data["text"], texts)
+        return factual.grounded_terms(document, texts)
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Plans that the outline allows; `("reference",)` for rows that bring two texts."""
+        document = document_of(task.data)
+        if document is not None:
+            return plans.plans(document)
+        return (REFERENCE,) if task.data["first"] and task.data["second"] else ()
+
+    def expert(self, task: Task, agent: str, convention: str) -> str:
+        """A right text under one plan; a row's own reference.
+
+        Raises:
+            ValueError: no such agent, or the task does not have that convention.
+        """
+        seat = self._seat(agent)
+        document = document_of(task.data)
+        if document is not None:
+            return plans.write(document, seat, convention)
+        if convention not in self.conventions(task):
+            raise ValueError(
+                f"task {task.id!r} has conventions {self.conventions(task)}, not {convention!r}"
+            )
+        return task.data[("first", "second")[seat]]
+
+    def demonstrations(self, n: int, seed: int) -> list[tuple[tuple[Message, ...], str]]:
+        """As `TextEnv.demonstrations`; of rows, those that bring references."""
+        if document_of(self.source[0].data) is not None:
+            return super().demonstrations(n, seed)
+        tasks = [task for task in self.source if self.conventions(task)]
+        if not tasks:
+            raise ValueError("no demonstrations: none of these rows brings texts of both authors")
+        rng = random.Random(f"demonstrations/{seed}")
+        pairs = []
+        for _ in range(n):
+            task, agent = rng.choice(tasks), rng.choice(self.possible_agents)
+            pairs.append((tuple(self.opening(task)[agent]), self.expert(task, agent, REFERENCE)))
+        return pairs
+
+    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
+        """The plan whose sections a text treats; None for rows."""
+        seat = self._seat(agent)
+        document = document_of(task.data)
+        return None if document is None else plans.read_plan(document, seat, action)
+
+    def bounds(self, task: Task) -> Bounds:
+        """Known returns of generated tasks under `reward="grounded"`, see `plans.bounds`.
+
+        With `info="full"` one author could write both texts.
+
+        Raises:
+            ValueError: for rows, and for the paper's reward.
+        """
+        document = document_of(task.data)
+        if document is None or self.reward_scheme != "grounded":
+            raise ValueError(
+                f"bounds are known for generated tasks under reward='grounded', not for task "
+                f"{task.id!r} under {self.reward_scheme!r}"
+            )
+        if self.info_mode == "full":
+            return Bounds(random=0.0, solo=1.0, team=1.0)
+        return plans.bounds(document)
+
+    def _seat(self, agent: str) -> int:
+        if agent not in self.seats:
+            raise ValueError(f"agent {agent!r}: expected one of {self.seats}")
+        return self.seats.index(agent)

@@ -1,0 +1,361 @@
+"""The writing environments: the contract, exact returns, PettingZoo's own tests, determinism."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pettingzoo.test import (
+    api_test,
+    max_cycles_test,
+    parallel_api_test,
+    parallel_seed_test,
+    performance_benchmark,
+    render_test,
+    seed_test,
+    state_test,
+)
+
+from llm_marl_envs import make
+from llm_marl_envs.core import TextEnv
+from llm_marl_envs.envs import coop_writing_arxiv, coop_writing_tldr
+from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.records import Request, read_jsonl, write_jsonl
+from llm_marl_envs.rollout import Start, replay, rollout
+from llm_marl_envs.tasks import SPLITS
+from llm_marl_envs.testing import JUNK, check_text_env, episode_digest
+from llm_marl_envs.vector import VectorTextEnv
+
+IDS = ("coop_writing_arxiv-v0", "coop_writing_tldr-v0")
+BUNDLED = {
+    "coop_writing_arxiv-v0": "bundled:writing_abstracts",
+    "coop_writing_tldr-v0": "bundled:writing_posts",
+}
+MODULES = {
+    "coop_writing_arxiv-v0": coop_writing_arxiv,
+    "coop_writing_tldr-v0": coop_writing_tldr,
+}
+ROOT = Path(__file__).parent.parent
+each_env = pytest.mark.parametrize("env_id", IDS)
+
+
+def agreed(env: Any) -> Mapping[str, Policy]:
+    """A team whose experts both follow the task's first convention."""
+    inner: TextEnv = env.unwrapped
+
+    def script(request: Request) -> str:
+        task = inner.source.find(request.task_id)
+        return inner.expert(task, request.agent, inner.conventions(task)[0])
+
+    return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
+
+
+def solution(env: Any, index: int, convention: int = 0) -> dict[str, str]:
+    task = env.source[index]
+    return {a: env.expert(task, a, env.conventions(task)[convention]) for a in env.seats}
+
+
+# -- contract and PettingZoo ----------------------------------------------------------------------
+@each_env
+@pytest.mark.parametrize("turns", [1, 3])
+@pytest.mark.parametrize("info", ["split", "full"])
+def test_contract(env_id: str, turns: int, info: str) -> None:
+    check_text_env(
+        lambda: make(env_id, turns=turns, info=info),
+        solution=agreed,
+        solution_return=1.0,
+        seeds=(0, 1),
+    )
+
+
+@each_env
+@pytest.mark.parametrize("kwargs", [{"reward": "paper"}, {"protocol": "pipeline"}])
+def test_contract_of_options(env_id: str, kwargs: dict[str, Any]) -> None:
+    check_text_env(lambda: make(env_id, **kwargs), seeds=(0,))
+
+
+@each_env
+@pytest.mark.parametrize("reward", ["grounded", "paper"])
+def test_contract_on_rows(env_id: str, reward: str) -> None:
+    check_text_env(
+        lambda: make(env_id, tasks=BUNDLED[env_id], split="all", reward=reward, turns=2),
+        seeds=(0,),
+    )
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PettingZoo: no Box space, unknown reset option
+        yield
+
+
+@each_env
+@pytest.mark.usefixtures("quiet")
+def test_pettingzoo_parallel(env_id: str) -> None:
+    parallel_api_test(make(env_id, turns=3), num_cycles=20)
+    parallel_seed_test(lambda: make(env_id, turns=3), num_cycles=5)
+    max_cycles_test(MODULES[env_id])
+
+
+@each_env
+@pytest.mark.usefixtures("quiet")
+def test_pettingzoo_aec(env_id: str, capsys: pytest.CaptureFixture[str]) -> None:
+    api_test(make(env_id, api="aec", turns=3), num_cycles=20)
+    seed_test(lambda: make(env_id, api="aec", turns=3), num_cycles=5)
+    state_test(make(env_id, api="aec", turns=3), make(env_id, turns=3), num_cycles=3)
+    render_test(lambda **kwargs: make(env_id, api="aec", **kwargs))
+    capsys.readouterr()
+
+
+@each_env
+@pytest.mark.long
+@pytest.mark.usefixtures("quiet")
+def test_pettingzoo_performance(env_id: str, capsys: pytest.CaptureFixture[str]) -> None:
+    performance_benchmark(make(env_id, api="aec"))
+    assert "Finished" in capsys.readouterr().out
+
+
+# -- what is paid and reported --------------------------------------------------------------------
+@each_env
+@pytest.mark.parametrize("split", SPLITS)
+def test_agreement_is_what_pays(env_id: str, split: str) -> None:
+    env = make(env_id, split=split)
+    for index in range(0, 200, 9):
+        task = env.source[index]
+        bounds = env.bounds(task)
+        assert bounds.random <= bounds.solo < bounds.team == 1.0
+        for mine in env.conventions(task):
+            for theirs in env.conventions(task):
+                env.reset(seed=0, options={"task": index})
+                first, second = env.seats
+                joint = {first: env.expert(task, first, mine)}
+                joint[second] = env.expert(task, second, theirs)
+                _, rewards, terminations, _, infos = env.step(joint)
+                assert rewards[first] == rewards[second]
+                assert (rewards[first] == pytest.approx(1.0)) == (mine == theirs)
+                assert infos[first]["success"] is (mine == theirs)
+                assert [infos[a]["convention"] for a in env.seats] == [mine, theirs]
+                assert mine == theirs or rewards[first] < 0.7
+                assert all(terminations.values())
+
+
+@each_env
+def test_no_constant_convention_wins_every_task(env_id: str) -> None:
+    env = make(env_id, split="test")
+    possible = [env.conventions(env.source[i]) for i in range(200)]
+    for convention in {name for names in possible for name in names}:
+        assert 20 <= sum(convention not in names for names in possible) <= 100
+    assert min(map(len, possible)) == 1
+
+
+@each_env
+def test_one_author_alone_earns_no_more_than_the_solo_bound(env_id: str) -> None:
+    env = make(env_id)
+    for index in range(40):
+        task = env.source[index]
+        for seat in (0, 1):
+            for name in env.conventions(task):
+                for other in ("", "I do not know.", "Mia paid the parser."):
+                    texts = [other, other]
+                    texts[seat] = env.expert(task, env.seats[seat], name)
+                    score = sum(env.score_terms(task, (texts[0], texts[1])).values())
+                    assert score <= env.bounds(task).solo + 1e-9
+
+
+@each_env
+def test_junk_earns_nothing_and_never_raises(env_id: str) -> None:
+    for env in (make(env_id), make(env_id, tasks=BUNDLED[env_id], split="all")):
+        for text in (*JUNK, "x" * 2**16, "a. " * 2**14, "\u202e\u200b", "\n" * 9999):
+            for agent in env.seats:
+                env.reset(seed=0, options={"task": 0})
+                joint = {**dict.fromkeys(env.seats, "Mia."), agent: text}
+                assert env.step(joint)[1][agent] == pytest.approx(0.0)
+
+
+@each_env
+def test_bounds_of_other_tasks_are_not_claimed(env_id: str) -> None:
+    full = make(env_id, info="full")
+    assert full.bounds(full.source[0]).solo == full.bounds(full.source[0]).team
+    rows = make(env_id, tasks=BUNDLED[env_id], split="all")
+    for env in (rows, make(env_id, reward="paper")):
+        with pytest.raises(ValueError, match="reward='grounded'"):
+            env.bounds(env.source[0])
+
+
+@each_env
+def test_each_seat_is_told_its_own_part(env_id: str) -> None:
+    for split in SPLITS:
+        env = make(env_id, split=split)
+        full = make(env_id, split=split, info="full")
+        for index in range(0, 60, 7):
+            task = env.source[index]
+            told = {agent: messages[0].content for agent, messages in env.opening(task).items()}
+            everything = [messages[0].content for messages in full.opening(task).values()]
+            for name in env.conventions(task):
+                for agent, partner in (env.seats, env.seats[::-1]):
+                    own = env.expert(task, agent, name)
+                    assert all(line in told[agent] for line in own.splitlines())
+                    if env_id == "coop_writing_tldr-v0":
+                        assert not any(line in told[partner] for line in own.splitlines())
+            for section in task.data["sections"]:
+                assert all(f"{section['label'].capitalize()}: " in text for text in everything)
+
+
+@each_env
+def test_demonstrations_are_good_first_actions(env_id: str) -> None:
+    env = make(env_id)
+    pairs = env.demonstrations(20, seed=3)
+    assert pairs == env.demonstrations(20, seed=3) != env.demonstrations(20, seed=4)
+    assert all(text.endswith(".\n") for _, text in pairs)
+    assert max(len(text.split()) for _, text in pairs) <= 30
+
+
+# -- turns and protocols --------------------------------------------------------------------------
+@each_env
+@pytest.mark.parametrize("reward", ["grounded", "paper"])
+def test_turns_pay_what_they_add(env_id: str, reward: str) -> None:
+    env = make(env_id, turns=3, reward=reward)
+    good = solution(env, 0)
+    if reward == "paper":
+        good = {a: " ".join(f"w{i}{j}" for j in range(130)) for i, a in enumerate(env.seats)}
+    worse = {**good, env.seats[0]: ""}
+    env.reset(seed=0, options={"task": 0})
+    best = sum(env.score_terms(env.task, (good[env.seats[0]], good[env.seats[1]])).values())
+    assert best > 0
+    for play in ([worse, worse, good], [good, worse, worse], [good, good, good]):
+        env.reset(seed=0, options={"task": 0})
+        paid = [env.step(joint)[1][env.seats[0]] for joint in play]
+        assert not env.agents
+        assert sum(paid) == pytest.approx(best if play[-1] is good else 0.0)
+    env.reset(seed=0, options={"task": 0})
+    paid = [env.step(joint)[1][env.seats[0]] for joint in (good, good, good)]
+    assert paid == pytest.approx([best, 0.0, 0.0])  # early is never less than late, discounted
+
+
+@each_env
+def test_discussion_shows_the_partners_last_text(env_id: str) -> None:
+    env = make(env_id, turns=2)
+    first, second = env.seats
+    env.reset(seed=0)
+    seen = env.step({first: "from the first", second: "from the second"})[0]
+    assert seen[first].messages[-1].content.startswith("Your partner wrote:\nfrom the second\n")
+    assert seen[second].messages[-1].content.startswith("Your partner wrote:\nfrom the first\n")
+
+
+@each_env
+def test_pipeline_reads_one_text_a_turn(env_id: str) -> None:
+    env = make(env_id, protocol="pipeline")
+    first, second = env.seats
+    good = solution(env, 0)
+    env.reset(seed=0, options={"task": 0})
+    seen, rewards, _, _, infos = env.step({first: good[first], second: "not read"})
+    assert rewards[first] == 0.0
+    assert [infos[a]["action_read"] for a in env.seats] == [True, False]
+    assert good[first] in seen[second]
+    assert "not read" not in seen[first].messages[-1].content.split("What you answer")[0]
+    _, rewards, ended, _, infos = env.step({first: "not read either", second: good[second]})
+    assert rewards[second] == pytest.approx(1.0)
+    assert all(ended.values())
+    assert infos[first]["success"]
+
+
+# -- arguments ------------------------------------------------------------------------------------
+@each_env
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"info": "half"}, "info='half'"),
+        ({"reward": "style"}, "reward='style'"),
+        ({"protocol": "loud"}, "protocol='loud'"),
+        ({"turns": 0}, "turns=0"),
+        ({"turns": 1, "protocol": "pipeline"}, "at least 2"),
+        ({"render_mode": "rgb"}, "render_mode='rgb'"),
+        ({"split": "dev"}, "dev"),
+        ({"tasks": [{"text": "A post."}], "split": "all", "info": "split"}, "use info='full'"),
+        ({"tasks": [{"summary": "A post."}], "split": "all"}, "no source text"),
+    ],
+)
+def test_bad_arguments(env_id: str, kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(env_id, **kwargs)
+
+
+@each_env
+def test_unknown_agents_and_conventions_are_named(env_id: str) -> None:
+    env = make(env_id)
+    with pytest.raises(ValueError, match=env.seats[0]):
+        env.expert(env.source[0], "author_0", "first")
+    with pytest.raises(ValueError, match="allows"):
+        env.expert(env.source[0], env.seats[0], "nonsense")
+    rows = make(env_id, tasks=BUNDLED[env_id], split="all")
+    with pytest.raises(ValueError, match="has conventions"):
+        rows.expert(rows.source[0], rows.seats[0], "nonsense")
+    with pytest.raises(ValueError, match="use info='full'"):
+        env.reset(seed=0, options={"task": rows.source[0]})
+
+
+# -- determinism and speed ------------------------------------------------------------------------
+def digest(env_id: str, hash_seed: int) -> str:
+    code = (
+        "from llm_marl_envs import make; from llm_marl_envs.testing import episode_digest;"
+        f"print(episode_digest(lambda: make('{env_id}', turns=2), range(4)))"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return run.stdout.strip()
+
+
+@each_env
+def test_episodes_do_not_depend_on_the_process(env_id: str) -> None:
+    here = episode_digest(lambda: make(env_id, turns=2), range(4))
+    assert digest(env_id, 1) == digest(env_id, 2) == here
+
+
+@each_env
+def test_a_written_transcript_replays(env_id: str, tmp_path: Path) -> None:
+    envs = VectorTextEnv([make(env_id, turns=2) for _ in range(4)])
+    expert = ExpertPolicy(envs.envs[0])  # conventions at random: some episodes fail
+    team = dict.fromkeys(envs.envs[0].possible_agents, expert)
+    episodes = rollout(envs, team, [Start(task=i, seed=i, sample_seed=i) for i in range(6)])
+    episodes += rollout(envs, dict.fromkeys(team, RandomPolicy()), [Start(task=0)])
+    write_jsonl(tmp_path / "episodes.jsonl", episodes)
+    for episode in read_jsonl(tmp_path / "episodes.jsonl"):
+        again = replay(episode)
+        assert [t.reward for t in again.turns] == [t.reward for t in episode.turns]
+        assert [t.messages for t in again.turns] == [t.messages for t in episode.turns]
+
+
+@each_env
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_turn_costs_less_than_a_millisecond(env_id: str, rows: bool) -> None:
+    env = make(env_id, tasks=BUNDLED[env_id], split="all") if rows else make(env_id)
+    indices = [i for i in range(40) if env.conventions(env.source[i])]
+    actions = [solution(env, i) for i in indices]
+    best = float("inf")
+    for _ in range(5):
+        start = time.thread_time()
+        for index, joint_action in zip(indices, actions, strict=True):
+            env.reset(seed=index, options={"task": index})
+            env.step(joint_action)
+        best = min(best, (time.thread_time() - start) / (2 * len(actions)))
+    # Seconds of processor time per agent turn; waiting for a processor does not count.
+    assert best < 0.001
+
+
+@each_env
+def test_copies_are_cheap_and_share_their_tasks(env_id: str) -> None:
+    make(env_id)
+    start = time.thread_time()
+    copies = [make(env_id) for _ in range(64)]
+    assert (time.thread_time() - start) / 64 < 0.002
+    assert len({id(copy.source) for copy in copies}) == 1
