@@ -133,6 +133,22 @@ except KeyError:
     assert alone(sandbox, hostile, tests).status in ("wrong", "exception")
 
 
+@pytest.mark.parametrize("number", ["1e999", '"x"', "null", "7", "{}", "1e300"])
+def test_malformed_calls_of_a_tests_function(sandbox: Sandbox, number: str) -> None:
+    """Nothing but a protocol error, which no test can expect, whatever the number of the call."""
+    source = f"""
+import os, struct
+def solve(f, x):
+    body = b'{{"lent": {number}, "args": [], "kwargs": []}}'
+    for fd in range(3, 64):
+        try: os.write(fd, struct.pack(">I", len(body)) + body)
+        except OSError: pass
+"""
+    tests = "try:\n    solve(len, 1)\n    assert False\nexcept Exception:\n    pass\n"
+    verdict = alone(sandbox, source, tests)
+    assert (verdict.status, verdict.passed) == ("protocol", 0)
+
+
 def test_texts_of_a_verdict_can_be_printed(sandbox: Sandbox) -> None:
     verdict = alone(sandbox, "def solve(x):\n    raise ValueError('\\udcff\\ud800')\n")
     assert verdict.detail.encode("utf-8")
@@ -149,6 +165,27 @@ def test_state_of_one_run_does_not_reach_the_next(sandbox: Sandbox) -> None:
     tests = "import builtins\nassert not hasattr(builtins, 'probe')\nassert solve(1) == 2\n"
     for n in range(4):
         assert alone(sandbox, f"{body}# {n}", tests).status == "pass"
+
+
+def test_no_message_for_later_programs_in_shared_descriptors(sandbox: Sandbox) -> None:
+    """All children hold one open /dev/null; its flags and locks must not carry over."""
+    source = """
+import fcntl
+def ask(fd):
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return "locked"
+    except OSError:
+        return fcntl.fcntl(fd, fcntl.F_GETFL)
+seen = [ask(fd) for fd in range(3)]
+for fd in range(3):
+    fcntl.fcntl(fd, fcntl.F_SETFL, 0o6000)
+def solve(x):
+    return seen
+"""
+    for n in range(20):
+        verdict = alone(sandbox, f"{source}# {n}", "assert solve(1) == [0, 0, 0]\n")
+        assert verdict.ok, verdict.detail
 
 
 def test_verdicts_do_not_depend_on_hash_seeds_or_workers(sandbox: Sandbox) -> None:

@@ -28,6 +28,7 @@ refused = {
     "signal number by fcntl": lambda: fcntl.fcntl(a, 10, 9),
     "signal owner by ioctl": lambda: fcntl.ioctl(a, 0x8901, struct.pack("i", os.getppid())),
     "asynchronous signals by ioctl": lambda: fcntl.ioctl(a, 0x5452, struct.pack("i", 1)),
+    "lock": lambda: fcntl.lockf(0, fcntl.LOCK_EX | fcntl.LOCK_NB),
     "lease": lambda: fcntl.fcntl(a, 1024, 0),
     "large pipe": lambda: fcntl.fcntl(os.pipe()[0], 1031, 1 << 20),
     "datagram pair": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM),
@@ -79,7 +80,7 @@ def names(kind):
 TESTS = """
 assert [n for n in names("refused") if solve(n)] == []
 assert [n for n in names("allowed") if not solve(n)] == []
-assert len(names("refused")) == 27
+assert len(names("refused")) == 28
 """
 
 

@@ -64,6 +64,9 @@ def drop_capabilities() -> None:
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 _DENY = _ERRNO | errno.EPERM
+# Every child of a zygote holds the same open /dev/null: flags that one program sets there could be
+# read by a later one. So asking for flags does nothing and gives 0.
+_F_GETFL, _RETURN_ZERO = 3, _ERRNO
 _SOCKET_TYPE = 0xF  # the rest are flags
 _CLONE_THREAD = 0x00010000
 _CLONE_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag
@@ -73,9 +76,9 @@ _NUMBER, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32  # offsets in struct secc
 _REFUSED_SIGNALS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 # Others would have the kernel send signals to any process when data arrives (F_SETOWN, F_SETSIG,
-# FIOSETOWN), watch folders, or make pipes large. F_DUPFD to F_SETLKW, F_DUPFD_CLOEXEC; TCGETS,
-# TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
-_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
+# FIOSETOWN), watch folders, lock, or make pipes large. F_DUPFD, F_GETFD, F_SETFD, F_SETFL,
+# F_DUPFD_CLOEXEC; TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
+_FCNTL = (0, 1, 2, 4, 1030)
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 
 
@@ -169,6 +172,8 @@ def _guards(numbers: dict[str, int]) -> list[Rule]:
     rules += [(_EQUAL, 0, len(block), numbers["socketpair"]), *block]
     for name, commands in (("fcntl", _FCNTL), ("ioctl", _IOCTL)):
         block = [(_LOAD, 0, 0, _ARG1)]
+        if name == "fcntl":
+            block += [(_EQUAL, 0, 1, _F_GETFL), (_RETURN, 0, 0, _RETURN_ZERO)]
         for command in commands:
             block += [(_EQUAL, 0, 1, command), _ALLOWED]
         block.append(_DENIED)

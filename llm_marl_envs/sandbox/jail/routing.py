@@ -109,7 +109,7 @@ class Router:
             function = self.lent[int(message["lent"])]
             args = codec.decode(message["args"])
             kwargs = {str(key): codec.decode(data) for key, data in message["kwargs"]}
-        except (LookupError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, OverflowError):
             raise Fatal("protocol", "a malformed call of a test's function", program) from None
         if self.calls > MAX_CALLS or program != self.main:
             raise Fatal("protocol", f"more than {MAX_CALLS} calls", program)
