@@ -20,7 +20,7 @@ from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
 from trainers.packing import reward_array
-from trainers.returns import discounted_returns
+from trainers.returns import discounted_returns, shaped_returns
 from trainers.schedules import TaskSchedule
 from trainers.token_policy import TokenPolicy
 
@@ -124,6 +124,31 @@ class Collector:
             starts += planned
         return starts
 
+    def _returns(
+        self,
+        update: int,
+        groups: Sequence[EpisodeGroup],
+        rewards: np.ndarray,
+        alive: np.ndarray,
+    ) -> np.ndarray:
+        """Returns (P, G, A, K): of the rewards, or shaped from who was right when."""
+        args = self.args
+        if args.shaping == "none":
+            return discounted_returns(rewards, alive, args.discount)
+        agents = groups[0].episodes[0].agents
+        seats = [agents.index(agent) for agent in self.trained]
+        right, acted = correctness(groups, alive.shape[-1])
+        returns = shaped_returns(
+            right,
+            acted,
+            shaping=args.shaping,
+            discount=args.shaping_discount,
+            bonus=args.shaping_bonus,
+        )[:, :, seats]
+        if args.shuffle_rewards:
+            returns = _shuffled(returns, derive_seed("shuffle", args.seed, update))
+        return returns
+
     def judge(
         self, update: int, groups: Sequence[EpisodeGroup]
     ) -> tuple[AdvantageInputs, np.ndarray]:
@@ -137,7 +162,7 @@ class Collector:
             rewards = _shuffled(rewards, derive_seed("shuffle", self.args.seed, update))
         rewards = self.algorithm.transform_rewards(rewards, groups)
         inputs = AdvantageInputs(
-            returns=discounted_returns(rewards, alive, self.args.discount),
+            returns=self._returns(update, groups, rewards, alive),
             rewards=rewards,
             alive=alive,
             agents=self.trained,
@@ -154,6 +179,27 @@ class Collector:
                 f"{groups[task].task_id!r}, seed {groups[task].seed}, episode {episode}",
             )
         return inputs, np.where(alive, advantages, 0.0)
+
+
+def correctness(groups: Sequence[EpisodeGroup], turns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Who was right when, and who acted, all agents: two of bool, (P, G, A, K).
+
+    Raises:
+        ValueError: an environment whose infos do not say `right`.
+    """
+    agents = groups[0].episodes[0].agents
+    right = np.zeros((len(groups), len(groups[0].episodes), len(agents), turns), dtype=bool)
+    acted = np.zeros_like(right)
+    for p, group in enumerate(groups):
+        for g, episode in enumerate(group.episodes):
+            for turn in episode.turns:
+                if "right" not in turn.info:
+                    raise ValueError(
+                        f"shaping needs info['right'] of every turn; {episode.env_id} has none"
+                    )
+                where = (p, g, agents.index(turn.agent), turn.index)
+                right[where], acted[where] = turn.info["right"], True
+    return right, acted
 
 
 def _shuffled(rewards: np.ndarray, seed: int) -> np.ndarray:

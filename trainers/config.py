@@ -26,6 +26,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import ALGORITHMS
 from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
+from trainers.returns import SHAPINGS
 from trainers.team_model import WEIGHT_MODES
 
 CREDITS = ("team", "own")
@@ -88,6 +89,19 @@ class MAGRPOConfig(GRPOConfig):
     credit: str = field(
         default="team",
         metadata={"help": "'team': every agent gets the mean reward of the turn; 'own': its own."},
+    )
+    shaping: str = field(
+        default="none",
+        metadata={
+            "help": "Debates: 'potential' or 'maporl' take returns from who was right when (see "
+            "trainers.returns) instead of rewards, `credit` and `discount`."
+        },
+    )
+    shaping_discount: float = field(
+        default=0.3, metadata={"help": "Weight of the team's next turn under `shaping`."}
+    )
+    shaping_bonus: float = field(
+        default=0.5, metadata={"help": "Scale of the bonuses of `shaping`."}
     )
     context: Context = field(
         default="append",
@@ -179,6 +193,11 @@ class MAGRPOConfig(GRPOConfig):
             raise ValueError(f"max_turns={self.max_turns!r}: expected at least 1 or None")
         if not isinstance(self.discount, (int, float)) or not 0 <= self.discount <= 1:
             raise ValueError(f"discount={self.discount!r}: expected a number from 0 to 1")
+        if not 0 <= self.shaping_discount <= 1 or self.shaping_bonus < 0:
+            raise ValueError(
+                f"shaping_discount={self.shaping_discount!r}, shaping_bonus="
+                f"{self.shaping_bonus!r}: expected a number from 0 to 1, and one of at least 0"
+            )
         if self.temperature <= 0:
             raise ValueError(f"temperature={self.temperature}: training samples, so more than 0")
 
@@ -189,6 +208,7 @@ class MAGRPOConfig(GRPOConfig):
             "algorithm": sorted(ALGORITHMS),
             "weights": [None, *WEIGHT_MODES],
             "credit": list(CREDITS),
+            "shaping": list(SHAPINGS),
             "context": list(CONTEXTS),
             "scale_rewards": list(SCALINGS),
             "importance_sampling_level": ["token", "sequence"],

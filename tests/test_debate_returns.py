@@ -1,0 +1,118 @@
+"""MAPoRL's shaping: every cell of the table, no pay for cycles or sandbagging."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from trainers.returns import PAPER_BONUS, shaped_returns
+
+A0, A1, A2, A3 = PAPER_BONUS
+
+
+def shaped(rows: list[str], shaping: str, bonus: float = 1.0, discount: float = 0.3) -> np.ndarray:
+    """Returns (A, K) of agents whose rounds are written as "rw": right, wrong."""
+    right = np.array([[c == "r" for c in row] for row in rows])
+    return shaped_returns(
+        right, np.ones_like(right), shaping=shaping, discount=discount, bonus=bonus
+    )
+
+
+def test_the_influence_aware_return_by_hand() -> None:
+    # Agent 0: wrong, right, right; agents 1 and 2: right, wrong, right. Team: 2/3, 1/3, 1.
+    returns = shaped(["wrr", "rwr", "rwr"], "potential", bonus=0.0, discount=0.5)
+    whole = 1 + 0.5 + 0.25
+    assert returns[0, 0] == pytest.approx((0 + 0.5 / 3 + 0.25) / whole)
+    assert returns[1, 0] == pytest.approx((1 + 0.5 / 3 + 0.25) / whole)
+    assert returns[0, 1] == pytest.approx((1 + 0.5) / 1.5)
+    assert returns[1, 1] == pytest.approx((0 + 0.5) / 1.5)
+    assert returns[:, 2].tolist() == [1, 1, 1]
+
+
+def bonus_of(rows: list[str], shaping: str) -> np.ndarray:
+    return shaped(rows, shaping, bonus=1.0) - shaped(rows, shaping, bonus=0.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expected"),
+    [
+        ("wr", "rr", A0),  # persuaded by those who were right
+        ("wr", "ww", A1),  # found it alone
+        ("rw", "rr", -A1),  # left what all held
+        ("rw", "ww", -A0),  # talked over
+        ("rr", "rr", 0.0),
+        ("ww", "ww", 0.0),
+        ("rr", "ww", 0.0),
+        ("ww", "rr", 0.0),
+    ],
+)
+def test_every_cell_of_the_own_revision(own: str, others: str, expected: float) -> None:
+    assert bonus_of([own, others, others], "maporl")[0, 1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expected"),
+    [
+        ("r", "wr", A3),  # they followed one who was right
+        ("w", "wr", A2),
+        ("w", "rw", -A3),  # they followed one who was wrong
+        ("r", "rw", -A2),
+        ("r", "rr", 0.0),
+        ("w", "ww", 0.0),
+        ("r", "ww", 0.0),
+        ("w", "rr", 0.0),
+    ],
+)
+def test_every_cell_of_the_influence(own: str, others: str, expected: float) -> None:
+    assert bonus_of([own * 2, others, others], "maporl")[0, 0] == pytest.approx(expected)
+
+
+def test_the_papers_bonuses_reward_good_influence_only() -> None:
+    """The released code pays for misleading; here no flip to wrong earns, none to right costs."""
+    for rows in itertools.product(["rr", "rw", "wr", "ww"], repeat=3):
+        bonus = bonus_of(list(rows), "maporl")
+        flips = [row for row in rows if row in ("rw", "wr")]
+        if all(row == "wr" for row in flips):
+            assert (bonus >= 0).all()
+        if all(row == "rw" for row in flips):
+            assert (bonus <= 0).all()
+
+
+@pytest.mark.parametrize("others", ["rrr", "www", "wrr", "rwr"])
+def test_under_potential_a_cycle_earns_nothing(others: str) -> None:
+    cycle = bonus_of(["rwr", others, others], "potential")
+    steady = bonus_of(["rrr", others, others], "potential")
+    assert cycle[0, 0] == pytest.approx(steady[0, 0])
+    # The two flips of the cycle cancel: down at turn 1, up at turn 2, as parts of one potential.
+    assert (cycle[0, 1] - steady[0, 1]) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.3, 1.0])
+def test_sandbagging_never_beats_honesty(discount: float) -> None:
+    """Answering wrong at first, with everything that comes after as it was."""
+    for rest in itertools.product("rw", repeat=2):
+        for others in itertools.product("rw", repeat=6):
+            tail = "".join(rest)
+            rows = ["".join(others[:3]), "".join(others[3:])]
+            honest = shaped(["r" + tail, *rows], "potential", 0.5, discount)
+            sandbag = shaped(["w" + tail, *rows], "potential", 0.5, discount)
+            assert honest[0, 0] > sandbag[0, 0]
+
+
+def test_no_bonus_at_later_turns_depends_on_what_the_turn_cannot_change() -> None:
+    """The potential's own part moves with the last answer only, given the answer before."""
+    for last in "rw":
+        one = bonus_of(["rr" + last, "rrr", "rrr"], "potential")[0, 1]
+        other = bonus_of(["rw" + last, "rrr", "rrr"], "potential")[0, 1]
+        assert one == pytest.approx(other)
+
+
+def test_turns_not_taken_have_no_return() -> None:
+    right = np.ones((3, 2), dtype=bool)
+    alive = np.array([[True, True], [True, False], [True, True]])
+    returns = shaped_returns(right, alive, shaping="potential", discount=0.3, bonus=0.5)
+    assert returns[1, 1] == 0
+    with pytest.raises(ValueError, match="shaping"):
+        shaped_returns(right, alive, shaping="none", discount=0.3, bonus=0.5)
