@@ -6,7 +6,7 @@ import socket
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from llm_marl_envs.sandbox.jail.judge import _Run
@@ -104,6 +104,7 @@ def check_run(helper: list[Any], main: list[Any]) -> None:
 
 
 @QUICK
+@example([], [{"lent": float("inf"), "args": [], "kwargs": []}])
 @given(st.lists(messages, max_size=4), st.lists(messages, max_size=4))
 def test_exchanges(helper: list[Any], main: list[Any]) -> None:
     check_exchange(helper, main)
