@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from models import SETTINGS, make_trainer, settings, tiny_tokenizer, untrained, weights
-from toys import BareAEC, BareParallel, Relay, WordPair
-from transformers import TrainerCallback
+from toys import BareAEC, BareParallel, Lower, Relay
 
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
@@ -22,26 +19,9 @@ from llm_marl_envs.records import read_jsonl
 from trainers import metrics
 from trainers.config import MAGRPOConfig
 from trainers.packing import pack_rows
-from trainers.team_files import load_team
+from trainers.team_files import load_team, read_team_file
 from trainers.tiny import build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
-
-
-class Lower(WordPair):
-    """Pays the share of characters that are lower-case letters: any policy can improve on it."""
-
-    append_only = True
-
-    def play(self, joint_action: Any) -> Outcome:
-        share = sum(
-            sum(c.isascii() and c.islower() for c in text) / max(len(text), 1)
-            for text in joint_action.values()
-        )
-        return Outcome(
-            reward_terms={agent: {"lower": share / 2} for agent in self.possible_agents},
-            feedback=dict.fromkeys(self.possible_agents, "Again."),
-            success=share > 1,
-        )
 
 
 class Sick(Lower):
@@ -79,84 +59,6 @@ def test_every_logged_scalar_is_documented(tmp_path: Path):
         assert theirs or metrics.describe(name), f"{name} is logged and not in metrics.METRICS"
 
 
-@pytest.mark.parametrize(
-    ("adapters", "changes"),
-    [
-        (True, {}),
-        (False, {}),
-        (False, {"weights": "separate"}),
-        (True, {"num_iterations": 2}),
-        (True, {"num_iterations": 2, "beta": 0.1}),
-        (False, {"weights": "separate", "num_iterations": 2, "beta": 0.1}),
-    ],
-    ids=["adapters", "shared", "separate", "mid-buffer", "mid-buffer-kl", "separate-all"],
-)
-def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[str, Any]):
-    plan = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, **changes}
-    unbroken = make_trainer(tmp_path / "a", Lower, adapters=adapters, **plan)
-    unbroken.train()
-    resumed = make_trainer(tmp_path / "a", Lower, adapters=adapters, **plan)
-    start = weights(resumed)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "a" / "checkpoint-3"))
-    end = weights(unbroken)
-    for policy, value in weights(resumed).items():
-        assert torch.equal(value, end[policy]), policy
-        assert not torch.equal(value, start[policy]), policy
-
-
-def test_resuming_a_finished_run_trains_no_further(tmp_path: Path):
-    plan = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
-    done = make_trainer(tmp_path, Lower, **plan)
-    done.train()
-    again = make_trainer(tmp_path, Lower, **plan)
-    assert again.train(resume_from_checkpoint=True).global_step == 2
-    assert again.state.global_step == 2
-    for policy, value in weights(again).items():
-        assert torch.equal(value, weights(done)[policy])
-
-
-def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    trainer = make_trainer(tmp_path, Lower, max_steps=2, save_strategy="steps", save_steps=1)
-    calls = []
-
-    def fail(folder: Path) -> None:
-        calls.append(folder)
-        if len(calls) == 2:
-            raise OSError("disk full")
-        original(folder)
-
-    original = trainer._save_own_state
-    monkeypatch.setattr(trainer, "_save_own_state", fail)
-    with pytest.raises(OSError, match="disk full"):
-        trainer.train()
-    assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
-    assert not (tmp_path / ".partial-checkpoint").exists()
-    again = make_trainer(tmp_path, Lower, max_steps=2)
-    again.train(resume_from_checkpoint=True)
-    assert again.state.global_step == 2
-
-
-def test_ctrl_c_saves_a_checkpoint_that_resumes(tmp_path: Path):
-    class Interrupt(TrainerCallback):
-        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if state.global_step == 1:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    trainer = make_trainer(tmp_path, Lower, max_steps=4, callbacks=[Interrupt()])
-    trainer.train()
-    assert trainer.state.global_step == 2
-    assert (tmp_path / "checkpoint-2").is_dir()
-    trainer.remove_callback(Interrupt)
-    unbroken = make_trainer(tmp_path / "other", Lower, max_steps=4)
-    unbroken.train()
-    resumed = make_trainer(tmp_path, Lower, max_steps=4)
-    resumed.train(resume_from_checkpoint=True)
-    for policy, value in weights(resumed).items():
-        assert torch.equal(value, weights(unbroken)[policy])
-    trainer.train(resume_from_checkpoint=True)  # the same object goes on, too
-    assert trainer.state.global_step == 4
-
-
 def test_partners_play_and_are_not_trained(tmp_path: Path):
     partner = ScriptedPolicy(lambda request: "quiet")
     trainer = make_trainer(tmp_path, Lower, partners={"right_0": partner}, transcript_every=1)
@@ -167,6 +69,32 @@ def test_partners_play_and_are_not_trained(tmp_path: Path):
     episode = next(read_jsonl(tmp_path / "transcripts" / "update-000000.jsonl"))
     assert {t.action for t in episode.trajectory("right_0")} == {"quiet"}
     assert len(episode.trajectory("left_0")) == 2
+
+
+@pytest.mark.parametrize(
+    "mode", [{}, {"adapters": False}, {"adapters": False, "weights": "separate"}]
+)
+def test_a_frozen_seat_plays_with_the_weights_it_began_with(tmp_path: Path, mode: dict[str, Any]):
+    """Also where its policy moves on, because another seat shares and trains it."""
+    trainer = make_trainer(tmp_path, Lower, frozen=["right_0"], **mode)
+    before = said_by(trainer)
+    trainer.train()
+    after = said_by(trainer)
+    assert after["right_0"] == before["right_0"]
+    assert after["left_0"] != before["left_0"]
+    trainer.save_team(tmp_path / "team")
+    saved = read_team_file(tmp_path / "team")["agents"]
+    assert ("right_0" in saved) is (mode != {"adapters": False})
+
+
+def said_by(trainer: Any) -> dict[str, list[Any]]:
+    """Agent -> first actions and their log-probs, with the same draws each time."""
+    groups = trainer.collector.play(0, trainer.seating)
+    turns = [t for g in groups for e in g.episodes for t in e.turns if t.index == 0]
+    return {
+        agent: [(t.action, t.response.logprobs) for t in turns if t.agent == agent]
+        for agent in trainer.team.policy_of
+    }
 
 
 def test_two_seats_may_share_an_adapter(tmp_path: Path):
@@ -240,6 +168,31 @@ def test_an_advantage_or_loss_that_is_not_finite_stops_the_run(tmp_path: Path):
     assert torch.equal(weights(trainer)["right_0"], before)
 
 
+def test_a_sampled_log_prob_that_is_not_finite_names_the_episode(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower)
+    with torch.no_grad():
+        trainer.team.parameters("right_0")[0][0, 0] = math.nan
+    before = weights(trainer)["left_0"]
+    with pytest.raises(FloatingPointError, match=r"log-prob nan of right_0, turn 0, task '"):
+        trainer.train()
+    assert torch.equal(weights(trainer)["left_0"], before)
+
+
+@pytest.mark.parametrize("key", ["old", "ref"])
+def test_a_scored_log_prob_that_is_not_finite_names_the_row(tmp_path: Path, key: str):
+    changes: dict[str, Any] = {"num_iterations": 2} if key == "old" else {"beta": 0.1}
+    trainer = make_trainer(tmp_path, Lower, **changes)
+    trainer.token_policy.team = make_trainer(tmp_path / "x", Lower).team  # sampling stays healthy
+    with torch.no_grad():
+        if key == "old":
+            trainer.team.parameters("right_0")[0][0, 0] = math.nan
+        else:
+            trainer.team._starts["right_0"][0][0, 0] = math.nan
+    words = rf"{key}_per_token_logps of task '.*', episode 0 of its group, right_0"
+    with pytest.raises(FloatingPointError, match=words):
+        trainer.train()
+
+
 @pytest.mark.parametrize("env", [BareParallel, BareAEC, Relay], ids=["bare", "bare-aec", "aec"])
 @pytest.mark.parametrize("context", ["append", "fresh"])
 def test_any_text_environment_trains(tmp_path: Path, env: Any, context: str):
@@ -258,13 +211,6 @@ def test_a_seat_keeps_its_tokens_when_another_begins(tmp_path: Path):
     rows = pack_rows(groups, trainer.trained, advantages, inputs.alive)
     assert inputs.alive.all()
     assert len(rows) == 2 * 4 * len(trainer.trained)
-
-
-def test_a_reset_of_the_position_needs_the_same_split(tmp_path: Path):
-    make_trainer(tmp_path, Lower, save_strategy="steps", save_steps=1).train()
-    other = make_trainer(tmp_path, Lower, rows_per_micro_batch=8)
-    with pytest.raises(ValueError, match=r"'micro_batches': 4.*'micro_batches': 2"):
-        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
 
 
 def test_evaluation_during_training(tmp_path: Path):
@@ -287,14 +233,6 @@ def test_shuffled_rewards_are_the_same_rewards(tmp_path: Path):
     b, _ = mixed.collector.judge(0, groups)
     assert not (a.rewards == b.rewards).all()
     assert sorted(a.rewards.ravel()) == sorted(b.rewards.ravel())
-
-
-def test_a_run_with_kl_refuses_to_resume_towards_other_weights(tmp_path: Path):
-    plan = {"beta": 0.1, "save_strategy": "steps", "save_steps": 1, "max_steps": 2}
-    make_trainer(tmp_path, Lower, **plan).train()
-    other = make_trainer(tmp_path, Lower, **{**plan, "seed": 4})
-    with pytest.raises(ValueError, match="KL term or frozen seats at other weights"):
-        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
 
 
 def test_truncated_completions_can_be_masked(tmp_path: Path):
@@ -370,6 +308,8 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"load_best_model_at_end": True}, "no effect"),
         ({"fp16": True}, "use bf16"),
         ({"discount": "0.9"}, "discount='0.9'"),
+        ({"pad_to_multiple_of": 8}, "no effect"),
+        ({"max_turns": 0}, "max_turns=0"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(
@@ -389,6 +329,10 @@ def test_misfits_are_refused_before_any_work(tmp_path: Path):
         make_trainer(tmp_path, Lower, max_completion_length=400)
     with pytest.raises(ValueError, match="needs peft_config"):
         make_trainer(tmp_path, Lower, adapters=False, weights="adapters")
+    with pytest.raises(ValueError, match="frozen="):
+        make_trainer(tmp_path, Lower, frozen=["left_0", "right_0"])
+    with pytest.raises(ValueError, match="frozen="):
+        make_trainer(tmp_path, Lower, frozen=["up_0"])
     with pytest.raises(ValueError, match="policy_learning_rates"):
         make_trainer(tmp_path, Lower, policy_learning_rates={"up_0": 1.0}).train()
     with pytest.raises(ValueError, match="no environment"):

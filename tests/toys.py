@@ -89,6 +89,23 @@ class WordPair(TextParallelEnv):
         )
 
 
+class Lower(WordPair):
+    """Pays the share of characters that are lower-case letters: any policy can improve on it."""
+
+    append_only = True
+
+    def play(self, joint_action: Any) -> Outcome:
+        share = sum(
+            sum(c.isascii() and c.islower() for c in text) / max(len(text), 1)
+            for text in joint_action.values()
+        )
+        return Outcome(
+            reward_terms={agent: {"lower": share / 2} for agent in self.possible_agents},
+            feedback=dict.fromkeys(self.possible_agents, "Again."),
+            success=share > 1,
+        )
+
+
 class Relay(TextAECEnv):
     """Three seats in a row: the first knows a word, each hears the one before it.
 

@@ -201,7 +201,10 @@ def plan_micro_batches(
 
 
 def micro_batches(
-    rows: Sequence[Row], plan: PackPlan, device: torch.device
+    rows: Sequence[Row],
+    plan: PackPlan,
+    device: torch.device,
+    most_rows: Mapping[str, int] | None = None,
 ) -> list[dict[str, Any]]:
     """The micro-batches of one update, each of one policy, policies in the order of the plan.
 
@@ -209,14 +212,17 @@ def micro_batches(
     advantages, num_items_in_batch, sampling_per_token_logps (B, T)), and ours: "policy",
     "policy_rows", "labels" and "loss_scale", by which TRL's loss is multiplied so that neither the
     split into micro-batches nor the number of policies changes a gradient. A policy with fewer rows
-    than micro-batches gets rows of weight zero.
+    than micro-batches gets rows of weight zero; so does a process with fewer rows of a policy than
+    another, because TRL gathers numbers per row (`most_rows`: policy -> rows on the busiest one).
     """
     batches: list[dict[str, Any]] = []
     for policy, count in plan.micro_batches.items():
         mine = [row for row in rows if row.policy == policy]
         tokens = sum(sum(row.own) for row in mine)
         total = plan.trajectories[policy] if plan.loss_type == "dr_grpo" else len(mine)
-        size = max(plan.rows_per_micro_batch, -(-len(mine) // count))
+        most = max(len(mine), (most_rows or {}).get(policy, 0))
+        padded = [*mine, *(_empty_row(policy) for _ in range(most - len(mine)))]
+        size = max(plan.rows_per_micro_batch, -(-most // count))
         if size > plan.rows_per_micro_batch:
             warnings.warn(
                 f"{len(mine)} rows of {policy} in {count} micro-batches: {size} rows at once, more "
@@ -225,7 +231,7 @@ def micro_batches(
                 stacklevel=2,
             )
         for i in range(count):
-            part = mine[i * size : (i + 1) * size] or [_empty_row(policy)]
+            part = padded[i * size : (i + 1) * size] or [_empty_row(policy)]
             batch = _tensors(part, device)
             batch["num_items_in_batch"] = torch.tensor(float(tokens), device=device)
             # TRL: mean over the B rows here, divided by all accumulation steps of the update.

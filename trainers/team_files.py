@@ -171,7 +171,7 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
         base: the base model of its adapters, where it moved since.
 
     Raises:
-        ValueError: no team there, or one of another version.
+        ValueError: no team there, one of another version, or adapters whose base is unknown.
     """
     folder = Path(folder)
     description = read_team_file(folder)
@@ -184,6 +184,11 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
     if description["weights"] == FullWeights.mode:
         return FullWeights(load_base(str(first)), tokenizer, list(agents))
     config = PeftConfig.from_pretrained(str(first))
+    if not (base or description["base"]):
+        raise ValueError(
+            f"{folder}: its adapters were trained on a model that had no name; save that model and "
+            "pass its folder as base="
+        )
     model = load_base(base or description["base"])
     team = AdapterWeights(model, tokenizer, agents, config)
     for policy in team.policies:

@@ -51,6 +51,7 @@ from trainers.optimizer import TeamOptimizer
 from trainers.packing import (
     ROW_LOSSES,
     PackPlan,
+    Row,
     micro_batches,
     pack_rows,
     plan_micro_batches,
@@ -240,7 +241,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             keep = keep & uncut(groups, self.trained, keep.shape)
         mine = self.collector.share
         rows = pack_rows(groups[mine], self.trained, advantages[mine], keep[mine])
-        batches = micro_batches(rows, self.plan, self.accelerator.device)
+        batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
         for batch in batches:  # what losses divide by is counted over all ranks
             tokens = batch["num_items_in_batch"]
             batch["num_items_in_batch"] = torch.full_like(tokens, self._sum(tokens))
@@ -254,6 +255,13 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             self._score(batches, "ref_per_token_logps", self.team.at_start)
         self._log_update(groups, begun)
         return batches
+
+    def _most_rows(self, rows: Sequence[Row]) -> dict[str, int]:
+        """Policy -> its rows on the process that has most of them."""
+        counts = Counter(row.policy for row in rows)
+        local = torch.tensor([[counts[policy] for policy in self.plan.micro_batches]])
+        everywhere: Any = self.accelerator.gather(local.to(self.accelerator.device))
+        return dict(zip(self.plan.micro_batches, everywhere.amax(dim=0).tolist(), strict=True))
 
     def _experience(self) -> tuple[list[EpisodeGroup], AdvantageInputs, np.ndarray]:
         """Play this process's share, judge the groups of all."""

@@ -1,0 +1,114 @@
+"""Short training runs that several processes must do alike; also a program for torchrun.
+
+python -m torch.distributed.run --nproc_per_node=2 process_cases.py FOLDER
+
+runs every case and leaves FOLDER/<case>/result-<rank>.pt: the error that stopped it, if any, the
+step it reached and its weights.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from models import make_trainer, weights
+from test_strangers import Growing
+from toys import Lower
+
+from llm_marl_envs.core import Outcome
+
+
+class Uneven(Lower):
+    """Ends the episode early where somebody wrote an "e", so that episodes differ in length."""
+
+    def play(self, joint_action: Any) -> Outcome:
+        ended = any("e" in text for text in joint_action.values())
+        return dataclasses.replace(super().play(joint_action), ended=ended)
+
+
+class UnevenGrowing(Growing):
+    """A stranger's environment whose episodes differ in length; fresh contexts give uneven rows."""
+
+    def step(self, actions: dict[str, str]) -> Any:
+        if any("e" in text for text in actions.values()):
+            self.log += "More."
+        return super().step(actions)
+
+
+class SickAtTheEnd(Lower):
+    """Pays NaN for the last task of the first update, which another process plays."""
+
+    bad_task = ""
+
+    def play(self, joint_action: Any) -> Outcome:
+        outcome = super().play(joint_action)
+        if self.task.id != self.bad_task:
+            return outcome
+        return dataclasses.replace(
+            outcome, reward_terms={agent: {"lower": math.nan} for agent in outcome.reward_terms}
+        )
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "adapters": {},
+    "shared": {"adapters": False},
+    "separate": {"adapters": False, "weights": "separate"},
+}
+# Plain gradient steps, so that what differs in the last digit is not blown up by Adam.
+PLAIN = {"optim": "sgd", "learning_rate": 3.0, "max_grad_norm": 0.0, "max_steps": 3}
+SAVING = {"max_steps": 3, "save_strategy": "steps", "save_steps": 2, "beta": 0.1}
+SAVING |= {"num_iterations": 2}
+STRANGER = {"env": UnevenGrowing, "context": "fresh", "max_turns": 2}
+CASES: dict[str, dict[str, Any]] = {
+    **{f"plain {mode}": {**PLAIN, **changes} for mode, changes in MODES.items()},
+    **{f"plain {loss}": {**PLAIN, "loss_type": loss} for loss in ("grpo", "dapo", "luspo")},
+    **{f"uneven {loss}": {**PLAIN, **STRANGER, "loss_type": loss} for loss in ("grpo", "dapo")},
+    **{f"saving {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
+    **{f"resumed {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
+    "sick": {"env": SickAtTheEnd, "max_steps": 1},
+}
+
+
+def run(folder: Path, name: str) -> dict[str, Any]:
+    """One case; its result as a plain record."""
+    changes = dict(CASES[name])
+    env = changes.pop("env", Uneven)
+    directory = folder / name.replace("resumed", "saving")
+    trainer = make_trainer(directory, env, **changes)
+    before = weights(trainer)
+    error = ""
+    if env is SickAtTheEnd:
+        last = trainer.collector.schedule.tasks(0)[-1]
+        SickAtTheEnd.bad_task = trainer.collector.env.source[last].id
+    try:
+        resume = str(directory / "checkpoint-2") if name.startswith("resumed") else None
+        trainer.train(resume_from_checkpoint=resume)
+    except FloatingPointError as stopped:
+        error = str(stopped)
+    return {
+        "error": error,
+        "step": trainer.state.global_step,
+        "before": before,
+        "after": weights(trainer),
+        "logs": trainer.state.log_history,
+    }
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    folder = Path(sys.argv[1])
+    rank = os.environ.get("RANK", "0")
+    for name in CASES:
+        result = run(folder, name)
+        torch.save(result, folder / f"{name}-{rank}.pt")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Checkpoints and resumption: a run that was stopped ends as if it had not been."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import make_trainer, weights
+from toys import Lower
+from transformers import TrainerCallback
+
+
+@pytest.mark.parametrize(
+    ("adapters", "changes"),
+    [
+        (True, {}),
+        (False, {}),
+        (False, {"weights": "separate"}),
+        (True, {"num_iterations": 2}),
+        (True, {"num_iterations": 2, "beta": 0.1}),
+        (False, {"num_iterations": 2, "beta": 0.1}),
+        (False, {"weights": "separate", "num_iterations": 2, "beta": 0.1}),
+        (True, {"frozen": ["left_0"], "num_iterations": 2}),
+        (False, {"frozen": ["left_0"], "num_iterations": 2}),
+    ],
+    ids=[
+        "adapters",
+        "shared",
+        "separate",
+        "mid-buffer",
+        "mid-buffer-kl",
+        "shared-all",
+        "separate-all",
+        "frozen",
+        "left-behind",
+    ],
+)
+def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[str, Any]):
+    plan = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, **changes}
+    unbroken = make_trainer(tmp_path / "a", Lower, adapters=adapters, **plan)
+    unbroken.train()
+    resumed = make_trainer(tmp_path / "a", Lower, adapters=adapters, **plan)
+    start = weights(resumed)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "a" / "checkpoint-3"))
+    end = weights(unbroken)
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, end[policy]), policy
+        assert torch.equal(value, start[policy]) is (policy in unbroken.team.frozen), policy
+
+
+def test_resuming_a_finished_run_trains_no_further(tmp_path: Path):
+    plan = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
+    done = make_trainer(tmp_path, Lower, **plan)
+    done.train()
+    again = make_trainer(tmp_path, Lower, **plan)
+    assert again.train(resume_from_checkpoint=True).global_step == 2
+    assert again.state.global_step == 2
+    for policy, value in weights(again).items():
+        assert torch.equal(value, weights(done)[policy])
+
+
+def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    trainer = make_trainer(tmp_path, Lower, max_steps=2, save_strategy="steps", save_steps=1)
+    calls = []
+
+    def fail(folder: Path) -> None:
+        calls.append(folder)
+        if len(calls) == 2:
+            raise OSError("disk full")
+        original(folder)
+
+    original = trainer._save_own_state
+    monkeypatch.setattr(trainer, "_save_own_state", fail)
+    with pytest.raises(OSError, match="disk full"):
+        trainer.train()
+    assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
+    assert not (tmp_path / ".partial-checkpoint").exists()
+    again = make_trainer(tmp_path, Lower, max_steps=2)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 2
+
+
+def test_ctrl_c_saves_a_checkpoint_that_resumes(tmp_path: Path):
+    class Interrupt(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    trainer = make_trainer(tmp_path, Lower, max_steps=4, callbacks=[Interrupt()])
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert (tmp_path / "checkpoint-2").is_dir()
+    trainer.remove_callback(Interrupt)
+    unbroken = make_trainer(tmp_path / "other", Lower, max_steps=4)
+    unbroken.train()
+    resumed = make_trainer(tmp_path, Lower, max_steps=4)
+    resumed.train(resume_from_checkpoint=True)
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, weights(unbroken)[policy])
+    trainer.train(resume_from_checkpoint=True)  # the same object goes on, too
+    assert trainer.state.global_step == 4
+
+
+def test_a_reset_of_the_position_needs_the_same_split(tmp_path: Path):
+    make_trainer(tmp_path, Lower, save_strategy="steps", save_steps=1).train()
+    other = make_trainer(tmp_path, Lower, rows_per_micro_batch=8)
+    with pytest.raises(ValueError, match=r"'micro_batches': 4.*'micro_batches': 2"):
+        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+def test_a_run_with_kl_refuses_to_resume_towards_other_weights(tmp_path: Path):
+    plan = {"beta": 0.1, "save_strategy": "steps", "save_steps": 1, "max_steps": 2}
+    make_trainer(tmp_path, Lower, **plan).train()
+    other = make_trainer(tmp_path, Lower, **{**plan, "seed": 4})
+    with pytest.raises(ValueError, match="KL term or frozen seats at other weights"):
+        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))

@@ -1,0 +1,151 @@
+"""Environments of somebody else, plain PettingZoo and bare strings, are trained and learn.
+
+`Growing` sends all that was said so far, so each observation extends the one before; `Brief` sends
+a new line each time. Both are written without anything of this library, both pay an agent for
+lower-case letters, which an untrained policy can improve on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gymnasium import spaces
+from models import make_trainer
+from pettingzoo import AECEnv, ParallelEnv
+
+SPACE = spaces.Text(100_000)
+
+
+def pay(text: str) -> float:
+    return sum(c.isascii() and c.islower() for c in text) / max(len(text), 1)
+
+
+class Growing(ParallelEnv):
+    """Two agents, two rounds, one log that everybody sees."""
+
+    metadata = {"name": "growing"}  # noqa: RUF012 - as PettingZoo declares it
+
+    def __init__(self) -> None:
+        self.possible_agents = ["ann", "bob"]
+
+    def observation_space(self, agent: str) -> Any:
+        return SPACE
+
+    def action_space(self, agent: str) -> Any:
+        return SPACE
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        self.log = "Write."
+        return dict.fromkeys(self.agents, self.log), {agent: {} for agent in self.agents}
+
+    def step(self, actions: dict[str, str]) -> Any:
+        self.log += f"\n{actions['ann']} {actions['bob']}\nMore."
+        over = self.log.count("More.") >= 2
+        agents, self.agents = self.agents, [] if over else self.agents
+        return (
+            dict.fromkeys(agents, self.log),
+            {agent: pay(actions[agent]) for agent in agents},
+            dict.fromkeys(agents, over),
+            dict.fromkeys(agents, False),
+            {agent: {} for agent in agents},
+        )
+
+
+class Brief(AECEnv):
+    """Two agents in turn, two rounds; each sees a line that says where it is."""
+
+    metadata = {"name": "brief"}  # noqa: RUF012 - as PettingZoo declares it
+
+    def __init__(self) -> None:
+        self.possible_agents = ["ann", "bob"]
+
+    def observation_space(self, agent: str) -> Any:
+        return SPACE
+
+    def action_space(self, agent: str) -> Any:
+        return SPACE
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        self.agents = list(self.possible_agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {agent: {} for agent in self.agents}
+        self.agent_selection = "ann"
+        self.count = 0
+
+    def observe(self, agent: str) -> str:
+        return f"Round {self.count // 2}. Write, {agent}."
+
+    def step(self, action: str | None) -> None:
+        agent = self.agent_selection
+        if self.terminations[agent]:
+            self._was_dead_step(action)
+            return
+        self.count += 1
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        self.rewards[agent] = pay(action or "")
+        self.agent_selection = "bob" if agent == "ann" else "ann"
+        if self.count == 4:
+            self.terminations = dict.fromkeys(self.agents, True)
+        self._accumulate_rewards()
+
+
+@pytest.mark.parametrize("context", ["append", "fresh"])
+@pytest.mark.parametrize("env", [Growing, Brief])
+def test_it_learns(tmp_path: Path, env: Any, context: str):
+    trainer = make_trainer(
+        tmp_path,
+        env,
+        adapters=False,
+        context=context,
+        credit="own",
+        max_turns=2,
+        max_steps=12,
+        num_generations=16,
+        rows_per_micro_batch=64,
+    )
+    trainer.train()
+    rewards = [log["reward"] for log in trainer.state.log_history if "reward" in log]
+    assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.3
+
+
+@pytest.mark.parametrize("env", [Growing, Brief])
+def test_what_an_agent_is_shown(tmp_path: Path, env: Any):
+    """Appended: one dialogue, of which only what is new was added; fresh: one message a turn."""
+
+    def texts(context: str) -> list[list[str]]:
+        trainer = make_trainer(tmp_path, env, context=context, max_turns=2)
+        episode = trainer.collector.play(0, trainer.seating)[0].episodes[0]
+        return [[m.content for m in turn.messages] for turn in episode.trajectory("ann")]
+
+    first, second = texts("append")
+    action = second[1]
+    if env is Growing:
+        assert first == ["Write."]
+        assert second[0] == "Write."
+        assert second[2].startswith(f"\n{action} ")
+        assert not second[2].startswith("Write.")
+        assert texts("fresh")[1][0].startswith(f"Write.\n{action} ")
+    else:
+        assert first == ["Round 0. Write, ann."]
+        assert second == ["Round 0. Write, ann.", action, "Round 1. Write, ann."]
+        assert texts("fresh") == [["Round 0. Write, ann."], ["Round 1. Write, ann."]]
+
+
+def test_a_growing_dialogue_is_one_row_and_a_fresh_one_is_two(tmp_path: Path):
+    for context, rows in (("append", 8), ("fresh", 16)):
+        trainer = make_trainer(tmp_path, Brief, context=context, max_turns=2)
+        labels = [x for b in trainer._new_batches() if b["policy"] == "ann" for x in b["labels"]]
+        assert len(labels) == rows
+
+
+def test_more_turns_than_expected_are_said(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Brief, context="fresh")
+    with pytest.warns(UserWarning, match="set max_turns"):
+        trainer._new_batches()
