@@ -437,3 +437,39 @@ def test_two_seats_on_one_policy(tmp_path: Path, mode: str, frozen: list[str] | 
     )
     assert_formula(trainer)
     assert trainer.trained_policies == (["both"] if frozen == ["c_0"] else ["both", "other"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_turns_cut_at_the_limit_can_be_left_out(tmp_path: Path, mode: str):
+    """`mask_truncated_completions`: they stay in the context and weigh nothing."""
+    trainer = trainer_of(
+        tmp_path, "left_0", "right_0", mask_truncated_completions=True, **MODES[mode]
+    )
+    groups, advantages = played(trainer)
+
+    def cut_second(one: Any) -> Any:
+        response = dataclasses.replace(one.response, cut=one.index == 1)
+        return dataclasses.replace(one, response=response)
+
+    cut = [
+        dataclasses.replace(
+            each,
+            episodes=tuple(
+                dataclasses.replace(e, turns=tuple(map(cut_second, e.turns))) for e in each.episodes
+            ),
+        )
+        for each in groups
+    ]
+    first_only = [
+        dataclasses.replace(
+            each,
+            episodes=tuple(
+                dataclasses.replace(e, turns=tuple(t for t in e.turns if t.index == 0))
+                for e in each.episodes
+            ),
+        )
+        for each in groups
+    ]
+    give(trainer, cut, advantages)
+    found = update(trainer)
+    assert_same(found, written_out(trainer, first_only, advantages))
