@@ -1,6 +1,88 @@
 """# coop_writing_arxiv-v0: two authors write an abstract.
 
-(doc to come)
+## Description
+`background_0` and `method_0` write the two parts of an abstract, and neither sees the other's text
+of the same turn. Together they must say everything, and nothing twice.
+
+Generated abstracts have six sections of which each text may treat three. With `info="split"` (their
+default) the first section is told to `background_0` alone, the last to `method_0` alone, and most
+of the others to both: who takes which is for the two to find out, without a word. In four of ten
+abstracts one or two of the others are told to one author only, so no fixed division works for all.
+With `info="full"` (default for rows) both are told everything, as in the paper; then one author
+could write both texts.
+
+## Agents
+`background_0` and `method_0`, acting simultaneously (parallel; `make(id, api="aec")` converts).
+
+## Observations
+Chat messages. First one user message with the agent's part of the task; between turns one more with
+the partner's last text. Append-only.
+
+## Actions
+Any text. It is read as English sentences; text that states nothing earns nothing and never raises.
+Longer than `max_action_chars`: cut.
+
+## Rewards
+Both agents get the team's number. Range of the return: [0, 1] for `grounded`, [0, 3] for `paper`.
+
+`grounded` (default) on generated abstracts reads what each text *states*, as (subject, relation,
+object, polarity), in whatever words and order:
+
+| term | value |
+|---|---|
+| supported | facts that either text states / all facts |
+| contradicted | - (false and repeated statements) / all facts, at most what is supported |
+| duplicated | - what is left x facts in both texts / facts in either |
+| form | what is lost by more than three sections, by too many words, by words or verbs |
+| | that state nothing, or by a text that takes itself back |
+
+`grounded` on other texts multiplies what can be seen without knowing the facts:
+
+| term | value |
+|---|---|
+| supported | content words, names and numbers that the source has, together and in its order |
+| contradicted | sentences that negate what the source says, or swap what does what |
+| copied | long runs of the source's own words |
+| form | length, sentences and not lists, no repetition |
+| together | both cover the source and have little in common |
+
+`paper`: structure 0.5, length ratio 1.0, ratio of distinct content words 0.5, style 1.0, each
+stopping the next where it is out of bounds. It never looks at the source. Thresholds, slopes, caps
+and the decisions where paper, logger and code differ are in `writing/paper.py`; those of `grounded`
+in `writing/factual.py` and `writing/grounding.py`.
+
+Every turn pays what it adds to the score of the texts that stand, term by term, so the last texts
+decide and an earlier good pair never returns less than a later one.
+
+`info["success"]`: the score is at least 85 % of the largest. Further entries: `score` of the texts
+that stand, the `convention` that the agent's own text follows (generated tasks), `action_read`.
+
+## Episode end
+After `turns` turns. Never truncated.
+
+## Arguments
+- `tasks`: None (generated), "bundled:writing_abstracts", a JSONL file,
+  "hub:OpenMLRL/arXiv_abstract", a list of rows or a `TaskSource`.
+- `split`: "train", "val", "test", "ood" (words that occur in no other split, two facts per
+  section), or "all"
+  for rows.
+- `info`: "split" (generated tasks only) or "full"; None takes the default.
+- `reward`: "grounded" or "paper".
+- `turns`: K, at least 1; None is 1, with `protocol="pipeline"` 2.
+- `protocol`: "discussion": all write at every turn, and between turns each sees the partner's last
+  text. "pipeline": one writes at a time, the first seat at turns 1, 3, ..., the second, who sees
+  that text, at turns 2, 4, ...; what the other answers meanwhile is not read
+  (`info["action_read"]`).
+- `max_action_chars`: Unicode code points.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## Tasks and licence
+Generated abstracts and `bundled:writing_abstracts` were written for this library and share its
+licence. Rows need a text in `abstract_text`, `abstract` or `text` and may bring reference texts
+(`background`, `method`), an id (`article_id`) and a `split`; their licence is their own.
+
+## Version history
+- v0: first version.
 """
 
 from __future__ import annotations

@@ -1,6 +1,90 @@
 """# coop_writing_tldr-v0: two authors sum up a post.
 
-(doc to come)
+## Description
+`brief_0` writes a brief summary of a post, `detailed_0` a detailed one, and neither sees the
+other's text of the same turn. A reader takes both, so what the brief says must come back in the
+details.
+
+Generated posts have six topics of which each text may treat two. With `info="split"` (their
+default) the brief's author alone is told the gist of each topic and the other alone the details: a
+topic counts only where both treat it, so the two must choose the same ones, without a word. In four
+of ten posts the outline leaves topics out, so no fixed choice works for all. With `info="full"`
+(default for rows) both are told everything, as in the paper; then one author could write both
+texts.
+
+## Agents
+`brief_0` and `detailed_0`, acting simultaneously (parallel; `make(id, api="aec")` converts).
+
+## Observations
+Chat messages. First one user message with the agent's part of the task; between turns one more with
+the partner's last text. Append-only.
+
+## Actions
+Any text. It is read as English sentences; text that states nothing earns nothing and never raises.
+Longer than `max_action_chars`: cut.
+
+## Rewards
+Both agents get the team's number. Range of the return: [0, 1] for `grounded`, [0, 3] for `paper`.
+
+`grounded` (default) on generated posts reads what each text *states* about the people and things of
+the post, as (subject, relation, object, polarity), in whatever words and order:
+
+| term | value |
+|---|---|
+| supported | topics that count / 2: the brief states the gist, the other the details |
+| contradicted | - (false and repeated statements) / 2, at most what is supported |
+| duplicated | 0 (used by coop_writing_arxiv-v0) |
+| form | what is lost by more than two topics, by too many words, by words or verbs that |
+| | state nothing, or by a text that takes itself back |
+
+`grounded` on other texts multiplies what can be seen without knowing the facts:
+
+| term | value |
+|---|---|
+| supported | content words, names and numbers that the post has, together and in its order |
+| contradicted | sentences that negate what the post says, or swap who did it |
+| copied | long runs of the post's own words |
+| form | length, sentences and not lists, no repetition |
+| together | the details cover the post, contain the brief and are longer |
+
+`paper`: structure 0.5, length ratio 1.0, ratio of distinct content words 0.5, style 1.0, each
+stopping the next where it is out of bounds. It never looks at the post. Thresholds, slopes, caps
+and the decisions where paper, logger and code differ are in `writing/paper.py`; those of `grounded`
+in `writing/factual.py` and `writing/grounding.py`.
+
+Every turn pays what it adds to the score of the texts that stand, term by term, so the last texts
+decide and an earlier good pair never returns less than a later one.
+
+`info["success"]`: the score is at least 85 % of the largest. Further entries: `score` of the texts
+that stand, the `convention` that the agent's own text follows (generated tasks), `action_read`.
+
+## Episode end
+After `turns` turns. Never truncated.
+
+## Arguments
+- `tasks`: None (generated), "bundled:writing_posts", a JSONL file, "hub:trl-lib/tldr", a list of
+  rows or a `TaskSource`.
+- `split`: "train", "val", "test", "ood" (words that occur in no other split, two details per
+  topic), or "all"
+  for rows.
+- `info`: "split" (generated tasks only) or "full"; None takes the default.
+- `reward`: "grounded" or "paper".
+- `turns`: K, at least 1; None is 1, with `protocol="pipeline"` 2.
+- `protocol`: "discussion": all write at every turn, and between turns each sees the partner's last
+  text. "pipeline": one writes at a time, the first seat at turns 1, 3, ..., the second, who sees
+  that text, at turns 2, 4, ...; what the other answers meanwhile is not read
+  (`info["action_read"]`).
+- `max_action_chars`: Unicode code points.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## Tasks and licence
+Generated posts and `bundled:writing_posts` were written for this library and share its licence.
+Rows need a text in `post`, `prompt` or `text`; a "TL;DR:" at its end is cut off, `completion` is
+never read. They may bring reference texts (`brief`, `detailed`), an id and a `split`; their licence
+is their own.
+
+## Version history
+- v0: first version.
 """
 
 from __future__ import annotations

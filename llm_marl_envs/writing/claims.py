@@ -47,12 +47,16 @@ class Reading:
         claims: the facts it states, in order, repeats included.
         words: how many words it has, at most `MAX_WORDS`.
         stating_words: how many of them stand in sentences that state something.
+        verbs: how many verbs of the lexicon it has.
+        stating_verbs: how many of them have a subject and an object that could be read.
         disowned: a sentence that states nothing itself calls something false.
     """
 
     claims: tuple[Claim, ...]
     words: int
     stating_words: int
+    verbs: int
+    stating_verbs: int
     disowned: bool
 
 
@@ -67,7 +71,7 @@ class Claim:
 def read_claims(text: str, lexicon: Lexicon) -> Reading:
     """What `text` states about the entities of `lexicon`. Any text can be read."""
     claims: list[Claim] = []
-    total = stating = 0
+    total = stating = verbs = stating_verbs = 0
     disowned = False
     for number, sentence in enumerate(sentences_of(text)):
         words = words_of(sentence)
@@ -77,9 +81,11 @@ def read_claims(text: str, lexicon: Lexicon) -> Reading:
             break
         facts = [] if "?" in sentence else _facts(sentence, lexicon)
         claims += [Claim(fact, number) for fact in facts]
+        verbs += sum(word in lexicon.forms for word in words)
+        stating_verbs += len({fact.relation for fact in facts})
         stating += len(words) * bool(facts)
         disowned = disowned or (not facts and not _DENIALS.isdisjoint(words))
-    return Reading(tuple(claims), total, stating, disowned)
+    return Reading(tuple(claims), total, stating, verbs, stating_verbs, disowned)
 
 
 def _facts(sentence: str, lexicon: Lexicon) -> list[Fact]:
@@ -101,7 +107,7 @@ def _facts(sentence: str, lexicon: Lexicon) -> list[Fact]:
         left = max([verb - SUBJECT_GAP, *(i + 1 for i in verbs[:order])])
         turned, hedged = _mood(pieces[max(left, 0) if order else 0 : verb])
         if not hedged:
-            passive = _passive(pieces, verb, lexicon)
+            passive = _passive(pieces, max(verb - 3, subjects[-1] + 1), verb, lexicon)
             for place in objects:
                 found += _said(pieces, (subjects, verb, place), turned, passive, lexicon)
         if objects and last and any(map(is_negator, pieces[objects[-1] + 1 :])):
@@ -194,14 +200,14 @@ def _objects(
     return objects, following
 
 
-def _passive(pieces: Sequence[str], verb: int, lexicon: Lexicon) -> bool | None:
-    """Whether a verb stands in the passive; None where its form allows neither voice."""
+def _passive(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) -> bool | None:
+    """Whether a verb, its helpers from `start` on, is passive; None if its form is neither."""
     form = pieces[verb]
-    after_be = any(piece in _BE for piece in pieces[max(verb - 3, 0) : verb])
+    after_be = any(piece in _BE for piece in pieces[start:verb])
     if after_be and form in lexicon.participles:
         return True
     base = lexicon.forms[form]
     if form in lexicon.participles and form != lexicon.past[base]:
-        after_have = any(p in {"has", "have", "had"} for p in pieces[max(verb - 3, 0) : verb])
+        after_have = any(p in {"has", "have", "had"} for p in pieces[start:verb])
         return False if after_have else None
     return False

@@ -49,6 +49,9 @@ _ACTORS = {
 }
 # "her" is left out: it is as often a possessive as an object.
 
+_BE = {"be", "is", "are", "was", "were", "been", "being"}
+_DETERMINERS = {"a", "an", "the", "my", "your", "his", "her", "its", "our", "their"}
+_BEFORE_VERBS = {"to", "could", "can", "will", "would", "must", "may", "should", "not", *_ACTORS}
 _STRONG = {"not", "never", "cannot"}
 _WEAK = {"no", "none", "nobody", "nothing", "neither", "nor", "without", "refuses", "refuse"}
 _WEAK |= {"refused", "fails", "fail", "failed", "hardly", "only", "until"}
@@ -68,6 +71,7 @@ class Source:
         sentences: the content stems of each sentence.
         sides: stem or pronoun -> what stands beside it, at each of its places.
         polarities: content stem -> its polarities, at each of its places.
+        verbs: stems that stand in a verb's form or place, some nouns among them.
         latin: whether it is written in Latin letters only.
     """
 
@@ -77,6 +81,7 @@ class Source:
     sentences: tuple[frozenset[str], ...]
     sides: Mapping[str, tuple[Sides, ...]]
     polarities: Mapping[str, frozenset[Polarity]]
+    verbs: frozenset[str]
     latin: bool
 
 
@@ -134,6 +139,7 @@ def read_source(text: str) -> Source:
         sentences=tuple(frozenset(content(sentence)) for sentence in sentences),
         sides={one: tuple(found) for one, found in sides.items()},
         polarities={one: frozenset(found) for one, found in polarities.items()},
+        verbs=frozenset(one for sentence in sentences for one in _verbs(sentence)),
         latin=all(map(_is_latin, words)),
     )
 
@@ -211,17 +217,23 @@ def _contradicted(source: Source, sentences: Sequence[Sequence[str]]) -> float:
 
 
 def _is_swapped(source: Source, sentence: Sequence[str]) -> bool:
-    """Whether a word has its two neighbours the other way round than everywhere in the source."""
+    """Whether what stands before a verb stands only behind it in the source, and the reverse."""
     if "by" in sentence:
         return False
     nodes = _nodes(sentence)
-    for (start, left), (place, one), (end, right) in zip(nodes, nodes[1:], nodes[2:], strict=False):
-        # "waste sorting robots" is one thing, and "long" does nothing to anybody.
-        if end - start == 2 or left == right or not is_verb_form(sentence[place]):
+    for i in range(1, len(nodes) - 1):
+        (start, left), (place, one) = nodes[i - 1 : i + 1]
+        # "waste sorting robots" and "the sewing machine" are things, "long" does nothing to
+        # anybody, and in a passive the one who is done to stands first.
+        compound = sentence[place].endswith("ing") and nodes[i + 1][0] - start == 2
+        thing = compound or sentence[place - 1] in _DETERMINERS
+        passive = not _BE.isdisjoint(sentence[max(place - 2, 0) : place])
+        if thing or passive or not (is_verb_form(sentence[place]) or one in source.verbs):
             continue
+        behind = {other for _, other in nodes[i + 1 : i + 1 + SIDE]} - {left}
         seen = source.sides.get(one, ())
-        turned = any(right in before and left in after for before, after in seen)
-        if turned and not any(left in before or right in after for before, after in seen):
+        turned = any(left in after and behind & before for before, after in seen)
+        if turned and not any(left in before for before, _ in seen):
             return True
     return False
 
@@ -236,6 +248,15 @@ def _is_turned(source: Source, sentence: Sequence[str]) -> bool:
 
 
 _OPPOSITE: Mapping[str, Polarity] = {"stated": "negated", "negated": "stated"}
+
+
+def _verbs(sentence: Sequence[str]) -> list[str]:
+    """Stems of words with a verb's ending, or behind what stands before a verb."""
+    return [
+        stem(word)
+        for place, word in enumerate(sentence)
+        if is_verb_form(word) or (place and sentence[place - 1] in _BEFORE_VERBS)
+    ]
 
 
 def _nodes(sentence: Sequence[str]) -> list[tuple[int, str]]:
@@ -262,7 +283,7 @@ def _polarities(sentence: Sequence[str]) -> list[tuple[str, Polarity]]:
     negated: set[int] = set()
     for place in strong:
         following = range(place + 1, min(place + 1 + NEGATION_REACH, len(sentence)))
-        if place + 1 < len(sentence) and sentence[place + 1] in {"a", "an", "the", "my", "all"}:
+        if place + 1 < len(sentence) and sentence[place + 1] in _DETERMINERS | {"all"}:
             continue  # "but not the lie": a noun, of which nothing is stated
         first = next((i for i in following if sentence[i] not in STOP_WORDS), None)
         negated |= set() if first is None else {first}

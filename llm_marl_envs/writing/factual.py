@@ -15,7 +15,8 @@ Values are cut to [0, 1]. The score is the value times the form of both texts, e
 |---|---|---|---|
 | sections treated | up to the quota (post 2, abstract 3) | | at twice the quota |
 | words | up to 12 for each fact of the quota (a detailed text: and its gist) | | at twice that |
-| share of the words that stand in stating sentences | from 0.5 | | at 0.2 |
+| share of the words that stand in stating sentences | from 0.65 | | at 0.35 |
+| share of its verbs that have a subject and an object | from 0.75 | | at 0.25 |
 | disowned ("all of this is false"), or nothing stated | | | zero |
 """
 
@@ -28,7 +29,8 @@ from llm_marl_envs.writing.documents import Document, Fact
 from llm_marl_envs.writing.plans import QUOTAS
 
 WORDS_PER_FACT = 12
-STATING_FULL, STATING_ZERO = 0.5, 0.2
+STATING_FULL, STATING_ZERO = 0.65, 0.35
+VERBS_FULL, VERBS_ZERO = 0.75, 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,7 @@ def _form(document: Document, seat: int, reading: Reading, treated: int) -> floa
         ramp(treated, 2 * quota, quota)
         * ramp(reading.words, 2 * budget, budget)
         * ramp(stating, STATING_ZERO, STATING_FULL)
+        * ramp(reading.stating_verbs / reading.verbs, VERBS_ZERO, VERBS_FULL)
     )
 
 

@@ -9,7 +9,8 @@ text that loses one of them, and no factor that survives a shuffling of the word
 | grounded: content words that the source has | from 0.75 | at 0.5 |
 | foreign: names, numbers and letters that it does not have | none | at 3 |
 | near: neighbouring content words that it has near each other | from 0.65 | at 0.4 |
-| contradicted: sentences with swapped actors or a changed negation | none | at 0.5 |
+| order: words in pairs of neighbours that the source has too | from 0.25 | at 0.08 |
+| contradicted: sentences with swapped actors or a changed negation | none | at 0.25 |
 | copied: words in copied runs of two | up to 0.9 | at 1.0 |
 | ... of three | up to 0.77 | at 0.87 |
 | ... of four | up to 0.55 | at 0.7 |
@@ -58,11 +59,11 @@ def grounded_terms(kind: Kind, text: str, texts: tuple[str, str]) -> dict[str, f
     both = (first, second)
     lengths = LENGTHS[kind]
     stages = {
-        "supported": prod(map(_supported, both)),
-        "contradicted": prod(ramp(one.contradicted, 0.5, 0.0) for one in both),
-        "copied": prod(map(_own_words, both)),
-        "form": prod(map(_form, both, lengths)),
-        "together": _together(kind, source, first, second),
+        "supported": prod(map(supported, both)),
+        "contradicted": prod(ramp(one.contradicted, 0.25, 0.0) for one in both),
+        "copied": prod(map(own_words, both)),
+        "form": prod(map(form, both, lengths)),
+        "together": together(kind, source, first, second),
     }
     terms: dict[str, float] = {}
     left = 1.0
@@ -72,16 +73,27 @@ def grounded_terms(kind: Kind, text: str, texts: tuple[str, str]) -> dict[str, f
     return terms
 
 
-def _supported(one: Evidence) -> float:
-    return ramp(one.grounded, 0.5, 0.75) * ramp(one.foreign, 3.0, 0.0) * ramp(one.near, 0.4, 0.65)
+def supported(one: Evidence) -> float:
+    """How far the source bears a text out, contradictions aside; in [0, 1]."""
+    return (
+        ramp(one.grounded, 0.5, 0.75)
+        * ramp(one.foreign, 3.0, 0.0)
+        * ramp(one.near, 0.4, 0.65)
+        * ramp(one.copied[0], 0.08, 0.25)
+    )
 
 
-def _own_words(one: Evidence) -> float:
+def own_words(one: Evidence) -> float:
+    """1 for a text in words of its own, 0 for a copy."""
     twos, threes, fours = one.copied
     return ramp(twos, 1.0, 0.9) * ramp(threes, 0.87, 0.77) * ramp(fours, 0.7, 0.55)
 
 
-def _form(one: Evidence, length: tuple[float, float]) -> float:
+def form(one: Evidence, length: tuple[float, float]) -> float:
+    """Whether a text is of the right length and reads like sentences; in [0, 1].
+
+    `length` is the (zero, full) of `LENGTHS`.
+    """
     return (
         ramp(one.words, 4, 8)
         * ramp(one.length, *length)
@@ -92,7 +104,8 @@ def _form(one: Evidence, length: tuple[float, float]) -> float:
     )
 
 
-def _together(kind: Kind, source: Source, first: Evidence, second: Evidence) -> float:
+def together(kind: Kind, source: Source, first: Evidence, second: Evidence) -> float:
+    """What the two texts make of the source as a pair; in [0, 1]."""
     common = len(first.content & second.content)
     if kind == "post":
         covered = _coverage(source, second.content)

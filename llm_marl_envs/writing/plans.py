@@ -11,7 +11,6 @@ under each, and the reading of a plan from a text. Numbers are indices of sectio
 | abstract | near | 0, 1, 2 | 3, 4, 5 |
 | | far | 0, 3, 4 | 1, 2, 5 |
 | | odd | 0, 1, 3 | 2, 4, 5 |
-| | even | 0, 2, 4 | 1, 3, 5 |
 
 The authors of a post must treat the same topics, those of an abstract must not treat the same
 sections. All plans of a kind are equally good where they are possible.
@@ -38,7 +37,6 @@ PLANS: Mapping[Kind, Mapping[str, Plan]] = {
         "near": ((0, 1, 2), (3, 4, 5)),
         "far": ((0, 3, 4), (1, 2, 5)),
         "odd": ((0, 1, 3), (2, 4, 5)),
-        "even": ((0, 2, 4), (1, 3, 5)),
     },
 }
 

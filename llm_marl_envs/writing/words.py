@@ -126,9 +126,9 @@ _IRREGULAR = {
         know knew known; lead led; leave left; lend lent; lie lied lies lying; lose lost;
         make made; mean meant; meet met; pay paid; ride rode ridden; ring rang rung; rise rose
         risen; run ran; say said says; see saw seen; sell sold; send sent; shake shook shaken;
-        show shown; sing sang sung; sit sat; sleep slept; speak spoke spoken; spend spent; stand stood;
+        show shown; sing sang sung; sleep slept; speak spoke spoken; spend spent; stand stood;
         steal stole stolen; take took taken; teach taught; tell told; think thought;
-        throw threw thrown; understand understood; wake woke woken; wear wore worn; win won;
+        throw threw thrown; wake woke woken; wear wore worn; win won;
         write wrote written
     """.replace("\n", " ").split(";")
     for form in line.split()[1:]

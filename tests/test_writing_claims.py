@@ -1,0 +1,194 @@
+"""What texts state: the reader of claims, the words below it, the plans above it."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_marl_envs.writing.claims import read_claims
+from llm_marl_envs.writing.documents import KINDS, LEXICONS, Fact, data_of, document_of, say
+from llm_marl_envs.writing.generate import document_at
+from llm_marl_envs.writing.plans import PLANS, plans, read_plan, write
+from llm_marl_envs.writing.tables import ABSTRACT_LEXICON, POST_LEXICON
+from llm_marl_envs.writing.transitions import CATEGORIES, categories_in
+from llm_marl_envs.writing.words import HEDGES, is_negator, sentences_of, stem, words_of
+
+
+def stated(text: str) -> list[str]:
+    """Claims as short texts: "mia pay tom", "!mia pay tom"."""
+    return [
+        f"{'' if c.fact.holds else '!'}{c.fact.subject} {c.fact.relation} {c.fact.object}"
+        for c in read_claims(text, POST_LEXICON).claims
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("Mia paid Tom.", ["mia pay tom"]),
+        ("mia PAYS tom", ["mia pay tom"]),
+        ("Mia did not pay Tom.", ["!mia pay tom"]),
+        ("Mia didn\u2019t pay Tom.", ["!mia pay tom"]),
+        ("Mia never refused to pay Tom.", ["mia pay tom"]),
+        ("Tom was paid by Mia.", ["mia pay tom"]),
+        ("Tom was not paid by Mia.", ["!mia pay tom"]),
+        ("Tom was paid.", []),
+        ("Tom was paid Mia.", []),
+        ("Mia has stolen the cake.", ["mia steal cake"]),
+        ("Mia stolen the cake.", []),
+        ("Mia paid Tom and helped Leo.", ["mia pay tom", "mia help leo"]),
+        ("Mia paid Tom and Leo helped Ann.", ["mia pay tom", "leo help ann"]),
+        ("Mia paid Tom and Leo and helped Ann.", ["mia pay tom", "mia pay leo", "mia help ann"]),
+        ("Mia and Tom paid Leo.", ["mia pay leo", "tom pay leo"]),
+        ("Mia paid Tom but not Leo.", ["mia pay tom", "!mia pay leo"]),
+        ("Mia paid Tom, who helped Leo.", ["mia pay tom", "tom help leo"]),
+        ("Mia, who paid Tom, helped Leo.", ["mia pay tom", "mia help leo"]),
+        ("Mia did not pay Tom because Leo helped Ann.", ["!mia pay tom", "leo help ann"]),
+        ("Rent: Mia paid Tom. Kitchen: Leo fed Mia.", ["mia pay tom", "leo feed mia"]),
+        ("As for the key, Tom fixed the pan.", ["tom fix pan"]),
+        ("It was Tom who fixed the pan.", ["tom fix pan"]),
+        ("Mia paid Tom, which is false.", ["!mia pay tom"]),
+        ("Mia might have paid Tom.", []),
+        ("If Mia paid Tom, all is well.", []),
+        ("Mia wanted to pay Tom.", []),
+        ("Did Mia pay Tom?", []),
+        ("She paid Tom.", []),
+        ("Mia paid him.", []),
+        ("Mia Tom paid Leo.", []),
+        ("Mia paid", []),
+        ("paid Tom", []),
+        ("Mia's payment to Tom", []),
+        ("The prepaid Mia card of Tom", []),
+    ],
+)
+def test_what_a_sentence_states(text: str, claims: list[str]) -> None:
+    assert stated(text) == claims
+
+
+def test_what_sources_say_is_read_back() -> None:
+    for kind in KINDS:
+        for split in ("train", "ood"):
+            for index in range(60):
+                document = document_at(kind, 0, split, index)
+                for fact in document.facts:
+                    read = read_claims(say(kind, fact), document.lexicon).claims
+                    assert [claim.fact for claim in read] == [fact]
+
+
+def test_passives_of_every_fact_are_read_back() -> None:
+    """A sentence no expert writes: what counts is what it says."""
+    for index in range(60):
+        document = document_at("abstract", 0, "ood", index)
+        for fact in document.facts:
+            participle = f"{fact.relation.rstrip('e')}ed"
+            is_not = "is" if fact.holds else "is not"
+            text = f"The {fact.object} {is_not} {participle} by a {fact.subject}."
+            assert [c.fact for c in read_claims(text, ABSTRACT_LEXICON).claims] == [fact]
+
+
+def test_a_reading_counts_words() -> None:
+    reading = read_claims("Here we go. Mia paid Tom. All of this is false.", POST_LEXICON)
+    assert (reading.words, reading.stating_words, reading.disowned) == (11, 3, True)
+    assert (reading.verbs, reading.stating_verbs) == (1, 1)
+    broken = read_claims("Mia paid Tom and helped. Paid.", POST_LEXICON)
+    assert (broken.verbs, broken.stating_verbs) == (3, 1)
+    assert not read_claims("Mia paid Tom.", POST_LEXICON).disowned
+    assert read_claims("word " * 5000, POST_LEXICON).words == 2000
+
+
+def test_invisible_and_look_alike_characters() -> None:
+    assert stated("M\u200bia pa\u00adid Tom.") == ["mia pay tom"]
+    assert stated("\uff2d\uff49\uff41 paid Tom.") == ["mia pay tom"]
+    assert stated("\u041c\u0456\u0430 paid Tom.") == []  # Cyrillic
+    assert stated("Mia did n\u200bot pay Tom.") == ["!mia pay tom"]
+
+
+# -- words ----------------------------------------------------------------------------------------
+def test_no_word_of_a_lexicon_has_two_roles() -> None:
+    for lexicon in LEXICONS.values():
+        verbs = set(lexicon.forms)
+        assert not verbs & lexicon.entities
+        for word in verbs | lexicon.entities:
+            assert words_of(word) == [word]
+            assert not is_negator(word)
+            assert word not in HEDGES
+
+
+def test_words_and_sentences() -> None:
+    assert words_of("It's 3.5 km, O\u2019Neill said!") == [
+        "it's",
+        "3",
+        "5",
+        "km",
+        "o'neill",
+        "said",
+    ]
+    assert sentences_of("One 3.5. Two?\nThree; four...  ") == [
+        "One 3.5.",
+        "Two?",
+        "Three;",
+        "four...",
+    ]
+    assert sentences_of(" ... \n!") == []
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("help", "helps", "helped", "helping"),
+        ("take", "took", "taken"),
+        ("lie", "lies", "lying"),
+        ("city", "cities"),
+        ("crash", "crashes"),
+        ("stop", "stopped", "stopping"),
+    ],
+)
+def test_forms_share_a_stem(forms: tuple[str, ...]) -> None:
+    assert len({stem(form) for form in forms}) == 1
+
+
+def test_transitions_are_whole_words() -> None:
+    assert len(CATEGORIES) == 12
+    assert categories_in(words_of("also")) == {"elaboration"}
+    assert categories_in(words_of("basic iffy nasal thenar")) == frozenset()
+    assert categories_in(words_of("As a result, it fell; on the other hand, it rose.")) == {
+        "cause_effect",
+        "contrast",
+    }
+    assert categories_in(words_of("as a")) == frozenset()
+
+
+# -- plans ----------------------------------------------------------------------------------------
+def test_plans_divide_or_share_all_sections() -> None:
+    for first, second in PLANS["post"].values():
+        assert first == second
+    for first, second in PLANS["abstract"].values():
+        assert sorted((*first, *second)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_plans_are_read_from_what_is_said() -> None:
+    for kind in KINDS:
+        for index in range(30):
+            document = document_at(kind, 0, "val", index)
+            assert document_of(data_of(document)) == document
+            for seat in (0, 1):
+                for plan in plans(document):
+                    text = write(document, seat, plan)
+                    assert read_plan(document, seat, text) == plan
+                    lines = text.splitlines()
+                    assert read_plan(document, seat, " ".join(lines[::-1])) == plan
+                    assert read_plan(document, seat, lines[0]) is None
+                    assert read_plan(document, seat, text.replace("not ", "")) in (plan, None)
+    assert read_plan(document_at("post", 0, "val", 0), 0, "") is None
+
+
+def test_an_impossible_plan_is_refused() -> None:
+    documents = (document_at("post", 0, "val", i) for i in range(200))
+    closed = next(d for d in documents if "first" not in plans(d))
+    with pytest.raises(ValueError, match="this document allows"):
+        write(closed, 0, "first")
+
+
+def test_facts_are_said_plainly() -> None:
+    assert say("post", Fact("mia", "pay", "tom", False)) == "Mia did not pay Tom."
+    assert say("post", Fact("leo", "fix", "key", True)) == "Leo fixed the key."
+    assert say("abstract", Fact("parser", "need", "noise", True)) == "The parser needs noise."
