@@ -1,10 +1,11 @@
 """The demo on many seeds, and its controls: every point, written as JSON, a table and a picture.
 
     python benchmarks/demo_seeds.py --seeds 10 --jobs 2 --output runs/demo_seeds
+    python benchmarks/demo_seeds.py --preset debate_tiny --control env_kwargs.info=full
 
 Each seed is a run of its own: another warm start, other tasks, other draws. The control trains with
 the rewards of each group dealt to its episodes at random (`shuffle_rewards`): whatever rises there
-does not come from the reward.
+does not come from the reward. Another control can be named, e.g. tasks that one agent can do alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -28,84 +29,106 @@ SOLVED = 0.9
 """A run has learned if its sampled success on held-out tasks is at least this."""
 
 
-def run_one(output: Path, seed: int, shuffled: bool, overrides: Sequence[str]) -> dict[str, Any]:
+def run_one(options: argparse.Namespace, seed: int, control: bool) -> dict[str, Any]:
     """One demo in a process of its own; an existing result is kept, so a broken run goes on."""
-    folder = output / f"{'shuffled' if shuffled else 'seed'}-{seed}"
+    folder = options.output / f"{'control' if control else 'seed'}-{seed}"
     summary = folder / "summary.json"
     if not summary.is_file():
-        command = [sys.executable, "-m", "llm_marl_envs.cli", "demo"]
+        command = [sys.executable, "-m", "llm_marl_envs.cli", "demo", "--preset", options.preset]
         command += ["--output", str(folder), "--seed", str(seed)]
-        more = ["shuffle_rewards=true"] if shuffled else []
-        for override in [*overrides, *more]:
+        for override in [*options.override, *([options.control] if control else [])]:
             command += ["--override", override]
-        with open(output / f"{folder.name}.log", "w", encoding="utf-8") as log:
+        with open(options.output / f"{folder.name}.log", "w", encoding="utf-8") as log:
             environment = {**os.environ, "OMP_NUM_THREADS": "1"}
             subprocess.run(command, stdout=log, stderr=log, check=True, env=environment)
     return json.loads(summary.read_text())
 
 
+COLUMNS: dict[str, Callable[[dict[str, Any]], float | None]] = {
+    "cooperation index": lambda row: (row["cooperation"] or {}).get("mean"),
+    "success": lambda row: row["sampled_success"],
+    "return": lambda row: row["mean_return"],
+    "at 0.5": lambda row: row["half_temperature_success"],
+    "greedy": lambda row: row["greedy_success"],
+    "match": lambda row: row.get("convention_match"),
+    "success given match": lambda row: row.get("success_given_match"),
+}
+"""What is shown of each run, before and after training."""
+
+
 def table(results: Sequence[dict[str, Any]], controls: Sequence[dict[str, Any]]) -> str:
-    """Markdown: one row per run, then the summary."""
-    lines = [
-        "| run | success before | after | 95 % interval | at 0.5 | greedy | match before | after "
-        "| success given match | competence after | seconds | MiB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name, rows in (("seed", results), ("shuffled", controls)):
-        for row in rows:
-            old, new = row["before"], row["after"]
-            given = new["success_given_match"]
-            competence = " / ".join(f"{value:.2f}" for value in new["competence"].values())
-            lines.append(
-                f"| {name} {row['seed']} | {old['sampled_success']:.2f} "
-                f"| {new['sampled_success']:.2f} | {new['ci95'][0]:.2f} to {new['ci95'][1]:.2f} "
-                f"| {new['half_temperature_success']:.2f} | {new['greedy_success']:.2f} "
-                f"| {old['convention_match']:.2f} | {new['convention_match']:.2f} "
-                f"| {'-' if given is None else f'{given:.2f}'} | {competence} "
-                f"| {row['seconds']['total']:.0f} | {row['peak_rss_mib']:.0f} |"
-            )
+    """Markdown: one row per run, each number as before -> after, then the summary."""
+    rows = [(f"seed {row['seed']}", row) for row in results]
+    rows += [(f"control {row['seed']}", row) for row in controls]
+    shown = {
+        name: read
+        for name, read in COLUMNS.items()
+        if any(read(row["after"]) is not None for _, row in rows)
+    }
+    names = ["run", *shown, "95 % interval of success", "competence after", "seconds", "MiB"]
+    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    for name, row in rows:
+        old, new = row["before"], row["after"]
+        cells = [f"{_number(read(old))} -> {_number(read(new))}" for read in shown.values()]
+        low, high = new["ci95"]
+        competence = " / ".join(f"{value:.2f}" for value in new.get("competence", {}).values())
+        cells += [f"{low:.2f} to {high:.2f}", competence or "-"]
+        cells += [f"{row['seconds']['total']:.0f}", f"{row['peak_rss_mib']:.0f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *_summary(results)])
+
+
+def _summary(results: Sequence[dict[str, Any]]) -> list[str]:
     after = [row["after"]["sampled_success"] for row in results]
     stalled = sum(value < SOLVED for value in after)
     low, high = wilson_interval(stalled, len(after))
-    lines += [
-        "",
+    lines = [
         f"Median sampled success after training: {median(after):.2f} over {len(after)} seeds; "
         f"below {SOLVED}: {stalled} of {len(after)} (95 % Wilson interval {low:.2f} to "
-        f"{high:.2f}).",
+        f"{high:.2f})."
     ]
-    return "\n".join(lines)
+    if all(row["after"]["cooperation"] for row in results):
+        rises = [
+            row["after"]["cooperation"]["mean"] - row["before"]["cooperation"]["mean"]
+            for row in results
+        ]
+        lines.append(
+            f"Rise of the cooperation index: median {median(rises):.2f}, smallest "
+            f"{min(rises):.2f}, largest {max(rises):.2f}."
+        )
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def picture(
     path: Path, results: Sequence[dict[str, Any]], controls: Sequence[dict[str, Any]]
 ) -> None:
-    """Every run as a line from before to after, for success and for convention match."""
+    """Every run as a line from before to after, for success and the cooperation index."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, 2, figsize=(8, 4), layout="constrained", sharey=True)
-    for axes, key, title in zip(
-        panels,
-        ("sampled_success", "convention_match"),
-        ("solved together (temperature 1)", "conventions match"),
-        strict=True,
-    ):
+    figure, panels = pyplot.subplots(1, 2, figsize=(8, 4), layout="constrained")
+    for axes, key in zip(panels, ("success", "cooperation index"), strict=True):
         for rows, color, name in (
             (results, "tab:blue", "trained"),
-            (controls, "tab:gray", "rewards shuffled"),
+            (controls, "tab:gray", "control"),
         ):
             for number, row in enumerate(rows):
-                values = [row["before"][key], row["after"][key]]
+                values = [COLUMNS[key](row["before"]), COLUMNS[key](row["after"])]
+                if None in values:
+                    continue
                 label = name if number == 0 else None
                 axes.plot([0, 1], values, marker="o", color=color, alpha=0.7, label=label)
-        axes.set_title(title)
+        axes.set_title(f"{key}, held-out tasks, temperature 1")
         axes.set_xticks([0, 1], ["warm start", "after training"])
-        axes.set_ylim(0, 1.02)
+        axes.set_ylim(top=1.02)
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("share of held-out episodes")
-    panels[0].legend(loc="lower left")
+    panels[0].legend(loc="best")
     figure.savefig(path, dpi=150)
 
 
@@ -117,7 +140,14 @@ def main() -> None:
         epilog="example: python benchmarks/demo_seeds.py --seeds 10 --controls 3 --jobs 2",
     )
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds (default 10)")
-    parser.add_argument("--controls", type=int, default=3, help="shuffled-reward runs (default 3)")
+    parser.add_argument("--preset", default="coop_coding_tiny", help="default coop_coding_tiny")
+    parser.add_argument("--controls", type=int, default=3, help="control runs (default 3)")
+    parser.add_argument(
+        "--control",
+        default="shuffle_rewards=true",
+        metavar="KEY=VALUE",
+        help="what makes a run a control (default shuffle_rewards=true)",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="runs at once (default 2)")
     parser.add_argument("--output", type=Path, default=Path("runs/demo_seeds"))
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
@@ -128,7 +158,7 @@ def main() -> None:
     with ThreadPoolExecutor(options.jobs) as pool, tqdm(total=len(jobs), unit="run") as bar:
 
         def work(job: tuple[int, bool]) -> dict[str, Any]:
-            result = run_one(options.output, *job, options.override)
+            result = run_one(options, *job)
             bar.update()
             return result
 

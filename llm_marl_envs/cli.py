@@ -120,7 +120,12 @@ def _add_training(add: Callable[..., Any]) -> None:
     command.add_argument("--output", help="folder for the summary and the transcripts")
     _add_env_arguments(command)
     command = add(
-        "demo", _demo, "Train two tiny models to write code together.", "--output runs/demo"
+        "demo", _demo, "Train a team of tiny models and show what changed.", "--output runs/demo"
+    )
+    command.add_argument(
+        "--preset",
+        default="coop_coding_tiny",
+        help="a preset or run file with model: tiny (default coop_coding_tiny)",
     )
     command.add_argument("--output", default="runs/demo", help="folder (default runs/demo)")
     command.add_argument("--seed", type=int, default=0, help="default 0")
@@ -244,6 +249,7 @@ def _demo(options: argparse.Namespace) -> None:
         seed=options.seed,
         fresh=options.fresh,
         overrides=options.override,
+        preset=options.preset,
     )
 
 

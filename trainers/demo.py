@@ -1,15 +1,16 @@
-"""`make demo`: two tiny models learn to write code together, measured before and after.
+"""`make demo`: a team of tiny models learns to work together, measured before and after.
 
 Warm-starts the embedded model, measures it on held-out tasks, trains one LoRA adapter per agent,
 measures again and writes everything to a folder: `summary.json`, the learning curve, transcripts
-before and after, and the team. Owns the order of the steps and the report, nothing else.
+before and after, and the team. Any preset with `model: tiny` can be shown. Owns the order of the
+steps and the report, nothing else.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,19 @@ from tqdm.auto import tqdm
 from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
-from llm_marl_envs.evaluation import TeamResult, evaluate_team, measure_coordination
+from llm_marl_envs.core import TextParallelEnv
+from llm_marl_envs.evaluation import (
+    TeamResult,
+    cooperation_index,
+    evaluate_team,
+    measure_coordination,
+)
 from llm_marl_envs.records import Episode, write_jsonl
 from trainers.evaluate import write_json
 from trainers.memory import PeakMemory
 from trainers.team_files import build_team_model
-from trainers.tiny import tiny_model
 from trainers.token_policy import TokenPolicy
-from trainers.train import build_trainer, read_run
+from trainers.train import build_trainer, model_path, read_run
 
 PRESET = "coop_coding_tiny"
 SPLIT = "test"
@@ -42,30 +48,35 @@ class Measured:
     episodes: tuple[Episode, ...]
 
 
-def measure(policy: TokenPolicy, label: str, n_tasks: int = HELD_OUT_TASKS) -> Measured:
-    """Success at temperatures 1, 0.5 and 0 on held-out tasks, and coordination at each."""
-    env = make("coop_coding-v0", split=SPLIT)
+def measure(
+    run: Mapping[str, Any], policy: TokenPolicy, label: str, n_tasks: int = HELD_OUT_TASKS
+) -> Measured:
+    """Success at temperatures 1, 0.5 and 0 on the run's held-out tasks, and coordination at each.
+
+    Coordination is taken apart in simultaneous environments only.
+    """
+
+    def held_out() -> Any:
+        return make(run["env"], **{**(run.get("env_kwargs") or {}), "split": SPLIT})
+
+    env = held_out()
     results: dict[float, TeamResult] = {}
     with tqdm(total=3 * n_tasks, unit="episode", desc=label) as bar:
         for temperature in (1.0, 0.5, 0.0):
             team = dict.fromkeys(env.possible_agents, policy.at_temperature(temperature))
             results[temperature] = evaluate_team(
-                lambda: make("coop_coding-v0", split=SPLIT),
+                held_out,
                 team,
                 n_tasks=n_tasks,
                 seed=MEASURE_SEED,
                 progress=bar.update,
             )
     sampled = results[1.0]
-    together = {t: measure_coordination(env, r.episodes) for t, r in results.items()}
-    return Measured(
-        {
-            "sampled_success": sampled.success,
-            "half_temperature_success": results[0.5].success,
-            "greedy_success": results[0.0].success,
-            "mean_return": sampled.mean_return,
-            "ci95": sampled.success_ci95,
-            "n": sampled.n_tasks,
+    index = cooperation_index(env, sampled.episodes)
+    numbers: dict[str, Any] = {"cooperation": None if index is None else asdict(index)}
+    if isinstance(env.unwrapped, TextParallelEnv):
+        together = {t: measure_coordination(env, r.episodes) for t, r in results.items()}
+        numbers |= {
             "competence": together[1.0].competence,
             "convention_match": together[1.0].convention_match,
             "choice_match": together[1.0].choice_match,
@@ -73,6 +84,16 @@ def measure(policy: TokenPolicy, label: str, n_tasks: int = HELD_OUT_TASKS) -> M
             "convention_match_by_temperature": {
                 str(t): c.convention_match for t, c in together.items()
             },
+        }
+    return Measured(
+        {
+            **numbers,
+            "sampled_success": sampled.success,
+            "half_temperature_success": results[0.5].success,
+            "greedy_success": results[0.0].success,
+            "mean_return": sampled.mean_return,
+            "ci95": sampled.success_ci95,
+            "n": sampled.n_tasks,
         },
         sampled.episodes,
     )
@@ -83,10 +104,12 @@ def run_demo(
     seed: int = 0,
     fresh: bool = False,
     overrides: Sequence[str] = (),
+    preset: str = PRESET,
 ) -> dict[str, Any]:
     """Run the demo; returns what `summary.json` holds.
 
     Args:
+        preset: a run file with `model: tiny`, or the name of such a preset.
         output: folder for the results.
         seed: of the warm start and of training.
         fresh: build the embedded model anew instead of using the cache.
@@ -99,21 +122,21 @@ def run_demo(
     folder = Path(output)
     begun = time.perf_counter()
     with PeakMemory() as memory:
-        print(f"1/4 warm start (seed {seed}): a tiny model learns to code from scripted experts")
-        path = tiny_model(seed=seed, fresh=fresh)
+        run = read_run(preset, [f"output_dir={folder / 'train'}", f"seed={seed}", *overrides])
+        print(f"1/4 {run['env']}, warm start (seed {seed}): a tiny model reads scripted experts")
+        path = model_path(run, seed=seed, fresh=fresh)
         warm = time.perf_counter()
-        run = read_run(PRESET, [f"output_dir={folder / 'train'}", f"seed={seed}", *overrides])
-        trainer = build_trainer({**run, "model": str(path)})
-        print("2/4 measure: both seats played by the warm-started model, held-out tasks")
+        trainer = build_trainer({**run, "model": path})
+        print("2/4 measure: every seat played by the warm-started model, held-out tasks")
         untrained = build_team_model(str(path), trainer.trained, weights="shared")
         base = TokenPolicy(untrained, max_completion_length=trainer.args.max_completion_length)
-        before = measure(base, "before")
-        print("3/4 train: one LoRA adapter per agent, reward = tests passed together")
+        before = measure(run, base, "before")
+        print("3/4 train: one LoRA adapter per agent, on the team's reward")
         training = time.perf_counter()
         trainer.train()
         trained = time.perf_counter()
         print("4/4 measure again: the same tasks, the same draws")
-        after = measure(trainer.token_policy, "after")
+        after = measure(run, trainer.token_policy, "after")
     trainer.save_team(folder / "team")
     seconds = {
         "warm_start": warm - begun,
@@ -121,6 +144,8 @@ def run_demo(
         "total": time.perf_counter() - begun,
     }
     summary = _summary(before, after, seconds) | {
+        "env": run["env"],
+        "env_kwargs": run.get("env_kwargs") or {},
         "peak_rss_mib": memory.peak_mib,
         "seed": seed,
         "updates": trainer.state.global_step,
@@ -175,7 +200,7 @@ def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, An
             label="held-out tasks, 95 % interval" if when == "before" else None,
         )
     axes.set(xlabel="update", ylabel="share of tasks solved together", ylim=(0, 1.02))
-    axes.set_title("coop_coding-v0: two LoRA adapters on one tiny model, temperature 1")
+    axes.set_title(f"{summary['env']}: one LoRA adapter per agent, tiny model, temperature 1")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
@@ -198,8 +223,12 @@ def _print_report(
     old, new = summary["before"], summary["after"]
     print(f"\n{'held-out tasks: ' + str(old['n']):36}{'before':>10}{'after':>10}")
     for name, key in ROWS:
-        print(f"{name:36}{_number(old[key]):>10}{_number(new[key]):>10}")
-    for agent in old["competence"]:
+        if key in old:
+            print(f"{name:36}{_number(old[key]):>10}{_number(new[key]):>10}")
+    if old["cooperation"] is not None:
+        shown = [_number(one["cooperation"]["mean"]) for one in (old, new)]
+        print(f"{'cooperation index':36}{shown[0]:>10}{shown[1]:>10}")
+    for agent in old.get("competence", ()):
         name = f"{agent} beside a scripted partner"
         print(f"{name:36}{old['competence'][agent]:>10.2f}{new['competence'][agent]:>10.2f}")
     intervals = [f"[{low:.2f}, {high:.2f}]" for low, high in (old["ci95"], new["ci95"])]
@@ -208,10 +237,12 @@ def _print_report(
     if pair is not None:
         print(f"\nOne task before and after ({pair[0].task_id}):")
         for turn in pair[0].turns:
-            print(f"  {turn.agent} is told: {_told(turn.messages[0].content)}")
+            if turn.index == 0:
+                print(f"  {turn.agent} is told: {_told(turn.messages[-1].content)}")
         for when, episode in zip(("before", "after"), pair, strict=True):
             print(f"--- {when}: {'solved' if episode.success else 'not solved'}")
             for turn in episode.turns:
+                print(f"  {turn.agent}:")
                 print("    " + turn.action.rstrip().replace("\n", "\n    "))
     seconds = summary["seconds"]
     print(

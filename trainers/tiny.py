@@ -21,7 +21,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -233,18 +233,20 @@ def _warm_cosine(steps: int) -> Callable[[int], float]:
     return factor
 
 
-def demonstrations_of(env_ids: Sequence[str], n: int, seed: int) -> list[Demonstration]:
+def demonstrations_of(
+    env_ids: Sequence[str], n: int, seed: int, env_kwargs: Mapping[str, Any] | None = None
+) -> list[Demonstration]:
     """`n` demonstrations of the environments' scripted experts, shared out evenly over `env_ids`.
 
-    They come from the train split. Raises ValueError for no ids, and as `make` and
-    `TextEnv.demonstrations` do.
+    They come from the train split; `env_kwargs` are further arguments of `make`. Raises ValueError
+    for no ids, and as `make` and `TextEnv.demonstrations` do.
     """
     if not env_ids:
         raise ValueError("got no env_ids, expected at least one registered id")
     found: list[Demonstration] = []
     for i, env_id in enumerate(env_ids):
         share = n // len(env_ids) + (i < n % len(env_ids))
-        env = make(env_id, split="train")
+        env = make(env_id, **{**(env_kwargs or {}), "split": "train"})
         for messages, answer in env.demonstrations(share, seed):
             found.append(([{"role": m.role, "content": m.content} for m in messages], answer))
         env.close()
@@ -257,6 +259,7 @@ def tiny_model(
     seed: int = 0,
     fresh: bool = False,
     env_ids: Sequence[str] = ("coop_coding-v0",),
+    env_kwargs: Mapping[str, Any] | None = None,
     settings: TinySettings | None = None,
 ) -> str:
     """The folder of a warm-started tiny model, made on the first call.
@@ -273,13 +276,14 @@ def tiny_model(
         seed: of the demonstrations, the initial weights and the order of the warm start.
         fresh: make it again even if it is there.
         env_ids: whose demonstrations to learn; each environment must have scripted experts.
+        env_kwargs: further arguments of `make` for these environments.
         settings: sizes of the model and the warm start.
 
     Raises:
         ValueError: `path` is there and holds something else, or an environment has no experts.
     """
     settings = settings or TinySettings()
-    demonstrations = demonstrations_of(env_ids, settings.demonstrations, seed)
+    demonstrations = demonstrations_of(env_ids, settings.demonstrations, seed, env_kwargs)
     key = _key(seed, settings, demonstrations)
     folder = Path(path) if path is not None else _cache() / f"tiny-{key}"
     if folder.exists():

@@ -3,6 +3,7 @@
 Owns the format of the file and nothing else. A run file has these keys:
 
     model: tiny                      # the embedded model, or what from_pretrained takes
+    tiny: {steps: 1500}              # fields of TinySettings, for model: tiny
     env: coop_coding-v0
     env_kwargs: {split: train}       # arguments of make()
     eval_env_kwargs: {split: val}    # absent: no evaluation during training
@@ -30,7 +31,7 @@ from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
 from trainers.config import MAGRPOConfig
 from trainers.trainer import MAGRPOTrainer
 
-KEYS = ("model", "env", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")
+KEYS = ("model", "tiny", "env", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")
 TINY = "tiny"
 
 
@@ -118,7 +119,7 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
     lora = run.get("lora")
     env_id = run["env"]
     return MAGRPOTrainer(
-        model_path(run["model"]),
+        model_path(run),
         lambda: make(env_id, **kwargs),
         args,
         peft_config=None if lora is None else LoraConfig(**lora),
@@ -127,13 +128,34 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
     )
 
 
-def model_path(model: str) -> str:
-    """`model` itself, or the folder of the embedded model for "tiny" (built on first use)."""
-    if model != TINY:
-        return model
-    from trainers.tiny import tiny_model
+def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) -> str:
+    """The run's `model`, or the folder of the embedded model for "tiny" (built on first use).
 
-    return str(tiny_model())
+    The embedded model is warm-started on the run's environment: as `env_kwargs` say, but on its
+    training tasks.
+
+    Args:
+        run: what `read_run` returns.
+        seed: of the embedded model.
+        fresh: build it anew, see `tiny_model`.
+
+    Raises:
+        ValueError: an unknown field under `tiny`.
+    """
+    if run["model"] != TINY:
+        return run["model"]
+    from trainers.tiny import TinySettings, tiny_model
+
+    given = dict(run.get("tiny") or {})
+    _refuse_unknown("tiny", given, [field.name for field in dataclasses.fields(TinySettings)])
+    kwargs = {k: v for k, v in (run.get("env_kwargs") or {}).items() if k != "split"}
+    return tiny_model(
+        seed=seed,
+        fresh=fresh,
+        env_ids=(run["env"],),
+        env_kwargs=kwargs,
+        settings=TinySettings(**given),
+    )
 
 
 def scripted_partners(named: Mapping[str, str], env: Any) -> dict[str, Policy]:

@@ -58,7 +58,7 @@ from trainers.packing import (
     uncut,
 )
 from trainers.team_files import Models, Tokenizers, build_team_model
-from trainers.team_model import SeparateWeights
+from trainers.team_model import SeparateWeights, TeamModel
 from trainers.token_policy import TokenPolicy
 
 
@@ -126,14 +126,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         if frozen:
             self.team.freeze(frozen)
         self.trained = tuple(seat for seat in seats if seat not in frozen)
-        template_kwargs: Any = args.chat_template_kwargs  # parsed from JSON text by now
-        self.token_policy = TokenPolicy(
-            self.team,
-            max_completion_length=args.max_completion_length,
-            temperature=args.temperature,
-            batch_size=args.sampling_batch_size,
-            template_kwargs=template_kwargs,
-        )
+        self.token_policy = _token_policy(self.team, args)
         self.collector = Collector(
             self.make_env, self.algorithm, args, self.trained, self.team.policy_of
         )
@@ -374,6 +367,17 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             return finished
         with self.interrupt.listening():
             return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+
+
+def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:
+    template_kwargs: Any = args.chat_template_kwargs  # parsed from JSON text by now
+    return TokenPolicy(
+        team,
+        max_completion_length=args.max_completion_length,
+        temperature=args.temperature,
+        batch_size=args.sampling_batch_size,
+        template_kwargs=template_kwargs,
+    )
 
 
 def _own_seats(seats: list[str], partners: Mapping[str, Policy]) -> tuple[str, ...]:

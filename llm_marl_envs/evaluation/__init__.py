@@ -1,6 +1,18 @@
 """Measuring teams: held-out tasks, intervals, and whether a team is coordinated."""
 
-from llm_marl_envs.evaluation.coordination import Coordination, measure_coordination
+from llm_marl_envs.evaluation.coordination import (
+    CooperationIndex,
+    Coordination,
+    cooperation_index,
+    measure_coordination,
+)
 from llm_marl_envs.evaluation.runner import TeamResult, evaluate_team
 
-__all__ = ["Coordination", "TeamResult", "evaluate_team", "measure_coordination"]
+__all__ = [
+    "CooperationIndex",
+    "Coordination",
+    "TeamResult",
+    "cooperation_index",
+    "evaluate_team",
+    "measure_coordination",
+]

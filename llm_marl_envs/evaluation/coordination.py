@@ -1,9 +1,10 @@
 """Is a team coordinated, or are its members merely competent?
 
-A team can fail although each member could do its part: they follow different conventions. These
-measures take first-turn actions apart: how often an action works beside a scripted partner that
-follows *its* convention (competence), how often the agents' conventions agree (match), and how
-often matching agents succeed.
+A team can fail although each member could do its part: they follow different conventions.
+`measure_coordination` takes first-turn actions of simultaneous environments apart: how often an
+action works beside a scripted partner that follows *its* convention (competence), how often the
+agents' conventions agree (match), and how often matching agents succeed. `cooperation_index` says
+how far a team got from what one seat alone can get to what a team can get.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_marl_envs.core import TextEnv
+from llm_marl_envs.core import TextEnv, TextParallelEnv
+from llm_marl_envs.evaluation.metrics import bootstrap_interval
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request
 from llm_marl_envs.rollout import Start, rollout
@@ -51,8 +53,10 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
         ValueError: no episodes, or an environment without scripted experts.
     """
     inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, TextEnv) or not episodes:
-        raise ValueError("coordination needs episodes of an environment with scripted experts")
+    if not isinstance(inner, TextParallelEnv) or not episodes:
+        raise ValueError(
+            "coordination needs episodes of a simultaneous environment with scripted experts"
+        )
     chosen = [_conventions(inner, episode) for episode in episodes]
     matching = [len(set(c.values())) == 1 and None not in c.values() for c in chosen]
     choice = [
@@ -69,6 +73,57 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
         convention_match=sum(matching) / len(matching),
         choice_match=sum(choice) / len(choice) if choice else None,
         success_given_match=sum(solved) / len(solved) if solved else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CooperationIndex:
+    """(score - best solo) / (best team - best solo): 0 is what one seat alone can get, 1 the most.
+
+    Attributes:
+        mean: over tasks; negative where a team earns less than one seat could.
+        ci95: its 95 % bootstrap interval over tasks.
+        above_solo: score - best solo, mean over tasks, in units of reward.
+        n_tasks: tasks it was taken over.
+    """
+
+    mean: float
+    ci95: tuple[float, float]
+    above_solo: float
+    n_tasks: int
+
+
+def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex | None:
+    """How far a team got beyond what one seat alone can get, by `env.bounds(task)`.
+
+    None where the bounds are not known, or one seat alone can get everything (`info="full"`): there
+    is nothing that a team could be credited with.
+
+    Args:
+        env: one copy of the environment that the episodes were played in.
+        episodes: of a team, any number per task.
+    """
+    inner = getattr(env, "unwrapped", env)
+    returns: dict[str, list[float]] = {}
+    for episode in episodes:
+        returns.setdefault(episode.task_id, []).append(episode.team_return)
+    index, above = [], []
+    for task_id, found in returns.items():
+        try:
+            bounds = inner.bounds(inner.source.find(task_id))
+        except (AttributeError, ValueError):
+            return None
+        if bounds.team <= bounds.solo:
+            continue
+        above.append(sum(found) / len(found) - bounds.solo)
+        index.append(above[-1] / (bounds.team - bounds.solo))
+    if not index:
+        return None
+    return CooperationIndex(
+        mean=sum(index) / len(index),
+        ci95=bootstrap_interval(index),
+        above_solo=sum(above) / len(above),
+        n_tasks=len(index),
     )
 
 
