@@ -424,8 +424,12 @@ def test_the_order_of_agents(tmp_path: Path, mode: str):
 def test_frozen_seats_get_no_gradient(tmp_path: Path, mode: str, frozen: list[str]):
     trainer = trainer_of(tmp_path, "a_0", "b_0", "c_0", frozen=frozen, **MODES[mode])
     found = assert_formula(trainer)
-    if mode != "shared":
-        assert not any(seat in name for name in found for seat in frozen)
+    if mode == "shared":
+        return
+    assert not any(seat in name for name in found for seat in frozen)
+    for name, parameter in trainer.model.named_parameters():
+        if any(seat in name for seat in frozen):
+            assert not parameter.requires_grad, name
 
 
 @pytest.mark.parametrize("frozen", [None, ["b_0"], ["c_0"]])

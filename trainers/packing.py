@@ -253,6 +253,12 @@ def total_weight(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Ten
     return weight
 
 
+def not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[str]:
+    """Labels of the rows with a log-prob (B, T) of a real token that is not finite."""
+    bad = (~torch.isfinite(logprobs) & batch["completion_mask"].bool()).any(dim=1)
+    return [label for label, hit in zip(batch["labels"], bad.tolist(), strict=True) if hit]
+
+
 def _empty_row(policy: str) -> Row:
     return Row(policy, "padding", [PAD], [PAD], [0], [0.0], [0.0])
 

@@ -53,6 +53,7 @@ from trainers.packing import (
     PackPlan,
     Row,
     micro_batches,
+    not_finite_rows,
     pack_rows,
     plan_micro_batches,
     uncut,
@@ -292,7 +293,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         for batch in batches:
             with weights(batch["policy"]):
                 batch[key] = self._log_probs(batch)
-            bad = _not_finite_rows(batch, batch[key])
+            bad = not_finite_rows(batch, batch[key])
             if bad and error is None:
                 error = not_finite(self._update, f"{key} of {bad[0]}")
         self._stop_together(error)
@@ -321,7 +322,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             loss = loss + extra / self.plan.total
         error = None
         if not torch.isfinite(loss):
-            rows = _not_finite_rows(inputs, self._log_probs(inputs)) or inputs["labels"]
+            rows = not_finite_rows(inputs, self._log_probs(inputs)) or inputs["labels"]
             error = not_finite(self._update, f"loss {float(loss.detach())} of {'; '.join(rows)}")
         self._stop_together(error)
         return loss
@@ -388,12 +389,6 @@ def _own_seats(seats: list[str], partners: Mapping[str, Policy]) -> tuple[str, .
     if not own:
         raise ValueError("every seat has a partner; leave at least one to be trained")
     return own
-
-
-def _not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[str]:
-    """Labels of the rows with a log-prob (B, T) of a real token that is not finite."""
-    bad = (~torch.isfinite(logprobs) & batch["completion_mask"].bool()).any(dim=1)
-    return [label for label, hit in zip(batch["labels"], bad.tolist(), strict=True) if hit]
 
 
 def _rewards_come_from_the_environment(*_: Any, **__: Any) -> list[float | None]:
