@@ -213,6 +213,16 @@ def test_a_seat_keeps_its_tokens_when_another_begins(tmp_path: Path):
     assert len(rows) == 2 * 4 * len(trainer.trained)
 
 
+def test_chunks_do_not_change_an_update(tmp_path: Path):
+    """Only the matrix products of smaller batches round differently."""
+    found = []
+    for chunks in (1, 3):
+        trainer = make_trainer(tmp_path, Lower, rollout_chunks=chunks)
+        groups = trainer.collector.play(0, trainer.seating)
+        found.append([turn.action for group in groups for e in group.episodes for turn in e.turns])
+    assert found[0] == found[1]
+
+
 def test_evaluation_during_training(tmp_path: Path):
     trainer = make_trainer(
         tmp_path, Lower, eval_env=Lower, eval_strategy="steps", eval_steps=1, eval_tasks=3

@@ -99,7 +99,9 @@ class Collector:
         if self._copies is None:
             copies = [self.env, *(self.make_env() for _ in range(len(starts) - 1))]
             self._copies = VectorTextEnv(copies)
-        episodes = rollout(self._copies, team, starts, context=self.args.context)
+        episodes = rollout(
+            self._copies, team, starts, context=self.args.context, chunks=self.args.rollout_chunks
+        )
         for number, episode in enumerate(episodes):
             _check_numbers(episode, number % size, update)
         return [

@@ -85,6 +85,13 @@ class MAGRPOConfig(GRPOConfig):
     sampling_batch_size: int | None = field(
         default=None, metadata={"help": "Most rows of one generate call; None: all at once."}
     )
+    rollout_chunks: int = field(
+        default=1,
+        metadata={
+            "help": "Parts into which the episodes of an update are divided: one is sampled while "
+            "the others' programs run. Pays where both are slow."
+        },
+    )
     discount: float = field(default=1.0, metadata={"help": "gamma of the returns, in [0, 1]."})
     credit: str = field(
         default="team",
@@ -183,6 +190,7 @@ class MAGRPOConfig(GRPOConfig):
             "num_iterations": 1,
             "transcript_every": 0,
             "eval_tasks": 1,
+            "rollout_chunks": 1,
             "max_completion_length": 1,
         }
         for name, least in lowest.items():
