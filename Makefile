@@ -8,7 +8,7 @@ JOBS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check lint format bench clean
+.PHONY: help setup demo test test-long check lint format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: $(STAMP) ## Run the benchmarks
 		case $$file in *'*'*|*/_*) continue ;; esac; \
 		echo "== $$file"; $(BIN)/python $$file || exit 1; \
 	done
+
+docs: $(STAMP) ## Build the documentation site into runs/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean: ## Remove .venv and build leftovers (not runs/)
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,68 @@
+"""The documentation site builds strictly, and its examples run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
+
+def test_the_site_builds_strictly_and_without_the_network(tmp_path: Path):
+    """Broken links, missing pages and unknown names of the reference are errors."""
+    pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    start = (tmp_path / "site" / "index.html").read_text()
+    loaded = re.findall(r'(?:src|href)="(https?://[^"]+)"', start)
+    assert not [url for url in loaded if not url.startswith("https://squidfunk.github.io")]
+    assert "coop_coding-v0" in (tmp_path / "site" / "environments" / "index.html").read_text()
+
+
+def test_every_page_is_in_the_navigation():
+    listed = (ROOT / "mkdocs.yml").read_text()
+    missing = [str(p.relative_to(ROOT / "docs")) for p in PAGES]
+    assert not [page for page in missing if page not in listed]
+
+
+@pytest.mark.parametrize("page", ["howto/own_environment.md", "howto/own_algorithm.md"])
+def test_examples_run(page: str):
+    text = (ROOT / "docs" / page).read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    assert blocks
+    namespace: dict[str, object] = {"__name__": "example"}
+    exec("\n".join(blocks), namespace)  # our own page
+
+
+def test_the_leave_one_out_example_computes_what_it_says():
+    import numpy as np
+
+    text = (ROOT / "docs" / "howto" / "own_algorithm.md").read_text()
+    namespace: dict[str, object] = {"__name__": "example"}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.S)), namespace)
+    from trainers.algorithms import AdvantageInputs
+
+    returns = np.array([[[[1.0]], [[2.0]], [[6.0]]]])  # (P=1, G=3, A=1, K=1)
+    inputs = AdvantageInputs(
+        returns=returns,
+        rewards=returns,
+        alive=np.ones(returns.shape, bool),
+        agents=("a_0",),
+        policies={"a_0": "a_0"},
+        groups=(),
+    )
+    algorithm = namespace["LeaveOneOut"](None)  # type: ignore[operator]
+    assert algorithm.advantages(inputs).ravel().tolist() == [-3.0, -1.5, 4.5]
