@@ -61,10 +61,10 @@ def honest(env: DebateProConEnv, index: int = 0) -> tuple[str, str]:
     "kwargs",
     [
         {},
-        {"orders": "both", "rounds": 1},
+        {"judge": "seats", "rounds": 1},
         {"judge": "scripted"},
         {"info": "full", "quotes": 3, "speech": False},
-        {"judge": RandomPolicy(), "orders": "drawn"},
+        {"judge": RandomPolicy()},
         {"tasks": [ROW], "split": "all"},
     ],
     ids=str,
@@ -76,7 +76,7 @@ def test_contract(kwargs: dict[str, Any]) -> None:
     check_text_env(lambda: make("debate_pro_con-v0", **kwargs), solution=solution, seeds=(0, 1))
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"judge": "scripted"}, {"orders": "both"}], ids=str)
+@pytest.mark.parametrize("kwargs", [{}, {"judge": "scripted"}, {"judge": "seats"}], ids=str)
 def test_pettingzoo(kwargs: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -101,7 +101,6 @@ def test_an_episode_does_not_depend_on_the_process(run_python: Any) -> None:
         ({"info": "half"}, ValueError, "half"),
         ({"quotes": 0}, ValueError, "at least 1"),
         ({"rounds": 0}, ValueError, "at least 1"),
-        ({"orders": "swapped"}, ValueError, "drawn"),
         ({"judge": 3}, TypeError, "policy"),
         ({"judge": "wise"}, TypeError, "scripted"),
         (
@@ -136,7 +135,7 @@ def test_experts_earn_exactly_this() -> None:
 
 
 def test_bounds_of_the_control_and_of_two_judges() -> None:
-    full = make(ID, info="full", orders="both")
+    full = make(ID, info="full", judge="seats")
     bounds = full.bounds(full.source[0])
     assert (bounds.random, bounds.solo, bounds.team) == (0.5, 0.75, 0.75)  # (1 + 2 a) / 4
     seatless = make(ID, judge="scripted")
@@ -211,14 +210,14 @@ def test_a_bias_for_the_first_side_cancels() -> None:
     assert info["judge_accuracy"] == 0.5
     assert episode.success is False
 
-    drawn = make(ID, judge=FIRST, orders="drawn")
-    won = [e.undiscounted_return(PRO) for e in play(drawn, experts(drawn), 60)]
+    seat = make(ID)
+    won = [e.undiscounted_return(PRO) for e in play(seat, {**experts(seat), "judge_0": FIRST}, 60)]
     assert set(won) == {0.0, 1.0}  # averaged over episodes only
     assert 15 < sum(won) < 45
 
 
 def test_two_judges_in_seats_see_two_orders() -> None:
-    env = make(ID, orders="both")
+    env = make(ID, judge="seats")
     episode = play(env, {**experts(env), "judge_0": FIRST, "judge_1": FIRST})[0]
     first, second = (t.messages[-1].content for t in episode.turns[-2:])
     assert first != second

@@ -9,9 +9,10 @@ on the question alone, each wrong answer and each side equally often, so without
 judge is right half of the time. With `info="full"`, the control, the judge reads the source too.
 
 ## Agents
-`pro_0`, `con_0` for `rounds` rounds, then `judge_0` (AEC). `orders="both"` adds `judge_1`, which is
-shown the same in swapped order. With `judge=` a policy or "scripted" the environment runs the
-judge, and its seats are absent. Two sides and a judge are the task, so there is no `n_agents`.
+`pro_0`, `con_0` for `rounds` rounds, then `judge_0` (AEC). `judge="seats"` adds `judge_1`, which is
+shown the same in swapped order. With `judge=` a policy or "scripted" the environment asks the
+judge, once per order, and no seat is a judge's. Two sides and a judge are the task, so there is no
+`n_agents`.
 
 ## Observations
 Chat messages, append-only. A debater: question, both claims and the source; in each later round the
@@ -38,7 +39,7 @@ Paid once, at the end; every return is in [0, 1].
 
 `info["success"]`: every verdict is right. Entries for every agent after the end: `kind`, `level`,
 `pro_right`, `verdicts` ("pro", "con" or None, one per judge), `judge_accuracy` (share of right
-verdicts), `position_bias` (the two orders got different verdicts; None with one order),
+verdicts), `position_bias` (the two orders got different verdicts; None for one seat),
 `verified` and `struck` (quotations of each side). Before: the last two.
 
 ## Episode end
@@ -52,9 +53,8 @@ After the last judge. Never truncated.
 - `rounds`: at least 1. `quotes`: quotations per statement that count, at least 1.
 - `speech`: False withholds the debaters' own words from the judge, so that nothing but verified
   quotations can sway it.
-- `judge`: None (a seat), "scripted" (`roles/judge.py`) or a policy.
-- `orders`: "drawn" (one order per episode, by the reset seed; default with a seat) or "both"
-  (averaged; default where the environment runs the judge).
+- `judge`: "seat" (one, which is shown the sides in an order drawn by the reset seed), "seats" (two,
+  both orders averaged), "scripted" (`roles/judge.py`) or a policy, both orders averaged.
 - `render_mode`: None, "ansi", "human" or "html".
 
 ## What is known, and what remains
@@ -89,7 +89,8 @@ from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 PRO, CON = "pro_0", "con_0"
-JUDGES = {"drawn": ("judge_0",), "both": ("judge_0", "judge_1")}
+JUDGES = ("judge_0", "judge_1")
+SEATS = {"seat": 1, "seats": 2}
 PARTS = 3
 MAX_ACTION_CHARS = 4096
 CONVENTIONS = ("against", "for")
@@ -109,7 +110,7 @@ class DebateProConEnv(TextAECEnv):
 
     Raises:
         ValueError: an argument out of range, or a question without a source or a wrong answer.
-        TypeError: `judge` is neither None, "scripted" nor a policy.
+        TypeError: `judge` is no policy and none of the words.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -129,25 +130,22 @@ class DebateProConEnv(TextAECEnv):
         rounds: int = 2,
         quotes: int = 1,
         speech: bool = True,
-        judge: Policy | str | None = None,
-        orders: str | None = None,
+        judge: Policy | str = "seat",
         render_mode: str | None = None,
     ) -> None:
-        if judge is not None and judge != "scripted" and not isinstance(judge, Policy):
-            raise TypeError(
-                f"judge: expected None, 'scripted' or a policy, got {type(judge).__name__}"
-            )
+        known = (*SEATS, "scripted")
+        if judge not in known and not isinstance(judge, Policy):
+            raise TypeError(f"judge={judge!r:.60}: expected one of {known} or a policy")
         if quotes < 1:
             raise ValueError(f"quotes={quotes}: expected at least 1")
-        chosen = orders or ("both" if judge else "drawn")
-        if chosen not in JUDGES:
-            raise ValueError(f"orders={orders!r}: expected one of {list(JUDGES)}")
         source = question_tasks(tasks, split=split, kinds=rules.KINDS, parts=PARTS)
         self.info_mode = info_of(info or "split", source)
-        self.judge = QuotesJudge() if isinstance(judge, str) else judge
-        self.judges = JUDGES[chosen]
+        seats = SEATS.get(judge, 0) if isinstance(judge, str) else 0
+        policy = QuotesJudge() if isinstance(judge, str) else judge
+        self.judge = None if seats else policy
+        self.judges = JUDGES[: seats or len(JUDGES)]
         super().__init__(
-            agents=[PRO, CON, *(self.judges if judge is None else ())],
+            agents=[PRO, CON, *JUDGES[:seats]],
             source=source,
             max_turns=rounds,
             max_action_chars=MAX_ACTION_CHARS,
