@@ -125,59 +125,73 @@ POST = Document(
         )
     ),
 )
-BRIEF = "Mia paid Tom.\nTom did not feed Leo.\n"
-DETAILED = "Leo fixed the key.\nMia sold the pan.\n"
+BRIEF = "Mia paid Tom.\nTom did not feed Leo.\nLeo helped Mia.\n"
+DETAILED = "Leo fixed the key.\nMia sold the pan.\nTom did not fix the hose.\n"
+OTHERS = "Tom sold the map. Leo sold the desk."
 
 
 @pytest.mark.parametrize(
     ("brief", "detailed", "terms"),
     [
         (BRIEF, DETAILED, {"supported": 1.0}),
-        (BRIEF, "Leo fixed the key. Tom did not fix the hose.", {"supported": 0.5}),
-        (BRIEF, "Tom sold the map. Tom did not fix the hose.", {"supported": 0.0}),
-        (BRIEF, "Leo fixed the key.", {"supported": 0.5}),
-        # One false statement costs half, as much as a topic is worth; so does a repeat.
-        (BRIEF, DETAILED + "Mia fixed the hose.", {"supported": 1.0, "contradicted": -0.5}),
-        (BRIEF + "Mia paid Tom.", DETAILED, {"supported": 1.0, "contradicted": -0.5}),
-        # Negated: one topic is lost and one statement false, so nothing is left.
+        # Two topics are in the brief alone, two in the details alone: four quarters of a topic.
+        (BRIEF, f"Leo fixed the key. {OTHERS}", {"supported": 1 / 3, "together": -1 / 3}),
+        (BRIEF, OTHERS, {"supported": 0.0}),
+        (BRIEF, "Leo fixed the key.", {"supported": 1 / 3, "together": -2 / 12}),
         (
-            "Mia did not pay Tom. Tom did not feed Leo.",
-            DETAILED,
-            {"supported": 0.5, "contradicted": -0.5},
+            BRIEF,
+            "Leo fixed the key. Mia sold the pan. Tom sold the map.",
+            {
+                "supported": 2 / 3,
+                "together": -2 / 12,
+            },
         ),
-        # Roles swapped: no topic, two false statements, no less than nothing.
-        ("Tom paid Mia. Leo did not feed Tom.", DETAILED, {"supported": 0.0}),
+        # One false statement costs a third, as much as a topic is worth; so does a repeat.
+        (BRIEF, DETAILED + "Mia fixed the hose.", {"supported": 1.0, "contradicted": -1 / 3}),
+        (BRIEF + "Mia paid Tom.", DETAILED, {"supported": 1.0, "contradicted": -1 / 3}),
+        # Negated: one topic is lost and one statement false.
+        (
+            BRIEF.replace("Mia paid", "Mia did not pay"),
+            DETAILED,
+            {"supported": 2 / 3, "contradicted": -1 / 3, "together": -1 / 12},
+        ),
+        # Roles swapped: no topic, three false statements, no less than nothing.
+        ("Tom paid Mia. Leo did not feed Tom. Mia helped Leo.", DETAILED, {"supported": 0.0}),
         # A topic that the outline leaves out is not worth anything.
         (
             "Mia paid Tom. Leo joined Tom.",
             "Leo fixed the key. Mia fixed the amp.",
-            {"supported": 0.5},
+            {"supported": 1 / 3},
         ),
-        # Three topics each: all of them count, at most all is paid, and each text is one over the
-        # quota of two: (1/2) * (1/2).
+        # Four topics each: all of them count, at most all is paid, and each text is one over the
+        # quota of three: (2/3) * (2/3).
         (
-            BRIEF + "Leo helped Mia.",
-            DETAILED + "Tom did not fix the hose.",
-            {"supported": 1.0, "form": -0.75},
+            BRIEF + "Mia followed Leo.",
+            DETAILED + "Tom sold the map.",
+            {"supported": 1.0, "form": -5 / 9},
         ),
-        (BRIEF + "Leo helped Mia. Mia followed Leo.", DETAILED, {"supported": 1.0, "form": -1.0}),
+        (
+            BRIEF + "Mia followed Leo. Tom blamed Mia. Leo joined Tom.",
+            DETAILED,
+            {"supported": 1.0, "together": -3 / 12, "form": -9 / 12},
+        ),
         ("", DETAILED, {"supported": 0.0}),
         (BRIEF + "None of this is true; it is false.", DETAILED, {"supported": 1.0, "form": -1.0}),
     ],
 )
 def test_posts_by_hand(brief: str, detailed: str, terms: dict[str, float]) -> None:
-    zero = {"supported": 0.0, "contradicted": 0.0, "duplicated": 0.0, "form": 0.0}
+    zero = {"supported": 0.0, "contradicted": 0.0, "together": 0.0, "form": 0.0}
     assert grounded_terms(POST, (brief, detailed)) == pytest.approx({**zero, **terms})
 
 
 def test_word_budgets_of_posts() -> None:
-    assert word_budget(POST, 0) == 24  # two topics, a gist each
-    assert word_budget(POST, 1) == 48  # two topics, gist and detail each
-    long = "Mia paid Tom{}. Tom did not feed Leo."  # 8 words
-    for more, form in ((16, 1.0), (28, 0.5), (40, 0.0), (400, 0.0)):
+    assert word_budget(POST, 0) == 36  # three topics, a gist each
+    assert word_budget(POST, 1) == 72  # three topics, gist and detail each
+    long = "Mia paid Tom{}. Tom did not feed Leo. Leo helped Mia."  # 11 words
+    for more, form in ((25, 1.0), (43, 0.5), (61, 0.0), (400, 0.0)):
         text = long.format(" dearly" * more)
         assert account(POST, 0, text).form == pytest.approx(form)
-        assert len(account(POST, 0, text).true) == 2
+        assert len(account(POST, 0, text).true) == 3
 
 
 def test_words_that_state_nothing() -> None:
@@ -226,10 +240,10 @@ METHOD = (
         (
             BACKGROUND,
             METHOD.replace("sampler reduces noise", "parser ignores noise"),
-            {"supported": 5 / 6, "duplicated": -5 / 6 / 5},
+            {"supported": 5 / 6, "together": -5 / 6 / 5},
         ),
         # The same text twice: three of six facts, all of them duplicated.
-        (BACKGROUND, BACKGROUND, {"supported": 0.5, "duplicated": -0.5}),
+        (BACKGROUND, BACKGROUND, {"supported": 0.5, "together": -0.5}),
         (
             BACKGROUND.replace("does not need", "needs"),
             METHOD,
@@ -251,7 +265,7 @@ METHOD = (
     ],
 )
 def test_abstracts_by_hand(background: str, method: str, terms: dict[str, float]) -> None:
-    zero = {"supported": 0.0, "contradicted": 0.0, "duplicated": 0.0, "form": 0.0}
+    zero = {"supported": 0.0, "contradicted": 0.0, "together": 0.0, "form": 0.0}
     assert grounded_terms(ABSTRACT, (background, method)) == pytest.approx({**zero, **terms})
 
 

@@ -47,11 +47,12 @@ def test_ood_documents_have_other_actors_and_more_facts(kind: Any) -> None:
 
 
 @each_kind
-def test_documents_are_sound(kind: Any) -> None:
-    for index in range(300):
-        document = document_at(kind, 0, "train", index)
-        assert document == document_at(kind, 0, "train", index)
-        assert document != document_at(kind, 1, "train", index)
+@pytest.mark.parametrize("split", ["train", "ood"])
+def test_documents_are_sound(kind: Any, split: str) -> None:
+    for index in range(500):
+        document = document_at(kind, 0, split, index)
+        assert document == document_at(kind, 0, split, index)
+        assert document != document_at(kind, 1, split, index)
         facts = [(f.subject, f.relation, f.object) for f in document.facts]
         assert len(set(facts)) == len(facts)
         # Swapped roles are never a fact too, or a swapped text could be right.

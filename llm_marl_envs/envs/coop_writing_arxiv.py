@@ -6,7 +6,7 @@ of the same turn. Together they must say everything, and nothing twice.
 
 Generated abstracts have six sections of which each text may treat three. With `info="split"` (their
 default) the first section is told to `background_0` alone, the last to `method_0` alone, and most
-of the others to both: who takes which is for the two to find out, without a word. In four of ten
+of the others to both: who takes which is for the two to find out, without a word. In three of ten
 abstracts one or two of the others are told to one author only, so no fixed division works for all.
 With `info="full"` (default for rows) both are told everything, as in the paper; then one author
 could write both texts.
@@ -32,7 +32,7 @@ object, polarity), in whatever words and order:
 |---|---|
 | supported | facts that either text states / all facts |
 | contradicted | - (false and repeated statements) / all facts, at most what is supported |
-| duplicated | - what is left x facts in both texts / facts in either |
+| together | - what is left x facts in both texts / facts in either |
 | form | what is lost by more than three sections, by too many words, by words or verbs |
 | | that state nothing, or by a text that takes itself back |
 

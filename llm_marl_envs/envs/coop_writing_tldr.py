@@ -5,12 +5,12 @@
 other's text of the same turn. A reader takes both, so what the brief says must come back in the
 details.
 
-Generated posts have six topics of which each text may treat two. With `info="split"` (their
+Generated posts have six topics of which each text may treat three. With `info="split"` (their
 default) the brief's author alone is told the gist of each topic and the other alone the details: a
-topic counts only where both treat it, so the two must choose the same ones, without a word. In four
-of ten posts the outline leaves topics out, so no fixed choice works for all. With `info="full"`
-(default for rows) both are told everything, as in the paper; then one author could write both
-texts.
+topic counts only where both treat it, so the two must choose the same ones, without a word. In
+three of ten posts the outline leaves topics out, so no fixed choice works for all. With
+`info="full"` (default for rows) both are told everything, as in the paper; then one author could
+write both texts.
 
 ## Agents
 `brief_0` and `detailed_0`, acting simultaneously (parallel; `make(id, api="aec")` converts).
@@ -31,10 +31,10 @@ the post, as (subject, relation, object, polarity), in whatever words and order:
 
 | term | value |
 |---|---|
-| supported | topics that count / 2: the brief states the gist, the other the details |
-| contradicted | - (false and repeated statements) / 2, at most what is supported |
-| duplicated | 0 (used by coop_writing_arxiv-v0) |
-| form | what is lost by more than two topics, by too many words, by words or verbs that |
+| supported | topics that count / 3: the brief states the gist, the other the details |
+| contradicted | - (false and repeated statements) / 3, at most what is supported |
+| together | - (topics that one text treats and the other does not) / 12, as above |
+| form | what is lost by more than three topics, by too many words, by words or verbs that |
 | | state nothing, or by a text that takes itself back |
 
 `grounded` on other texts multiplies what can be seen without knowing the facts:
@@ -102,19 +102,19 @@ BRIEF, DETAILED = "brief_0", "detailed_0"
 SPLIT_PROMPTS = (
     "Two authors sum up a post. You write the brief, your partner the details. "
     "Neither sees the other's text. You know:\n{lines}Leave out: {left_out}.\n"
-    "Treat two topics, the same two as your partner. One plain sentence for each fact, with names.",
+    "Treat three topics, the same as your partner. One plain sentence for each fact, with names.",
     "Two authors sum up a post. Your partner writes the brief, you the details. "
     "Neither sees the other's text. You know:\n{lines}Leave out: {left_out}.\n"
-    "Treat two topics, the same two as your partner. One plain sentence for each fact, with names.",
+    "Treat three topics, the same as your partner. One plain sentence for each fact, with names.",
 )
 FULL_PROMPTS = (
     "Two authors sum up a post. You write the brief, your partner the details. "
     "Neither sees the other's text. The post, by topic:\n{lines}Leave out: {left_out}.\n"
-    "Treat two topics, the same two as your partner. Of each, state the first fact; your partner "
+    "Treat three topics, the same as your partner. Of each, state the first fact; your partner "
     "states the others. One plain sentence for each fact, with names.",
     "Two authors sum up a post. Your partner writes the brief, you the details. "
     "Neither sees the other's text. The post, by topic:\n{lines}Leave out: {left_out}.\n"
-    "Treat two topics, the same two as your partner. Of each, your partner states the first fact; "
+    "Treat three topics, the same as your partner. Of each, your partner states the first fact; "
     "state the others. One plain sentence for each fact, with names.",
 )
 TEXT_PROMPTS = (

@@ -4,7 +4,8 @@ Owns the numbers. Every statement is true (a fact of the document), false, or a 
 one of the same text; each false statement and each repeat costs as much as a fact is worth.
 
 Post: a topic counts where the brief states its gist and the detailed text its details (the share of
-them stated). value = (topics that count - false and repeated statements) / 2.
+them stated). value = (topics that count - false and repeated statements - a quarter of the topics
+that one text treats and the other does not) / 3.
 
 Abstract: value = (facts stated by either - false and repeated statements) / all facts, times one
 minus the duplicated share (facts stated by both / facts stated by either).
@@ -13,7 +14,7 @@ Values are cut to [0, 1]. The score is the value times the form of both texts, e
 
 | form | full | falls linearly | zero |
 |---|---|---|---|
-| sections treated | up to the quota (post 2, abstract 3) | | at twice the quota |
+| sections treated | up to three | | at six |
 | words | up to 12 for each fact of the quota (a detailed text: and its gist) | | at twice that |
 | share of the words that stand in stating sentences | from 0.65 | | at 0.35 |
 | share of its verbs that have a subject and an object | from 0.75 | | at 0.25 |
@@ -26,9 +27,12 @@ from dataclasses import dataclass
 
 from llm_marl_envs.writing.claims import Reading, read_claims
 from llm_marl_envs.writing.documents import Document, Fact
-from llm_marl_envs.writing.plans import QUOTAS
+from llm_marl_envs.writing.plans import QUOTA
 
 WORDS_PER_FACT = 12
+ALONE = 0.25
+"""What a topic of a post costs that only one text treats, in topics."""
+
 STATING_FULL, STATING_ZERO = 0.65, 0.35
 VERBS_FULL, VERBS_ZERO = 0.75, 0.25
 
@@ -76,11 +80,10 @@ def ramp(x: float, zero: float, full: float) -> float:
 def _form(document: Document, seat: int, reading: Reading, treated: int) -> float:
     if not reading.claims or reading.disowned:
         return 0.0
-    quota = QUOTAS[document.kind]
     budget = word_budget(document, seat)
     stating = reading.stating_words / reading.words
     return (
-        ramp(treated, 2 * quota, quota)
+        ramp(treated, 2 * QUOTA, QUOTA)
         * ramp(reading.words, 2 * budget, budget)
         * ramp(stating, STATING_ZERO, STATING_FULL)
         * ramp(reading.stating_verbs / reading.verbs, VERBS_ZERO, VERBS_FULL)
@@ -93,36 +96,37 @@ def word_budget(document: Document, seat: int) -> int:
     per_section = max(len(section.facts) for section in allowed)
     if document.kind == "post" and seat == 0:
         per_section = len(allowed[0].told[0])
-    return WORDS_PER_FACT * per_section * QUOTAS[document.kind]
+    return WORDS_PER_FACT * per_section * QUOTA
 
 
 def grounded_terms(document: Document, texts: tuple[str, str]) -> dict[str, float]:
     """The terms of the reward, which sum to the score in [0, 1].
 
     `supported` >= 0: what the true statements are worth. `contradicted` <= 0: what false and
-    repeated ones cost, at most what there is. `duplicated` <= 0: what facts in both texts of an
-    abstract cost. `form` <= 0: what the form of the texts costs.
+    repeated ones cost, at most what there is. `together` <= 0: what topics in one text only (post)
+    or facts in both (abstract) cost. `form` <= 0: what the form of the texts costs.
     """
     first, second = (account(document, seat, text) for seat, text in enumerate(texts))
     faults = first.false + first.repeats + second.false + second.repeats
     if document.kind == "post":
-        unit = QUOTAS["post"]
-        supported = _topics(document, first, second) / unit
-        duplicated = 0.0
+        unit = QUOTA
+        supported = min(1.0, _topics(document, first, second) / unit)
     else:
         unit = len(document.facts)
-        either = first.true | second.true
-        supported = len(either) / unit
-        duplicated = len(first.true & second.true) / len(either) if either else 0.0
-    supported = min(supported, 1.0)
+        supported = len(first.true | second.true) / unit
     contradicted = min(supported, faults / unit)
     value = supported - contradicted
-    form = first.form * second.form
+    if document.kind == "post":
+        apart = min(value, ALONE * len(first.sections ^ second.sections) / unit)
+    else:
+        either = first.true | second.true
+        apart = value * len(first.true & second.true) / max(len(either), 1)
+    value -= apart
     return {
         "supported": supported,
-        "contradicted": -contradicted,
-        "duplicated": -value * duplicated,
-        "form": -value * (1 - duplicated) * (1 - form),
+        "contradicted": 0.0 - contradicted,
+        "together": 0.0 - apart,
+        "form": value * first.form * second.form - value,
     }
 
 

@@ -21,6 +21,9 @@ SIZES = {"train": 4096, "val": 512, "test": 512, "ood": 512}
 SHARES = (("train", 0.7), ("val", 0.1), ("test", 0.2))
 TOPICS = 6
 NEGATIVE_SHARE = 0.25
+LEFT_OUT = (7, 2, 1)
+"""How often none, one or two sections are left out (posts) or told to one seat only (abstracts)."""
+
 FACTS_PER_SECTION = {"ood": 2}
 """Facts that a seat is told of one section, where it is more than one."""
 
@@ -82,9 +85,14 @@ def _topics(rng: Random, words: tables.Words) -> Sequence[tables.Topic]:
 
 
 def _left_out(rng: Random) -> set[int]:
-    """Topics that the outline leaves out: of none, one or two of the three pairs, one each."""
-    pairs = rng.sample(range(TOPICS // 2), rng.choices((0, 1, 2), (6, 3, 1))[0])
-    return {2 * pair + rng.randrange(2) for pair in pairs}
+    """Topics that the outline leaves out: none, one or two.
+
+    They are drawn from those that a plan, which is drawn too, does not treat, so that this one plan
+    at least stays possible.
+    """
+    plan = PLANS["post"][rng.choice(sorted(PLANS["post"]))]
+    rest = [i for i in range(TOPICS) if i not in plan[0]]
+    return set(rng.sample(rest, rng.choices((0, 1, 2), LEFT_OUT)[0]))
 
 
 def _abstract(rng: Random, split: str) -> Document:
@@ -104,11 +112,11 @@ def _knowledge(rng: Random) -> list[tuple[int, ...]]:
     """Which seats are told each section.
 
     The first is told to the first seat, the last to the second and the four between to both. In
-    four of ten documents one or two of those four are told to one seat only, in agreement with a
+    three of ten documents one or two of those four are told to one seat only, in agreement with a
     plan that is drawn, so that one plan at least stays possible.
     """
     knows: list[tuple[int, ...]] = [(0,), (0, 1), (0, 1), (0, 1), (0, 1), (1,)]
     plan = PLANS["abstract"][rng.choice(sorted(PLANS["abstract"]))]
-    for place in rng.sample((1, 2, 3, 4), rng.choices((0, 1, 2), (6, 3, 1))[0]):
+    for place in rng.sample((1, 2, 3, 4), rng.choices((0, 1, 2), LEFT_OUT)[0]):
         knows[place] = (0,) if place in plan[0] else (1,)
     return knows

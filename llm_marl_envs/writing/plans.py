@@ -5,15 +5,16 @@ under each, and the reading of a plan from a text. Numbers are indices of sectio
 
 | kind | plan | first seat | second seat |
 |---|---|---|---|
-| post | first | 0, 1 | 0, 1 |
-| | middle | 2, 3 | 2, 3 |
-| | last | 4, 5 | 4, 5 |
+| post | first | 0, 1, 2 | 0, 1, 2 |
+| | odd | 0, 2, 4 | 0, 2, 4 |
+| | last | 3, 4, 5 | 3, 4, 5 |
 | abstract | near | 0, 1, 2 | 3, 4, 5 |
 | | far | 0, 3, 4 | 1, 2, 5 |
 | | odd | 0, 1, 3 | 2, 4, 5 |
 
 The authors of a post must treat the same topics, those of an abstract must not treat the same
-sections. All plans of a kind are equally good where they are possible.
+sections. All plans of a kind are equally good where they are possible; between plans that differ,
+some fit better than others ("first" and "odd" share two topics, "first" and "last" none).
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ Plan = tuple[tuple[int, ...], tuple[int, ...]]
 
 PLANS: Mapping[Kind, Mapping[str, Plan]] = {
     "post": {
-        "first": ((0, 1), (0, 1)),
-        "middle": ((2, 3), (2, 3)),
-        "last": ((4, 5), (4, 5)),
+        "first": ((0, 1, 2), (0, 1, 2)),
+        "odd": ((0, 2, 4), (0, 2, 4)),
+        "last": ((3, 4, 5), (3, 4, 5)),
     },
     "abstract": {
         "near": ((0, 1, 2), (3, 4, 5)),
@@ -40,7 +41,7 @@ PLANS: Mapping[Kind, Mapping[str, Plan]] = {
     },
 }
 
-QUOTAS: Mapping[Kind, int] = {"post": 2, "abstract": 3}
+QUOTA = 3
 """Sections that one text may treat."""
 
 
@@ -95,4 +96,4 @@ def bounds(document: Document) -> Bounds:
     if document.kind == "post":
         return Bounds(random=0.0, solo=0.0, team=1.0)
     counts = sorted((len(section.facts) for section in document.sections), reverse=True)
-    return Bounds(random=0.0, solo=sum(counts[: QUOTAS["abstract"]]) / sum(counts), team=1.0)
+    return Bounds(random=0.0, solo=sum(counts[:QUOTA]) / sum(counts), team=1.0)
