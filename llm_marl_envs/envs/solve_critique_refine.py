@@ -1,0 +1,287 @@
+"""# solve_critique_refine-v0: a generator drafts, critics object, a refiner answers.
+
+## Description
+The chain of MALT (arXiv 2412.01928) with a question that has one right answer. The generator writes
+a draft; each critic reads it and writes a critique; the refiner reads all and gives the answer that
+counts. With `info="split"` (default for questions that bring evidence) each seat alone holds a part
+of the evidence and what everybody knows points to a wrong answer, so neither a draft nor a critique
+nor the refiner's own part decides; all reports together do, if they are read as they were meant.
+With `info="full"`, the papers' setting, everybody is told everything.
+
+## Agents
+`generator_0`, `critic_0` to `critic_<n-3>`, `refiner_0`; each acts once, in this order (AEC).
+`credit="difference"` adds *shadows*: seats of worlds in which one message was blank. For each
+critic a further refiner that is shown a blank critique; for the generator a further critic for each
+critic and a further refiner, who are shown a blank draft. With three agents the shadows are
+`refiner_1` (no critique), `critic_1` and `refiner_2` (no draft). Seat the same policies there.
+
+## Observations
+Chat messages, append-only: one with the question and the own part, then one with the texts that the
+seat hears, each line behind `> `. A shadow is shown what its seat would have been shown.
+
+## Actions
+Any text. An answer is exactly one line `Answer: [your answer]`, read as `questions/answers.py`
+says; quoted and fenced lines are none. Longer than 4096 characters: cut.
+
+## Rewards
+Paid once, after the last seat.
+
+| `credit` | seat | term | value |
+|---|---|---|---|
+| `team` (default) | all | team | 1 if the refiner's answer is right |
+| `difference` | generator, critics | difference | success - success of the world without it |
+| | refiner_0 | difference | success - whether the draft was right |
+| | shadows | shadow | success of their own world |
+
+Returns are in [0, 1], and in [-1, 1] with `difference`. A difference can only be raised by raising
+the team's success: what is subtracted does not depend on the seat's own action. It is exact if the
+policies are deterministic and sit in the shadows too, else an estimate. A blank refiner is taken to
+leave the draft as the answer; that is a definition, not a measurement.
+
+`info["success"]`: the refiner's answer is right. Entries for every agent: `answer` (its own, None
+for none or several), `right`, `convention` (which shorthand its text follows; generated questions
+under `split` only). After the end also: `kind`, `level`, `draft_right`, `refinement` (success minus
+`draft_right`: 1, 0 or -1), `cooperative_success` (success, and the draft was wrong) and, with
+`difference`, `without` (seat -> success of the world without it). Without shadows nothing is known
+of what a critique was worth: `refinement` is what critics and refiner did together.
+
+## Episode end
+After every seat has acted once. Never truncated.
+
+## Arguments
+- `tasks`, `split`: as in `debate-v0`; kinds default to suspects, points, meeting, order, cups,
+  lights, seats.
+- `info`: "split" or "full"; None takes "split" where the questions bring evidence.
+- `n_agents`: 3 to 9, shadows not counted; generated evidence is divided into as many parts.
+- `credit`: "team" or "difference".
+- `render_mode`: None, "ansi", "human" or "html".
+
+## What is known, and what remains
+`bounds(task)` with `credit="team"`: `random` is a guess among the choices, `solo` the best that one
+part and the shared knowledge allow, `team` is 1. The bracketed reports of experts are one way to
+talk; any text may be said. A critic can tell the refiner what to answer: that is its task, and
+under `split` it does not know the answer alone. With deterministic policies a blank critique is
+worth 0. A refiner that never met a blank text may fail on it, which makes messages look more
+valuable than they are; shadows are paid so that it learns such worlds too.
+
+## Tasks and licence
+As in `debate-v0`.
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
+from llm_marl_envs.debate import experts
+from llm_marl_envs.questions import (
+    KINDS,
+    is_right,
+    question_of,
+    question_tasks,
+    read_answer,
+)
+from llm_marl_envs.roles.briefs import asked, heard, info_of, share
+from llm_marl_envs.roles.reports import check_convention, conclusion, report, reported
+from llm_marl_envs.roles.stations import (
+    CRITIC,
+    FIRST,
+    GENERATOR,
+    LAST,
+    REFINER,
+    Station,
+    chain,
+    shadows,
+)
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Row, Task, TaskSource
+
+CREDITS = ("team", "difference")
+DEFAULT_KINDS = ("suspects", "points", "meeting", "order", "cups", "lights", "seats")
+MAX_ACTION_CHARS = 4096
+
+OPENING = {
+    GENERATOR: "You are the generator. Critics read your draft, a refiner gives the last answer.",
+    CRITIC: "You are a critic. You read a draft; a refiner reads both and gives the last answer.",
+    REFINER: "You are the refiner. You read a draft and critiques; your answer counts.",
+}
+OWN = "Only you know:"
+TASKS = {
+    GENERATOR: "Tell what the others need. End with one line: Answer: [your answer]",
+    CRITIC: "Tell what the refiner needs: what is wrong or missing.",
+    REFINER: "End with one line: Answer: [your answer]",
+}
+
+
+class SolveCritiqueRefineEnv(TextAECEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or `info="split"` for questions without evidence.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "solve_critique_refine-v0",
+        "render_modes": list(RENDER_MODES),
+        "is_parallelizable": True,
+    }
+    reward_range = (0.0, 1.0)
+    experts_listen = True
+
+    def __init__(
+        self,
+        *,
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        info: str | None = None,
+        n_agents: int = 3,
+        credit: str = "team",
+        render_mode: str | None = None,
+    ) -> None:
+        if n_agents not in range(3, 10):
+            raise ValueError(f"n_agents={n_agents!r}: expected 3 to 9")
+        if credit not in CREDITS:
+            raise ValueError(f"credit={credit!r}: expected one of {CREDITS}")
+        source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
+        self.info_mode = info_of(info, source)
+        team = chain(n_agents)
+        self.seats = n_agents
+        self.stations: dict[str, Station] = {
+            station.agent: station
+            for station in (*team, *(shadows(n_agents) if credit == "difference" else ()))
+        }
+        super().__init__(
+            agents=list(self.stations),
+            source=source,
+            max_turns=1,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        self.credit = credit
+        if credit == "difference":
+            self.reward_range = (-1.0, 1.0)
+        self._said: dict[str, str] = {}
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
+        self.question = question_of(self.task)
+        self._said = {}
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per seat; seats of one role and part are told the same."""
+        question = question_of(task)
+        full = self.info_mode == "full"
+        texts = {}
+        for agent, station in self.stations.items():
+            lines = [OPENING[station.role], asked(question, full)]
+            if not full:
+                lines += [OWN, *share(question, station.share, self.seats)]
+            texts[agent] = "\n".join([*lines, TASKS[station.role]])
+        return {agent: (Message("user", text),) for agent, text in texts.items()}
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        """Hear one seat; after the last one, pay."""
+        self._said[agent] = action
+        facts = {a: self._known_of(a) for a in self.agents}
+        if len(self._said) < len(self.stations):
+            listener = self.stations[self.next_agent(agent)]
+            texts = [heard(name, self._said.get(by or "", "")) for name, by in listener.hears]
+            feedback = {listener.agent: "\n".join(texts)} if texts else {}
+            return Outcome(reward_terms={}, feedback=feedback, facts=facts)
+        success, draft = self._right(LAST), self._right(FIRST)
+        verdict: dict[str, Any] = {
+            "kind": self.question.kind,
+            "level": self.question.level,
+            "draft_right": draft,
+            "refinement": success - draft,
+            "cooperative_success": success and not draft,
+        }
+        if self.credit == "difference":
+            verdict["without"] = self._without()
+        return Outcome(
+            reward_terms={agent: self._terms(agent) for agent in self.stations},
+            ended=True,
+            success=success,
+            facts={agent: {**own, **verdict} for agent, own in facts.items()},
+        )
+
+    def _without(self) -> dict[str, bool]:
+        """Seat -> success of the world in which its message was blank."""
+        found = {LAST: self._right(FIRST)}
+        for agent, station in self.stations.items():
+            if station.without and station.role == REFINER:
+                found[station.without] = self._right(agent)
+        return found
+
+    def _terms(self, agent: str) -> dict[str, float]:
+        success = self._right(LAST)
+        if self.credit == "team":
+            return {"team": float(success)}
+        without = self._without()
+        world = self.stations[agent].without
+        if world:
+            return {"shadow": float(without[world])}
+        return {"difference": float(success - without[agent])}
+
+    def _right(self, agent: str) -> bool:
+        return is_right(self.question, read_answer(self._said[agent]))
+
+    def _known_of(self, agent: str) -> dict[str, Any]:
+        text = self._said.get(agent)
+        answer = None if text is None else read_answer(text)
+        return {
+            "answer": answer,
+            "right": is_right(self.question, answer),
+            "convention": None if text is None else self.read_convention(self.task, agent, text),
+        }
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`."""
+        return experts.conventions(question_of(task), self.info_mode == "split")
+
+    def expert(self, task: Task, agent: str, convention: str) -> str:
+        """What an expert says that has heard nothing: `reply` without messages.
+
+        Raises:
+            ValueError: no such convention; divided rows have none.
+        """
+        return self.reply(task, agent, convention, ())
+
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """An expert's text: a report and a first impression, a report, or the conclusion."""
+        question, station = question_of(task), self.stations[agent]
+        check_convention(question, convention, self.info_mode == "split")
+        own = "" if station.role == REFINER else report(question, station.share, convention)
+        answer = conclusion(question, station.share, convention, messages)
+        return reported(own, "" if station.role == CRITIC and own else answer)
+
+    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
+        """Which convention a report follows; None for none and for undivided evidence."""
+        question = question_of(task)
+        if self.info_mode == "full" or not question.parts:
+            return None
+        return experts.read_convention(question, self.stations[agent].share, action)
+
+    def bounds(self, task: Task) -> Bounds:
+        """Known returns of generated questions with `credit="team"`.
+
+        Raises:
+            ValueError: for rows, and for `credit="difference"`.
+        """
+        question = question_of(task)
+        if self.credit != "team" or len(question.parts) != self.seats:
+            raise ValueError(
+                f"bounds are known for credit='team' and generated questions, not for "
+                f"credit={self.credit!r}, task {task.id!r}"
+            )
+        alone = KINDS[question.kind].solo(question.level, self.seats)
+        solo = alone if self.info_mode == "split" else 1.0
+        return Bounds(random=1 / len(question.choices), solo=solo, team=1.0)
