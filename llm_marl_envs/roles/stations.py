@@ -32,7 +32,7 @@ class Station:
 
     @property
     def role(self) -> str:
-        """ "generator", "critic" or "refiner"."""
+        """The name without its number: generator, critic or refiner."""
         return self.agent.rpartition("_")[0]
 
 
