@@ -343,6 +343,7 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos = {agent: self._first_info() for agent in self.agents}
+        self._cut = dict.fromkeys(self.agents, False)
         self.agent_selection = self.possible_agents[0]
         self._skip_agent_selection = None  # left over where the last episode was broken off
 
@@ -368,8 +369,9 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         self._tell(outcome)
         self._cumulative_rewards[agent] = 0.0
         self.rewards = {a: self._reward(a, outcome) for a in self.agents}
+        self._cut[agent] = cut  # until its next action: infos of all agents are renewed each time
         for other in self.agents:
-            self.infos[other] = self._info(other, outcome, cut and other == agent)
+            self.infos[other] = self._info(other, outcome, self._cut[other])
         following = self.next_agent(agent)
         if outcome.ended or self._taken[following] >= self.max_turns:
             self.terminations = dict.fromkeys(self.agents, True)

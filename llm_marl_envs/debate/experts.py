@@ -1,7 +1,7 @@
 """Scripted debaters: report the own part in one convention, read the others in the same one.
 
-First they report and answer with what everybody's knowledge points to; later they answer with what
-their own part and the others' first reports give. They believe every report.
+First they report and give no answer; later they answer with what their own part and the others'
+first reports give. They believe every report.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from llm_marl_envs.questions import KINDS, Question
 from llm_marl_envs.questions.words import listed
 from llm_marl_envs.spaces import Message
 
+NOTE = "I name the words by: {convention}</think>\n"
+"""What an expert thinks before it reports; others are not shown it."""
 DIRECT = "direct"
 """The one convention of those who are told everything."""
 
@@ -40,8 +42,7 @@ def first_statement(question: Question, seat: int, convention: str, divided: boo
         return answer_line(question.answer)
     kind = KINDS[question.kind]
     part = question.parts[seat]
-    report = listed(kind.say(question, part, convention))
-    return f"{report}\n{answer_line(kind.hear(question, [part], [], convention))}"
+    return NOTE.format(convention=convention) + listed(kind.say(question, part, convention))
 
 
 def later_statement(
@@ -56,7 +57,7 @@ def later_statement(
 
 def answer_line(answer: str) -> str:
     """The documented format."""
-    return f"Answer: [{answer}]"
+    return f"Answer: {listed(answer.split())}"
 
 
 def read_convention(question: Question, seat: int, statement: str) -> str | None:

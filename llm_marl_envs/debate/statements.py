@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from llm_marl_envs.parsing import answer_of
 from llm_marl_envs.questions.answers import ANSWER_MARK
 from llm_marl_envs.spaces import Message
 
@@ -21,9 +22,10 @@ MAX_WORDS = 256
 def quoted(agent: str, statement: str) -> str:
     """A statement as others are shown it: a line that names the agent, every line quoted.
 
-    All line ends that Unicode knows begin a quoted line, not only the newline.
+    All line ends that Unicode knows begin a quoted line, not only the newline. Thinking, which is
+    everything up to the last `</think>`, is not shown.
     """
-    lines = statement.splitlines() or [""]
+    lines = answer_of(statement).strip().splitlines() or [""]
     return "\n".join([f"{agent} says:", *(f"{QUOTE}{line}" for line in lines)])
 
 
@@ -49,7 +51,7 @@ def statements_in(messages: Sequence[Message]) -> dict[str, list[str]]:
 def words_of(statement: str) -> tuple[str, ...]:
     """The words in brackets of a statement, outside of its answer line; at most `MAX_WORDS`."""
     found: list[str] = []
-    for line in statement.split("\n"):
+    for line in answer_of(statement).split("\n"):
         if line.strip()[: len(ANSWER_MARK)].lower() != ANSWER_MARK:
             found += BRACKETS.findall(line)
         if len(found) >= MAX_WORDS:

@@ -97,14 +97,13 @@ from llm_marl_envs.questions import (
     question_tasks,
     read_answer,
 )
-from llm_marl_envs.questions.words import listed
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 INFOS = ("split", "full")
 PAYS = ("team", "own")
 MAX_ACTION_CHARS = 4096
-DEFAULT_KINDS = tuple(name for name, kind in KINDS.items() if len(kind.conventions) > 1)
+DEFAULT_KINDS = ("lost", "games")
 
 OPENING = (
     "You are {agent}, one of {n} debaters. There are {rounds} rounds; the last answers count.\n"
@@ -229,8 +228,10 @@ class DebateEnv(TextAECEnv):
         if made < len(self.agents):
             return {}
         agent = self.agents[made % len(self.agents)]
-        fresh = [(a, text) for a, text in self._said[self._heard[agent] :] if a != agent]
-        self._heard[agent] = made
+        # What was said in the running round is heard in the next one.
+        until = made - made % len(self.agents)
+        fresh = [(a, text) for a, text in self._said[self._heard[agent] : until] if a != agent]
+        self._heard[agent] = until
         head = ROUND.format(number=made // len(self.agents) + 1, rounds=self.max_turns)
         return {agent: "\n".join([head, *(quoted(a, text) for a, text in fresh)])}
 
@@ -330,8 +331,6 @@ def question_text(question: Question, everything: bool) -> str:
     """The question, its choices and what everybody knows, as lines."""
     known = [*question.shared, *(question.evidence if everything else ())]
     lines = [f"Question: {question.text}"]
-    if question.choices:
-        lines.append(f"Choices: {listed(question.choices)}")
     if known:
         lines += ["Everybody knows:", *known]
     return "\n".join([*lines, ""])

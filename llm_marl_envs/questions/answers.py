@@ -1,7 +1,7 @@
 """The one format of an answer, and when two answers are the same. Pure functions of any text.
 
-A text answers if exactly one of its lines is an answer line, `Answer: <answer>`. Brackets around
-the answer and a full stop behind it are ignored, as are case and runs of spaces. Lines inside code
+A text answers if exactly one of its lines is an answer line, `Answer: <answer>`. Brackets are read
+as spaces, a full stop at the end is ignored, as are case and runs of spaces. Lines inside code
 fences are no answer lines, nor are lines that begin with anything else (a quotation mark `>`, a
 list dash, a letter of another script that looks like an A). No text is executed or evaluated.
 """
@@ -38,14 +38,14 @@ def answer_lines(text: str) -> list[str]:
 def read_answer(text: str) -> str | None:
     """The answer that a text gives; None where there is no answer line or more than one.
 
-    Brackets and a final full stop are removed, nothing else.
+    Brackets become spaces, a final full stop is removed; spaces are squeezed.
     """
     lines = answer_lines(text)
     if len(lines) != 1:
         return None
-    answer = lines[0].removesuffix(".").strip()
-    if answer.startswith("[") and answer.endswith("]"):
-        answer = answer[1:-1].strip()
+    if len(lines[0]) > 2 * MAX_ANSWER_CHARS:
+        return None
+    answer = " ".join(lines[0].removesuffix(".").replace("[", " ").replace("]", " ").split())
     return answer if 0 < len(answer) <= MAX_ANSWER_CHARS else None
 
 

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from llm_marl_envs.questions.order import Order
+from llm_marl_envs.questions.pairs import PairKind
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.sets import SetKind
-from llm_marl_envs.questions.stock import Stock
+from llm_marl_envs.questions.stock import StockKind
 from llm_marl_envs.questions.trail import Trail
+from llm_marl_envs.questions.words import GAMES, LOST
 
 Words = tuple[str, ...]
 MAX_LEVEL = 3
@@ -65,6 +67,41 @@ class Kind(Protocol):
         ...
 
 
+LOST_THING = PairKind(
+    name="lost",
+    conventions=("is", "not"),
+    slots=LOST,
+    text="Which thing was lost? One word of each line, in this order:",
+    fact="It is {true}, not {other}.",
+)
+GAMES_WON = PairKind(
+    name="games",
+    conventions=("winner", "loser"),
+    slots=GAMES,
+    text="Who won the games? One name of each line, in this order:",
+    fact="{true} beat {other}.",
+)
+CUPS = StockKind(
+    name="cups",
+    conventions=("full", "empty"),
+    text="How many cups hang on all racks together?",
+    lure="There are {parts} racks of {places} hooks. The old list says {lure}.",
+    part="Rack {number}: {there} full hooks, {missing} empty hooks.",
+)
+LIGHTS = StockKind(
+    name="lights",
+    conventions=("on", "off"),
+    text="How many lights burn on all floors together?",
+    lure="There are {parts} floors of {places} lights. The guard says {lure}.",
+    part="Floor {number}: {there} lights on, {missing} lights off.",
+)
+SEATS = StockKind(
+    name="seats",
+    conventions=("taken", "free"),
+    text="How many seats are taken in all rows together?",
+    lure="There are {parts} rows of {places} seats. The usher says {lure}.",
+    part="Row {number}: {there} seats taken, {missing} seats free.",
+)
 SUSPECTS = SetKind(
     name="suspects",
     conventions=("seen", "absent"),
@@ -90,7 +127,11 @@ MEETING = SetKind(
     part="Calendar {number}, free: {members}\nCalendar {number}, busy: {others}",
 )
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (SUSPECTS, POINTS, MEETING, Order(), Stock(), Trail())
-}
+_ALL: tuple[Kind, ...] = (
+    *(CUPS, LIGHTS, SEATS),
+    *(LOST_THING, GAMES_WON),
+    *(SUSPECTS, POINTS, MEETING),
+    *(Order(), Trail()),
+)
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 """Name -> kind, in the order in which questions of several kinds take turns."""

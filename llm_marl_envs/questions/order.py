@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import NAMES, place_of, table
+from llm_marl_envs.questions.words import NAMES, place_of, table, with_choices
 
 MIN_PAIRS = 3  # with fewer the one person in the middle gives the oldest away
 
@@ -54,7 +54,7 @@ class Order:
         return Question(
             kind=self.name,
             level=level,
-            text="Who is the oldest?",
+            text=with_choices("Who is the oldest?", choices),
             answer=answer,
             choices=tuple(choices),
             evidence=tuple(

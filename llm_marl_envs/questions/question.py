@@ -21,9 +21,9 @@ class Question:
     Attributes:
         kind: a name in `KINDS` for generated questions, else what a row says.
         level: difficulty, 1 is the easiest; 0 where unknown.
-        text: what is asked, without evidence and without the choices.
+        text: what is asked, the choices included, the evidence not.
         answer: the right answer; one of `choices` if there are any.
-        choices: possible answers in the order shown; empty for open questions.
+        choices: possible answers; empty for open questions.
         evidence: one text per part; empty where nothing can be divided. Seats get whole parts.
         shared: what everybody is told; lines of text.
         lure: the wrong answer that `shared` points to, "" for none.
@@ -42,24 +42,13 @@ class Question:
     parts: tuple[tuple[str, ...], ...] = ()
 
     def identity(self) -> str:
-        """A fingerprint of what is asked, whatever the order of parts, choices and lines.
+        """A fingerprint of what is asked, whatever the order of parts and choices.
 
-        Splits are disjoint by it: two tasks with one identity would have the same solution.
+        Splits are disjoint by it: two questions with one identity have the same solution.
         """
-        key = [
-            self.kind,
-            self.text,
-            sorted(self.choices),
-            sorted(self.evidence_meaning()),
-            sorted(self.shared),
-        ]
+        asked = sorted(self.choices) or self.text
+        key = [self.kind, asked, sorted(self.evidence), sorted(self.shared)]
         return hashlib.sha256(json.dumps(key).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-    def evidence_meaning(self) -> list[str]:
-        """Each part by its words, else by its text; parts are not told apart by their number."""
-        if not self.parts:
-            return list(self.evidence)
-        return ["/".join(part) for part in self.parts]
 
 
 def is_right(question: Question, answer: str | None) -> bool:

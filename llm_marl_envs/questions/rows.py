@@ -12,6 +12,7 @@ from typing import Any
 
 from llm_marl_envs.questions.answers import MAX_ANSWER_CHARS, number_of, same_answer
 from llm_marl_envs.questions.question import Question, task_of
+from llm_marl_envs.questions.words import with_choices
 from llm_marl_envs.tasks import Row, Task, split_of_row
 
 GSM_MARK = "####"
@@ -31,12 +32,13 @@ def task_of_row(row: Row) -> Task:
     level = row.get("level", 0)
     if isinstance(level, bool) or not isinstance(level, int):
         raise ValueError(f"level {level!r}: expected an integer")
+    choices = _texts(row, "choices")
     question = Question(
         kind=str(row.get("kind") or kind),
         level=level,
-        text=text,
+        text=with_choices(text, choices) if choices else text,
         answer=answer,
-        choices=_texts(row, "choices"),
+        choices=choices,
         evidence=_texts(row, "evidence"),
         shared=_texts(row, "shared"),
         lure=str(row.get("lure") or ""),

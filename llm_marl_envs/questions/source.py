@@ -5,6 +5,7 @@ Owns the splits of generated questions: disjoint by what is asked, `ood` one lev
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from functools import lru_cache
@@ -20,7 +21,9 @@ SIZES = {"train": 4096, "val": 512, "test": 1024, "ood": 1024}
 """Questions of each split."""
 GYM = "reasoning-gym:"
 GENERATED = "generated:"
-TRIES = 20
+PATIENCE = 200
+"""Draws before another answer takes its turn."""
+TRIES = 5
 """Draws before a question may be asked twice in a split; small kinds run out of new ones."""
 
 
@@ -80,15 +83,16 @@ class ProceduralQuestions(TaskSource):
             )
         return self[int(index)]
 
-    def _question(self, index: int, rng: random.Random) -> Question:
+    def _question(self, index: int, rng: random.Random, skip: int = 0) -> Question:
         kind = KINDS[self.kinds[index % len(self.kinds)]]
-        return kind.draw(rng, self.level, self.parts, index // len(self.kinds))
+        return kind.draw(rng, self.level, self.parts, index // len(self.kinds) + skip)
 
     def _next(self, index: int) -> Question:
         rng = random.Random(f"questions/{self.seed}/{self.split}/{index}")
         tries = 0
-        while True:
-            question = self._question(index, rng)
+        for draw in itertools.count():
+            # A small kind may have no question of this split for the answer whose turn it is.
+            question = self._question(index, rng, skip=draw // PATIENCE)
             identity = question.identity()
             if self.split != "ood" and split_of_row({}, identity) != self.split:
                 continue
@@ -96,6 +100,7 @@ class ProceduralQuestions(TaskSource):
             if identity not in self._seen or tries >= TRIES:
                 self._seen.add(identity)
                 return question
+        raise AssertionError("unreachable")
 
 
 @lru_cache(maxsize=32)

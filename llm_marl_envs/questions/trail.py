@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import ROOMS, STAGES, place_of
+from llm_marl_envs.questions.words import ROOMS, STAGES, place_of, with_choices
 
 START = "coin"
 
@@ -57,7 +57,7 @@ class Trail:
         return Question(
             kind=self.name,
             level=level,
-            text="In which room is the coin?",
+            text=with_choices("In which room is the coin?", choices),
             answer=answer,
             choices=tuple(choices),
             evidence=tuple(texts[i] for i in order),

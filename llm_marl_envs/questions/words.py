@@ -6,6 +6,8 @@ Level 1 uses the first part of a table only, so that harder levels bring words n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 NAMES = (
     *("Ana", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal", "Ida", "Jon"),
     *("Kay", "Leo", "Mia", "Ned", "Oda", "Pia", "Quin", "Ray", "Sue", "Ted"),
@@ -21,6 +23,39 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("van", ("north", "south", "east", "west", "upper", "lower")),
 )
 """What may hold a thing, from the inside out: (what it is, how each is called)."""
+
+Slots = tuple[tuple[tuple[str, str], ...], ...]
+"""For each place in an answer, pairs of words of which one is right."""
+
+
+def _slots(*rows: str) -> Slots:
+    return tuple(
+        tuple((pair.split("/")[0], pair.split("/")[1]) for pair in row.split()) for row in rows
+    )
+
+
+LOST = _slots(
+    "small/large short/long thin/thick light/heavy narrow/wide",
+    "red/blue green/pink black/white gold/silver grey/brown",
+    "cup/hat key/ring book/lamp coat/belt bell/drum",
+    "old/new early/late antique/modern used/unused worn/fresh",
+    "round/square flat/curved straight/bent pointed/blunt smooth/rough",
+    "open/closed full/empty wet/dry clean/dirty hot/cold",
+    "wooden/iron glass/clay silk/wool paper/stone leather/tin",
+    "upstairs/downstairs inside/outside near/far left/right front/back",
+    "loud/quiet sharp/dull fast/slow hard/soft sweet/sour",
+)
+GAMES = _slots(
+    "Lions/Bears Tigers/Wolves Foxes/Lynxes",
+    "Owls/Hawks Eagles/Crows Swans/Geese",
+    "Sharks/Whales Seals/Otters Crabs/Squids",
+    "Bulls/Rams Goats/Mules Camels/Llamas",
+    "Cobras/Vipers Geckos/Toads Newts/Frogs",
+    "Bees/Wasps Ants/Moths Crickets/Beetles",
+    "Rabbits/Hares Moles/Voles Badgers/Skunks",
+    "Storks/Cranes Gulls/Terns Robins/Wrens",
+    "Pikes/Trouts Eels/Carps Salmons/Tunas",
+)
 
 
 def table(words: tuple[str, ...], level: int, first: int) -> tuple[str, ...]:
@@ -40,3 +75,8 @@ def place_of(turn: int, words: int, places: int) -> int:
     after each round of words, so every word comes to every place.
     """
     return (turn + turn // words) % places
+
+
+def with_choices(text: str, choices: Iterable[object]) -> str:
+    """A question followed by a line with its choices."""
+    return f"{text}\nChoices: {listed([str(choice) for choice in choices])}"

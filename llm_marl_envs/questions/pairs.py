@@ -1,0 +1,111 @@
+"""Questions answered by one word of each of several pairs: which thing was lost, who won.
+
+Every part settles some pairs, all parts settle all. A pair can be reported by the word that is true
+or by the other one; a report is one word either way. Read in the wrong convention, every reported
+word comes out wrong.
+
+Why one part does not decide: nothing is said of the other parts' pairs, not even which they are, so
+one part gives no answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from llm_marl_envs.questions.question import Question
+from llm_marl_envs.questions.words import Slots
+
+
+def asked(slots: Slots, level: int, parts: int) -> Slots:
+    """The pairs that each place of the answer may ask for: 3 at level 1, then 5; level per part."""
+    return tuple(slot[: 1 + 2 * level] for slot in slots[: level * parts])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairKind:
+    """A kind of this module; the texts are templates.
+
+    Attributes:
+        name: as in `KINDS`.
+        conventions: the names for reporting the true words and for reporting the others.
+        slots: for each place in the answer, the pairs that it can ask for.
+        text: what is asked.
+        fact: one settled pair; `{true}`, `{other}`.
+    """
+
+    name: str
+    conventions: tuple[str, ...]
+    slots: Slots
+    text: str
+    fact: str
+
+    @property
+    def ordered(self) -> bool:
+        """As `Kind.ordered`: every word says by itself which pair it belongs to."""
+        return False
+
+    def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
+        """As `Kind.draw`; at most as many pairs as there are slots."""
+        count = level * parts
+        if parts < 2 or count > len(self.slots):
+            raise ValueError(
+                f"{self.name}: got level {level}, parts {parts}, which needs {count} pairs; "
+                f"expected parts >= 2 and at most {len(self.slots)} pairs"
+            )
+        slots = asked(self.slots, level, parts)
+        pairs = [rng.choice(slot) for slot in slots]
+        # The answer's place among all combinations takes turns, so no combination is frequent.
+        true = [pair[turn >> place & 1] for place, pair in enumerate(pairs)]
+        other = [pair[1 - (turn >> place & 1)] for place, pair in enumerate(pairs)]
+        divided = [range(i * level, (i + 1) * level) for i in range(parts)]
+        facts = [self.fact.format(true=true[i], other=other[i]) for i in range(count)]
+        lines = [", ".join(f"{a} or {b}" for a, b in slot) for slot in slots]
+        return Question(
+            kind=self.name,
+            level=level,
+            text="\n".join([self.text, *lines]),
+            answer=" ".join(true),
+            choices=tuple(" ".join(words) for words in itertools.product(*pairs)),
+            evidence=tuple("\n".join(facts[i] for i in part) for part in divided),
+            parts=tuple(tuple(w for i in part for w in (true[i], other[i])) for part in divided),
+        )
+
+    def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
+        """The true words of a part, or the others."""
+        return part[1::2] if convention == self.conventions[1] else part[::2]
+
+    def hear(
+        self,
+        question: Question,
+        parts: Sequence[tuple[str, ...]],
+        heard: Sequence[tuple[str, ...]],
+        convention: str,
+    ) -> str:
+        """The own words, and the reported ones or their opposites; "" where a pair is missing."""
+        place_of = {word: i for choice in question.choices for i, word in enumerate(choice.split())}
+        opposite = _opposites(self.slots)
+        answer: dict[int, str] = {}
+        for words in heard:
+            for word in words:
+                if word in place_of:
+                    turned = convention == self.conventions[1]
+                    answer[place_of[word]] = opposite[word] if turned else word
+        for part in parts:
+            answer.update({place_of[word]: word for word in part[::2]})
+        if len(answer) < len(question.answer.split()):
+            return question.lure
+        return " ".join(answer[place] for place in sorted(answer))
+
+    def solo(self, level: int, parts: int) -> float:
+        """The own pairs, once the others' pairs are known; their words are equally likely."""
+        return 0.5 ** (level * (parts - 1))
+
+
+@lru_cache(maxsize=8)
+def _opposites(slots: Slots) -> dict[str, str]:
+    pairs = [pair for slot in slots for pair in slot]
+    return dict(pairs) | {b: a for a, b in pairs}
