@@ -252,12 +252,14 @@ def hub_rows(name: str, split: str) -> list[Row]:
 
     Args:
         name: "<dataset>" or "<dataset>:<hub split>"; without the second part, the hub split named
-            like `split` is read if there is one, else the only split there is.
+            like `split` is read if there is one, else the only split there is. "<dataset>#<config>"
+            names a configuration; of several, "main" or "default" is taken.
         split: the split asked of the environment.
 
     Raises:
         ImportError: `datasets` is not installed.
-        ValueError: the hub split does not exist, or must be named because there are several.
+        ValueError: the hub split or the configuration does not exist, or must be named because
+            there are several.
     """
     try:
         import datasets
@@ -266,7 +268,16 @@ def hub_rows(name: str, split: str) -> list[Row]:
             "tasks='hub:...' needs `datasets`: pip install 'llm-marl-envs[eval]'"
         ) from error
     dataset, _, wanted = name.partition(":")
-    available = datasets.get_dataset_split_names(dataset)
+    dataset, _, config = dataset.partition("#")
+    configs = datasets.get_dataset_config_names(dataset)
+    if not config and len(configs) > 1:
+        config = next((c for c in ("main", "default") if c in configs), "")
+    if len(configs) > 1 and config not in configs:
+        raise ValueError(
+            f"tasks='hub:{name}' has the configurations {configs}: name one, as "
+            f"'hub:{dataset}#<configuration>'"
+        )
+    available = datasets.get_dataset_split_names(dataset, config or None)
     ours = {"val": ("val", "validation")}.get(split, (split,))
     if not wanted:
         named = next((s for s in ours if s in available), None)
@@ -275,7 +286,9 @@ def hub_rows(name: str, split: str) -> list[Row]:
         raise ValueError(
             f"tasks='hub:{name}' has the splits {available}: name one, as 'hub:{dataset}:<split>'"
         )
-    rows: list[Row] = [dict(row) for row in datasets.load_dataset(dataset, split=wanted)]
+    rows: list[Row] = [
+        dict(row) for row in datasets.load_dataset(dataset, config or None, split=wanted)
+    ]
     # Of a dataset with several splits, the one that bears our name *is* ours. A lone split (as
     # HumanEval's "test") is divided by hash, or "train" and "test" would share its rows.
     whole = wanted in ours and len(available) > 1
