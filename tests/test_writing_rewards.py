@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -300,6 +302,8 @@ def test_evidence_by_hand() -> None:
     assert weigh("Nora \u0442\u0430lked").foreign == 1  # Cyrillic letters
     assert weigh("the boat did not sink").copied == pytest.approx((4 / 5, 4 / 5, 4 / 5))
     assert weigh("the boat did sink").copied == pytest.approx((3 / 4, 3 / 4, 0.0))
+    # nora sell boat viktor boat, with other words between; then sink.
+    assert weigh("Nora also sold a boat to her Viktor; boat sinks").content_copied == 5 / 6
     assert weigh("however and but so float").connectives == pytest.approx(4 / 5)
     # boat-talk are 9 content words apart at the least, nora-boat 2.
     assert weigh("Nora boat talk").near == pytest.approx(1 / 2)
@@ -322,16 +326,23 @@ def test_contradictions_that_can_be_seen(text: str, share: float) -> None:
     assert weigh(text).contradicted == pytest.approx(share)
 
 
-def text_with(**changes: float) -> evidence.Evidence:
-    fields = dict.fromkeys(
-        ("length", "near", "grounded", "distinct", "connectives", "function_words"), 0.0
+def text_with(**changes: Any) -> evidence.Evidence:
+    """The evidence of a flawless text, apart from `changes`."""
+    flawless = evidence.Evidence(
+        words=20,
+        length=0.0,
+        grounded=1.0,
+        foreign=0,
+        near=1.0,
+        copied=(0.5, 0.0, 0.0),
+        content_copied=0.0,
+        connectives=0.0,
+        function_words=0.5,
+        distinct=1.0,
+        contradicted=0.0,
+        content=frozenset({"a"}),
     )
-    fields |= {"near": 1.0, "grounded": 1.0, "distinct": 1.0, "function_words": 0.5}
-    given: dict[str, object] = {
-        "words": 20, "foreign": 0, "contradicted": 0.0, "copied": (0.5, 0.0, 0.0),
-        "content": frozenset({"a"}), **fields, **changes,
-    }  # fmt: skip
-    return evidence.Evidence(**given)  # type: ignore[arg-type]
+    return replace(flawless, **changes)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +360,7 @@ def test_slopes_of_support(name: str, corners: dict[float, float]) -> None:
 
 @pytest.mark.parametrize(("twos", "factor"), [(0.08, 0.0), (0.165, 0.5), (0.25, 1.0)])
 def test_slope_of_order(twos: float, factor: float) -> None:
-    text = text_with(copied=(twos, 0.0, 0.0))  # type: ignore[arg-type]
+    text = text_with(copied=(twos, 0.0, 0.0))
     assert grounding.supported(text) == pytest.approx(factor)
 
 
@@ -382,16 +393,21 @@ def test_slopes_of_form(name: str, corners: dict[float, float]) -> None:
     ],
 )
 def test_slopes_of_copying(copied: tuple[float, ...], factor: float) -> None:
-    assert grounding.own_words(text_with(copied=copied)) == pytest.approx(factor)  # type: ignore[arg-type]
+    assert grounding.own_words(text_with(copied=copied)) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(("share", "factor"), [(0.72, 1.0), (0.8, 0.5), (0.88, 0.0)])
+def test_slope_of_copied_content(share: float, factor: float) -> None:
+    assert grounding.own_words(text_with(content_copied=share)) == pytest.approx(factor)
 
 
 def test_what_two_texts_owe_each_other() -> None:
     source = evidence.read_source("Red fox. Blue owl. Green toad. White hen.")
-    first = text_with(words=10, content=frozenset({"red", "fox"}))  # type: ignore[arg-type]
+    first = text_with(words=10, content=frozenset({"red", "fox"}))
 
-    def together(kind: str, words: int, *content: str) -> float:
-        second = text_with(words=words, content=frozenset(content))  # type: ignore[arg-type]
-        return grounding.together(kind, source, first, second)  # type: ignore[arg-type]
+    def together(kind: Any, words: int, *content: str) -> float:
+        second = text_with(words=words, content=frozenset(content))
+        return grounding.together(kind, source, first, second)
 
     # TLDR: two of four sentences, all of the brief, 1.5 times as long.
     assert together("post", 15, "red", "fox", "owl") == pytest.approx(1.0)

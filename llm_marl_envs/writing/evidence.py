@@ -30,6 +30,9 @@ NEAR = 6
 RUNS = (2, 3, 4)
 """Numbers of words in a row that count as copied."""
 
+CONTENT_RUN = 5
+"""Content words in a row that count as copied, whatever stands between them."""
+
 NEGATION_REACH = 3
 """Words after a strong negator of which the first with content is negated; words on either side of
 any negator whose own polarity is left open."""
@@ -51,6 +54,7 @@ _ACTORS = {
 
 _BE = {"be", "is", "are", "was", "were", "been", "being"}
 _DETERMINERS = {"a", "an", "the", "my", "your", "his", "her", "its", "our", "their"}
+_BEFORE_NOUNS = {*_DETERMINERS, "to", "for", "of", "in", "on", "at", "with", "from", "by", "during"}
 _BEFORE_VERBS = {"to", "could", "can", "will", "would", "must", "may", "should", "not", *_ACTORS}
 _STRONG = {"not", "never", "cannot"}
 _WEAK = {"no", "none", "nobody", "nothing", "neither", "nor", "without", "refuses", "refuse"}
@@ -67,6 +71,7 @@ class Source:
     Attributes:
         words: all of them.
         places: content stem -> its places among the content words.
+        content_runs: every run of `CONTENT_RUN` content stems.
         runs: for each length of `RUNS`, every run of so many words.
         sentences: the content stems of each sentence.
         sides: stem or pronoun -> what stands beside it, at each of its places.
@@ -77,6 +82,7 @@ class Source:
 
     words: tuple[str, ...]
     places: Mapping[str, tuple[int, ...]]
+    content_runs: frozenset[tuple[str, ...]]
     runs: Mapping[int, frozenset[tuple[str, ...]]]
     sentences: tuple[frozenset[str], ...]
     sides: Mapping[str, tuple[Sides, ...]]
@@ -96,6 +102,7 @@ class Evidence:
         foreign: names and numbers, and words in other letters, that it does not have.
         near: share of neighbouring grounded content words that the source has near each other.
         copied: for each length of `RUNS`, share of the words in such runs of the source.
+        content_copied: share of the content words in runs of `CONTENT_RUN` of the source.
         connectives: share of the words that only connect.
         function_words: share of the words without content.
         distinct: distinct runs of three words / all of them.
@@ -109,6 +116,7 @@ class Evidence:
     foreign: int
     near: float
     copied: tuple[float, ...]
+    content_copied: float
     connectives: float
     function_words: float
     distinct: float
@@ -121,8 +129,9 @@ def read_source(text: str) -> Source:
     """Read a source; the result is kept."""
     sentences = [words_of(sentence) for sentence in sentences_of(text)]
     words = [word for sentence in sentences for word in sentence]
+    stems = [one for sentence in sentences for one in content(sentence)]
     places: dict[str, list[int]] = {}
-    for place, one in enumerate(one for sentence in sentences for one in content(sentence)):
+    for place, one in enumerate(stems):
         places.setdefault(one, []).append(place)
     sides: dict[str, list[Sides]] = {}
     polarities: dict[str, set[Polarity]] = {}
@@ -135,6 +144,7 @@ def read_source(text: str) -> Source:
     return Source(
         words=tuple(words),
         places={one: tuple(found) for one, found in places.items()},
+        content_runs=frozenset(_runs(stems, CONTENT_RUN)),
         runs={n: frozenset(_runs(words, n)) for n in RUNS},
         sentences=tuple(frozenset(content(sentence)) for sentence in sentences),
         sides={one: tuple(found) for one, found in sides.items()},
@@ -157,7 +167,8 @@ def weigh(source: Source, text: str) -> Evidence:
         grounded=sum(one in source.places for one in stems) / max(len(stems), 1),
         foreign=_foreign(source, text, words),
         near=_near(source, sentences),
-        copied=tuple(_copied(source, words, length) for length in RUNS),
+        copied=tuple(_copied(source.runs[length], words, length) for length in RUNS),
+        content_copied=_copied(source.content_runs, stems, CONTENT_RUN),
         connectives=sum(word in CONNECTIVES for word in words) / n,
         function_words=1 - len(stems) / n,
         distinct=len(set(threes)) / max(len(threes), 1),
@@ -203,10 +214,10 @@ def _near(source: Source, sentences: Sequence[Sequence[str]]) -> float:
     return near / max(pairs, 1)
 
 
-def _copied(source: Source, words: Sequence[str], length: int) -> float:
+def _copied(runs: frozenset[tuple[str, ...]], words: Sequence[str], length: int) -> float:
     marked = [False] * len(words)
     for place, run in enumerate(_runs(words, length)):
-        if run in source.runs[length]:
+        if run in runs:
             marked[place : place + length] = [True] * length
     return sum(marked) / max(len(words), 1)
 
@@ -224,9 +235,10 @@ def _is_swapped(source: Source, sentence: Sequence[str]) -> bool:
     for i in range(1, len(nodes) - 1):
         (start, left), (place, one) = nodes[i - 1 : i + 1]
         # "waste sorting robots" and "the sewing machine" are things, "long" does nothing to
-        # anybody, and in a passive the one who is done to stands first.
+        # anybody, in "slow to listen" and "for years" nobody does anything, and in a passive
+        # the doer is not in front.
         compound = sentence[place].endswith("ing") and nodes[i + 1][0] - start == 2
-        thing = compound or sentence[place - 1] in _DETERMINERS
+        thing = compound or sentence[place - 1] in _BEFORE_NOUNS
         passive = not _BE.isdisjoint(sentence[max(place - 2, 0) : place])
         if thing or passive or not (is_verb_form(sentence[place]) or one in source.verbs):
             continue
