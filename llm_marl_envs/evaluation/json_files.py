@@ -1,0 +1,43 @@
+"""JSON files of results: written whole or not at all, read with errors that name the file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value`; an existing file is replaced at once, never half.
+
+    Raises:
+        ValueError: a NaN or an infinite number, which JSON does not know.
+    """
+    path = Path(path)
+    text = json.dumps(value, indent=2, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        ValueError: there is no such file, it is half-written or no JSON, or it holds no object.
+    """
+    path = Path(path)
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise ValueError(f"{path}: no such file") from error
+    except ValueError as error:  # also text that is no UTF-8
+        raise ValueError(f"{path}: half-written or no JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value

@@ -1,0 +1,151 @@
+"""Episodes that differ in one thing only: the same tasks, reset seeds and sampling seeds.
+
+Owns what a paired comparison needs: the schedule of episodes, and the estimate of a mean over
+tasks with its interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from llm_marl_envs.policies.base import Team, derive_seed
+from llm_marl_envs.records import Episode
+from llm_marl_envs.rollout import Context, Start, rollout
+from llm_marl_envs.vector import VectorTextEnv
+
+DEFAULT_COPIES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A mean over tasks.
+
+    Attributes:
+        mean: of one number per task.
+        ci95: its 95 % bootstrap interval, resampling tasks.
+        n_tasks: tasks it was taken over.
+    """
+
+    mean: float
+    ci95: tuple[float, float]
+    n_tasks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Which episodes are played: `samples` in a row for each task.
+
+    Attributes:
+        starts: one per episode.
+        n_tasks: tasks played.
+        samples: episodes per task; they share the reset seed and differ in the sampling seed.
+    """
+
+    starts: tuple[Start, ...]
+    n_tasks: int
+    samples: int
+
+    def estimate(self, values: Sequence[float]) -> Estimate:
+        """The mean of one value per episode; samples of a task are averaged first.
+
+        Raises:
+            ValueError: not one value per episode.
+        """
+        return estimate_tasks(self.per_task(values))
+
+    def per_task(self, values: Sequence[float]) -> list[float]:
+        """One mean per task of one value per episode."""
+        if len(values) != len(self.starts):
+            raise ValueError(f"{len(values)} values for {len(self.starts)} episodes")
+        return np.reshape(values, (self.n_tasks, self.samples)).mean(axis=1).tolist()
+
+
+def estimate_tasks(per_task: Sequence[float]) -> Estimate:
+    """The mean of one number per task, with its interval."""
+    return Estimate(
+        mean=float(np.mean(per_task)), ci95=bootstrap_interval(per_task), n_tasks=len(per_task)
+    )
+
+
+def make_schedule(env: Any, n_tasks: int | None, samples: int, seed: int) -> Schedule:
+    """The first `n_tasks` tasks of the environment's split, `samples` times each.
+
+    Args:
+        env: one copy of the environment.
+        n_tasks: None takes all tasks.
+        samples: episodes per task.
+        seed: of resets and sampling.
+
+    Raises:
+        ValueError: a number out of range, or no task source and no `n_tasks`.
+    """
+    source = getattr(getattr(env, "unwrapped", env), "source", None)
+    available = None if source is None else len(source)
+    count = available if n_tasks is None else n_tasks
+    if count is None or count < 1 or (available is not None and count > available):
+        raise ValueError(
+            f"n_tasks={n_tasks}: this environment has no task source, so give a number"
+            if available is None
+            else f"n_tasks={n_tasks}: expected 1 to {available}"
+        )
+    if samples < 1:
+        raise ValueError(f"samples={samples}: expected at least 1")
+    starts = tuple(
+        Start(
+            task=task if available else None,
+            seed=derive_seed("evaluate", seed, task) % 2**32,
+            sample_seed=derive_seed("evaluate", seed, task, sample),
+        )
+        for task in range(count)
+        for sample in range(samples)
+    )
+    return Schedule(starts=starts, n_tasks=count, samples=samples)
+
+
+class Stage:
+    """Copies of one environment on which one team after another plays.
+
+    Args:
+        make_env: makes a copy.
+        copies: how many episodes run at once, at least 1.
+        context: as in `rollout`.
+        progress: called with the number of episodes just finished.
+
+    Raises:
+        ValueError: `copies` out of range.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], Any],
+        *,
+        copies: int = DEFAULT_COPIES,
+        context: Context = "append",
+        progress: Callable[[int], object] | None = None,
+    ) -> None:
+        if copies < 1:
+            raise ValueError(f"copies={copies}: expected at least 1")
+        self.make_env, self.copies = make_env, copies
+        self.context: Context = context
+        self.progress = progress
+        self.vector = VectorTextEnv([make_env()])
+
+    @property
+    def env(self) -> Any:
+        """One of the copies, to read its seats, tasks and rules."""
+        return self.vector.envs[0]
+
+    def play(self, team: Team, starts: Sequence[Start]) -> list[Episode]:
+        """One episode per start; copies are made when they are first needed."""
+        envs = self.vector.envs
+        envs += [self.make_env() for _ in range(min(len(starts), self.copies) - len(envs))]
+        return rollout(self.vector, team, starts, context=self.context, progress=self.progress)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.vector.close()

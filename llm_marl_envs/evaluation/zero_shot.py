@@ -1,0 +1,109 @@
+"""Zero-shot coordination: one member of a team beside scripted experts of a named convention.
+
+Nobody trained with these partners, unless a team was warm-started on them. Owns which tasks a
+convention is tried on, and the comparison with experts in all seats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llm_marl_envs.evaluation.cross_play import check_teams
+from llm_marl_envs.evaluation.paired import (
+    DEFAULT_COPIES,
+    Estimate,
+    Schedule,
+    Stage,
+    make_schedule,
+)
+from llm_marl_envs.policies import ExpertPolicy, Policy, Team
+from llm_marl_envs.rollout import Context, Start
+from llm_marl_envs.vector import env_factory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroShot:
+    """One seat of a team beside scripted experts of one convention.
+
+    Attributes:
+        team: name of the team.
+        agent: the seat that it plays; experts play the others.
+        convention: what the experts follow.
+        mean_return: undiscounted team return over the tasks that the convention can solve.
+        expert_return: the same with experts of the convention in all seats.
+    """
+
+    team: str
+    agent: str
+    convention: str
+    mean_return: Estimate
+    expert_return: float
+
+
+def zero_shot(
+    env: Any,
+    teams: Mapping[str, Team],
+    *,
+    n_tasks: int | None = None,
+    samples: int = 1,
+    seed: int = 0,
+    copies: int = DEFAULT_COPIES,
+    context: Context = "append",
+    progress: Callable[[int], object] | None = None,
+) -> tuple[ZeroShot, ...]:
+    """Seat each member of each team beside scripted experts of each convention.
+
+    A convention is tried on the tasks that it can solve. Empty where the environment names no
+    conventions. Arguments as for `cross_play`.
+
+    Raises:
+        ValueError: no team, a team with other seats, or a number out of range.
+    """
+    stage = Stage(env_factory(env), copies=copies, context=context, progress=progress)
+    agents = tuple(stage.env.possible_agents)
+    check_teams(teams, agents, at_least=1)
+    schedule = make_schedule(stage.env, n_tasks, samples, seed)
+    found = []
+    for convention, part in _by_convention(stage.env, schedule).items():
+        expert = ExpertPolicy(stage.env, convention)
+
+        def returns(
+            agent: str | None, policy: Policy, part: Schedule = part, expert: Policy = expert
+        ) -> list[float]:
+            seats = {seat: policy if seat == agent else expert for seat in agents}
+            return [episode.team_return for episode in stage.play(seats, part.starts)]
+
+        ceiling = part.estimate(returns(None, expert)).mean
+        found += [
+            ZeroShot(
+                team=name,
+                agent=agent,
+                convention=convention,
+                mean_return=part.estimate(returns(agent, team[agent])),
+                expert_return=ceiling,
+            )
+            for name, team in teams.items()
+            for agent in agents
+        ]
+    stage.close()
+    return tuple(found)
+
+
+def _by_convention(env: Any, schedule: Schedule) -> dict[str, Schedule]:
+    """Convention -> the part of the schedule whose tasks it can solve."""
+    inner = getattr(env, "unwrapped", env)
+    if not hasattr(inner, "conventions") or not hasattr(inner, "source"):
+        return {}
+    starts: dict[str, list[Start]] = {}
+    for start in schedule.starts:
+        for convention in inner.conventions(inner.source[start.task]):
+            starts.setdefault(convention, []).append(start)
+    return {
+        convention: Schedule(
+            starts=tuple(some), n_tasks=len(some) // schedule.samples, samples=schedule.samples
+        )
+        for convention, some in sorted(starts.items())
+        if convention
+    }

@@ -1,0 +1,224 @@
+"""Cross-play of scripted teams whose matrix is known, and files that are not what they should be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from toys import Relay, WordPair
+
+from llm_marl_envs import make
+from llm_marl_envs.core import Outcome
+from llm_marl_envs.evaluation import evaluate_team
+from llm_marl_envs.evaluation.cross_play import CrossPlay, cross_play
+from llm_marl_envs.evaluation.cross_play_files import read_cross_play, write_cross_play
+from llm_marl_envs.evaluation.heat_map import save_heat_map
+from llm_marl_envs.evaluation.zero_shot import zero_shot
+from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.records import Request
+from llm_marl_envs.tasks import Task
+
+
+class SameCase(WordPair):
+    """Both words must be said in the same case: two conventions that do not mix."""
+
+    def __init__(self) -> None:
+        super().__init__(turns=1)
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Words with `fig` can only be said in lower case."""
+        return ("lower",) if "fig" in task.data["words"] else ("lower", "upper")
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        found = {self.read_convention(self.task, a, text) for a, text in joint_action.items()}
+        solved = len(found) == 1 and None not in found
+        return Outcome(
+            reward_terms={agent: {"words": float(solved)} for agent in self.agents},
+            success=solved,
+        )
+
+
+def experts(convention: str | None, env: Any = None) -> dict[str, ExpertPolicy]:
+    env = env or SameCase()
+    return dict.fromkeys(env.possible_agents, ExpertPolicy(env, convention))
+
+
+def heard(request: Request) -> str:
+    return request.messages[-1].content.rpartition(": ")[2]
+
+
+def backwards(request: Request) -> str:
+    return heard(request)[::-1]
+
+
+PLAIN = dict.fromkeys(Relay().possible_agents, ScriptedPolicy(heard))
+CIPHER = PLAIN | {agent: ScriptedPolicy(backwards) for agent in ("runner_0", "runner_2")}
+
+
+def two() -> CrossPlay:
+    teams = {"lower": experts("lower"), "upper": experts("upper")}
+    return cross_play(SameCase, teams, n_tasks=30)
+
+
+def test_two_conventions_score_one_with_themselves_and_fail_with_each_other():
+    result = two()
+    # 10 of the 30 tasks hold `fig` and are solved by anybody: there both say it in lower case.
+    assert result.matrix == [[1.0, pytest.approx(1 / 3)], [pytest.approx(1 / 3), 1.0]]
+    assert result.success_matrix == result.matrix
+    assert result.self_play.mean == 1.0
+    assert result.self_play.ci95 == (1.0, 1.0)
+    assert result.cross_play.mean == pytest.approx(1 / 3)
+    assert result.gap.mean == pytest.approx(2 / 3)
+    # The interval of a share of 1/3 over 30 tasks: 1.96 * sqrt(2/9 / 30) = 0.169 to each side.
+    low, high = result.gap.ci95
+    assert low == pytest.approx(2 / 3 - 0.169, abs=0.04)
+    assert high == pytest.approx(2 / 3 + 0.169, abs=0.04)
+    assert result.gap_ci95_over_teams is None  # two teams say nothing about teams
+
+
+def test_coding_experts_with_different_interfaces_fail_together():
+    env = make("coop_coding-v0")
+
+    def choosing(place: int) -> dict[str, Any]:
+        def script(request: Request) -> str:
+            task = env.source.find(request.task_id)
+            return env.expert(task, request.agent, env.conventions(task)[place])
+
+        return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
+
+    choice = [i for i in range(40) if len(env.conventions(env.source[i])) > 1]
+    teams = {"first": choosing(0), "last": choosing(-1)}
+    result = cross_play(lambda: make("coop_coding-v0"), teams, n_tasks=40)
+    only_one = 1 - len(choice) / 40
+    assert 0 < only_one < 0.5
+    assert result.success_matrix == [[1.0, only_one], [only_one, 1.0]]
+    by_task = np.array(result.scores)
+    assert (by_task[0, 0] == 1.0).all()
+    assert (by_task[0, 1][choice] < 1.0).all()
+    assert result.env_id == "coop_coding-v0"
+
+
+def test_with_three_seats_each_is_swapped_in_turn():
+    result = cross_play(Relay, {"plain": PLAIN, "cipher": CIPHER}, n_tasks=4)
+    # A stranger in the middle passes on what it hears; at either end the word arrives reversed.
+    assert result.matrix == [[1.0, pytest.approx(1 / 3)], [pytest.approx(1 / 3), 1.0]]
+    played = {tuple(one.seats.values()): one.success for one in result.seatings}
+    assert len(played) == 2 + 2 * 3
+    assert played["plain", "cipher", "plain"] == 1.0
+    assert played["cipher", "plain", "plain"] == 0.0
+
+
+def test_rows_are_the_first_seat():
+    half = {"left_0": experts("lower")["left_0"], "right_0": ScriptedPolicy(lambda r: "")}
+    result = cross_play(WordPair, {"good": experts("lower"), "half": half}, n_tasks=3)
+    assert result.matrix == [[1.0, 0.5], [1.0, 0.5]]
+
+
+def test_the_diagonal_is_what_an_evaluation_measures():
+    teams = {"a": experts(None), "b": experts("upper")}
+    result = cross_play(SameCase, teams, n_tasks=12, samples=3, seed=5, copies=7)
+    alone = evaluate_team(SameCase, teams["a"], n_tasks=12, samples=3, seed=5)
+    assert result.matrix[0][0] == pytest.approx(alone.mean_return)
+    assert result.self_play.n_tasks == 12
+
+
+def test_the_interval_over_teams_is_wider_than_over_tasks():
+    """Three teams, one of which is a stranger to the two others."""
+    teams = {"a": experts("lower"), "b": experts("lower"), "c": experts("upper")}
+    result = cross_play(SameCase, teams, n_tasks=30)
+    # Off the diagonal 2 of 6 pairs are a and b (1.0), 4 hold c (1/3).
+    assert result.cross_play.mean == pytest.approx((2 + 4 / 3) / 6)
+    over_teams = result.gap_ci95_over_teams
+    assert over_teams is not None
+    assert over_teams[0] == pytest.approx(0.0)  # c is not drawn in 8 of 27 resamples
+    assert over_teams[1] > result.gap.ci95[1]
+
+
+def test_scripted_strangers_of_each_convention():
+    teams = {"upper": experts("upper"), "any": experts(None)}
+    found = {(z.team, z.agent, z.convention): z for z in zero_shot(SameCase, teams, samples=40)}
+    assert len(found) == 2 * 2 * 2
+    assert found["upper", "left_0", "upper"].mean_return.mean == 1.0
+    assert found["upper", "left_0", "upper"].mean_return.n_tasks == 20  # without `fig`
+    # Upper where it can be; with `fig` the task allows lower case alone: 10 of 30.
+    assert found["upper", "right_0", "lower"].mean_return.mean == pytest.approx(1 / 3)
+    assert {z.expert_return for z in found.values()} == {1.0}
+    # 20 tasks x 40 draws at 0.5: standard deviation 0.018.
+    assert abs(found["any", "left_0", "upper"].mean_return.mean - 0.5) < 0.08
+
+
+def test_no_conventions_no_strangers():
+    assert zero_shot(Relay, {"plain": PLAIN}, n_tasks=2) == ()
+
+
+def test_a_file_gives_back_what_was_written(tmp_path: Path):
+    result, partners = two(), zero_shot(SameCase, {"upper": experts("upper")}, n_tasks=4)
+    write_cross_play(tmp_path / "x.json", result, partners)
+    again, partners_again = read_cross_play(tmp_path / "x.json")
+    assert again == result
+    assert partners_again == partners
+    data = json.loads((tmp_path / "x.json").read_text())
+    assert data["teams"] == ["lower", "upper"]
+    assert data["matrix"] == result.matrix
+    assert list(tmp_path.iterdir()) == [tmp_path / "x.json"]
+
+
+def test_bad_files_are_named(tmp_path: Path):
+    path = tmp_path / "x.json"
+    with pytest.raises(ValueError, match="no such file"):
+        read_cross_play(path)
+    write_cross_play(path, two())
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"x\.json: half-written or no JSON"):
+        read_cross_play(path)
+    data = json.loads(whole)
+    for change, words in (
+        ({"version": 9}, "version 9, this release reads 1"),
+        ({"scores": data["scores"][:1]}, "expected 2 rows of 2 lists"),
+        ({"scores": [[[1.0], [1.0, 2.0]], [[1.0], [1.0]]]}, r"lengths \[1, 2\]"),
+        ({"teams": ["one"]}, "scores of 1 teams"),
+        ({"scores": 3}, "wrong kind"),
+    ):
+        path.write_text(json.dumps({**data, **change}))
+        with pytest.raises(ValueError, match=words):
+            read_cross_play(path)
+    del data["agents"]
+    path.write_text(json.dumps(data))
+    with pytest.raises(ValueError, match="lacks the field 'agents'"):
+        read_cross_play(path)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="expected a JSON object, got list"):
+        read_cross_play(path)
+
+
+def test_teams_that_do_not_fit_are_named():
+    with pytest.raises(ValueError, match=r"team 'relay'.*missing \['left_0', 'right_0'\]"):
+        cross_play(SameCase, {"pair": experts("lower"), "relay": PLAIN}, n_tasks=1)
+    with pytest.raises(ValueError, match="1 teams"):
+        cross_play(SameCase, {"one": experts("lower")}, n_tasks=1)
+    pair = {"a": experts("lower"), "b": experts("upper")}
+    with pytest.raises(ValueError, match="expected 1 to 30"):
+        cross_play(SameCase, pair, n_tasks=31)
+    with pytest.raises(ValueError, match="samples=0"):
+        cross_play(SameCase, pair, n_tasks=1, samples=0)
+    with pytest.raises(ValueError, match="copies=0"):
+        cross_play(SameCase, pair, n_tasks=1, copies=0)
+
+
+def test_a_heat_map_is_drawn_for_two_and_for_three_seats(tmp_path: Path):
+    pytest.importorskip("matplotlib", reason="the extra `eval` is not installed")
+    save_heat_map(two(), tmp_path / "deep" / "map.png")
+    assert (tmp_path / "deep" / "map.png").read_bytes().startswith(b"\x89PNG")
+    relay = cross_play(Relay, {"plain": PLAIN, "cipher": CIPHER}, n_tasks=1)
+    save_heat_map(relay, tmp_path / "map.svg")
+    assert "<svg" in (tmp_path / "map.svg").read_text()
+
+
+def test_random_teams_do_not_crash_it():
+    teams = {name: dict.fromkeys(("left_0", "right_0"), RandomPolicy()) for name in "ab"}
+    assert cross_play(SameCase, teams, n_tasks=2).matrix == [[0.0, 0.0], [0.0, 0.0]]
