@@ -46,6 +46,7 @@ def run_one(options: argparse.Namespace, seed: int, control: bool) -> dict[str, 
 
 COLUMNS: dict[str, Callable[[dict[str, Any]], float | None]] = {
     "cooperation index": lambda row: (row["cooperation"] or {}).get("mean"),
+    "above best solo": lambda row: (row["cooperation"] or {}).get("above_solo"),
     "success": lambda row: row["sampled_success"],
     "return": lambda row: row["mean_return"],
     "at 0.5": lambda row: row["half_temperature_success"],
@@ -87,7 +88,7 @@ def _summary(results: Sequence[dict[str, Any]]) -> list[str]:
         f"below {SOLVED}: {stalled} of {len(after)} (95 % Wilson interval {low:.2f} to "
         f"{high:.2f})."
     ]
-    if all(row["after"]["cooperation"] for row in results):
+    if all((row["after"]["cooperation"] or {}).get("mean") is not None for row in results):
         rises = [
             row["after"]["cooperation"]["mean"] - row["before"]["cooperation"]["mean"]
             for row in results

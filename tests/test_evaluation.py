@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from toys import WordPair
 
-from llm_marl_envs.evaluation import evaluate_team, measure_coordination
+from llm_marl_envs.evaluation import cooperation_index, evaluate_team, measure_coordination
 from llm_marl_envs.evaluation.metrics import bootstrap_interval, wilson_interval
+from llm_marl_envs.outcome import Bounds
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request
 
@@ -98,3 +100,38 @@ def test_wilson_interval_by_hand():
     assert wilson_interval(0, 10)[0] == 0.0
     with pytest.raises(ValueError, match="11 successes"):
         wilson_interval(11, 10)
+
+
+def test_the_cooperation_index_is_0_for_one_good_seat_and_1_for_a_team():
+    """Bounds of WordPair: solo 0.5, team 1."""
+    silent = ScriptedPolicy(lambda r: "")
+    teams = {
+        1.0: team("lower", "lower"),
+        0.0: {**team("lower", "lower"), "right_0": silent},
+        -1.0: {"left_0": silent, "right_0": silent},
+    }
+    for expected, players in teams.items():
+        episodes = evaluate_team(WordPair, players, n_tasks=4, samples=2).episodes
+        index = cooperation_index(WordPair(), episodes)
+        assert index is not None
+        assert index.mean == expected
+        assert index.ci95 == (expected, expected)
+        assert index.above_solo == expected * 0.5
+        assert index.n_tasks == 4
+
+
+def test_nothing_is_credited_where_one_seat_could_do_it_all():
+    class Easy(WordPair):
+        def bounds(self, task: Any) -> Bounds:
+            return Bounds(random=0.0, solo=1.0, team=1.0)
+
+    class Unknown(WordPair):
+        def bounds(self, task: Any) -> Bounds:
+            raise ValueError("not known")
+
+    half = {**team("lower", "lower"), "right_0": ScriptedPolicy(lambda r: "")}
+    episodes = evaluate_team(WordPair, half, n_tasks=4).episodes
+    index = cooperation_index(Easy(), episodes)
+    assert index is not None
+    assert (index.mean, index.ci95, index.above_solo) == (None, None, -0.5)
+    assert cooperation_index(Unknown(), episodes) is None

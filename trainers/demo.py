@@ -226,8 +226,9 @@ def _print_report(
         if key in old:
             print(f"{name:36}{_number(old[key]):>10}{_number(new[key]):>10}")
     if old["cooperation"] is not None:
-        shown = [_number(one["cooperation"]["mean"]) for one in (old, new)]
-        print(f"{'cooperation index':36}{shown[0]:>10}{shown[1]:>10}")
+        for name, key in (("cooperation index", "mean"), ("return above best solo", "above_solo")):
+            shown = [_number(one["cooperation"][key]) for one in (old, new)]
+            print(f"{name:36}{shown[0]:>10}{shown[1]:>10}")
     for agent in old.get("competence", ()):
         name = f"{agent} beside a scripted partner"
         print(f"{name:36}{old['competence'][agent]:>10.2f}{new['competence'][agent]:>10.2f}")

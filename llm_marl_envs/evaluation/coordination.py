@@ -81,14 +81,15 @@ class CooperationIndex:
     """(score - best solo) / (best team - best solo): 0 is what one seat alone can get, 1 the most.
 
     Attributes:
-        mean: over tasks; negative where a team earns less than one seat could.
-        ci95: its 95 % bootstrap interval over tasks.
-        above_solo: score - best solo, mean over tasks, in units of reward.
-        n_tasks: tasks it was taken over.
+        mean: over the tasks that need a team; negative where a team earns less than one seat could.
+            None where one seat alone can get everything (`info="full"`): nothing is credited.
+        ci95: its 95 % bootstrap interval over tasks, None with `mean`.
+        above_solo: score - best solo, mean over all tasks, in units of reward.
+        n_tasks: all tasks.
     """
 
-    mean: float
-    ci95: tuple[float, float]
+    mean: float | None
+    ci95: tuple[float, float] | None
     above_solo: float
     n_tasks: int
 
@@ -96,8 +97,7 @@ class CooperationIndex:
 def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex | None:
     """How far a team got beyond what one seat alone can get, by `env.bounds(task)`.
 
-    None where the bounds are not known, or one seat alone can get everything (`info="full"`): there
-    is nothing that a team could be credited with.
+    None where the bounds are not known.
 
     Args:
         env: one copy of the environment that the episodes were played in.
@@ -113,15 +113,14 @@ def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex
             bounds = inner.bounds(inner.source.find(task_id))
         except (AttributeError, ValueError):
             return None
-        if bounds.team <= bounds.solo:
-            continue
         above.append(sum(found) / len(found) - bounds.solo)
-        index.append(above[-1] / (bounds.team - bounds.solo))
-    if not index:
+        if bounds.team > bounds.solo:
+            index.append(above[-1] / (bounds.team - bounds.solo))
+    if not above:
         return None
     return CooperationIndex(
-        mean=sum(index) / len(index),
-        ci95=bootstrap_interval(index),
+        mean=sum(index) / len(index) if index else None,
+        ci95=bootstrap_interval(index) if index else None,
         above_solo=sum(above) / len(above),
         n_tasks=len(index),
     )
