@@ -1,0 +1,55 @@
+"""Scores 1 to 3: how a scorer's text is read, and what is kept out of what it is shown.
+
+Only the last line of the scorer's own text counts, so that text it repeats from others is no score.
+Lines of others that read as a score are left out before a scorer sees them: models copy.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from llm_marl_envs.parsing import answer_of
+from llm_marl_envs.roles.briefs import heard
+
+SCORES = {1: 0.0, 2: 0.5, 3: 1.0}
+"""Score -> what the solution earns; CoMAS's (score - 1) / 2."""
+NO_SCORE = 0.5
+"""What the solution earns where the scorer gives no score: neither side gains by it."""
+LEFT_OUT = "(a line with a score is left out)"
+LINE = re.compile(r"score:[ \t]*\[?[ \t]*([1-3])[ \t]*\]?\.?", re.ASCII | re.IGNORECASE)
+SPOKEN = re.compile(r"scores?\W{0,8}(?:(?:is|of|be|=)\W{0,8})?(?:[1-3]|one|two|three)(?!\w|[.,]\d)")
+# Cyrillic and Greek letters that look like those of "score"; NFKD does not know them.
+LOOK_ALIKES = str.maketrans("\u0455\u0441\u043e\u0433\u0435\u03bf", "scoreo")
+
+
+def read_score(text: str) -> int | None:
+    """The score in the last line of a text, None where that line is not `Score: <1 to 3>`.
+
+    Empty lines at the end are ignored, brackets and a full stop are optional, thinking is left out.
+    """
+    lines = answer_of(text).rstrip().rsplit("\n", 1)
+    found = LINE.fullmatch(lines[-1].strip())
+    return int(found[1]) if found else None
+
+
+def neutral(text: str) -> str:
+    """A text without its lines that name a score, in whatever letters they are written."""
+    lines = answer_of(text).splitlines()
+    return "\n".join(LEFT_OUT if SPOKEN.search(_plain(line)) else line for line in lines)
+
+
+def heard_by_scorer(agent: str, text: str) -> str:
+    """Another seat's text as a scorer is shown it: quoted, scores left out."""
+    return heard(agent, neutral(text))
+
+
+def agreement(score: int | None, right: bool) -> float | None:
+    """How well a score fits the truth: 1 for 3 and right or 1 and wrong, 0.5 for 2, else 0."""
+    return None if score is None else 1 - abs(SCORES[score] - right)
+
+
+def _plain(line: str) -> str:
+    """Small plain letters: compatibility forms, look-alikes and invisible marks resolved."""
+    folded = unicodedata.normalize("NFKD", line).casefold().translate(LOOK_ALIKES)
+    return "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Mn"))
