@@ -307,6 +307,9 @@ def test_evidence_by_hand() -> None:
     assert weigh("however and but so float").connectives == pytest.approx(4 / 5)
     # boat-talk are 9 content words apart at the least, nora-boat 2.
     assert weigh("Nora boat talk").near == pytest.approx(1 / 2)
+    # boat-sold, viktor-boat and float-boat are inverted, of which two are forgiven.
+    assert weigh("boat sold, Viktor boat, float boat").inverted == 1 / 5
+    assert weigh("boat sold, Viktor boat").inverted == 0.0
     assert weigh("boat sank, boat sank, boat sank, boat sank").distinct == pytest.approx(2 / 6)
 
 
@@ -334,6 +337,7 @@ def text_with(**changes: Any) -> evidence.Evidence:
         grounded=1.0,
         foreign=0,
         near=1.0,
+        inverted=0.0,
         copied=(0.5, 0.0, 0.0),
         content_copied=0.0,
         connectives=0.0,
@@ -351,6 +355,7 @@ def text_with(**changes: Any) -> evidence.Evidence:
         ("grounded", {0.5: 0, 0.625: 0.5, 0.75: 1}),
         ("foreign", {0: 1, 1: 2 / 3, 3: 0, 9: 0}),
         ("near", {0.4: 0, 0.525: 0.5, 0.65: 1}),
+        ("inverted", {0.08: 1, 0.12: 0.5, 0.16: 0}),
     ],
 )
 def test_slopes_of_support(name: str, corners: dict[float, float]) -> None:

@@ -30,6 +30,9 @@ NEAR = 6
 RUNS = (2, 3, 4)
 """Numbers of words in a row that count as copied."""
 
+FORGIVEN = 2
+"""Neighbouring words in the other order that every text may have."""
+
 CONTENT_RUN = 5
 """Content words in a row that count as copied, whatever stands between them."""
 
@@ -74,6 +77,7 @@ class Source:
         content_runs: every run of `CONTENT_RUN` content stems.
         runs: for each length of `RUNS`, every run of so many words.
         sentences: the content stems of each sentence.
+        neighbours: content stems that follow each other in a sentence.
         sides: stem or pronoun -> what stands beside it, at each of its places.
         polarities: content stem -> its polarities, at each of its places.
         verbs: stems that stand in a verb's form or place, some nouns among them.
@@ -85,6 +89,7 @@ class Source:
     content_runs: frozenset[tuple[str, ...]]
     runs: Mapping[int, frozenset[tuple[str, ...]]]
     sentences: tuple[frozenset[str], ...]
+    neighbours: frozenset[tuple[str, ...]]
     sides: Mapping[str, tuple[Sides, ...]]
     polarities: Mapping[str, frozenset[Polarity]]
     verbs: frozenset[str]
@@ -101,6 +106,8 @@ class Evidence:
         grounded: share of the content words that the source has.
         foreign: names and numbers, and words in other letters, that it does not have.
         near: share of neighbouring grounded content words that the source has near each other.
+        inverted: share of neighbouring content words that the source has in the other order only,
+            `FORGIVEN` pairs aside.
         copied: for each length of `RUNS`, share of the words in such runs of the source.
         content_copied: share of the content words in runs of `CONTENT_RUN` of the source.
         connectives: share of the words that only connect.
@@ -115,6 +122,7 @@ class Evidence:
     grounded: float
     foreign: int
     near: float
+    inverted: float
     copied: tuple[float, ...]
     content_copied: float
     connectives: float
@@ -147,6 +155,7 @@ def read_source(text: str) -> Source:
         content_runs=frozenset(_runs(stems, CONTENT_RUN)),
         runs={n: frozenset(_runs(words, n)) for n in RUNS},
         sentences=tuple(frozenset(content(sentence)) for sentence in sentences),
+        neighbours=frozenset(pair for one in sentences for pair in _runs(content(one), 2)),
         sides={one: tuple(found) for one, found in sides.items()},
         polarities={one: frozenset(found) for one, found in polarities.items()},
         verbs=frozenset(one for sentence in sentences for one in _verbs(sentence)),
@@ -167,6 +176,7 @@ def weigh(source: Source, text: str) -> Evidence:
         grounded=sum(one in source.places for one in stems) / max(len(stems), 1),
         foreign=_foreign(source, text, words),
         near=_near(source, sentences),
+        inverted=_inverted(source, sentences),
         copied=tuple(_copied(source.runs[length], words, length) for length in RUNS),
         content_copied=_copied(source.content_runs, stems, CONTENT_RUN),
         connectives=sum(word in CONNECTIVES for word in words) / n,
@@ -212,6 +222,12 @@ def _near(source: Source, sentences: Sequence[Sequence[str]]) -> float:
             pairs += 1
             near += any(0 < abs(a - b) <= NEAR for a in left for b in right)
     return near / max(pairs, 1)
+
+
+def _inverted(source: Source, sentences: Sequence[Sequence[str]]) -> float:
+    pairs = [pair for sentence in sentences for pair in _runs(content(sentence), 2)]
+    wrong = sum(p not in source.neighbours and p[::-1] in source.neighbours for p in pairs)
+    return max(wrong - FORGIVEN, 0) / max(len(pairs), 1)
 
 
 def _copied(runs: frozenset[tuple[str, ...]], words: Sequence[str], length: int) -> float:

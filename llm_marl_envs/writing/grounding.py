@@ -9,6 +9,7 @@ text that loses one of them, and no factor that survives a shuffling of the word
 | grounded: content words that the source has | from 0.75 | at 0.5 |
 | foreign: names, numbers and letters that it does not have | none | at 3 |
 | near: neighbouring content words that it has near each other | from 0.65 | at 0.4 |
+| inverted: neighbours that it has in the other order only | up to 0.08 | at 0.16 |
 | order: words in pairs of neighbours that the source has too | from 0.25 | at 0.08 |
 | contradicted: sentences with swapped actors or a changed negation | none | at 0.25 |
 | copied: words in copied runs of two | up to 0.9 | at 1.0 |
@@ -80,6 +81,7 @@ def supported(one: Evidence) -> float:
         ramp(one.grounded, 0.5, 0.75)
         * ramp(one.foreign, 3.0, 0.0)
         * ramp(one.near, 0.4, 0.65)
+        * ramp(one.inverted, 0.16, 0.08)
         * ramp(one.copied[0], 0.08, 0.25)
     )
 
