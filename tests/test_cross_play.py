@@ -1,4 +1,4 @@
-"""Cross-play of scripted teams whose matrix is known, and files that are not what they should be."""
+"""Cross-play of scripted teams whose matrix is known, and files that are not as they should be."""
 
 from __future__ import annotations
 
@@ -220,5 +220,6 @@ def test_a_heat_map_is_drawn_for_two_and_for_three_seats(tmp_path: Path):
 
 
 def test_random_teams_do_not_crash_it():
-    teams = {name: dict.fromkeys(("left_0", "right_0"), RandomPolicy()) for name in "ab"}
+    team = dict.fromkeys(SameCase().possible_agents, RandomPolicy())
+    teams = {"a": team, "b": team}
     assert cross_play(SameCase, teams, n_tasks=2).matrix == [[0.0, 0.0], [0.0, 0.0]]

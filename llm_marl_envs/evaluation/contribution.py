@@ -1,0 +1,216 @@
+"""What an agent's action is worth: play it differently, play on, and compare the team's return.
+
+An action is swapped for what another policy says there (a warm start, a default text), what went
+before stays as recorded, and what follows is played again with the same seeds. The return that the
+team loses is the action's contribution against that replacement. It may be negative.
+
+Owns the replacement and its replay. What is only *heard* by others is `messages.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_marl_envs.evaluation.paired import (
+    DEFAULT_COPIES,
+    Estimate,
+    Schedule,
+    Stage,
+    estimate_tasks,
+    make_schedule,
+)
+from llm_marl_envs.policies import Policy, ScriptedPolicy, Team, check_team
+from llm_marl_envs.records import Episode, Request, Response
+from llm_marl_envs.rollout import Context, Start
+from llm_marl_envs.vector import env_factory
+
+Replacement = Policy | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """What the team loses where one action is replaced.
+
+    Attributes:
+        agent: whose action.
+        turn: k of the replaced action, None where all actions of the agent are.
+        lost: actual minus counterfactual team return, over the tasks whose episodes have the turn.
+        mattered: share of these episodes whose return changed.
+        changed: share of these episodes in which the replacement said something else.
+    """
+
+    agent: str
+    turn: int | None
+    lost: Estimate
+    mattered: float
+    changed: float
+
+
+def measure_contributions(
+    env: Any,
+    team: Team,
+    replacement: Replacement | Mapping[str, Replacement],
+    *,
+    n_tasks: int | None = None,
+    samples: int = 1,
+    seed: int = 0,
+    copies: int = DEFAULT_COPIES,
+    context: Context = "append",
+) -> list[Contribution]:
+    """For each agent: each of its turns replaced alone, then all of them.
+
+    Args:
+        env: a registered id, a function that makes the environment, or an environment.
+        team: agent -> policy. Policies must answer equal requests equally (`Policy.act` promises
+            it), or the difference holds their noise too.
+        replacement: a policy or a fixed text for every agent, or agent -> one of these; agents that
+            are left out are not replaced.
+        n_tasks: the first so many tasks of the split; None plays all.
+        samples: episodes per task.
+        seed: of resets and sampling.
+        copies: how many episodes run at once.
+        context: as in `rollout`.
+
+    Returns:
+        For each agent its turns in order, then the entry with `turn` None.
+
+    Raises:
+        ValueError: the team does not fit, a replacement for an unknown agent, or a number out of
+            range.
+        TypeError: a replacement that is neither a policy nor a text.
+    """
+    stage = Stage(env_factory(env), copies=copies, context=context)
+    seats = stage.env.possible_agents
+    check_team(team, seats)
+    given = replacement if isinstance(replacement, Mapping) else dict.fromkeys(seats, replacement)
+    unknown = sorted(set(given) - set(seats))
+    if unknown:
+        raise ValueError(f"replacements for {unknown}: the environment has the agents {seats}")
+    substitutes = {agent: as_policy(one, f"replacement of {agent}") for agent, one in given.items()}
+    schedule = make_schedule(stage.env, n_tasks, samples, seed)
+    actual = stage.play(team, schedule.starts)
+    found = []
+    for agent, substitute in substitutes.items():
+        most = max(len(episode.trajectory(agent)) for episode in actual)
+        for turn in [*range(most), None] if most else []:
+            found.append(_contribution(stage, schedule, team, actual, (agent, turn, substitute)))
+    stage.close()
+    return found
+
+
+def as_policy(replacement: Replacement, what: str) -> Policy:
+    """A policy as it is; a text as a policy that says it.
+
+    Raises:
+        TypeError: neither.
+    """
+    if isinstance(replacement, str):
+        return ScriptedPolicy(lambda request: replacement)
+    if not isinstance(replacement, Policy):
+        raise TypeError(f"{what}: expected a policy or a text, got {type(replacement).__name__}")
+    return replacement
+
+
+def _contribution(
+    stage: Stage,
+    schedule: Schedule,
+    team: Team,
+    actual: Sequence[Episode],
+    swap: tuple[str, int | None, Policy],
+) -> Contribution:
+    agent, turn, substitute = swap
+    having = [i for i, e in enumerate(actual) if len(e.trajectory(agent)) > (turn or 0)]
+    records = [actual[i] for i in having]
+    starts = [schedule.starts[i] for i in having]
+    again = replay_with(stage, team, records, starts, agent, turn, substitute)
+    lost = [
+        before.team_return - after.team_return for before, after in zip(records, again, strict=True)
+    ]
+    by_task: dict[int, list[float]] = {}
+    for i, value in zip(having, lost, strict=True):
+        by_task.setdefault(i // schedule.samples, []).append(value)
+    changed = [
+        _said(before, agent, turn) != _said(after, agent, turn)
+        for before, after in zip(records, again, strict=True)
+    ]
+    return Contribution(
+        agent=agent,
+        turn=turn,
+        lost=estimate_tasks([sum(some) / len(some) for some in by_task.values()]),
+        mattered=sum(value != 0 for value in lost) / len(lost),
+        changed=sum(changed) / len(changed),
+    )
+
+
+def _said(episode: Episode, agent: str, turn: int | None) -> list[str]:
+    texts = [one.action for one in episode.trajectory(agent)]
+    return texts if turn is None else texts[turn : turn + 1]
+
+
+def replay_with(
+    stage: Stage,
+    team: Team,
+    records: Sequence[Episode],
+    starts: Sequence[Start],
+    agent: str,
+    turn: int | None,
+    substitute: Policy,
+) -> list[Episode]:
+    """Play recorded episodes again, with one action of `agent` (all where `turn` is None) replaced.
+
+    Actions before the replaced one come from the record; `team` plays on from there.
+    """
+    if turn is None:
+        return stage.play({**team, agent: substitute}, starts)
+    swapped = _Swapped(team, records, agent, turn, substitute)
+    return stage.play({seat: swapped.of(seat) for seat in team}, starts)
+
+
+class _Swapped:
+    """Seats that follow the record up to one action, replace it, and play on."""
+
+    def __init__(
+        self,
+        team: Team,
+        records: Sequence[Episode],
+        agent: str,
+        turn: int,
+        substitute: Policy,
+    ) -> None:
+        self.team, self.agent, self.turn, self.substitute = team, agent, turn, substitute
+        self.before: list[dict[tuple[str, int], Response]] = []
+        for record in records:
+            keys = [(one.agent, one.index) for one in record.turns]
+            place = keys.index((agent, turn))
+            responses = [one.response for one in record.turns[:place]]
+            self.before.append(dict(zip(keys[:place], responses, strict=True)))
+
+    def of(self, seat: str) -> Policy:
+        """The policy of one seat; seats that share a policy are still asked one by one."""
+        return _Seat(self, seat)
+
+    def act(self, seat: str, requests: Sequence[Request]) -> list[Response]:
+        answers: dict[int, Response] = {}
+        asked: dict[bool, list[int]] = {False: [], True: []}
+        for place, request in enumerate(requests):
+            known = self.before[request.episode].get((seat, request.turn))
+            if known is not None:
+                answers[place] = known
+            else:
+                replaced = seat == self.agent and request.turn == self.turn
+                asked[replaced].append(place)
+        for replaced, places in asked.items():
+            policy = self.substitute if replaced else self.team[seat]
+            given = policy.act([requests[place] for place in places]) if places else ()
+            answers.update(zip(places, given, strict=True))
+        return [answers[place] for place in range(len(requests))]
+
+
+class _Seat:
+    def __init__(self, swapped: _Swapped, seat: str) -> None:
+        self.swapped, self.seat = swapped, seat
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        return self.swapped.act(self.seat, requests)

@@ -1,0 +1,176 @@
+"""Do agents listen? Change what is heard of one agent, leave what it did, and count the loss.
+
+The environment judges what the agent really wrote, but the others are shown what they would have
+been shown had it written something else: nothing, what it wrote in another episode, or what a
+member of another team wrote (`overhear.py`). Owns which texts are heard, and the count.
+
+An agent whose words nobody reads before the end loses nothing here, however much its own action is
+worth: that is `contribution.py`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_marl_envs.evaluation.overhear import Instead, overhear
+from llm_marl_envs.evaluation.paired import (
+    DEFAULT_COPIES,
+    Estimate,
+    Schedule,
+    Stage,
+    make_schedule,
+)
+from llm_marl_envs.policies import Team, check_team
+from llm_marl_envs.records import Episode
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.vector import VectorTextEnv, env_factory
+
+INTERVENTIONS = ("silent", "shuffled", "other_team")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageEffect:
+    """What the team loses where others hear something else from one agent.
+
+    Attributes:
+        speaker: whose messages were changed.
+        intervention: "silent", "shuffled" or "other_team".
+        lost: actual minus intervened team return.
+        heard: share of episodes in which some observation of another agent changed at all. Near 0
+            the loss says nothing about listening: there was nothing to hear, or the texts were
+            alike.
+        parted: share of episodes that could not be changed to the end, because the environment
+            would have ended there with the other text; from then on the real texts were heard.
+    """
+
+    speaker: str
+    intervention: str
+    lost: Estimate
+    heard: float
+    parted: float
+
+
+def measure_messages(
+    env: Any,
+    team: Team,
+    *,
+    other: Team | None = None,
+    silence: str = "",
+    n_tasks: int | None = None,
+    samples: int = 1,
+    seed: int = 0,
+    copies: int = DEFAULT_COPIES,
+) -> list[MessageEffect]:
+    """Each agent silent, shuffled across episodes and, with `other`, replaced by its namesake.
+
+    Args:
+        env: a registered id, a function that makes the environment, or an environment.
+        team: agent -> policy.
+        other: a team whose messages, from its own episodes of the same tasks, are heard instead.
+        silence: the text of a silent agent.
+        n_tasks: the first so many tasks of the split, at least 2 (messages are shuffled across
+            tasks); None plays all.
+        samples: episodes per task.
+        seed: of resets, sampling and the shuffling.
+        copies: how many episodes run at once.
+
+    Returns:
+        For each agent its interventions in the order of `INTERVENTIONS`.
+
+    Raises:
+        ValueError: a team does not fit, or a number out of range.
+    """
+    stage = Stage(env_factory(env), copies=copies)
+    seats = stage.env.possible_agents
+    for one in (team, other):
+        if one is not None:
+            check_team(one, seats)
+    schedule = make_schedule(stage.env, n_tasks, samples, seed)
+    if schedule.n_tasks < 2:
+        raise ValueError("messages are shuffled across tasks: expected at least 2 tasks")
+    actual = stage.play(team, schedule.starts)
+    sources: dict[str, Sequence[Episode] | None] = {
+        "silent": None,
+        "shuffled": [actual[i] for i in other_tasks(schedule, seed)],
+    }
+    if other is not None:
+        sources["other_team"] = stage.play(other, schedule.starts)
+    stage.close()
+    hearing = _Hearing(stage.make_env, team, schedule, actual, copies)
+    effects = [
+        hearing.effect(speaker, name, _texts(speaker, source, len(actual), silence))
+        for speaker in seats
+        for name, source in sources.items()
+    ]
+    hearing.vector.close()
+    return effects
+
+
+def other_tasks(schedule: Schedule, seed: int) -> list[int]:
+    """For each episode another one, of another task and each used once."""
+    order = list(range(schedule.n_tasks))
+    random.Random(f"shuffled messages/{seed}").shuffle(order)
+    follows = dict(zip(order, [*order[1:], order[0]], strict=True))
+    return [
+        follows[task] * schedule.samples + sample
+        for task in range(schedule.n_tasks)
+        for sample in range(schedule.samples)
+    ]
+
+
+def _texts(
+    speaker: str, source: Sequence[Episode] | None, n_episodes: int, silence: str
+) -> list[Instead]:
+    """Per episode what is heard turn by turn; after the last text there is silence."""
+    said = [[turn.action for turn in episode.trajectory(speaker)] for episode in source or ()] or [
+        []
+    ] * n_episodes
+
+    def reader(texts: list[str]) -> Instead:
+        return lambda turn: texts[turn] if turn < len(texts) else silence
+
+    return [reader(texts) for texts in said]
+
+
+class _Hearing:
+    """Plays the same episodes again and again with other messages."""
+
+    def __init__(
+        self,
+        make_env: Callable[[], Any],
+        team: Team,
+        schedule: Schedule,
+        actual: Sequence[Episode],
+        copies: int,
+    ) -> None:
+        self.team, self.schedule, self.actual = team, schedule, actual
+        self.envs = [overhear(make_env) for _ in range(min(copies, len(actual)))]
+        self.vector = VectorTextEnv(self.envs)
+
+    def effect(self, speaker: str, name: str, texts: Sequence[Instead]) -> MessageEffect:
+        """What the team loses where `texts` are heard of `speaker`."""
+        again: list[Episode] = []
+        heard = parted = 0
+        for first in range(0, len(texts), len(self.envs)):
+            wave = texts[first : first + len(self.envs)]
+            used = self.envs[: len(wave)]
+            for env, instead in zip(used, wave, strict=True):
+                env.twin.speaker, env.twin.instead = speaker, instead
+            starts = self.schedule.starts[first : first + len(wave)]
+            again += rollout(self.vector, self.team, starts)
+            heard += sum(env.twin.heard for env in used)
+            parted += sum(env.twin.parted for env in used)
+        lost = [
+            before.team_return - after.team_return
+            for before, after in zip(self.actual, again, strict=True)
+        ]
+        return MessageEffect(
+            speaker=speaker,
+            intervention=name,
+            lost=self.schedule.estimate(lost),
+            heard=heard / len(texts),
+            parted=parted / len(texts),
+        )

@@ -1,0 +1,129 @@
+"""Environments in which the others are shown something else than what one agent wrote.
+
+A twin, a second copy of the environment, is played with the same actions but for the texts of one
+agent, the speaker. The speaker is shown what the real environment shows, everybody else what the
+twin does; rewards and the end come from the real one. Works with any environment that is a function
+of (seed, task, actions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
+from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
+
+Instead = Callable[[int], str]
+"""k -> what is heard in the place of the speaker's k-th action."""
+
+
+class _Twin:
+    """The second copy, and whether it still goes along."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.speaker = ""
+        self.instead: Instead = str
+        self.begin()
+
+    def begin(self) -> None:
+        self.turn = 0
+        self.heard = False  # whether another agent was shown something that differs
+        self.parted = (
+            False  # whether the twin ended, or asked another agent, while the real went on
+        )
+
+    def text(self) -> str:
+        self.turn += 1
+        return self.instead(self.turn - 1)
+
+    def shown(self, agent: str, real: Any, other: Any) -> Any:
+        """What `agent` is shown."""
+        if agent == self.speaker or self.parted:
+            return real
+        self.heard |= str(other) != str(real)
+        return other
+
+
+class OverhearParallel(BaseParallelWrapper[str, Any, str]):
+    """See the module; for simultaneous environments."""
+
+    def __init__(self, env: Any, twin: Any) -> None:
+        super().__init__(env)
+        self.spec = getattr(env, "spec", None)
+        self.twin = _Twin(twin)
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Begin an episode of both; openings are nobody's message."""
+        self.twin.begin()
+        self.twin.env.reset(seed=seed, options=options)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions: Mapping[str, str]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Step both; observations as the module says, the rest from the real one."""
+        before = list(self.env.agents)
+        observations, *rest = self.env.step(dict(actions))
+        twin = self.twin
+        twin.parted |= list(twin.env.agents) != before
+        if not twin.parted:
+            heard = dict(actions)
+            if twin.speaker in heard:
+                heard[twin.speaker] = twin.text()
+            others = twin.env.step(heard)[0]
+            twin.parted |= bool(self.env.agents) and list(twin.env.agents) != list(self.env.agents)
+            if self.env.agents:  # what is shown at the end is read by nobody
+                observations = {
+                    agent: twin.shown(agent, real, others.get(agent))
+                    for agent, real in observations.items()
+                }
+        return observations, *rest
+
+
+class OverhearAEC(BaseWrapper[str, Any, Any]):
+    """See the module; for turn-based environments."""
+
+    def __init__(self, env: Any, twin: Any) -> None:
+        super().__init__(env)
+        self.spec = getattr(env, "spec", None)
+        self.twin = _Twin(twin)
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Begin an episode of both."""
+        self.twin.begin()
+        self.twin.env.reset(seed=seed, options=options)
+        self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> None:
+        """Step both."""
+        twin, agent = self.twin, self.env.agent_selection
+        self.env.step(action)
+        if not twin.parted:
+            twin.env.step(twin.text() if agent == twin.speaker and action is not None else action)
+            twin.parted |= _next(self.env) is not None and _next(twin.env) != _next(self.env)
+
+    def observe(self, agent: str) -> Any:
+        """The real observation for the speaker, the twin's for the others."""
+        real = self.env.observe(agent)
+        if self.twin.parted:
+            return real
+        return self.twin.shown(agent, real, self.twin.env.observe(agent))
+
+
+def _next(env: Any) -> tuple[str, bool] | None:
+    """Who is to act and whether it is dead; None after the end."""
+    if not env.agents:
+        return None
+    agent = env.agent_selection
+    return agent, env.terminations[agent] or env.truncations[agent]
+
+
+def overhear(make_env: Callable[[], Any]) -> OverhearParallel | OverhearAEC:
+    """One environment with its twin."""
+    real, twin = (
+        one.aec_env if isinstance(one, turn_based_aec_to_parallel_wrapper) else one
+        for one in (make_env(), make_env())
+    )
+    wrapper = OverhearAEC if isinstance(real, AECEnv) else OverhearParallel
+    return wrapper(real, twin)

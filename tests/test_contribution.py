@@ -1,0 +1,268 @@
+"""What an action and a message are worth, on toys whose numbers are worked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from toys import WORDS, Relay, WordPair
+
+from llm_marl_envs import make
+from llm_marl_envs.core import Outcome, TextParallelEnv
+from llm_marl_envs.evaluation.contribution import Contribution, measure_contributions
+from llm_marl_envs.evaluation.messages import MessageEffect, measure_messages, other_tasks
+from llm_marl_envs.evaluation.paired import make_schedule
+from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.records import Request, Response
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
+
+
+def heard(request: Request) -> str:
+    return request.messages[-1].content.rpartition(": ")[2]
+
+
+def own_word(request: Request) -> str:
+    return request.messages[1].content.rpartition(": ")[2]
+
+
+RUNNERS = dict.fromkeys(Relay().possible_agents, ScriptedPolicy(heard))
+PAIR = dict.fromkeys(WordPair().possible_agents, ScriptedPolicy(own_word))
+
+
+class Whisper(TextParallelEnv):
+    """`guide_0` knows the word and says it on turn 0; `walker_0` must say it on turn 1.
+
+    Only what the walker says in the last turn is paid; it hears the guide line by line, quoted.
+    """
+
+    metadata = {"name": "whisper"}  # noqa: RUF012
+    reward_range = (0.0, 1.0)
+
+    def __init__(self) -> None:
+        super().__init__(
+            agents=("guide_0", "walker_0"),
+            source=WordPair().source,
+            max_turns=2,
+            max_action_chars=100,
+            render_mode=None,
+        )
+
+    def opening(self, task: Task) -> Mapping[str, tuple[Message, ...]]:
+        self.turn = 0
+        return {
+            "guide_0": (Message("user", f"The word: {task.data['words'][0]}"),),
+            "walker_0": (Message("user", "Listen."),),
+        }
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        self.turn += 1
+        solved = self.turn == 2 and joint_action["walker_0"] == self.task.data["words"][0]
+        quoted = "\n".join(f"> {line}" for line in joint_action["guide_0"].split("\n"))
+        return Outcome(
+            reward_terms={agent: {"word": float(solved)} for agent in self.agents},
+            feedback={"walker_0": f"The guide says:\n{quoted}", "guide_0": "Go on."},
+            success=solved,
+        )
+
+
+def walk(request: Request) -> str:
+    return request.messages[-1].content.rpartition("> ")[2] if request.turn else "?"
+
+
+def guide(request: Request) -> str:
+    return "take\n" + request.messages[0].content.rpartition(": ")[2]
+
+
+GUIDED = {"guide_0": ScriptedPolicy(guide), "walker_0": ScriptedPolicy(walk)}
+
+
+def contributions(found: list[Contribution]) -> dict[tuple[str, int | None], float]:
+    return {(one.agent, one.turn): one.lost.mean for one in found}
+
+
+def effects(found: list[MessageEffect]) -> dict[tuple[str, str], tuple[float, float]]:
+    return {(one.speaker, one.intervention): (one.lost.mean, one.heard) for one in found}
+
+
+# -- actions --------------------------------------------------------------------------------------
+
+
+def test_every_runner_of_a_relay_is_worth_everything():
+    found = measure_contributions(Relay, RUNNERS, "", n_tasks=5)
+    runners = [f"runner_{i}" for i in range(3)]
+    assert contributions(found) == {(a, k): 1.0 for a in runners for k in (0, None)}
+    assert {one.lost.ci95 for one in found} == {(1.0, 1.0)}
+    assert {(one.mattered, one.changed) for one in found} == {(1.0, 1.0)}
+
+
+def test_a_second_attempt_repairs_the_first():
+    found = measure_contributions(WordPair, PAIR, "", n_tasks=5)
+    # Silenced once, an agent says its word in the second turn, for the same return; silenced
+    # always, its half is lost.
+    assert contributions(found) == {
+        ("left_0", 0): 0.0,
+        ("left_0", None): 0.5,
+        ("right_0", 0): 0.0,
+        ("right_0", None): 0.5,
+    }
+
+
+def test_turns_that_only_some_episodes_have():
+    """The left agent needs a second turn where its word begins with `a`: in 5 of 30 tasks."""
+
+    def late(request: Request) -> str:
+        word = own_word(request)
+        return "" if word.startswith("a") and request.turn == 0 else word
+
+    team = {**PAIR, "left_0": ScriptedPolicy(late)}
+    found = {(c.agent, c.turn): c for c in measure_contributions(WordPair, team, "")}
+    assert found["left_0", 1].lost.n_tasks == 5
+    assert found["left_0", 1].lost.mean == 0.5
+    assert found["right_0", 1].lost.mean == 0.0  # it had said its word before
+    assert found["left_0", 0].lost.mean == 0.0
+    assert found["left_0", 0].changed == pytest.approx(25 / 30)
+
+
+def test_a_replacement_that_says_the_same_loses_nothing():
+    found = measure_contributions(Relay, RUNNERS, ScriptedPolicy(heard), n_tasks=3)
+    assert {one.lost.mean for one in found} == {0.0}
+    assert {(one.mattered, one.changed) for one in found} == {(0.0, 0.0)}
+
+
+def test_a_better_replacement_has_a_negative_loss():
+    team = {**RUNNERS, "runner_1": ScriptedPolicy(lambda r: "nothing")}
+    found = measure_contributions(Relay, team, {"runner_1": ScriptedPolicy(heard)}, n_tasks=3)
+    assert contributions(found) == {("runner_1", 0): -1.0, ("runner_1", None): -1.0}
+
+
+def test_what_went_before_comes_from_the_record():
+    """A policy that never answers twice alike: the record holds its first answer."""
+    calls: list[str] = []
+
+    class Fickle:
+        def act(self, requests: Any) -> list[Response]:
+            calls.extend(r.agent for r in requests)
+            return [Response(text=heard(r) if len(calls) <= 2 else "lost") for r in requests]
+
+    team = {**RUNNERS, "runner_0": Fickle()}
+    found = measure_contributions(Relay, team, {"runner_1": ScriptedPolicy(heard)}, n_tasks=2)
+    assert found[0].turn == 0
+    assert found[0].lost.mean == 0.0  # asked again, runner_0 would have said "lost"
+
+
+def test_agents_are_compared_on_the_same_draws():
+    """Experts at random differ by their seeds alone, so replacing one by itself changes nothing."""
+    env = make("coop_coding-v0")
+    expert = ExpertPolicy(env)
+    team = dict.fromkeys(env.possible_agents, expert)
+    found = measure_contributions(lambda: make("coop_coding-v0"), team, expert, n_tasks=4)
+    assert {one.lost.mean for one in found} == {0.0}
+
+
+def test_replacements_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"replacements for \['left_0'\]"):
+        measure_contributions(Relay, RUNNERS, {"left_0": ""}, n_tasks=1)
+    with pytest.raises(TypeError, match="replacement of runner_0: expected a policy or a text"):
+        measure_contributions(Relay, RUNNERS, {"runner_0": 3}, n_tasks=1)  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="missing"):
+        measure_contributions(Relay, PAIR, "", n_tasks=1)
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+def test_silencing_the_first_runner_loses_everything():
+    found = effects(measure_messages(Relay, RUNNERS, n_tasks=6))
+    assert found["runner_0", "silent"] == (1.0, 1.0)
+    assert found["runner_1", "silent"] == (1.0, 1.0)
+    # Nobody hears the last one: what it says is the answer, not a message.
+    assert found["runner_2", "silent"] == (0.0, 0.0)
+    assert found["runner_2", "shuffled"] == (0.0, 0.0)
+
+
+def test_messages_of_other_episodes_mislead_except_where_they_are_the_same():
+    # The first six tasks: apple-birch ... apple-fig (five), then birch-apple. Shuffled in a cycle
+    # over tasks, birch-apple hears "apple" and one of the others hears "birch".
+    assert WORDS[:2] == ("apple", "birch")
+    found = effects(measure_messages(Relay, RUNNERS, n_tasks=6))
+    assert found["runner_0", "shuffled"] == (pytest.approx(2 / 6), pytest.approx(2 / 6))
+
+
+def test_another_teams_messages_are_of_use_if_it_speaks_the_same_way():
+    def backwards(request: Request) -> str:
+        return heard(request)[::-1]
+
+    cipher = {**RUNNERS, "runner_0": ScriptedPolicy(backwards)}
+    same = effects(measure_messages(Relay, RUNNERS, other=dict(RUNNERS), n_tasks=3))
+    assert same["runner_0", "other_team"] == (0.0, 0.0)
+    other = effects(measure_messages(Relay, RUNNERS, other=cipher, n_tasks=3))
+    assert other["runner_0", "other_team"] == (1.0, 1.0)
+    # In its own team the second runner passes the cipher on.
+    assert other["runner_1", "other_team"] == (1.0, 1.0)
+
+
+def test_only_the_message_changes_not_the_action():
+    """In a simultaneous game, quoted line by line: the walker needs the guide, not the reverse."""
+    found = effects(measure_messages(Whisper, GUIDED, n_tasks=10, copies=3))
+    assert found["guide_0", "silent"] == (1.0, 1.0)
+    assert found["walker_0", "silent"] == (0.0, 0.0)
+    assert found["guide_0", "shuffled"][0] > 0
+    # As an action the walker's last one is worth everything and its first nothing.
+    walker = contributions(measure_contributions(Whisper, GUIDED, "", n_tasks=3))
+    assert walker["walker_0", 0] == 0.0
+    assert walker["walker_0", 1] == 1.0
+    assert walker["guide_0", 0] == 1.0
+    assert walker["guide_0", 1] == 0.0
+
+
+def test_a_twin_that_ends_early_is_counted():
+    """`left_0` says nothing at first; the other team would have solved the task at once."""
+    late = {**PAIR, "left_0": ScriptedPolicy(lambda r: own_word(r) * r.turn)}
+    found = measure_messages(WordPair, late, other=PAIR, n_tasks=2)
+    parted = {(one.speaker, one.intervention): one.parted for one in found}
+    assert parted["left_0", "other_team"] == 1.0
+    assert parted["left_0", "silent"] == 0.0
+
+
+def test_debaters_need_each_others_statements():
+    """Experts of one convention; what one of them holds is missing where it is not heard."""
+    env = make("debate-v0")
+
+    def speak(request: Request) -> str:
+        task = env.source.find(request.task_id)
+        return env.reply(task, request.agent, env.conventions(task)[0], request.messages)
+
+    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(speak))
+    found = effects(measure_messages(lambda: make("debate-v0"), team, n_tasks=10))
+    silent = [found[agent, "silent"] for agent in env.possible_agents]
+    assert all(share == 1.0 for _, share in silent)
+    assert all(lost > 0.3 for lost, _ in silent)
+
+
+def test_a_single_simultaneous_turn_has_no_messages():
+    env = make("coop_coding-v0")
+    team = dict.fromkeys(env.possible_agents, ExpertPolicy(env))
+    found = measure_messages(lambda: make("coop_coding-v0"), team, n_tasks=3)
+    assert {(one.lost.mean, one.heard) for one in found} == {(0.0, 0.0)}
+
+
+def test_messages_come_from_another_task_and_each_is_used_once():
+    schedule = make_schedule(WordPair(), 5, 3, 0)
+    found = other_tasks(schedule, seed=1)
+    assert sorted(found) == list(range(15))
+    assert all(i // 3 != other // 3 for i, other in enumerate(found))
+    assert other_tasks(schedule, seed=2) != found
+
+
+def test_one_task_cannot_be_shuffled():
+    with pytest.raises(ValueError, match="at least 2 tasks"):
+        measure_messages(Relay, RUNNERS, n_tasks=1)
+    with pytest.raises(ValueError, match="missing"):
+        measure_messages(Relay, RUNNERS, other=PAIR, n_tasks=2)
+
+
+def test_unreadable_teams_do_not_crash_it():
+    team = dict.fromkeys(Relay().possible_agents, RandomPolicy())
+    assert {one.lost.mean for one in measure_messages(Relay, team, n_tasks=3)} == {0.0}
