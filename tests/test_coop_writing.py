@@ -359,3 +359,28 @@ def test_copies_are_cheap_and_share_their_tasks(env_id: str) -> None:
     copies = [make(env_id) for _ in range(64)]
     assert (time.thread_time() - start) / 64 < 0.002
     assert len({id(copy.source) for copy in copies}) == 1
+
+
+# -- the page -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("env_id", "task", "plans", "paid"),
+    [
+        ("coop_writing_tldr-v0", "test/1", ("first", "odd"), 0.5),
+        ("coop_writing_arxiv-v0", "test/5", ("near", "odd"), 2 / 3),
+    ],
+)
+def test_the_episodes_of_the_page(
+    env_id: str, task: str, plans: tuple[str, str], paid: float
+) -> None:
+    page = (ROOT / "docs" / "writing.md").read_text(encoding="utf-8")
+    env: Any = make(env_id, split="test")
+    observations, _ = env.reset(seed=0, options={"task": task})
+    for seen in observations.values():
+        assert all(line in page for line in seen.splitlines() if ": " in line)
+    joint = {
+        agent: env.expert(env.task, agent, plan)
+        for agent, plan in zip(env.seats, plans, strict=True)
+    }
+    assert all(line in page for text in joint.values() for line in text.splitlines())
+    assert env.step(joint)[1][env.seats[0]] == pytest.approx(paid)
+    assert f"`{task}`" in page
