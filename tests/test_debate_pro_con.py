@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import pytest
-from pettingzoo.test import api_test, render_test, seed_test
+from pettingzoo.test import api_test, parallel_api_test, render_test, seed_test
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.debate_pro_con import CON, PRO, DebateProConEnv, sides, source_of
@@ -83,6 +83,7 @@ def test_pettingzoo(kwargs: dict[str, Any], capsys: pytest.CaptureFixture[str]) 
         api_test(make(ID, **kwargs), num_cycles=20)
         seed_test(lambda: make(ID, **kwargs), num_cycles=5)
         render_test(lambda **more: make(ID, **kwargs, **more))
+        parallel_api_test(make(ID, api="parallel", **kwargs), num_cycles=10)
     capsys.readouterr()
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pettingzoo.test import api_test, render_test, seed_test
+from judged_page import PAGE, page
+from pettingzoo.test import api_test, parallel_api_test, render_test, seed_test
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.solve_and_evaluate import DEFAULT_KINDS, SCORER, SOLVER
@@ -83,6 +84,7 @@ def test_pettingzoo(kwargs: dict[str, Any], capsys: pytest.CaptureFixture[str]) 
         api_test(make(ID, **kwargs), num_cycles=20)
         seed_test(lambda: make(ID, **kwargs), num_cycles=5)
         render_test(lambda **more: make(ID, **kwargs, **more))
+        parallel_api_test(make(ID, api="parallel", **kwargs), num_cycles=10)
     capsys.readouterr()
 
 
@@ -419,3 +421,7 @@ def test_a_turn_costs_less_than_a_millisecond() -> None:
                 env.step(text)
         best = min(best, (time.process_time() - start) / 120)
     assert best < 1e-3
+
+
+def test_the_page_of_the_three_environments_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/judged_page.py"

@@ -182,6 +182,8 @@ class SolveAndEvaluateEnv(TextAECEnv):
         self._said: list[tuple[str, str]] = []
         self._scores: list[int | None] = []
         self._right: list[bool] = []
+        self._answer: str | None = None
+        self._convention: dict[str, str | None] = {}
 
     # -- the episode ------------------------------------------------------------------------------
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -189,6 +191,7 @@ class SolveAndEvaluateEnv(TextAECEnv):
         super().reset(seed=seed, options=options)
         self.question = question_of(self.task)
         self._said, self._scores, self._right = [], [], []
+        self._answer, self._convention = None, {}
 
     def share_of(self, agent: str) -> int | None:
         """Which share of the evidence a seat holds; None for a scorer beside evaluators."""
@@ -215,9 +218,12 @@ class SolveAndEvaluateEnv(TextAECEnv):
         """Hear one seat; pay after the last one of a round."""
         self._said.append((agent, action))
         if agent == SOLVER:
-            self._right.append(is_right(self.question, read_answer(action)))
+            self._answer = read_answer(action)
+            self._right.append(is_right(self.question, self._answer))
         if agent in self.scorers:
             self._scores.append(read_score(action))
+        if agent not in self._convention:
+            self._convention[agent] = self.read_convention(self.task, agent, action)
         facts = {a: self._known_of(a) for a in self.agents}
         if len(self._said) % len(self.agents):
             return Outcome(reward_terms={}, feedback=self._news(), facts=facts)
@@ -271,13 +277,11 @@ class SolveAndEvaluateEnv(TextAECEnv):
         return unit_hash(f"anchor/{self.task.id}") < self.anchor
 
     def _known_of(self, agent: str) -> dict[str, Any]:
-        first = next((text for a, text in self._said if a == agent), None)
-        answer = read_answer(dict(self._said)[SOLVER])
         return {
-            "answer": answer,
+            "answer": self._answer,
             "right": self._right[-1],
             "scores": list(self._scores),
-            "convention": None if first is None else self.read_convention(self.task, agent, first),
+            "convention": self._convention.get(agent),
         }
 
     def _verdict(self) -> dict[str, Any]:

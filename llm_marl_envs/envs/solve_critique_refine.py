@@ -166,6 +166,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         if credit == "difference":
             self.reward_range = (-1.0, 1.0)
         self._said: dict[str, str] = {}
+        self._known: dict[str, dict[str, Any]] = {}  # agent -> what its text says, read once
 
     # -- the episode ------------------------------------------------------------------------------
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -173,6 +174,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         super().reset(seed=seed, options=options)
         self.question = question_of(self.task)
         self._said = {}
+        self._known = {a: {"answer": None, "right": False, "convention": None} for a in self.agents}
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message per seat; seats of one role and part are told the same."""
@@ -189,7 +191,13 @@ class SolveCritiqueRefineEnv(TextAECEnv):
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; after the last one, pay."""
         self._said[agent] = action
-        facts = {a: self._known_of(a) for a in self.agents}
+        answer = read_answer(action)
+        self._known[agent] = {
+            "answer": answer,
+            "right": is_right(self.question, answer),
+            "convention": self.read_convention(self.task, agent, action),
+        }
+        facts = self._known
         if len(self._said) < len(self.stations):
             listener = self.stations[self.next_agent(agent)]
             texts = [heard(name, self._said.get(by or "", "")) for name, by in listener.hears]
@@ -231,16 +239,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         return {"difference": float(success - without[agent])}
 
     def _right(self, agent: str) -> bool:
-        return is_right(self.question, read_answer(self._said[agent]))
-
-    def _known_of(self, agent: str) -> dict[str, Any]:
-        text = self._said.get(agent)
-        answer = None if text is None else read_answer(text)
-        return {
-            "answer": answer,
-            "right": is_right(self.question, answer),
-            "convention": None if text is None else self.read_convention(self.task, agent, text),
-        }
+        return self._known[agent]["right"]
 
     # -- what is known of tasks -------------------------------------------------------------------
     def conventions(self, task: Task) -> tuple[str, ...]:

@@ -60,9 +60,9 @@ def claims_of(question: Question) -> Claims:
             "`lure`"
         )
     rng = random.Random(f"claims/{question.identity()}/{canonical(question.answer)}")
-    other = rng.choice(wrong)
+    right, other = (" ".join(text.split()) for text in (question.answer, rng.choice(wrong)))
     pro_right = rng.random() < 0.5
-    pair = (question.answer, other) if pro_right else (other, question.answer)
+    pair = (right, other) if pro_right else (other, right)
     return Claims(*pair, pro_right)
 
 

@@ -44,7 +44,8 @@ def side_of(text: str, claims: Claims) -> str | None:
     """Which side a verdict is for, "pro" or "con"; None where it names neither claim."""
     answer = read_answer(text)
     for side, claim in (("pro", claims.pro), ("con", claims.con)):
-        if same_answer(answer, claim):
+        # Both are read the same way, so that brackets inside a claim do no harm.
+        if same_answer(answer, read_answer(f"Answer: [{claim}]")):
             return side
     return None
 

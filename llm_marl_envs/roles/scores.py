@@ -51,5 +51,7 @@ def agreement(score: int | None, right: bool) -> float | None:
 
 def _plain(line: str) -> str:
     """Small plain letters: compatibility forms, look-alikes and invisible marks resolved."""
+    if line.isascii():
+        return line.lower()
     folded = unicodedata.normalize("NFKD", line).casefold().translate(LOOK_ALIKES)
     return "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Mn"))
