@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import os
 import platform
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
@@ -20,6 +18,8 @@ from typing import Any
 import yaml
 
 from llm_marl_envs import __version__
+from llm_marl_envs.commands import quiet_libraries
+from llm_marl_envs.commands.measuring import add_measuring
 
 # Of these the trainer needs all; `version` reports those that are installed.
 TRAIN_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("llm-marl: interrupted", file=sys.stderr)
         return 130
-    except (ValueError, ImportError, FileNotFoundError) as error:
+    except (ValueError, ImportError, FileNotFoundError, ConnectionError) as error:
         if options.traceback:
             raise
         print(f"llm-marl {options.command}: {error}", file=sys.stderr)
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("id", help="id of an environment; without -vN the newest version")
     _add_play(add)
     _add_training(add)
+    add_measuring(add, _add_env_arguments, parse_assignments)
     add("doctor", _doctor, "Show which layers confine model-written programs here.", "")
     add("version", _version, "Show the versions of this package and of what it uses.", "")
     return parser
@@ -96,29 +97,6 @@ def _add_training(add: Callable[..., Any]) -> None:
     )
     command.add_argument("--config", required=True, help="the run: a YAML file or a preset's name")
     _add_overrides(command)
-    command = add(
-        "eval",
-        _eval,
-        "Measure a team on held-out tasks.",
-        "coop_coding-v0 --team runs/demo/team --split test --tasks 100",
-    )
-    command.add_argument("id", help="id of an environment")
-    command.add_argument(
-        "--team", required=True, help="folder of a saved team, or 'expert' or 'random'"
-    )
-    command.add_argument(
-        "--partner",
-        action="append",
-        default=[],
-        metavar="AGENT=POLICY",
-        help="who plays a seat the team does not: expert, expert:<convention> or random",
-    )
-    command.add_argument("--split", default="test", help="train, val, test or ood (default test)")
-    command.add_argument("--tasks", type=int, default=100, help="how many (default 100)")
-    command.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
-    command.add_argument("--seed", type=int, default=0, help="default 0")
-    command.add_argument("--output", help="folder for the summary and the transcripts")
-    _add_env_arguments(command)
     command = add(
         "demo", _demo, "Train a team of tiny models and show what changed.", "--output runs/demo"
     )
@@ -213,9 +191,7 @@ def _play(options: argparse.Namespace) -> None:
 
 def _trainers(module: str) -> Any:
     """Import `trainers.<module>`, or say what to install."""
-    # Notes of the libraries below to their own developers; a run's output is for its reader.
-    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|trl)\.")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    quiet_libraries()
     try:
         return importlib.import_module(f"trainers.{module}")
     except ModuleNotFoundError as error:
@@ -228,19 +204,6 @@ def _trainers(module: str) -> Any:
 
 def _train(options: argparse.Namespace) -> None:
     _trainers("train").run_train(options.config, options.override)
-
-
-def _eval(options: argparse.Namespace) -> None:
-    _trainers("evaluate").run_eval(
-        options.id,
-        team=options.team,
-        tasks=options.tasks,
-        temperature=options.temperature,
-        seed=options.seed,
-        output=options.output,
-        env_kwargs={**parse_assignments(options.set), "split": options.split},
-        partners=parse_assignments(options.partner),
-    )
 
 
 def _demo(options: argparse.Namespace) -> None:

@@ -71,6 +71,8 @@ class Response:
         logprobs: behaviour log-prob of each completion token, natural log, <= 0.
         cut: True if the token limit ended the action instead of EOS.
         policy: name of the weights that acted, "" where there are none.
+        usage: (prompt tokens, completion tokens) that the action cost, where they are not the
+            lengths of the ids: counted by a server, or summed over several calls.
     """
 
     text: str
@@ -79,6 +81,14 @@ class Response:
     logprobs: tuple[float, ...] | None = None
     cut: bool = False
     policy: str = ""
+    usage: tuple[int, int] | None = None
+
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """(prompt tokens, completion tokens) that the action cost, None where nobody counted."""
+        if self.usage is None and self.prompt_ids is not None and self.completion_ids is not None:
+            return len(self.prompt_ids), len(self.completion_ids)
+        return self.usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +205,11 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         answer["prompt_ids"] = response.prompt_ids
         answer["completion_ids"] = response.completion_ids
         answer["logprobs"] = response.logprobs
+        counted = response.usage
+    else:
+        counted = response.tokens
+    if counted is not None:
+        answer["usage"] = list(counted)
     return {
         "agent": turn.agent,
         "index": turn.index,
@@ -271,6 +286,7 @@ def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
             logprobs=ids("logprobs"),
             cut=answer["cut"],
             policy=answer["policy"],
+            usage=ids("usage"),
         ),
         reward=data["reward"],
         reward_terms=data["reward_terms"],

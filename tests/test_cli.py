@@ -14,7 +14,7 @@ from llm_marl_envs.cli import main, parse_assignments
 from llm_marl_envs.registry import EnvSpec, list_envs
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = ("list", "spec", "play", "train", "eval", "demo", "version")
+COMMANDS = ("list", "spec", "play", "train", "eval", "compare", "baselines", "demo", "version")
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,9 @@ def test_every_help_ends_in_an_example(command: str, capsys: pytest.CaptureFixtu
     assert last.startswith(f"example: llm-marl {command}")
 
 
-@pytest.mark.parametrize("command", ["spec", "play", "train", "eval", "demo"])
+@pytest.mark.parametrize(
+    "command", ["spec", "play", "train", "eval", "compare", "baselines", "demo"]
+)
 def test_the_examples_are_accepted(command: str) -> None:
     parser = cli._parser()
     subparsers: Any = parser._subparsers._group_actions[0]  # type: ignore[union-attr]
@@ -173,7 +175,11 @@ def test_what_training_needs_is_named(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')", encoding="utf-8"
     )
-    for command in (["demo"], ["train", "--config", "x"], ["eval", "e", "--team", "t"]):
+    for command in (
+        ["demo"],
+        ["train", "--config", "x"],
+        ["eval", "coop_coding-v0", "--team", "t"],
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "llm_marl_envs.cli", *command],
             capture_output=True,

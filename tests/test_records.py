@@ -63,7 +63,7 @@ def test_a_record_survives_json(text: str) -> None:
 
 def test_tokens_are_left_out_unless_asked_for() -> None:
     back = episode_from_dict(episode_to_dict(episode()))
-    assert back.turns[0].response == Response(text="apple", cut=True, policy="p")
+    assert back.turns[0].response == Response(text="apple", cut=True, policy="p", usage=(2, 1))
 
 
 def test_transcripts_are_written_and_read(tmp_path: Path) -> None:

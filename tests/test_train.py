@@ -11,6 +11,7 @@ from models import untrained
 from toys import WordPair
 
 import llm_marl_envs
+from llm_marl_envs.evaluation import Plan
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.registry import list_envs
 from trainers.evaluate import run_eval
@@ -49,6 +50,11 @@ def test_a_run_file_trains_and_saves_a_team(tmp_path: Path):
     folder = run_train(write(tmp_path / "run.yaml", text), ["num_generations=3"])
     assert load_team(folder).policies == ("main_0",)
     assert (tmp_path / "out" / "transcripts" / "update-000000.jsonl").read_text().count("\n") == 3
+    manifest = json.loads((tmp_path / "out" / "run_manifest.json").read_text())
+    assert manifest["sessions"][0]["status"] == "finished"
+    assert manifest["config"]["trainer"]["num_generations"] == 3
+    assert 3 <= manifest["tokens"] <= 3 * 8  # three actions of main of at most eight tokens
+    assert manifest["packages"]["trl"].startswith("1.")
 
 
 def test_a_team_with_a_scripted_partner_is_measured_with_it(tmp_path: Path):
@@ -58,11 +64,11 @@ def test_a_team_with_a_scripted_partner_is_measured_with_it(tmp_path: Path):
     text = RUN.format(model=tmp_path / "base", output=tmp_path / "out")
     folder = str(run_train(write(tmp_path / "run.yaml", text)))
     with pytest.raises(ValueError, match=r"missing \['helper_0'\]"):
-        run_eval("coop_coding-v0", team=folder, tasks=2)
+        run_eval("coop_coding-v0", team=folder, plan=Plan(n_tasks=2))
     summary = run_eval(
         "coop_coding-v0",
         team=folder,
-        tasks=2,
+        plan=Plan(n_tasks=2),
         partners={"helper_0": "expert"},
         output=str(tmp_path / "eval"),
     )

@@ -1,4 +1,4 @@
-"""Measuring teams: held-out tasks, intervals, and whether a team is coordinated."""
+"""Measuring teams: held-out tasks, intervals, comparisons, and whether a team is coordinated."""
 
 from llm_marl_envs.evaluation.coordination import (
     CooperationIndex,
@@ -6,13 +6,18 @@ from llm_marl_envs.evaluation.coordination import (
     cooperation_index,
     measure_coordination,
 )
-from llm_marl_envs.evaluation.runner import TeamResult, evaluate_team
+from llm_marl_envs.evaluation.results import TeamResult, read_result, result_to_dict
+from llm_marl_envs.evaluation.runner import Plan, evaluate_team, run_plan
 
 __all__ = [
     "CooperationIndex",
     "Coordination",
+    "Plan",
     "TeamResult",
     "cooperation_index",
     "evaluate_team",
     "measure_coordination",
+    "read_result",
+    "result_to_dict",
+    "run_plan",
 ]

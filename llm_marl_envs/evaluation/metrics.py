@@ -1,12 +1,19 @@
-"""Statistics of an evaluation. Pure functions."""
+"""What evaluations compute. Pure functions, one implementation for every user of them.
+
+The runner, the comparison and the `evaluate.Metric` classes of `hf_metrics.py` all call these.
+Owns estimators of single teams; tests of a difference are in `compare.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
 RESAMPLES = 2000
+ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 
 
 def bootstrap_interval(
@@ -46,3 +53,127 @@ def wilson_interval(successes: int, n: int, z: float = 1.959964) -> tuple[float,
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * ((share * (1 - share) + z * z / (4 * n)) / n) ** 0.5 / (1 + z * z / n)
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """Mean of the middle half (Agarwal et al. 2021): a quarter, rounded down, is cut at each end.
+
+    Raises:
+        ValueError: no values.
+    """
+    if not len(values):
+        raise ValueError("an interquartile mean needs at least one value")
+    ordered = sorted(values)
+    cut = len(ordered) // 4
+    return math.fsum(ordered[cut : len(ordered) - cut]) / (len(ordered) - 2 * cut)
+
+
+def by_task(tasks: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, list[float]]:
+    """Task -> its values, in the order of first appearance.
+
+    Raises:
+        ValueError: another number of tasks than of values, or none at all.
+    """
+    if len(tasks) != len(values):
+        raise ValueError(f"{len(tasks)} task ids for {len(values)} values; expected one each")
+    if not len(tasks):
+        raise ValueError("no episodes; expected at least one")
+    found: dict[Hashable, list[float]] = {}
+    for task, value in zip(tasks, values, strict=True):
+        found.setdefault(task, []).append(float(value))
+    return found
+
+
+def task_means(tasks: Sequence[Hashable], values: Sequence[float]) -> list[float]:
+    """One mean per task; errors as `by_task`."""
+    return [math.fsum(v) / len(v) for v in by_task(tasks, values).values()]
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Chance that one of k samples solves a task, unbiased: 1 - C(n - c, k) / C(n, k).
+
+    Chen et al. 2021, from n samples of which c solved it. 1 - (1 - c/n)**k would be too low.
+
+    Raises:
+        ValueError: not 0 <= c <= n, or k outside of 1 to n.
+    """
+    if not 0 <= c <= n:
+        raise ValueError(f"{c} solved of {n} samples: expected 0 to {n}")
+    if not 1 <= k <= n:
+        raise ValueError(f"pass@{k} from {n} samples per task: expected k from 1 to {n}")
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def mean_pass_at_k(tasks: Sequence[Hashable], solved: Sequence[float], k: int) -> float:
+    """`pass_at_k`, mean over tasks; errors as `by_task` and `pass_at_k`."""
+    groups = by_task(tasks, solved).values()
+    return math.fsum(pass_at_k(len(g), round(math.fsum(g)), k) for g in groups) / len(groups)
+
+
+def mean_terms(episodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Name -> mean over episodes; an episode that lacks a term counts as 0.
+
+    Raises:
+        ValueError: no episodes.
+    """
+    each = list(episodes)
+    if not each:
+        raise ValueError("no episodes; expected at least one")
+    names = dict.fromkeys(name for terms in each for name in terms)
+    return {name: math.fsum(t.get(name, 0.0) for t in each) / len(each) for name in names}
+
+
+def contribution_balance(contributions: Sequence[float]) -> float | None:
+    """Smallest contribution over the mean one: 1 all contribute alike, 0 somebody nothing.
+
+    Args:
+        contributions: one number per agent, in any unit; a negative one counts as 0.
+
+    Returns:
+        A number in [0, 1]; None where nobody contributes.
+
+    Raises:
+        ValueError: fewer than two agents.
+    """
+    if len(contributions) < 2:
+        raise ValueError(f"balance of {len(contributions)} agents: expected two or more")
+    kept = [max(0.0, float(one)) for one in contributions]
+    total = math.fsum(kept)
+    return min(kept) * len(kept) / total if total > 0 else None
+
+
+def answer_agreement(answers: Sequence[str | None]) -> float:
+    """Share of pairs of agents that give the same answer; None (no answer) agrees with nothing.
+
+    Raises:
+        ValueError: fewer than two answers.
+    """
+    pairs = list(combinations(answers, 2))
+    if not pairs:
+        raise ValueError(f"agreement of {len(answers)} answers: expected two or more")
+    return sum(a is not None and a == b for a, b in pairs) / len(pairs)
+
+
+def rouge(
+    predictions: Sequence[str],
+    references: Sequence[str],
+    types: Sequence[str] = ROUGE_TYPES,
+) -> dict[str, float]:
+    """ROUGE F-measures, means over pairs, as `rouge_score` computes them (no stemming).
+
+    Raises:
+        ImportError: `rouge_score` is not installed.
+        ValueError: other numbers of predictions and references, or none.
+    """
+    if len(predictions) != len(references) or not len(predictions):
+        raise ValueError(
+            f"{len(predictions)} predictions, {len(references)} references: expected as many of "
+            "each, and at least one"
+        )
+    try:
+        from rouge_score import rouge_scorer
+    except ImportError as error:
+        raise ImportError("ROUGE needs rouge_score: pip install 'llm-marl-envs[eval]'") from error
+    scorer = rouge_scorer.RougeScorer(list(types), use_stemmer=False)
+    scores = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
+    return {one: math.fsum(s[one].fmeasure for s in scores) / len(scores) for one in types}

@@ -1,49 +1,62 @@
 """Play held-out tasks with a team and sum up what it earned.
 
-Owns which episodes an evaluation plays and the summary of them. Any policies will do: language
-models, scripted experts, people.
+Owns which episodes an evaluation plays, in which order and blocks. Any policies will do: language
+models, scripted experts, people. The numbers are `results.py`, the files `resume.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from llm_marl_envs.evaluation.metrics import bootstrap_interval
-from llm_marl_envs.policies import Team, derive_seed
-from llm_marl_envs.records import Episode
-from llm_marl_envs.rollout import Context, Start, rollout
+from llm_marl_envs import __version__
+from llm_marl_envs.evaluation.coordination import cooperation_index
+from llm_marl_envs.evaluation.results import TeamResult, summarise
+from llm_marl_envs.evaluation.resume import EvaluationLog
+from llm_marl_envs.policies import Team, check_team, derive_seed
+from llm_marl_envs.records import Episode, plain
+from llm_marl_envs.rollout import Context, Start, env_name, rollout
 from llm_marl_envs.vector import VectorTextEnv, env_factory
 
 DEFAULT_COPIES = 64
+MANIFEST_VERSION = 1
+
+Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeamResult:
-    """What a team earned.
+class Plan:
+    """Which episodes an evaluation plays.
 
     Attributes:
-        episodes: every episode, grouped by task (`samples` in a row each).
-        n_tasks: tasks played.
-        samples: episodes per task.
-        success: share of episodes that solved their task, None where the environment does not say.
-        success_ci95: its 95 % bootstrap interval over tasks.
-        mean_return: undiscounted team return, mean over episodes.
-        return_ci95: its 95 % bootstrap interval over tasks.
-        reward_terms: name -> its sum over an episode, mean over episodes and agents.
+        n_tasks: the first so many of the environment's split; None plays all.
+        samples: episodes per task and seed; they differ in the policies' randomness.
+        seeds: of resets and sampling; every task is played under each.
+        copies: how many episodes run at once, which is also the block that is saved.
+        context: as in `rollout`.
+
+    Raises:
+        ValueError: a number out of range, no seeds, or a seed twice.
     """
 
-    episodes: tuple[Episode, ...]
-    n_tasks: int
-    samples: int
-    success: float | None
-    success_ci95: tuple[float, float] | None
-    mean_return: float
-    return_ci95: tuple[float, float]
-    reward_terms: dict[str, float]
+    n_tasks: int | None = None
+    samples: int = 1
+    seeds: tuple[int, ...] = (0,)
+    copies: int = DEFAULT_COPIES
+    context: Context = "append"
+
+    def __post_init__(self) -> None:
+        if self.samples < 1 or self.copies < 1:
+            raise ValueError(
+                f"samples={self.samples}, copies={self.copies}: expected at least 1 each"
+            )
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds={self.seeds}: expected at least one, none twice")
 
 
 def evaluate_team(
@@ -52,10 +65,10 @@ def evaluate_team(
     *,
     n_tasks: int | None = None,
     samples: int = 1,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     copies: int = DEFAULT_COPIES,
     context: Context = "append",
-    progress: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
 ) -> TeamResult:
     """Play the first `n_tasks` tasks of the environment's split, `samples` times each.
 
@@ -65,7 +78,7 @@ def evaluate_team(
         team: agent -> policy.
         n_tasks: None plays all tasks; more than there are is an error.
         samples: episodes per task; they differ in the policies' randomness.
-        seed: of resets and sampling.
+        seed: of resets and sampling; several play every task under each.
         copies: how many episodes run at once.
         context: as in `rollout`.
         progress: called with the number of episodes just finished.
@@ -73,58 +86,125 @@ def evaluate_team(
     Raises:
         ValueError: a number out of range, or the team does not fit the environment.
     """
+    plan = Plan(
+        n_tasks=n_tasks,
+        samples=samples,
+        seeds=tuple(seed) if isinstance(seed, Sequence) else (seed,),
+        copies=copies,
+        context=context,
+    )
+    return run_plan(env, team, plan, progress=progress)
+
+
+def run_plan(
+    env: Any,
+    team: Team,
+    plan: Plan,
+    *,
+    folder: str | Path | None = None,
+    identity: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> TeamResult:
+    """Play a plan; with a folder, go on where an earlier run of the same plan ended.
+
+    Args:
+        env: as in `evaluate_team`.
+        team: agent -> policy.
+        plan: which episodes.
+        folder: finished episodes are appended there block by block, see `resume.py`; a plan that
+            is finished there is only summed up.
+        identity: what distinguishes this team from others, kept in the folder's manifest; the
+            policies' class names where None, which do not tell two models apart.
+        progress: called with the number of episodes just finished, or found in the folder.
+
+    Raises:
+        ValueError: as `evaluate_team`, or the folder holds another evaluation or is damaged.
+    """
     make_env = env_factory(env)
     first = make_env()
-    source = getattr(first.unwrapped, "source", None)
+    check_team(team, first.possible_agents)
+    starts = starts_of(plan, first)
+    log = None
+    if folder is not None:
+        names = identity or {agent: type(policy).__name__ for agent, policy in team.items()}
+        log = EvaluationLog(folder, _manifest(first, plan, starts, names), starts)
+    done: list[Episode] = list(log.episodes) if log else []
+    if done and progress is not None:
+        progress(len(done))
+    left = starts[len(done) :]
+    seconds = log.seconds if log else 0.0
+    vector = VectorTextEnv([first, *(make_env() for _ in range(min(plan.copies, len(left)) - 1))])
+    try:
+        for place in range(0, len(left), plan.copies):
+            begun = time.perf_counter()
+            block = rollout(vector, team, left[place : place + plan.copies], context=plan.context)
+            took = time.perf_counter() - begun
+            seconds += took
+            done += block
+            if log is not None:
+                log.append(block, took)
+            if progress is not None:
+                progress(len(block))
+        index = cooperation_index(first, done)
+    finally:
+        vector.close()
+    return summarise(done, plan.samples, seeds=plan.seeds, seconds=seconds, cooperation=index)
+
+
+def starts_of(plan: Plan, env: Any) -> list[Start]:
+    """Every episode of a plan, task by task, then seed by seed, then sample by sample.
+
+    Raises:
+        ValueError: more tasks than there are, none, or no task source and no number.
+    """
+    source = getattr(getattr(env, "unwrapped", env), "source", None)
     available = len(source) if source is not None else None
-    count = n_tasks if n_tasks is not None else available
+    if source is not None and available == 0:
+        raise ValueError(f"the split {source.split!r} is empty; choose another one")
+    count = plan.n_tasks if plan.n_tasks is not None else available
     if count is None or count < 1 or (available is not None and count > available):
         raise ValueError(
-            f"n_tasks={n_tasks}: expected 1 to {available}"
+            f"n_tasks={plan.n_tasks}: expected 1 to {available}"
             if available
-            else f"n_tasks={n_tasks}: this environment has no task source, so give a number"
+            else f"n_tasks={plan.n_tasks}: this environment has no task source, so give a number"
         )
-    if samples < 1 or copies < 1:
-        raise ValueError(f"samples={samples}, copies={copies}: expected at least 1 each")
-    starts = [
+    return [
         Start(
             task=task if available else None,
             seed=derive_seed("evaluate", seed, task) % 2**32,
             sample_seed=derive_seed("evaluate", seed, task, sample),
         )
         for task in range(count)
-        for sample in range(samples)
+        for seed in plan.seeds
+        for sample in range(plan.samples)
     ]
-    envs = [first, *(make_env() for _ in range(min(copies, len(starts)) - 1))]
-    vector = VectorTextEnv(envs)
-    episodes = rollout(vector, team, starts, context=context, progress=progress)
-    vector.close()
-    return summarise(episodes, samples)
 
 
-def summarise(episodes: Sequence[Episode], samples: int) -> TeamResult:
-    """The result of episodes that come in runs of `samples` per task."""
-    n_tasks = len(episodes) // samples
-    returns = np.array([e.team_return for e in episodes]).reshape(n_tasks, samples)
-    judged = [e.success for e in episodes]
-    success = success_ci = None
-    if all(one is not None for one in judged):
-        solved = np.array(judged, dtype=np.float64).reshape(n_tasks, samples)
-        success = float(solved.mean())
-        success_ci = bootstrap_interval(solved.mean(axis=1).tolist())
-    terms: dict[str, float] = {}
-    for episode in episodes:
-        for turn in episode.turns:
-            for name, value in turn.reward_terms.items():
-                share = value / len(episode.agents) / len(episodes)
-                terms[name] = terms.get(name, 0.0) + share
-    return TeamResult(
-        episodes=tuple(episodes),
-        n_tasks=n_tasks,
-        samples=samples,
-        success=success,
-        success_ci95=success_ci,
-        mean_return=float(returns.mean()),
-        return_ci95=bootstrap_interval(returns.mean(axis=1).tolist()),
-        reward_terms=terms,
-    )
+def _manifest(
+    env: Any, plan: Plan, starts: Sequence[Start], identity: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "version": MANIFEST_VERSION,
+        "package_version": __version__,
+        "env_id": env_name(env),
+        "env_kwargs": plain(dict(getattr(env, "env_kwargs", {}))),
+        "agents": list(env.possible_agents),
+        "team": dict(identity),
+        "episodes": len(starts),
+        "samples": plan.samples,
+        "seeds": list(plan.seeds),
+        "context": plan.context,
+        "tasks_sha256": _fingerprint(env, starts),
+    }
+
+
+def _fingerprint(env: Any, starts: Sequence[Start]) -> str | None:
+    """A hash of the tasks themselves: a file of tasks may change under the same name."""
+    source = getattr(getattr(env, "unwrapped", env), "source", None)
+    if source is None:
+        return None
+    digest = hashlib.sha256()
+    for index in dict.fromkeys(start.task for start in starts):
+        task = source[index]
+        digest.update(json.dumps([task.id, plain(dict(task.data))]).encode())
+    return digest.hexdigest()

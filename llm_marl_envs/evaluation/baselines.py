@@ -1,0 +1,261 @@
+"""Baselines without training: what random text, scripts and prompting reach, and at which cost.
+
+Owns which protocol (`policies/protocols.py`) makes sense in which environment, the oracle, and the
+table. `llm-marl baselines` prints it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.core import TextEnv, TextParallelEnv
+from llm_marl_envs.evaluation.results import TeamResult, result_to_dict, summarise
+from llm_marl_envs.evaluation.runner import Plan, Progress, run_plan
+from llm_marl_envs.evaluation.table import format_table, number, with_interval
+from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, Team
+from llm_marl_envs.policies.protocols import (
+    AlonePolicy,
+    DiscussionPolicy,
+    PipelinePolicy,
+    SelfConsistencyPolicy,
+    SinglePolicy,
+)
+from llm_marl_envs.questions.answers import canonical, read_answer
+
+PARALLEL = "parallel"
+BEST = "oracle best of {n}"
+VOTES = "self-consistency of {n}"
+DEFAULT_SAMPLES = 4
+
+
+class NotApplicableError(ValueError):
+    """A baseline that makes no sense in an environment; the message says why."""
+
+
+def random_team(env: Any, policy: Policy) -> Team:
+    """Random text in every seat."""
+    return dict.fromkeys(env.possible_agents, RandomPolicy())
+
+
+def expert_team(env: Any, policy: Policy) -> Team:
+    """Scripted experts that draw their conventions alone, so that they agree by chance.
+
+    Raises:
+        NotApplicableError: the environment has none.
+    """
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, TextEnv) or type(inner).expert is TextEnv.expert:
+        raise NotApplicableError("no scripted experts")
+    task = inner.source[0]
+    try:
+        inner.expert(task, inner.possible_agents[0], (*inner.conventions(task), "")[0])
+    except ValueError as error:
+        raise NotApplicableError(f"no scripted experts here: {error}") from error
+    return dict.fromkeys(env.possible_agents, ExpertPolicy(env))
+
+
+def parallel_team(env: Any, policy: Policy) -> Team:
+    """The untrained team: every seat asks the policy with what that seat sees, nothing else."""
+    return dict.fromkeys(env.possible_agents, policy)
+
+
+def single_team(env: Any, policy: Policy) -> Team:
+    """One call writes all parts, from all that the seats see; `SinglePolicy` or `AlonePolicy`.
+
+    Raises:
+        NotApplicableError: a script, or a turn-based environment whose seats have different parts.
+    """
+    _refuse_scripts(policy)
+    inner = getattr(env, "unwrapped", env)
+    if _simultaneous(inner):
+        return dict.fromkeys(env.possible_agents, SinglePolicy(policy))
+    roles = {agent.rpartition("_")[0] for agent in env.possible_agents}
+    if not isinstance(inner, TextEnv) or len(roles) > 1:
+        raise NotApplicableError("turn-based, with parts that one message cannot play")
+    rules = copy.copy(inner)  # its openings may set state
+
+    def opening(task_id: str) -> Mapping[str, Any]:
+        return rules.opening(rules.source.find(task_id))
+
+    return dict.fromkeys(env.possible_agents, AlonePolicy(policy, opening))
+
+
+def pipeline_team(env: Any, policy: Policy) -> Team:
+    """Seats act one after the other, each sees the parts before its own.
+
+    Raises:
+        NotApplicableError: a script, or a turn-based environment, where that is so already.
+    """
+    _refuse_scripts(policy)
+    if not _simultaneous(getattr(env, "unwrapped", env)):
+        raise NotApplicableError("turn-based: what is said before is seen already")
+    return dict.fromkeys(env.possible_agents, PipelinePolicy(policy, env.possible_agents))
+
+
+def discussion_team(env: Any, policy: Policy) -> Team:
+    """Every seat drafts, sees the others' drafts and writes its part.
+
+    Raises:
+        NotApplicableError: a script, or a turn-based environment.
+    """
+    _refuse_scripts(policy)
+    if not _simultaneous(getattr(env, "unwrapped", env)):
+        raise NotApplicableError("turn-based: drafts would not be private")
+    return dict.fromkeys(env.possible_agents, DiscussionPolicy(policy))
+
+
+def self_consistency_team(env: Any, policy: Policy, n: int = DEFAULT_SAMPLES) -> Team:
+    """Each seat gives the most frequent answer of `n` samples.
+
+    Raises:
+        NotApplicableError: an environment whose tasks have no answer to vote on.
+    """
+    source = getattr(getattr(env, "unwrapped", env), "source", None)
+    if source is None or "answer" not in source[0].data:
+        raise NotApplicableError("no answers to vote on")
+
+    def read(text: str) -> str | None:
+        answer = read_answer(text)
+        return answer and canonical(answer)
+
+    return dict.fromkeys(env.possible_agents, SelfConsistencyPolicy(policy, n, read))
+
+
+def _simultaneous(inner: Any) -> bool:
+    return isinstance(inner, TextParallelEnv)
+
+
+def _refuse_scripts(policy: Policy) -> None:
+    if isinstance(policy, (ExpertPolicy, RandomPolicy)):
+        raise NotApplicableError("scripts do not read what others wrote")
+
+
+BASELINES: Mapping[str, Callable[[Any, Policy], Team]] = {
+    "random": random_team,
+    "expert": expert_team,
+    "single": single_team,
+    PARALLEL: parallel_team,
+    "pipeline": pipeline_team,
+    "discussion": discussion_team,
+    "self-consistency": self_consistency_team,
+}
+"""name -> (environment, policy) -> team; the oracle is made from the episodes of `parallel`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baselines:
+    """What the baselines of one policy reached.
+
+    Attributes:
+        results: name -> what `result_to_dict` gives.
+        skipped: name -> why it makes no sense here.
+    """
+
+    results: dict[str, dict[str, Any]]
+    skipped: dict[str, str]
+
+
+def run_baselines(
+    env: Callable[[], Any],
+    policy: Policy,
+    plan: Plan,
+    *,
+    names: Sequence[str] | None = None,
+    n: int = DEFAULT_SAMPLES,
+    folder: str | Path | None = None,
+    identity: str | None = None,
+    progress: Progress | None = None,
+) -> Baselines:
+    """Play every baseline that makes sense, on the same tasks and reset seeds.
+
+    Args:
+        env: makes a copy of the environment.
+        policy: what the protocols ask.
+        plan: which episodes; `parallel` plays `n` samples of each, from which the oracle is made.
+        names: of `BASELINES`; all where None.
+        n: samples of the oracle and votes of self-consistency.
+        folder: one subfolder per baseline; interrupted ones go on, see `run_plan`.
+        identity: what tells `policy` from others; its class name where None.
+        progress: called with the number of episodes just finished.
+
+    Raises:
+        ValueError: an unknown name, or n < 1.
+    """
+    unknown = [name for name in names or () if name not in BASELINES]
+    if unknown or n < 1:
+        raise ValueError(f"baselines {unknown}, n={n}: expected some of {[*BASELINES]}, n >= 1")
+    first = env()
+    found = Baselines(results={}, skipped={})
+    for name in names or BASELINES:
+        label = VOTES.format(n=n) if name == "self-consistency" else name
+        own = replace(plan, samples=plan.samples * n) if name == PARALLEL else plan
+        try:
+            if name == "self-consistency":
+                team = self_consistency_team(first, policy, n)
+            else:
+                team = BASELINES[name](first, policy)
+        except NotApplicableError as error:
+            found.skipped[label] = str(error)
+            continue
+        result = run_plan(
+            env,
+            team,
+            own,
+            folder=None if folder is None else Path(folder) / label.replace(" ", "_"),
+            identity=dict.fromkeys(team, f"{label}: {identity or type(policy).__name__}"),
+            progress=progress,
+        )
+        found.results[label] = result_to_dict(result)
+        if name == PARALLEL:
+            found.results[BEST.format(n=n)] = oracle_best(result, n)
+    return found
+
+
+def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
+    """The best of every `n` episodes of a task, chosen by the environment's own reward.
+
+    An upper bound, not a way to play: nobody has the reward when it counts. It costs all n
+    episodes, and so its cost is theirs.
+
+    Raises:
+        ValueError: the episodes per task and seed are no multiple of `n`.
+    """
+    if result.samples % n:
+        raise ValueError(f"{result.samples} samples per task: expected a multiple of {n}")
+    groups = [result.episodes[i : i + n] for i in range(0, len(result.episodes), n)]
+    best = [max(group, key=lambda episode: episode.team_return) for group in groups]
+    summary = result_to_dict(
+        summarise(best, result.samples // n, seeds=result.seeds, seconds=result.cost.seconds)
+    )
+    whole = result_to_dict(result)["cost"]
+    for name in ("turns", "chars", "prompt_tokens", "completion_tokens"):
+        summary["cost"][name] = None if whole[name] is None else whole[name] * n
+    summary["cost"]["tokens_per_second"] = whole["tokens_per_second"]
+    return summary
+
+
+def baseline_table(found: Baselines) -> str:
+    """One line per baseline: quality, then what an episode cost."""
+    heading = ("", "mean return", "success", "tokens read", "written", "characters", "seconds")
+    rows = []
+    for name, one in found.results.items():
+        cost = one["cost"]
+        episodes = sum(len(task["returns"]) for task in one["tasks"])
+        rows.append(
+            (
+                name,
+                with_interval(one["mean_return"], one["return_ci95"]),
+                with_interval(one["success"], one["success_ci95"]),
+                number(cost["prompt_tokens"]),
+                number(cost["completion_tokens"]),
+                number(cost["chars"]),
+                f"{cost['seconds'] / episodes:.3f}" if cost["seconds"] is not None else "-",
+            )
+        )
+    lines = [format_table(heading, rows), "Costs are per episode; an oracle is an upper bound."]
+    lines += [f"{name}: not here ({why})" for name, why in found.skipped.items()]
+    return "\n".join(lines)

@@ -1,0 +1,273 @@
+"""Is one side better than the other, and what does the answer hold for?
+
+With one result a side the tasks are what varies, and the answer is about *these two checkpoints*:
+another training run may differ. With several training runs a side the runs are permuted, and the
+answer is about the way they were trained. Owns both tests and the sentences that report them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from llm_marl_envs.evaluation.metrics import RESAMPLES, bootstrap_interval, interquartile_mean
+from llm_marl_envs.evaluation.results import RESULT_FILE, read_result
+
+MAX_EXACT = 20_000
+"""Up to so many permutations all are counted; beyond, as many are drawn."""
+METRICS = ("return", "success")
+# Sums of floats in another order differ in the last bits; such a tie counts as a tie.
+TIE = 1e-12
+
+Scores = Mapping[str, float]
+"""task id -> one run's mean score on it"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What was found; differences are B minus A.
+
+    Attributes:
+        of: "checkpoints" (one a side, paired over tasks) or "runs" (several a side).
+        metric: "return" or "success".
+        n_tasks: tasks that every run played.
+        runs: number of runs of A and of B.
+        means: mean score of A and of B.
+        iqm: interquartile mean over all runs and tasks, of A and of B.
+        difference: mean of B - mean of A.
+        ci95: its 95 % bootstrap interval: over tasks, or over runs and then tasks.
+        iqm_difference, iqm_ci95: the same of the interquartile means; only for runs.
+        p: two-sided p-value of the permutation test.
+        smallest_p: the least that so few tasks or runs could give.
+        exact: whether all permutations were counted.
+    """
+
+    of: str
+    metric: str
+    n_tasks: int
+    runs: tuple[int, int]
+    means: tuple[float, float]
+    iqm: tuple[float, float]
+    difference: float
+    ci95: tuple[float, float]
+    iqm_difference: float | None
+    iqm_ci95: tuple[float, float] | None
+    p: float
+    smallest_p: float
+    exact: bool
+
+
+def compare(
+    a: Sequence[Scores], b: Sequence[Scores], *, metric: str = "return", seed: int = 0
+) -> Comparison:
+    """Compare two sides of one or more runs, each a map task -> score.
+
+    Args:
+        a: one run or several of side A.
+        b: of side B.
+        metric: what the scores are; only a name here.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: a side is empty, one run against several, or the runs played other tasks.
+    """
+    tasks = _shared_tasks([*a, *b]) if a and b else []
+    if not tasks or (len(a) == 1) != (len(b) == 1):
+        raise ValueError(
+            f"{len(a)} runs against {len(b)}: expected one each (these two checkpoints), or at "
+            "least two each (runs are permuted)"
+        )
+    left, right = (np.array([[run[t] for t in tasks] for run in side]) for side in (a, b))
+    paired = len(a) == 1
+    test = _sign_flips(right[0] - left[0], seed) if paired else _run_permutations(left, right, seed)
+    p, smallest, exact = test
+    difference = float(right.mean() - left.mean())
+    iqm = interquartile_mean(left.ravel().tolist()), interquartile_mean(right.ravel().tolist())
+    if paired:
+        ci, iqm_ci = bootstrap_interval((right[0] - left[0]).tolist(), seed=seed), None
+    else:
+        ci, iqm_ci = _stratified_intervals(left, right, seed)
+    return Comparison(
+        of="checkpoints" if paired else "runs",
+        metric=metric,
+        n_tasks=len(tasks),
+        runs=(len(a), len(b)),
+        means=(float(left.mean()), float(right.mean())),
+        iqm=iqm,
+        difference=difference,
+        ci95=ci,
+        iqm_difference=None if paired else iqm[1] - iqm[0],
+        iqm_ci95=iqm_ci,
+        p=p,
+        smallest_p=smallest,
+        exact=exact,
+    )
+
+
+def _shared_tasks(runs: Sequence[Scores]) -> list[str]:
+    first = list(runs[0])
+    if not first:
+        raise ValueError("a run without tasks; expected at least one")
+    for run in runs[1:]:
+        if set(run) != set(first):
+            odd = sorted(set(run) ^ set(first))
+            raise ValueError(
+                f"the runs played different tasks: {len(odd)} are not in all, e.g. {odd[:3]}; "
+                "evaluate both with the same --split, --tasks and --set"
+            )
+    return first
+
+
+def _sign_flips(differences: np.ndarray, seed: int) -> tuple[float, float, bool]:
+    """Two-sided sign-flip test of a mean of zero: (p, smallest possible p, exact).
+
+    If the sides are alike, each task's difference is as likely with the other sign.
+    """
+    observed = abs(differences.sum()) - TIE
+    n = len(differences)
+    if 2**n <= MAX_EXACT:
+        signs = 1 - 2 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
+        sums = abs(signs @ differences)
+        return float((sums >= observed).mean()), 2.0 / 2**n, True
+    rng = np.random.default_rng(seed)
+    draws = rng.integers(0, 2, size=(MAX_EXACT, n), dtype=np.int8)
+    sums = abs((1 - 2 * draws) @ differences)
+    p = (1 + (sums >= observed).sum()) / (MAX_EXACT + 1)
+    return float(p), 1 / (MAX_EXACT + 1), False
+
+
+def _run_permutations(left: np.ndarray, right: np.ndarray, seed: int) -> tuple[float, float, bool]:
+    """Two-sided permutation test of run means: (p, smallest possible p, exact)."""
+    means = np.concatenate([left.mean(axis=1), right.mean(axis=1)])
+    n, total = len(left), means.sum()
+    observed = abs(right.mean() - left.mean()) - TIE
+
+    def apart(chosen: np.ndarray) -> np.ndarray:
+        """|mean of the rest - mean of the chosen|, for each row of chosen places."""
+        sums = means[chosen].sum(axis=1)
+        return abs((total - sums) / (len(means) - n) - sums / n)
+
+    count = math.comb(len(means), n)
+    if count <= MAX_EXACT:
+        found = apart(np.array(list(combinations(range(len(means)), n))))
+        # With as many runs a side, exchanging the sides gives the same distance.
+        least = (2 if 2 * n == len(means) else 1) / count
+        return float((found >= observed).mean()), least, True
+    rng = np.random.default_rng(seed)
+    order = rng.permuted(np.tile(np.arange(len(means)), (MAX_EXACT, 1)), axis=1)
+    p = (1 + (apart(order[:, :n]) >= observed).sum()) / (MAX_EXACT + 1)
+    return float(p), 1 / (MAX_EXACT + 1), False
+
+
+def _stratified_intervals(
+    left: np.ndarray, right: np.ndarray, seed: int
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """95 % intervals of the differences of means and of interquartile means.
+
+    Runs are drawn anew within each side, then tasks, the same tasks for all runs.
+    """
+    rng = np.random.default_rng(seed)
+    means, iqms = [], []
+    for _ in range(RESAMPLES):
+        tasks = rng.integers(left.shape[1], size=left.shape[1])
+        a, b = (
+            side[rng.integers(len(side), size=len(side))][:, tasks].ravel()
+            for side in (left, right)
+        )
+        means.append(b.mean() - a.mean())
+        iqms.append(_iqm(b) - _iqm(a))
+    low, high = np.quantile(means, [0.025, 0.975])
+    iqm_low, iqm_high = np.quantile(iqms, [0.025, 0.975])
+    return (float(low), float(high)), (float(iqm_low), float(iqm_high))
+
+
+def _iqm(values: np.ndarray) -> float:
+    ordered = np.sort(values)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def results_at(path: str | Path) -> list[dict[str, Any]]:
+    """The result in a file or folder, or those in a folder's direct subfolders.
+
+    Raises:
+        ValueError: none there, or one is damaged.
+    """
+    path = Path(path)
+    if path.is_dir() and not (path / RESULT_FILE).is_file():
+        found = sorted(path.glob(f"*/{RESULT_FILE}"))
+        if found:
+            return [read_result(one) for one in found]
+    return [read_result(path)]
+
+
+def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
+    """Task id -> mean over its episodes.
+
+    Raises:
+        ValueError: an unknown metric, or success where the environment does not report it.
+    """
+    if metric not in METRICS:
+        raise ValueError(f"metric={metric!r}: expected one of {METRICS}")
+    field = "returns" if metric == "return" else "solved"
+    found: dict[str, float] = {}
+    for task in result["tasks"]:
+        values = task[field]
+        if values is None:
+            raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
+        found[task["task_id"]] = sum(values) / len(values)
+    return found
+
+
+def compare_results(
+    a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]], metric: str = "return"
+) -> Comparison:
+    """Compare results as `read_result` gives them.
+
+    Raises:
+        ValueError: results of different environments or arguments, and as `compare`.
+    """
+    for field in ("env_id", "env_kwargs"):
+        values = [one.get(field) for one in (*a, *b)]
+        if any(value != values[0] for value in values):
+            odd = next(value for value in values if value != values[0])
+            raise ValueError(
+                f"results of different environments: {field} is {values[0]!r} and {odd!r}"
+            )
+    sides = ([scores_of(one, metric) for one in side] for side in (a, b))
+    return compare(*sides, metric=metric)
+
+
+def report(found: Comparison) -> str:
+    """What was found, in sentences."""
+    low, high = found.ci95
+    lines = [
+        f"mean {found.metric}: A {found.means[0]:.3f}, B {found.means[1]:.3f}; "
+        f"B - A = {found.difference:+.3f}, 95 % interval [{low:+.3f}, {high:+.3f}]"
+    ]
+    if found.iqm_ci95 is not None and found.iqm_difference is not None:
+        low, high = found.iqm_ci95
+        lines.append(
+            f"interquartile mean: A {found.iqm[0]:.3f}, B {found.iqm[1]:.3f}; "
+            f"B - A = {found.iqm_difference:+.3f}, 95 % interval [{low:+.3f}, {high:+.3f}]"
+        )
+    how = "exact" if found.exact else f"{MAX_EXACT} draws"
+    if found.of == "checkpoints":
+        lines += [
+            f"sign-flip test over {found.n_tasks} tasks ({how}): p = {found.p:.4g}",
+            "This holds for these two checkpoints: the tasks vary, the training does not. "
+            "To compare ways of training, give several runs a side.",
+        ]
+    else:
+        lines += [
+            f"permutation test of {found.runs[0]} against {found.runs[1]} runs ({how}): "
+            f"p = {found.p:.4g}; the least that so many runs can give is {found.smallest_p:.2g}",
+            "This holds for runs trained in these two ways; the interval draws runs, then tasks.",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,169 @@
+"""What `llm-marl eval` and `llm-marl baselines` do, from names to a table and files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.evaluation.baselines import (
+    DEFAULT_SAMPLES,
+    Baselines,
+    baseline_table,
+    run_baselines,
+)
+from llm_marl_envs.evaluation.json_files import write_json
+from llm_marl_envs.evaluation.named import Sampling, named_policy, named_team
+from llm_marl_envs.evaluation.results import RESULT_FILE, result_to_dict
+from llm_marl_envs.evaluation.runner import Plan, Progress, run_plan, starts_of
+from llm_marl_envs.evaluation.table import result_table
+from llm_marl_envs.records import plain
+from llm_marl_envs.registry import make
+
+
+def run_eval(
+    env_id: str,
+    *,
+    team: str,
+    plan: Plan | None = None,
+    sampling: Sampling | None = None,
+    output: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    partners: Mapping[str, str] | None = None,
+    transfer: bool = False,
+) -> dict[str, Any]:
+    """Evaluate a team, print a table and, with `output`, write the summary and the transcripts.
+
+    Args:
+        env_id: id of an environment.
+        team: as `named_team` takes it.
+        plan: which episodes; 100 tasks where None.
+        sampling: how models sample.
+        output: folder of `summary.json`, `plan.json` and `episodes.jsonl`; an evaluation that
+            was interrupted there goes on.
+        env_kwargs: arguments of the environment; `split` is "test" unless they say another.
+        partners: agent -> policy by name, for seats that the team does not play.
+        transfer: allow a team that was trained in another environment.
+
+    Raises:
+        ValueError: unknown environment or team, more tasks than the split has, samples that would
+            all be alike, or a folder that holds another evaluation.
+    """
+    plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
+    kwargs = {"split": "test", **(env_kwargs or {})}
+    env = make(env_id, **kwargs)
+    planned = len(starts_of(plan, env))
+    if sampling.temperature == 0 and plan.samples > 1:
+        raise ValueError(
+            f"{plan.samples} greedy samples of a task are all alike; use 1, or a temperature"
+        )
+    named = named_team(team, env, sampling, partners=partners, transfer=transfer)
+    with counter(planned, f"eval {env_id}") as progress:
+        result = run_plan(
+            lambda: make(env_id, **kwargs),
+            named.seats,
+            plan,
+            folder=output,
+            identity=named.identity,
+            progress=progress,
+        )
+    summary = {
+        **result_to_dict(result),
+        "env_id": env.spec.id,
+        "env_kwargs": plain(kwargs),
+        "team": team,
+        "identity": named.identity,
+        "temperature": sampling.temperature,
+        "seed": plan.seeds[0],
+    }
+    print(result_table({team: summary}))
+    if output:
+        write_json(Path(output) / RESULT_FILE, summary)
+        print(f"written to {output}")
+    return summary
+
+
+class counter:  # noqa: N801 - used as a function
+    """A progress bar where tqdm is installed, else a count on standard error.
+
+    Args:
+        total: episodes, None where that is not known.
+        about: what is counted.
+    """
+
+    def __init__(self, total: int | None, about: str) -> None:
+        self.total, self.about = total, about
+        self._bar: Any = None
+        self._done = 0
+
+    def __enter__(self) -> Progress:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            return self._count
+        self._bar = tqdm(total=self.total, unit="episode", desc=self.about)
+        return self._bar.update
+
+    def _count(self, more: int) -> None:
+        self._done += more
+        of = "" if self.total is None else f" of {self.total}"
+        print(f"\r{self.about}: {self._done}{of}", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._done:
+            print(file=sys.stderr)
+
+
+def run_all_baselines(
+    env_id: str,
+    *,
+    policy: str,
+    plan: Plan,
+    sampling: Sampling | None = None,
+    names: Sequence[str] | None = None,
+    n: int = DEFAULT_SAMPLES,
+    output: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> Baselines:
+    """Play the baselines of a policy, print their table and, with `output`, write them.
+
+    Args:
+        env_id: id of an environment.
+        policy: as `named_policy` takes it.
+        plan: which episodes.
+        sampling: how models sample.
+        names: some of `BASELINES`; all where None.
+        n: samples of the oracle and votes of self-consistency.
+        output: folder of `baselines.json` and one subfolder per baseline.
+        env_kwargs: arguments of the environment.
+
+    Raises:
+        ValueError: as `run_eval` and `run_baselines`.
+    """
+    kwargs = {"split": "test", **(env_kwargs or {})}
+    env = make(env_id, **kwargs)
+    made, identity = named_policy(policy, env, sampling or Sampling())
+    with counter(None, f"baselines {env_id}") as progress:
+        found = run_baselines(
+            lambda: make(env_id, **kwargs),
+            made,
+            plan,
+            names=names,
+            n=n,
+            folder=output,
+            identity=identity,
+            progress=progress,
+        )
+    print(baseline_table(found))
+    if output:
+        about = {"env_id": env.spec.id, "env_kwargs": plain(kwargs), "policy": policy}
+        for name, one in found.results.items():
+            summary = {**one, **about, "team": name}
+            write_json(Path(output) / name.replace(" ", "_") / RESULT_FILE, summary)
+        write_json(Path(output) / "baselines.json", {**about, **asdict(found)})
+        print(f"written to {output}")
+    return found

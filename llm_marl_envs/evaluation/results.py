@@ -1,0 +1,323 @@
+"""What an evaluation found: the summary of its episodes, its JSON form and its table.
+
+Owns which numbers a result has and how they are read back. Playing episodes is `runner.py`, the
+estimators are `metrics.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.evaluation import metrics
+from llm_marl_envs.evaluation.coordination import CooperationIndex
+from llm_marl_envs.evaluation.json_files import read_json
+from llm_marl_envs.questions.answers import canonical
+from llm_marl_envs.records import Episode, StopReason, Turn
+
+RESULT_VERSION = 1
+RESULT_FILE = "summary.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskScore:
+    """One task's episodes.
+
+    Attributes:
+        task_id: the task, "#<index>" where the environment names none.
+        returns: undiscounted team return of each episode.
+        solved: whether each solved it, None where the environment does not say.
+    """
+
+    task_id: str
+    returns: tuple[float, ...]
+    solved: tuple[bool, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the episodes took.
+
+    Attributes:
+        seconds: wall time of playing, all episodes, None where nobody looked at the clock.
+        turns: actions per episode, all agents.
+        chars: characters written per episode.
+        prompt_tokens: tokens read per episode, None where no policy counts them.
+        completion_tokens: tokens written per episode, those of policies that count them.
+        tokens_per_second: completion tokens of all episodes / seconds.
+        text_balance: smallest over mean number of characters among agents, mean over episodes.
+    """
+
+    seconds: float | None
+    turns: float
+    chars: float
+    prompt_tokens: float | None
+    completion_tokens: float | None
+    tokens_per_second: float | None
+    text_balance: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """What went wrong apart from wrong answers; shares in [0, 1].
+
+    Attributes:
+        truncated_episodes: episodes that a limit ended.
+        cut_actions: actions that the token limit ended.
+        overlong_actions: actions that the environment cut (`info["action_truncated"]`).
+        unreadable_actions: actions that the environment could not read, see `unreadable`; None
+            where it does not say.
+        format_success: episodes in which it could read every action, None likewise.
+    """
+
+    truncated_episodes: float
+    cut_actions: float
+    overlong_actions: float
+    unreadable_actions: float | None
+    format_success: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamResult:
+    """What a team earned.
+
+    Attributes:
+        episodes: every episode, grouped by task (`samples` per seed in a row).
+        n_tasks: tasks played.
+        samples: episodes per task and seed.
+        seeds: of resets and sampling; every task is played under each.
+        success: share of episodes that solved their task, None where the environment does not say.
+        success_ci95: its 95 % bootstrap interval over tasks.
+        pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
+            and the number of episodes per task; empty where `success` is None.
+        mean_return: undiscounted team return, mean over episodes.
+        return_ci95: its 95 % bootstrap interval over tasks.
+        reward_terms: name -> its sum over an episode, mean over episodes and agents.
+        cooperation: the cooperation index, None where its bounds are not known.
+        answer_agreement: share of pairs of agents whose last answers agree, None where the
+            environment reports no answers.
+        cost, faults, tasks: see there.
+    """
+
+    episodes: tuple[Episode, ...]
+    n_tasks: int
+    samples: int
+    seeds: tuple[int, ...]
+    success: float | None
+    success_ci95: tuple[float, float] | None
+    pass_at_k: dict[int, float]
+    mean_return: float
+    return_ci95: tuple[float, float]
+    reward_terms: dict[str, float]
+    cooperation: CooperationIndex | None
+    answer_agreement: float | None
+    cost: Cost
+    faults: Faults
+    tasks: tuple[TaskScore, ...]
+
+
+def summarise(
+    episodes: Sequence[Episode],
+    samples: int,
+    *,
+    seeds: Sequence[int] = (0,),
+    seconds: float | None = None,
+    cooperation: CooperationIndex | None = None,
+) -> TeamResult:
+    """The result of episodes that come in runs of `samples * len(seeds)` per task.
+
+    Raises:
+        ValueError: no episodes, or a number that does not divide into such runs.
+    """
+    per_task = samples * len(seeds)
+    if not episodes or per_task < 1 or len(episodes) % per_task:
+        raise ValueError(
+            f"{len(episodes)} episodes: expected a multiple of {per_task} "
+            f"({samples} samples x {len(seeds)} seeds), and at least one task"
+        )
+    places = [index // per_task for index in range(len(episodes))]
+    means = metrics.task_means(places, [e.team_return for e in episodes])
+    judged = [e.success for e in episodes]
+    solved = [float(one) for one in judged if one is not None]
+    known = len(solved) == len(judged)
+    solved_means = metrics.task_means(places, solved) if known else []
+    return TeamResult(
+        episodes=tuple(episodes),
+        n_tasks=len(means),
+        samples=samples,
+        seeds=tuple(seeds),
+        success=sum(solved_means) / len(means) if known else None,
+        success_ci95=metrics.bootstrap_interval(solved_means) if known else None,
+        pass_at_k={
+            k: metrics.mean_pass_at_k(places, solved, k) for k in (_ks(per_task) if known else ())
+        },
+        mean_return=sum(means) / len(means),
+        return_ci95=metrics.bootstrap_interval(means),
+        reward_terms=metrics.mean_terms(map(episode_terms, episodes)),
+        cooperation=cooperation,
+        answer_agreement=_mean([_agreement(e) for e in episodes]),
+        cost=_cost(episodes, seconds),
+        faults=_faults(episodes),
+        tasks=_tasks(episodes, per_task),
+    )
+
+
+def _ks(per_task: int) -> list[int]:
+    powers = [2**i for i in range(per_task.bit_length()) if 2**i <= per_task]
+    return list(dict.fromkeys([*powers, per_task]))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [one for one in values if one is not None]
+    return sum(known) / len(known) if known else None
+
+
+def episode_terms(episode: Episode) -> dict[str, float]:
+    """Name -> sum over the episode, mean over its agents."""
+    terms: dict[str, float] = {}
+    for turn in episode.turns:
+        for name, value in turn.reward_terms.items():
+            terms[name] = terms.get(name, 0.0) + value / len(episode.agents)
+    return terms
+
+
+def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
+    scores = []
+    for index, first in enumerate(range(0, len(episodes), per_task)):
+        group = episodes[first : first + per_task]
+        solved = [e.success for e in group]
+        scores.append(
+            TaskScore(
+                task_id=group[0].task_id or f"#{index}",
+                returns=tuple(e.team_return for e in group),
+                solved=None if None in solved else tuple(map(bool, solved)),
+            )
+        )
+    return tuple(scores)
+
+
+def _cost(episodes: Sequence[Episode], seconds: float | None) -> Cost:
+    n = len(episodes)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    counted = [tokens for turn in turns if (tokens := turn.response.tokens) is not None]
+    written = sum(completion for _, completion in counted)
+    return Cost(
+        seconds=seconds,
+        turns=len(turns) / n,
+        chars=sum(len(turn.action) for turn in turns) / n,
+        prompt_tokens=sum(prompt for prompt, _ in counted) / n if counted else None,
+        completion_tokens=written / n if counted else None,
+        tokens_per_second=written / seconds if counted and seconds else None,
+        text_balance=_mean([_text_balance(episode) for episode in episodes]),
+    )
+
+
+def _text_balance(episode: Episode) -> float | None:
+    if len(episode.agents) < 2:
+        return None
+    return metrics.contribution_balance(
+        [sum(len(turn.action) for turn in episode.trajectory(agent)) for agent in episode.agents]
+    )
+
+
+def _agreement(episode: Episode) -> float | None:
+    last = [episode.trajectory(agent)[-1:] for agent in episode.agents]
+    answers = [turns[0].info["answer"] for turns in last if turns and "answer" in turns[0].info]
+    if len(answers) < len(episode.agents) or len(answers) < 2:
+        return None
+    return metrics.answer_agreement([one and canonical(one) for one in answers])
+
+
+def unreadable(episode: Episode, turn: Turn) -> bool | None:
+    """Whether the environment could not read an action, None where it does not say.
+
+    Read from `info`: "action_read" is False, the agent's role is not "defined" (programs), or the
+    agent's last action has an "answer" of None (questions; earlier statements need none).
+    """
+    info = turn.info
+    if "action_read" in info:
+        return not info["action_read"]
+    if isinstance(info.get("defined"), Mapping):
+        role = turn.agent.rpartition("_")[0]
+        return not info["defined"].get(role, True)
+    if "answer" in info:
+        last = turn.index == episode.trajectory(turn.agent)[-1].index
+        return info["answer"] is None if last else False
+    return None
+
+
+def _faults(episodes: Sequence[Episode]) -> Faults:
+    turns = [turn for episode in episodes for turn in episode.turns]
+    actions = max(1, len(turns))
+    found = [[unreadable(episode, turn) for turn in episode.turns] for episode in episodes]
+    judged = [[one for one in each if one is not None] for each in found]
+    said = [one for each in judged for one in each]
+    return Faults(
+        truncated_episodes=sum(e.stop_reason is StopReason.TRUNCATED for e in episodes)
+        / len(episodes),
+        cut_actions=sum(turn.response.cut for turn in turns) / actions,
+        overlong_actions=sum(bool(t.info.get("action_truncated")) for t in turns) / actions,
+        unreadable_actions=sum(said) / len(said) if said else None,
+        format_success=_mean([float(not any(each)) for each in judged if each]),
+    )
+
+
+def result_to_dict(result: TeamResult) -> dict[str, Any]:
+    """A result without its episodes, JSON-ready."""
+    return {
+        "version": RESULT_VERSION,
+        "n_tasks": result.n_tasks,
+        "samples": result.samples,
+        "seeds": list(result.seeds),
+        "success": result.success,
+        "success_ci95": result.success_ci95 and list(result.success_ci95),
+        "pass_at_k": {str(k): value for k, value in result.pass_at_k.items()},
+        "mean_return": result.mean_return,
+        "return_ci95": list(result.return_ci95),
+        "reward_terms": result.reward_terms,
+        "cooperation": result.cooperation and asdict(result.cooperation),
+        "answer_agreement": result.answer_agreement,
+        "cost": asdict(result.cost),
+        "faults": asdict(result.faults),
+        "tasks": [
+            {
+                "task_id": t.task_id,
+                "returns": list(t.returns),
+                "solved": t.solved and list(t.solved),
+            }
+            for t in result.tasks
+        ],
+    }
+
+
+def read_result(path: str | Path) -> dict[str, Any]:
+    """The summary of an evaluation, from its file or the folder that holds it.
+
+    Raises:
+        ValueError: no such file, no JSON, another version, or its tasks are damaged.
+    """
+    path = Path(path)
+    file = path / RESULT_FILE if path.is_dir() else path
+    if not file.is_file():
+        raise ValueError(f"{path}: no {RESULT_FILE} there; expected the output of `llm-marl eval`")
+    found = read_json(file)
+    if found.get("version") != RESULT_VERSION:
+        raise ValueError(
+            f"{file}: result version {found.get('version')!r}, this release reads "
+            f"{RESULT_VERSION}; run `llm-marl eval` again"
+        )
+    tasks = found.get("tasks")
+    if not isinstance(tasks, list) or not tasks or not all(map(_is_task, tasks)):
+        raise ValueError(f"{file}: its list of tasks is missing, empty or damaged")
+    return found
+
+
+def _is_task(one: Any) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("task_id"), str):
+        return False
+    returns, solved = one.get("returns"), one.get("solved")
+    numbers = isinstance(returns, list) and all(isinstance(r, (int, float)) for r in returns)
+    fits = solved is None or (isinstance(solved, list) and len(solved) == len(returns or ()))
+    return bool(numbers and returns and fits)

@@ -1,0 +1,119 @@
+"""An evaluation's folder: what was asked, and every finished episode, so that a run can go on.
+
+`plan.json` says what is evaluated; `episodes.jsonl` holds finished episodes in the plan's
+order, appended in blocks. An evaluation that dies loses at most the block it was playing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.evaluation.json_files import read_json, write_json
+from llm_marl_envs.records import Episode, episode_from_dict, episode_to_dict, plain
+from llm_marl_envs.rollout import Start
+
+MANIFEST_FILE = "plan.json"
+EPISODES_FILE = "episodes.jsonl"
+_EXTRA = "evaluation"
+
+
+class EvaluationLog:
+    """The finished episodes of one evaluation, on disk.
+
+    Args:
+        folder: made where missing.
+        manifest: all that the episodes depend on, JSON values; a folder with another one is
+            refused.
+        starts: the whole plan, one per episode.
+
+    Attributes:
+        episodes: finished ones, in the order of `starts`.
+        seconds: wall time they took, over all runs that contributed.
+
+    Raises:
+        ValueError: the folder holds another evaluation, or a file there is damaged.
+    """
+
+    def __init__(
+        self, folder: str | Path, manifest: Mapping[str, Any], starts: Sequence[Start]
+    ) -> None:
+        self.path = Path(folder) / EPISODES_FILE
+        self.starts = starts
+        self.episodes: list[Episode] = []
+        self.seconds = 0.0
+        self._claim(Path(folder) / MANIFEST_FILE, json.loads(json.dumps(plain(manifest))))
+        self._read()
+
+    def append(self, episodes: Sequence[Episode], seconds: float) -> None:
+        """Add a finished block; on disk when this returns."""
+        first = len(self.episodes)
+        lines = []
+        for place, episode in enumerate(episodes):
+            extra = {"index": first + place, "seconds": seconds / len(episodes)}
+            lines.append(json.dumps({**episode_to_dict(episode), _EXTRA: extra}) + "\n")
+        with open(self.path, "ab") as file:
+            file.write("".join(lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self.episodes += episodes
+        self.seconds += seconds
+
+    def _claim(self, path: Path, manifest: dict[str, Any]) -> None:
+        if not path.exists():
+            if self.path.exists():
+                raise ValueError(
+                    f"{self.path} has no {MANIFEST_FILE} beside it, so nothing says what was "
+                    "evaluated; use another folder"
+                )
+            write_json(path, manifest)
+            return
+        there = read_json(path)
+        if there != manifest:
+            differing = [
+                f"{key}: {there.get(key)!r:.200} there, {manifest.get(key)!r:.200} asked"
+                for key in dict.fromkeys([*there, *manifest])
+                if there.get(key) != manifest.get(key)
+            ]
+            raise ValueError(
+                f"{path.parent} holds another evaluation ({'; '.join(differing)}); "
+                "use another folder or remove it"
+            )
+
+    def _read(self) -> None:
+        if not self.path.exists():
+            return
+        content = self.path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            warnings.warn(
+                f"{self.path}: its last line is half-written; that episode is played again",
+                stacklevel=4,
+            )
+            os.truncate(self.path, whole)
+        for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1):
+            try:
+                self._take(json.loads(line.decode("utf-8")))
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(
+                    f"{self.path}, line {number}: {error}; the file is damaged, so remove the "
+                    "lines from there on, or the folder"
+                ) from error
+
+    def _take(self, data: dict[str, Any]) -> None:
+        episode = episode_from_dict(data)
+        index = len(self.episodes)
+        if index >= len(self.starts):
+            raise ValueError(f"more episodes than the {len(self.starts)} of the plan")
+        told = data[_EXTRA]["index"], episode.seed
+        if told != (index, self.starts[index].seed):
+            raise ValueError(
+                f"episode {told[0]} with seed {told[1]}; the plan has episode {index} with seed "
+                f"{self.starts[index].seed} here"
+            )
+        self.episodes.append(episode)
+        self.seconds += float(data[_EXTRA]["seconds"])

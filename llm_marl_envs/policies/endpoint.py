@@ -1,0 +1,203 @@
+"""A model behind an OpenAI-compatible server, in any seat.
+
+Owns the requests to `/v1/chat/completions`: many at once, retries with growing waits, timeouts, and
+errors that quote the server. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+from llm_marl_envs.records import Request, Response
+
+KEY_VARIABLE = "LLM_MARL_API_KEY"
+RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 30.0
+QUOTED_CHARS = 500
+SEED_BITS = 31  # servers differ in how large a seed they take
+
+
+class EndpointError(ConnectionError):
+    """The server cannot be reached, or what it answers is of no use; the message quotes it."""
+
+
+class _TransientError(Exception):
+    """Worth another attempt, after at least `wait` seconds."""
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+class EndpointPolicy:
+    """Asks a server for each action.
+
+    A server's sampling may depend on what else it computes: equal seeds need not give equal texts.
+
+    Args:
+        url: of the server, with or without `/v1`, e.g. "http://localhost:8000".
+        model: its name there; the only one that the server lists, where None.
+        max_completion_length: most tokens of one action.
+        temperature: 0 is greedy.
+        concurrency: most requests under way at once.
+        timeout: seconds that one attempt may take.
+        retries: further attempts after a failure that may pass.
+        options: further fields of the request body, e.g. {"top_p": 0.9}; they win.
+
+    The key for the server is read from the environment variable `LLM_MARL_API_KEY`, if it is set.
+
+    Raises:
+        ValueError: an argument out of range, no http URL, or the model must be named.
+        EndpointError: the list of models cannot be had.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str | None = None,
+        *,
+        max_completion_length: int = 256,
+        temperature: float = 1.0,
+        concurrency: int = 16,
+        timeout: float = 120.0,
+        retries: int = 5,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+            raise ValueError(f"url={url!r}: expected e.g. 'http://localhost:8000'")
+        if max_completion_length < 1 or concurrency < 1 or timeout <= 0:
+            raise ValueError(
+                f"max_completion_length={max_completion_length}, concurrency={concurrency}, "
+                f"timeout={timeout}: expected at least 1, 1 and more than 0"
+            )
+        if temperature < 0 or retries < 0:
+            raise ValueError(f"temperature={temperature}, retries={retries}: expected 0 or more")
+        base = url.rstrip("/")
+        self.base = base if base.endswith("/v1") else f"{base}/v1"
+        self.timeout, self.retries, self.concurrency = timeout, retries, concurrency
+        self.options = dict(options or {})
+        self.max_completion_length, self.temperature = max_completion_length, temperature
+        self.model = model or self._only_model()
+        self.identity = (
+            f"{self.model} at {self.base}, at most {max_completion_length} tokens, "
+            f"temperature {temperature:g}, {json.dumps(self.options, sort_keys=True)}"
+        )
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One answer per request.
+
+        Raises:
+            EndpointError: a request failed for good; the message names it and quotes the server.
+        """
+        if not requests:
+            return []
+        with ThreadPoolExecutor(min(self.concurrency, len(requests)), "endpoint") as pool:
+            asked = [pool.submit(self._answer, request) for request in requests]
+            try:
+                return [one.result() for one in asked]
+            except BaseException:
+                for one in asked:  # those not begun yet; an error is not repeated for each
+                    one.cancel()
+                raise
+
+    def _answer(self, request: Request) -> Response:
+        body = {
+            "model": self.model,
+            "messages": [{"role": m.role, "content": _valid(m.content)} for m in request.messages],
+            "max_tokens": self.max_completion_length,
+            "temperature": self.temperature,
+            "seed": request.seed % 2**SEED_BITS,
+            **self.options,
+        }
+        try:
+            return self._ask("/chat/completions", body, self._read)
+        except EndpointError as error:
+            raise EndpointError(
+                f"task {request.task_id!r}, {request.agent}, turn {request.turn}: {error}"
+            ) from error
+
+    def _read(self, answer: Any) -> Response:
+        choice = answer["choices"][0]
+        text = choice["message"]["content"]
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"content is {type(text).__name__}")
+        usage = answer.get("usage") or {}
+        counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        known = all(isinstance(one, int) for one in counts)
+        return Response(
+            text=text or "",
+            cut=choice.get("finish_reason") == "length",
+            policy=self.model,
+            usage=(int(counts[0] or 0), int(counts[1] or 0)) if known else None,
+        )
+
+    def _only_model(self) -> str:
+        names = self._ask("/models", None, lambda answer: [one["id"] for one in answer["data"]])
+        if len(names) != 1:
+            raise ValueError(
+                f"{self.base} offers the models {names[:20]}: name one with model= "
+                "(on the command line endpoint:URL#MODEL)"
+            )
+        return names[0]
+
+    def _ask(self, path: str, body: Any, read: Any) -> Any:
+        """One exchange with retries; `read` takes the decoded JSON apart."""
+        url = self.base + path
+        for attempt in range(self.retries + 1):
+            try:
+                return self._attempt(url, body, read)
+            except _TransientError as error:
+                if attempt == self.retries:
+                    raise EndpointError(f"{url}: {error} (after {attempt + 1} attempts)") from error
+                time.sleep(min(LONGEST_WAIT, max(error.wait, FIRST_WAIT * 2**attempt)))
+        raise AssertionError("the loop returns or raises")
+
+    def _attempt(self, url: str, body: Any, read: Any) -> Any:
+        headers = {"Content-Type": "application/json"}
+        if os.environ.get(KEY_VARIABLE):
+            headers["Authorization"] = f"Bearer {os.environ[KEY_VARIABLE]}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+                content = answer.read()
+        except urllib.error.HTTPError as error:
+            said = f"HTTP {error.code} {error.reason}: {_quote(error.read())}"
+            if error.code in RETRIED:
+                raise _TransientError(said, _seconds(error.headers.get("Retry-After"))) from error
+            raise EndpointError(f"{url}: {said}") from error
+        except (OSError, ValueError, EOFError) as error:  # refused, reset, timed out, cut short
+            raise _TransientError(f"no answer ({error})") from error
+        try:
+            return read(json.loads(content))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise _TransientError(
+                f"not the expected JSON ({error!r}): {_quote(content)}"
+            ) from error
+
+
+def _valid(text: str) -> str:
+    """Lone surrogates, which models' bytes can leave in a text and which are no UTF-8, as `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _quote(content: bytes) -> str:
+    text = content[: 4 * QUOTED_CHARS].decode("utf-8", "replace")
+    return repr(text[:QUOTED_CHARS]) + ("..." if len(text) > QUOTED_CHARS else "")
+
+
+def _seconds(retry_after: str | None) -> float:
+    """A `Retry-After` in seconds; 0 where it is a date, missing or nonsense."""
+    try:
+        return max(0.0, float(retry_after or 0))
+    except ValueError:
+        return 0.0
