@@ -353,6 +353,25 @@ def test_a_turn_costs_less_than_a_millisecond(env_id: str, rows: bool) -> None:
 
 
 @each_env
+def test_no_text_of_the_allowed_length_is_slow_to_read(env_id: str) -> None:
+    """The worst found: lists of names around a verb, which state every pair of them."""
+    texts = (
+        f"{'mia and ' * 200} paid {'tom and ' * 300}",
+        "mia paid tom and " * 240,
+        "paid " * 800,
+        "mia, tom paid leo, " * 200,
+        "x " * 2000,
+        ". " * 2000,
+    )
+    for env in (make(env_id), make(env_id, tasks=BUNDLED[env_id], split="all")):
+        for text in texts:
+            env.reset(seed=0)
+            start = time.thread_time()
+            env.step(dict.fromkeys(env.seats, text[: env.max_action_chars]))
+            assert time.thread_time() - start < 0.5  # measured: at most 0.1
+
+
+@each_env
 def test_copies_are_cheap_and_share_their_tasks(env_id: str) -> None:
     make(env_id)
     start = time.thread_time()

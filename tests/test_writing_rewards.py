@@ -190,7 +190,7 @@ def test_word_budgets_of_posts() -> None:
     assert word_budget(POST, 0) == 36  # three topics, a gist each
     assert word_budget(POST, 1) == 72  # three topics, gist and detail each
     long = "Mia paid Tom{}. Tom did not feed Leo. Leo helped Mia."  # 11 words
-    for more, form in ((25, 1.0), (43, 0.5), (61, 0.0), (400, 0.0)):
+    for more, form in ((25, 1.0), (43, 0.5), (61, 0.0), (200, 0.0)):
         text = long.format(" dearly" * more)
         assert account(POST, 0, text).form == pytest.approx(form)
         assert len(account(POST, 0, text).true) == 3

@@ -20,8 +20,11 @@ from llm_marl_envs.writing.documents import Fact
 from llm_marl_envs.writing.tables import Lexicon
 from llm_marl_envs.writing.words import HEDGES, is_negator, sentences_of, words_of
 
-MAX_WORDS = 2000
+MAX_WORDS = 400
 """Words of one text that are read; nobody is paid for texts of this length."""
+
+MAX_LISTED = 8
+"""Subjects or objects of one verb; longer lists state nothing."""
 
 SUBJECT_GAP, OBJECT_GAP = 6, 5
 """Most words between a subject and its verb, and between a verb and its object."""
@@ -161,7 +164,7 @@ def _subjects(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) ->
         group.insert(0, place)
     if len(group) == 1 and len(places) > 1 and pieces[group[0] - 1] in lexicon.entities:
         return ()  # two names in a row are no grammar
-    return tuple(group)
+    return tuple(group) if len(group) <= MAX_LISTED else ()
 
 
 def _inherits(pieces: Sequence[str], start: int, verb: int, order: int) -> bool:
@@ -197,7 +200,7 @@ def _objects(
         elif not between or not all(p in {"and", ",", "but"} or is_negator(p) for p in between):
             break
         objects.append(place)
-    return objects, following
+    return (objects if len(objects) <= MAX_LISTED else []), following
 
 
 def _passive(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) -> bool | None:
