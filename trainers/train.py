@@ -27,6 +27,7 @@ import yaml
 from peft import LoraConfig
 
 from llm_marl_envs import make
+from llm_marl_envs.evaluation.manifest import recording
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
 from trainers.config import MAGRPOConfig
 from trainers.trainer import MAGRPOTrainer
@@ -178,14 +179,32 @@ def scripted_partners(named: Mapping[str, str], env: Any) -> dict[str, Policy]:
     return partners
 
 
+def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
+    """Train as a run says, with a manifest in the run's folder; returns the trainer."""
+    trainer = build_trainer(run)
+    resume = trainer.args.resume_from_checkpoint
+    with recording(
+        str(trainer.args.output_dir),
+        "train",
+        {**run, "trainer": trainer.args.to_dict()},
+        env_id=run["env"],
+        env_kwargs=run.get("env_kwargs"),
+        write=trainer.accelerator.is_main_process,
+    ) as costs:
+        try:
+            trainer.train(True if resume in (True, "true", "True") else resume)
+        finally:
+            logged = [e["num_tokens"] for e in trainer.state.log_history if "num_tokens" in e]
+            costs.tokens = int(logged[-1]) if logged else None
+    return trainer
+
+
 def run_train(config: str | Path, overrides: Sequence[str] = ()) -> Path:
     """Train as a run file says; returns the folder of the saved team.
 
     An interrupted run goes on with `--override resume_from_checkpoint=true`.
     """
-    trainer = build_trainer(read_run(config, overrides))
-    resume = trainer.args.resume_from_checkpoint
-    trainer.train(resume_from_checkpoint=True if resume in (True, "true", "True") else resume)
+    trainer = train(read_run(config, overrides))
     folder = Path(str(trainer.args.output_dir)) / "team"
     if trainer.accelerator.is_main_process:
         trainer.save_team(folder)
