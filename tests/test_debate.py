@@ -311,7 +311,7 @@ def test_demonstrations_show_every_turn_and_seat() -> None:
     first = [(m, a) for m, a in shown if len(m) == 1]
     later = [(m, a) for m, a in shown if len(m) == 3]
     assert len(first) == len(later) == 300
-    assert all(a.startswith("Answer: ") for _, a in later)
+    assert all("</think>\nAnswer: [" in a for _, a in later)
     seats = {m[0].content.split(",")[0] for m, _ in shown}
     assert seats == {f"You are debater_{i}" for i in range(3)}
     notes = [a.split("</think>")[0] for _, a in first]

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from llm_marl_envs import make
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.questions import question_of
+from llm_marl_envs.records import Request
+from trainers.algorithms.magrpo import MAGRPO
+from trainers.collect import Collector
+from trainers.config import MAGRPOConfig
 from trainers.returns import PAPER_BONUS, shaped_returns
 
 A0, A1, A2, A3 = PAPER_BONUS
@@ -116,3 +124,33 @@ def test_turns_not_taken_have_no_return() -> None:
     assert returns[1, 1] == 0
     with pytest.raises(ValueError, match="shaping"):
         shaped_returns(right, alive, shaping="none", discount=0.3, bonus=0.5)
+
+
+def test_shaped_returns_reach_the_advantages_undiscounted(tmp_path: Path) -> None:
+    """`discount` belongs to rewards; a shaped return is used as it is, for the seats trained."""
+    right = {"debater_0": "wr", "debater_1": "rr", "debater_2": "ww"}
+
+    def script(request: Request) -> str:
+        task = make("debate-v0").source.find(request.task_id)
+        good = right[request.agent][request.turn] == "r"
+        return f"Answer: {question_of(task).answer}" if good else "no idea"
+
+    args = MAGRPOConfig(
+        output_dir=str(tmp_path),
+        use_cpu=True,
+        max_steps=1,
+        tasks_per_update=1,
+        num_generations=2,
+        discount=0.5,
+        shaping="potential",
+    )
+    trained = ("debater_0", "debater_2")
+    names = dict.fromkeys(trained, "a")
+    collector = Collector(lambda: make("debate-v0"), MAGRPO(args), args, trained, names)
+    groups = collector.play(0, dict.fromkeys(right, ScriptedPolicy(script)))
+    inputs, advantages = collector.judge(0, groups)
+    expected = shaped(["wr", "rr", "ww"], "potential", bonus=args.shaping_bonus)
+    assert inputs.returns.shape == (1, 2, 2, 2)
+    for episode in inputs.returns[0]:
+        assert episode == pytest.approx(expected[[0, 2]])
+    assert advantages == pytest.approx(np.zeros_like(advantages))

@@ -104,3 +104,10 @@ def test_words_are_bounded() -> None:
     assert words_of("[a]\n" * 100_000) == ("a",) * 256
     assert words_of("[" * 100_000) == ()
     assert words_of("[[a]b] [c\nd]") == ("a",)
+
+
+def test_a_statement_of_one_word_needs_no_brackets() -> None:
+    assert words_of("<think>why</think>\n red \nAnswer: blue") == ("red",)
+    assert words_of("red hat") == ()
+    assert words_of("red\nhat\n[box]") == ("box",)
+    assert words_of("") == ()

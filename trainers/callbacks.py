@@ -1,9 +1,10 @@
-"""What a person sees and does during a run: the progress bar, and Ctrl-C that keeps the work."""
+"""What a person sees and does in a run: progress, an alarm, and Ctrl-C that keeps the work."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -60,3 +61,32 @@ class SaveOnInterrupt(TrainerCallback):
             control.should_save = True
             control.should_training_stop = True
         return control
+
+
+class FlatRewards(TrainerCallback):
+    """Warns when nothing can be learned: no group's rewards have varied for many updates.
+
+    Advantages are differences inside a group, so such updates leave the weights as they are. The
+    warning comes once for every stretch of `patience` updates.
+
+    Args:
+        patience: updates in a row with `frac_reward_zero_std` at 1.
+    """
+
+    def __init__(self, patience: int = 20) -> None:
+        self.patience = patience
+        self.flat = 0
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Count the updates whose groups were all flat."""
+        share = (logs or {}).get("frac_reward_zero_std")
+        if share is None:
+            return
+        self.flat = self.flat + 1 if share == 1 else 0
+        if self.flat and self.flat % self.patience == 0 and state.is_world_process_zero:
+            warnings.warn(
+                f"rewards inside groups have not varied for {self.flat} updates: nothing is being "
+                "learned; look at transcripts, and try easier tasks, a higher temperature, more "
+                "generations or a model that sometimes succeeds",
+                stacklevel=2,
+            )

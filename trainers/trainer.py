@@ -43,7 +43,7 @@ from llm_marl_envs.records import EpisodeGroup, write_jsonl
 from llm_marl_envs.vector import env_factory
 from trainers import metrics
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
-from trainers.callbacks import SaveOnInterrupt, TeamProgress
+from trainers.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress
 from trainers.checkpoints import TeamCheckpoints
 from trainers.collect import Collector, check_context, evaluation_episodes, not_finite
 from trainers.config import MAGRPOConfig
@@ -183,6 +183,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         if self.beta:
             self.team.remember_start(self.trained_policies)
         self.add_callback(self.interrupt)
+        self.add_callback(FlatRewards())
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)

@@ -1,7 +1,8 @@
 """Scripted debaters: report the own part in one convention, read the others in the same one.
 
-First they report and give no answer; later they answer with what their own part and the others'
-first reports give. They believe every report.
+First they report and give no answer; later they note how they read each report and answer with what
+their own part and the others' first reports give. They believe every report. Notes are thinking,
+which others are not shown: a report alone does not say which convention it follows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from llm_marl_envs.questions.words import listed
 from llm_marl_envs.spaces import Message
 
 NOTE = "I name the words by: {convention}</think>\n"
-"""What an expert thinks before it reports; others are not shown it."""
+"""What an expert thinks before it reports and before it answers; others are not shown it."""
 DIRECT = "direct"
 """The one convention of those who are told everything."""
 
@@ -42,7 +43,9 @@ def first_statement(question: Question, seat: int, convention: str, divided: boo
         return answer_line(question.answer)
     kind = KINDS[question.kind]
     part = question.parts[seat]
-    return NOTE.format(convention=convention) + listed(kind.say(question, part, convention))
+    words = kind.say(question, part, convention)
+    report = words[0] if len(words) == 1 else listed(words)
+    return NOTE.format(convention=convention) + report
 
 
 def later_statement(
@@ -52,7 +55,11 @@ def later_statement(
     others = {a: said for a, said in statements_in(messages).items() if a != agent}
     heard = [words_of(said[0]) for said in others.values()]
     kind = KINDS[question.kind]
-    return answer_line(kind.hear(question, [question.parts[seat]], heard, convention))
+    answer = kind.hear(question, [question.parts[seat]], heard, convention)
+    thought = "".join(
+        f"{convention}: {word}\n" for words in heard for word in kind.read(words, convention)
+    )
+    return f"I read by: {convention}\n{thought}</think>\n{answer_line(answer)}"
 
 
 def answer_line(answer: str) -> str:

@@ -49,11 +49,21 @@ def statements_in(messages: Sequence[Message]) -> dict[str, list[str]]:
 
 
 def words_of(statement: str) -> tuple[str, ...]:
-    """The words in brackets of a statement, outside of its answer line; at most `MAX_WORDS`."""
+    """The words in brackets of a statement, outside of its answer line; at most `MAX_WORDS`.
+
+    A statement of one word needs no brackets.
+    """
     found: list[str] = []
-    for line in answer_of(statement).split("\n"):
-        if line.strip()[: len(ANSWER_MARK)].lower() != ANSWER_MARK:
-            found += BRACKETS.findall(line)
+    lines = [
+        line
+        for line in answer_of(statement).split("\n")
+        if line.strip()[: len(ANSWER_MARK)].lower() != ANSWER_MARK
+    ]
+    for line in lines:
+        found += BRACKETS.findall(line)
         if len(found) >= MAX_WORDS:
             break
+    alone = "".join(lines).strip()
+    if not found and alone and len(alone) <= 80 and not any(c in alone for c in " []"):
+        return (alone,)
     return tuple(found[:MAX_WORDS])

@@ -53,6 +53,10 @@ class Kind(Protocol):
         """A part in the shorthand of one convention."""
         ...
 
+    def read(self, words: Words, convention: str) -> Words:
+        """What an expert notes of a report of one word; () where it notes nothing."""
+        ...
+
     def hear(
         self, question: Question, parts: Sequence[Words], heard: Sequence[Words], convention: str
     ) -> str:

@@ -70,6 +70,10 @@ class Order:
         """The pairs, each in one direction."""
         return tuple(word for pair in _pairs(part) for word in self._turned(pair, convention))
 
+    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
+        """Experts take no notes of these reports."""
+        return ()
+
     def hear(
         self,
         question: Question,

@@ -78,6 +78,12 @@ class PairKind:
         """The true words of a part, or the others."""
         return part[1::2] if convention == self.conventions[1] else part[::2]
 
+    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
+        """The true words behind those of a report; words of no pair are left out."""
+        opposite = _opposites(self.slots)
+        known = [word for word in words if word in opposite]
+        return tuple(opposite[w] if convention == self.conventions[1] else w for w in known)
+
     def hear(
         self,
         question: Question,
@@ -87,13 +93,9 @@ class PairKind:
     ) -> str:
         """The own words, and the reported ones or their opposites; "" where a pair is missing."""
         place_of = {word: i for choice in question.choices for i, word in enumerate(choice.split())}
-        opposite = _opposites(self.slots)
         answer: dict[int, str] = {}
         for words in heard:
-            for word in words:
-                if word in place_of:
-                    turned = convention == self.conventions[1]
-                    answer[place_of[word]] = opposite[word] if turned else word
+            answer.update({place_of[w]: w for w in self.read(words, convention) if w in place_of})
         for part in parts:
             answer.update({place_of[word]: word for word in part[::2]})
         if len(answer) < len(question.answer.split()):

@@ -88,6 +88,10 @@ class SetKind:
         half = len(part) // 2
         return part[half:] if convention == self.conventions[1] else part[:half]
 
+    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
+        """Experts take no notes of these reports."""
+        return ()
+
     def hear(
         self,
         question: Question,

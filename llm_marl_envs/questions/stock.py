@@ -80,6 +80,10 @@ class StockKind:
         """What is there, or what is missing."""
         return part[1:] if convention == self.conventions[1] else part[:1]
 
+    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
+        """Experts take no notes of these reports."""
+        return ()
+
     def hear(
         self,
         question: Question,

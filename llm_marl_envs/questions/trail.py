@@ -70,6 +70,10 @@ class Trail:
         """All pairs of the part."""
         return part
 
+    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
+        """Experts take no notes of these reports."""
+        return ()
+
     def hear(
         self,
         question: Question,
