@@ -3,19 +3,19 @@
 ## Description
 `n_agents` debaters talk for `rounds` rounds and answer after each; the team is right if most of the
 last answers are. With `info="split"` (default for questions that bring evidence) everybody knows
-the question and a fact that points to a wrong answer, and each debater alone holds a part of the
-evidence. No part decides, all parts together do: what is not said is lost, and what is said in a
-way that the others read otherwise misleads them. With `info="full"` everybody is told everything,
+the question (in most kinds also a fact that points to a wrong answer), and each debater alone holds
+a part of the evidence. No part decides, all parts together do: what is not said is lost, and what
+is said in a way that the others read otherwise misleads them. With `info="full"` everybody is told everything,
 as in the debates of the literature; then one debater could answer alone.
 
 ## Agents
-`debater_0` to `debater_<n-1>`, one after the other (AEC). Nobody hears a statement of round 1
-before all have made theirs, so that first answers are independent; later rounds are heard at once.
+`debater_0` to `debater_<n-1>`, one after the other (AEC). A statement is heard in the next round:
+nobody hears a statement of the running round, so first answers are independent.
 
 ## Observations
 Chat messages. First one user message with the question, what everybody knows and the own part;
-before each later action one more that quotes, line by line behind `> `, what the others have said
-since. Append-only.
+before each later action one more that quotes, line by line behind `> `, what the others said in the
+round before. Text up to the last `</think>` is private and not quoted. Append-only.
 
 ## Actions
 Any text: a statement to the others, with an answer in exactly one line
@@ -49,9 +49,9 @@ question) and `above_constant` (success minus it), and `judge` (its text) where 
 After `rounds` statements of every debater. Never truncated.
 
 ## Arguments
-- `tasks`: None (generated, all kinds that have two conventions), "generated:<kind>,<kind>:<level>",
+- `tasks`: None (generated: lost and games), "generated:<kind>,<kind>:<level>",
   a JSONL file, "hub:<dataset>", "reasoning-gym:<set>", a list of rows or a `TaskSource` of
-  questions. Kinds: suspects, points, meeting, order, stock, trail.
+  questions. Kinds: lost, games, cups, lights, seats, suspects, points, meeting, order, trail.
 - `split`: "train", "val", "test", "ood" (one level harder), or "all" for rows.
 - `info`: "split" or "full"; None takes "split" where the questions bring evidence.
 - `n_agents`: 2 to 9; generated evidence is divided into as many parts.
