@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from toys import WordPair
+from toys import BareAEC, WordPair, word_tasks
 
 from llm_marl_envs.evaluation import cooperation_index, evaluate_team, measure_coordination
+from llm_marl_envs.evaluation.json_files import write_json
 from llm_marl_envs.evaluation.metrics import bootstrap_interval, wilson_interval
+from llm_marl_envs.evaluation.results import read_result, result_to_dict, summarise
+from llm_marl_envs.evaluation.table import result_table
 from llm_marl_envs.outcome import Bounds
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
-from llm_marl_envs.records import Request
+from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
+from llm_marl_envs.tasks import ListSource
 
 
 def team(left: str | None, right: str | None) -> dict[str, ExpertPolicy]:
@@ -135,3 +140,144 @@ def test_nothing_is_credited_where_one_seat_could_do_it_all():
     assert index is not None
     assert (index.mean, index.ci95, index.above_solo) == (None, None, -0.5)
     assert cooperation_index(Unknown(), episodes) is None
+
+
+def test_several_seeds_and_samples_count_per_task():
+    result = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=[0, 5])
+    assert (result.seeds, result.samples, len(result.episodes)) == ((0, 5), 3, 24)
+    assert [len(task.returns) for task in result.tasks] == [6] * 4
+    assert len({e.seed for e in result.episodes[:6]}) == 2
+    assert sorted(result.pass_at_k) == [1, 2, 4, 6]
+    first = evaluate_team(WordPair, team(None, None), n_tasks=4, samples=3, seed=5)
+    assert result.episodes[3:6] == first.episodes[:3]
+
+
+def test_pass_at_k_of_known_samples():
+    def script(request: Request) -> str:
+        return request.observation.rpartition(" ")[2] if request.episode % 4 == 0 else "?"
+
+    mixed = dict.fromkeys(WordPair().possible_agents, ScriptedPolicy(script))
+    result = evaluate_team(lambda: WordPair(turns=1), mixed, n_tasks=3, samples=4)
+    assert result.success == 0.25  # one of four samples of each task
+    assert result.pass_at_k == {1: 0.25, 2: 0.5, 4: 1.0}
+    assert result.tasks[0].solved == (True, False, False, False)
+    assert result.tasks[0].returns == (1.0, 0.0, 0.0, 0.0)
+
+
+class Counting:
+    """Says "ab" and claims to have read 10 and written 4 tokens; every second answer is cut."""
+
+    def act(self, requests):
+        return [
+            Response(text="ab", usage=(10, 4), cut=request.agent == "left_0")
+            for request in requests
+        ]
+
+
+def test_cost_and_faults_by_hand():
+    mixed = {"left_0": Counting(), "right_0": ScriptedPolicy(lambda r: "x" * 300)}
+    result = evaluate_team(WordPair, mixed, n_tasks=3)
+    cost, faults = result.cost, result.faults
+    assert cost.turns == 4.0  # two agents, two turns
+    assert cost.chars == 2 * 2 + 2 * 300
+    assert (cost.prompt_tokens, cost.completion_tokens) == (20.0, 8.0)  # only one agent counts
+    assert cost.seconds is not None
+    assert cost.tokens_per_second == pytest.approx(8 * 3 / cost.seconds)
+    assert cost.text_balance == pytest.approx(2 * 4 / 604)
+    assert faults.cut_actions == 0.5
+    assert faults.overlong_actions == 0.5  # 300 of 200 characters
+    assert faults.truncated_episodes == 0.0
+    assert faults.unreadable_actions is None
+    assert result.cooperation is not None
+    assert result.cooperation.mean == pytest.approx(-1.0)  # nothing, where one seat could get half
+    silent = evaluate_team(WordPair, team("lower", "lower"), n_tasks=3)
+    assert silent.cost.completion_tokens is None
+    assert silent.cost.tokens_per_second is None
+
+
+def test_truncated_episodes_are_counted():
+    env = BareAEC()
+    policies = dict.fromkeys(env.possible_agents, ScriptedPolicy(lambda request: "hello"))
+    result = evaluate_team(BareAEC, policies, n_tasks=2)
+    assert result.faults.truncated_episodes == 1.0
+    assert result.success is None
+    assert result.pass_at_k == {}
+    assert [task.task_id for task in result.tasks] == ["#0", "#1"]
+
+
+def turn(agent: str, index: int, **info: Any) -> Turn:
+    return Turn(
+        agent=agent, index=index, messages=(), response=Response(text="x"), reward=0.0, info=info
+    )
+
+
+def known(*turns: Turn) -> Episode:
+    return Episode(
+        env_id="e",
+        env_kwargs={},
+        task_id="t",
+        seed=0,
+        agents=tuple(dict.fromkeys(one.agent for one in turns)),
+        turns=turns,
+        stop_reason=StopReason.TERMINATED,
+        success=True,
+    )
+
+
+def test_what_environments_say_of_unreadable_actions():
+    programs = known(
+        turn("helper_0", 0, defined={"helper": True, "main": False}),
+        turn("main_0", 0, defined={"helper": True, "main": False}),
+    )
+    texts = known(turn("a_0", 0, action_read=True), turn("b_0", 0, action_read=True))
+    answers = known(
+        turn("a_0", 0, answer=None),
+        turn("b_0", 0, answer="4"),
+        turn("a_0", 1, answer="4.0"),
+        turn("b_0", 1, answer=None),
+    )
+    both = summarise([programs, texts], 1)
+    assert both.faults.unreadable_actions == 0.25
+    assert both.faults.format_success == 0.5
+    debate = summarise([answers], 1)
+    assert debate.faults.unreadable_actions == 0.25  # a first statement needs no answer
+    assert debate.answer_agreement == 0.0
+    agreed = known(turn("a_0", 0, answer="4.0"), turn("b_0", 0, answer="4"))
+    assert summarise([agreed], 1).answer_agreement == 1.0
+
+
+def test_numbers_of_episodes_must_fit():
+    with pytest.raises(ValueError, match="1 episodes: expected a multiple of 2"):
+        summarise([known(turn("a_0", 0))], 2)
+    with pytest.raises(ValueError, match="0 episodes"):
+        summarise([], 1)
+    with pytest.raises(ValueError, match="none twice"):
+        evaluate_team(WordPair, team(None, None), n_tasks=1, seed=[1, 1])
+
+
+def test_an_empty_split_is_named():
+    class Empty(ListSource):
+        def __len__(self) -> int:
+            return 0
+
+    class EmptyPair(WordPair):
+        def __init__(self) -> None:
+            super().__init__()
+            self.source = Empty([word_tasks()[0]], "val")
+
+    with pytest.raises(ValueError, match="the split 'val' is empty"):
+        evaluate_team(EmptyPair, team(None, None))
+
+
+def test_a_result_becomes_json_and_a_table(tmp_path: Path):
+    result = evaluate_team(WordPair, team("lower", "upper"), n_tasks=4, samples=2)
+    summary = result_to_dict(result)
+    write_json(tmp_path / "summary.json", summary)
+    assert read_result(tmp_path) == summary
+    table = result_table({"expert": summary, "again": summary})
+    assert "mean return  " in table
+    assert "1.00 [1.00, 1.00]" in table
+    assert "pass@2" in table
+    assert "term words" in table
+    assert "tokens written" not in table  # nobody counts them
+    assert len({len(line) for line in table.splitlines()}) == 1

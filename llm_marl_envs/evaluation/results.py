@@ -265,7 +265,8 @@ def _faults(episodes: Sequence[Episode]) -> Faults:
 
 
 def result_to_dict(result: TeamResult) -> dict[str, Any]:
-    """A result without its episodes, JSON-ready."""
+    """A result without its episodes, as it reads back from JSON."""
+    index = result.cooperation
     return {
         "version": RESULT_VERSION,
         "n_tasks": result.n_tasks,
@@ -277,7 +278,7 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
         "mean_return": result.mean_return,
         "return_ci95": list(result.return_ci95),
         "reward_terms": result.reward_terms,
-        "cooperation": result.cooperation and asdict(result.cooperation),
+        "cooperation": index and {**asdict(index), "ci95": index.ci95 and list(index.ci95)},
         "answer_agreement": result.answer_agreement,
         "cost": asdict(result.cost),
         "faults": asdict(result.faults),

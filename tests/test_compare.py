@@ -1,0 +1,193 @@
+"""Comparisons with p-values counted by hand, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llm_marl_envs.cli import main
+from llm_marl_envs.evaluation import compare as module
+from llm_marl_envs.evaluation.compare import compare, compare_results, report, results_at
+
+
+def scores(*values: float) -> dict[str, float]:
+    return {f"t{i}": value for i, value in enumerate(values)}
+
+
+def test_sign_flips_counted_by_hand():
+    # Differences 1, 1, 1: of 8 sign patterns only +++ and --- reach |3|, so p = 2/8.
+    found = compare([scores(0, 0, 0)], [scores(1, 1, 1)])
+    assert (found.of, found.exact, found.p, found.smallest_p) == ("checkpoints", True, 0.25, 0.25)
+    assert (found.difference, found.ci95) == (1.0, (1.0, 1.0))
+    # Differences 3, -1, 2 sum to 4. Patterns with |sum| >= 4: +++ of |3|+|1|+|2| = 6, sums are
+    # 6, 4, 2, 0 and their negatives: 6 and 4 twice each, so p = 4/8.
+    assert compare([scores(0, 1, 0)], [scores(3, 0, 2)]).p == 0.5
+    assert compare([scores(1, 2)], [scores(1, 2)]).p == 1.0
+
+
+def test_equal_floats_that_sum_otherwise_are_ties():
+    found = compare([scores(0, 0, 0)], [scores(0.1, 0.2, 0.3)])
+    assert found.p == 0.25  # 0.1 + 0.2 + 0.3 and its mirror image, in any order of summing
+
+
+def test_many_tasks_are_drawn_and_close_to_exact(monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(0, 1, 14), rng.normal(0.5, 1, 14)
+    exact = compare([scores(*a)], [scores(*b)])
+    assert exact.exact
+    monkeypatch.setattr(module, "MAX_EXACT", 16_000)
+    drawn = compare([scores(*a)], [scores(*b)])
+    assert not drawn.exact
+    assert drawn.p == pytest.approx(exact.p, abs=0.015)
+    assert drawn.p > 0
+
+
+def test_the_sign_flip_test_keeps_its_level():
+    rng = np.random.default_rng(0)
+    found = [
+        compare([scores(*rng.normal(size=8))], [scores(*rng.normal(size=8))]).p for _ in range(400)
+    ]
+    assert 0.02 < np.mean(np.array(found) <= 0.05) < 0.085  # 400 draws: 0.05 +- 3 x 0.011
+
+
+def test_run_permutations_counted_by_hand():
+    # Means 0, 1 against 2, 3: of C(4,2) = 6 divisions only the observed and its mirror are as far
+    # apart as 2, so p = 2/6, the least that two against two can give.
+    a, b = [scores(0, 0), scores(1, 1)], [scores(2, 2), scores(3, 3)]
+    found = compare(a, b)
+    assert (found.of, found.exact, found.difference) == ("runs", True, 2.0)
+    assert found.p == pytest.approx(1 / 3)
+    assert found.smallest_p == pytest.approx(1 / 3)
+    # Means 0, 2 against 1, 3: distance 1. {0,2}|{1,3}: 1, {0,1}|{2,3}: 2, {0,3}|{1,2}: 0: 4 of 6.
+    mixed = compare([scores(0, 0), scores(2, 2)], [scores(1, 1), scores(3, 3)])
+    assert mixed.p == pytest.approx(4 / 6)
+    # 2 against 3: C(5,2) = 10 and no mirror among them, so 0.1 is possible.
+    uneven = compare(a, [*b, scores(2.5, 2.5)])
+    assert (uneven.p, uneven.smallest_p) == (pytest.approx(0.1), pytest.approx(0.1))
+
+
+def test_the_tasks_of_a_run_are_no_runs():
+    """Many tasks make single runs precise, not numerous: p stays at what 2 against 2 can give."""
+    rng = np.random.default_rng(1)
+    noise = rng.normal(0, 0.01, 200)
+    a = [scores(*noise), scores(*(noise + 0.3))]
+    b = [scores(*(noise + 0.5)), scores(*(noise + 0.8))]
+    found = compare(a, b)
+    assert found.p == pytest.approx(1 / 3)
+    assert found.ci95[1] - found.ci95[0] > 0.3  # the runs of a side differ by 0.3
+    pooled = compare([scores(*noise)], [scores(*(noise + 0.5))])
+    assert pooled.p < 0.001
+
+
+def test_iqm_shrugs_off_one_broken_run():
+    a = [scores(*[0.5] * 8) for _ in range(4)]
+    b = [*(scores(*[0.6] * 8) for _ in range(3)), scores(*[-9.0] * 8)]
+    found = compare(a, b)
+    assert found.difference < 0
+    assert found.iqm_difference == pytest.approx(0.1)
+    assert "interquartile mean" in report(found)
+
+
+def test_many_runs_are_drawn():
+    rng = np.random.default_rng(5)
+    a = [scores(*rng.normal(0, 1, 3)) for _ in range(10)]
+    b = [scores(*rng.normal(30, 1, 3)) for _ in range(10)]
+    found = compare(a, b)
+    assert not found.exact
+    assert 1 / 20_001 <= found.p <= 3 / 20_001  # never 0; the truth is 2 of 184756
+
+
+def test_the_sentences_do_not_say_more_than_was_asked():
+    one = report(compare([scores(0, 0, 0)], [scores(1, 1, 1)]))
+    assert "these two checkpoints" in one
+    assert "p = 0.25" in one
+    several = report(compare([scores(0), scores(1)], [scores(2), scores(3)]))
+    assert "these two checkpoints" not in several
+    assert "2 against 2 runs" in several
+    assert "0.33" in several
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        ([], [scores(1)], "0 runs against 1"),
+        ([scores(1)], [scores(1), scores(2)], "1 runs against 2"),
+        ([scores(1)], [scores(1, 2)], "different tasks: 1 are not in all"),
+        ([{}], [{}], "without tasks"),
+    ],
+)
+def test_unequal_sides_are_refused(a: Any, b: Any, words: str):
+    with pytest.raises(ValueError, match=words):
+        compare(a, b)
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def result(value: float, **changes: Any) -> dict[str, Any]:
+    tasks = [{"task_id": f"t{i}", "returns": [value], "solved": [value > 0.5]} for i in range(3)]
+    return {"version": 1, "env_id": "e-v0", "env_kwargs": {}, "tasks": tasks, **changes}
+
+
+def write(path: Path, value: Any) -> Path:
+    path.mkdir(parents=True)
+    text = value if isinstance(value, str) else json.dumps(value)
+    (path / "summary.json").write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_command_compares_files_folders_and_lists(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    a, b = write(tmp_path / "a" / "0", result(0.0)), write(tmp_path / "b" / "0", result(1.0))
+    assert main(["compare", str(a), str(b / "summary.json"), "--metric", "success"]) == 0
+    assert "these two checkpoints" in capsys.readouterr().out
+    write(tmp_path / "a" / "1", result(0.1))
+    other = write(tmp_path / "c", result(0.9))
+    assert main(["compare", str(tmp_path / "a"), f"{b},{other}"]) == 0
+    assert "2 against 2 runs" in capsys.readouterr().out
+    assert len(results_at(tmp_path / "a")) == 2
+
+
+def test_results_that_cannot_be_compared_say_why(tmp_path: Path):
+    silent = result(1.0)
+    for task in silent["tasks"]:
+        task["solved"] = None
+    with pytest.raises(ValueError, match="env_id is 'e-v0' and 'e-v1'"):
+        compare_results([result(0)], [result(1, env_id="e-v1")])
+    with pytest.raises(ValueError, match="env_kwargs"):
+        compare_results([result(0)], [result(1, env_kwargs={"turns": 2})])
+    with pytest.raises(ValueError, match="has no success"):
+        compare_results([result(0)], [silent], metric="success")
+    with pytest.raises(ValueError, match="metric='speed'"):
+        compare_results([result(0)], [result(1)], metric="speed")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (json.dumps(result(1.0))[:-9], "half-written"),
+        (json.dumps([1]), "expected a JSON object"),
+        (json.dumps(result(1.0, version=99)), "result version 99"),
+        (json.dumps(result(1.0, tasks=[])), "missing, empty or damaged"),
+        (json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": ["x"]}])), "damaged"),
+        (
+            json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": [1], "solved": [True, 1]}])),
+            "damaged",
+        ),
+    ],
+)
+def test_damaged_results_are_named(tmp_path: Path, content: str, words: str):
+    folder = write(tmp_path / "r", content)
+    with pytest.raises(ValueError, match=words) as caught:
+        results_at(folder)
+    assert "summary.json" in str(caught.value)
+
+
+def test_a_folder_without_results_is_named(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"no summary\.json"):
+        results_at(tmp_path)
