@@ -36,11 +36,11 @@ KEYS = ("model", "tiny", "env", "env_kwargs", "eval_env_kwargs", "lora", "partne
 TINY = "tiny"
 
 
-class _Loader(yaml.SafeLoader):
+class YAMLLoader(yaml.SafeLoader):
     """YAML 1.1 reads `1e-3` as text; people mean a number."""
 
 
-_Loader.add_implicit_resolver(
+YAMLLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)|[-+]?\d+\.\d*|[-+]?\.\d+"),
     list("-+0123456789."),
@@ -60,7 +60,7 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
     """
     path = _run_file(config)
     try:
-        run = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        run = yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: malformed YAML: {error}") from error
     if not isinstance(run, dict):
@@ -69,7 +69,7 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
         key, equals, text = override.partition("=")
         if not equals or not key:
             raise ValueError(f"--override {override!r}: expected key=value")
-        value = yaml.load(text, _Loader)
+        value = yaml.load(text, YAMLLoader)
         section, dot, name = key.partition(".")
         if dot:
             run.setdefault(section, {})
@@ -80,9 +80,9 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
             run[key] = value
         else:
             run.setdefault("trainer", {})[key] = value
-    _refuse_unknown(path, run, KEYS)
+    refuse_unknown(path, run, KEYS)
     fields = [field.name for field in dataclasses.fields(MAGRPOConfig)]
-    _refuse_unknown(f"{path}, trainer", run.get("trainer") or {}, fields)
+    refuse_unknown(f"{path}, trainer", run.get("trainer") or {}, fields)
     for needed in ("model", "env"):
         if not isinstance(run.get(needed), str):
             raise ValueError(f"{path}: needs {needed!r}, a text")
@@ -99,7 +99,8 @@ def _run_file(config: str | Path) -> Path:
     raise ValueError(f"config {str(config)!r}: no such file, and no preset; presets: {names}")
 
 
-def _refuse_unknown(where: Any, given: Mapping[str, Any], known: Sequence[str]) -> None:
+def refuse_unknown(where: Any, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise a ValueError that names the first unknown key and a near known one."""
     for key in given:
         if key not in known:
             near = difflib.get_close_matches(str(key), known)
@@ -148,7 +149,7 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
     from trainers.tiny import TinySettings, tiny_model
 
     given = dict(run.get("tiny") or {})
-    _refuse_unknown("tiny", given, [field.name for field in dataclasses.fields(TinySettings)])
+    refuse_unknown("tiny", given, [field.name for field in dataclasses.fields(TinySettings)])
     kwargs = {k: v for k, v in (run.get("env_kwargs") or {}).items() if k != "split"}
     return tiny_model(
         seed=seed,

@@ -1,0 +1,251 @@
+"""Sweeps: which runs there are, which are skipped, and what becomes of the others."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models import untrained
+
+from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from trainers import sweep_run
+from trainers.sweep import Point, collect_results, read_sweep
+from trainers.sweep_run import BUSY, main, run_point, run_sweep, write_slurm
+
+RUN = """
+model: {base}
+env: coop_coding-v0
+env_kwargs: {{split: train}}
+lora: {{r: 2, target_modules: [q_proj]}}
+trainer:
+  max_steps: 1
+  tasks_per_update: 1
+  num_generations: 2
+  max_completion_length: 4
+  transcript_every: 0
+  use_cpu: true
+  disable_tqdm: true
+"""
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    (tmp_path / "run.yaml").write_text(RUN.format(base=tmp_path / "base"))
+    return write(tmp_path, grid={"learning_rate": [1e-3, 2e-3]}, seeds=[0, 5])
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    path = folder / "sweep.yaml"
+    path.write_text(
+        json.dumps({"run": "run.yaml", "output": str(folder / "out"), **changes}), encoding="utf-8"
+    )
+    return path
+
+
+def finish(point: Point, **results: float) -> None:
+    point.folder.mkdir(parents=True, exist_ok=True)
+    (point.folder / "summary.json").write_text(
+        json.dumps({"digest": point.digest, "results": results})
+    )
+
+
+def test_the_runs_are_the_grid_times_the_seeds(sweep: Path):
+    points = read_sweep(sweep)
+    assert [(p.settings["learning_rate"], p.seed) for p in points] == [
+        (1e-3, 0),
+        (1e-3, 5),
+        (2e-3, 0),
+        (2e-3, 5),
+    ]
+    assert points[3].name == "learning_rate-0.002_seed-5"
+    assert points[3].run["trainer"]["seed"] == 5
+    assert points[3].run["trainer"]["learning_rate"] == 2e-3
+    assert points[3].run["trainer"]["output_dir"] == str(points[3].folder / "train")
+    assert len({p.digest for p in points}) == 4
+
+
+def test_odd_values_make_distinct_folders(sweep: Path):
+    targets = [["q_proj"], ["q_proj", "v_proj"], "all-linear", "a/../../b"]
+    points = read_sweep(write(sweep.parent, grid={"lora.target_modules": targets}))
+    assert len({p.folder for p in points}) == 4
+    for point in points:
+        assert point.folder.parent == sweep.parent / "out"
+        assert point.folder.resolve().parent == (sweep.parent / "out").resolve()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"grids": {}}, "unknown key 'grids'; did you mean 'grid'"),
+        ({"grid": {"learning_rat": [1]}}, "did you mean 'learning_rate'"),
+        ({"grid": {"learning_rate": 1}}, "needs a list of values, got 1"),
+        ({"grid": {"learning_rate": []}}, "needs a list of values"),
+        ({"grid": {"seed": [1]}}, "'seed' is decided by the sweep"),
+        ({"grid": [1]}, "expected a map from settings to lists"),
+        ({"grid": {"learning_rate": [1, 1]}}, "is a value listed twice"),
+        ({"seeds": 0}, "expected a number >= 1 or a list"),
+        ({"seeds": [True]}, "expected a number >= 1 or a list"),
+        ({"evaluate": {"task": 3}}, "did you mean 'tasks'"),
+        ({"run": "nothing"}, "no such file, and no preset"),
+        ({"output": None}, "needs 'output', a text"),
+    ],
+)
+def test_wrong_sweep_files_say_what_is_wrong(sweep: Path, changes: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        read_sweep(write(sweep.parent, **changes))
+
+
+def test_files_that_are_no_sweep(tmp_path: Path):
+    with pytest.raises(ValueError, match="no such file"):
+        read_sweep(tmp_path / "nothing.yaml")
+    for text, words in (("run: [", "malformed YAML"), ("- a", "expected a map")):
+        (tmp_path / "s.yaml").write_text(text)
+        with pytest.raises(ValueError, match=words):
+            read_sweep(tmp_path / "s.yaml")
+
+
+def test_one_run_trains_evaluates_and_is_not_repeated(sweep: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write(sweep.parent, seeds=[3], evaluate={"tasks": 2})
+    point = read_sweep(path)[0]
+    summary = run_point(point)
+    assert summary["results"]["updates"] == 1
+    assert summary["results"]["mean_return"] >= 0
+    # One task, two episodes, two agents, at most four tokens each.
+    assert 4 <= summary["results"]["tokens"] <= 16
+    manifest = json.loads((point.folder / "train" / "run_manifest.json").read_text())
+    assert manifest["config"]["trainer"]["seed"] == 3
+    assert (point.folder / "team" / "team.json").is_file()
+    monkeypatch.setattr(sweep_run, "_carry_out", lambda point: pytest.fail("ran again"))
+    assert run_point(point) == summary
+
+
+def test_a_half_written_summary_is_no_summary(sweep: Path):
+    point = read_sweep(sweep)[0]
+    finish(point, success=1.0)
+    assert point.summary() is not None
+    path = point.folder / "summary.json"
+    path.write_text(path.read_text()[:-5])
+    assert point.summary() is None
+
+
+def test_a_folder_of_other_settings_is_refused(sweep: Path):
+    finish(read_sweep(sweep)[0], success=1.0)
+    text = (sweep.parent / "run.yaml").read_text()
+    (sweep.parent / "run.yaml").write_text(text.replace("max_steps: 1", "max_steps: 2"))
+    with pytest.raises(ValueError, match="a run of other settings lies there"):
+        read_sweep(sweep)[0].summary()
+
+
+def test_a_crashed_run_goes_on_from_its_checkpoint(sweep: Path, monkeypatch: pytest.MonkeyPatch):
+    from trainers import train as module
+
+    overrides = {"max_steps": [2], "save_strategy": ["steps"], "save_steps": [1]}
+    point = read_sweep(write(sweep.parent, grid=overrides))[0]
+    asked: list[Any] = []
+    original = module.MAGRPOTrainer.train
+
+    def crash(self: Any, resume: Any = None, *rest: Any) -> Any:
+        asked.append(resume)
+        if len(asked) == 1:
+            self.args.max_steps = 1
+            original(self, resume, *rest)
+            raise RuntimeError("power cut")
+        return original(self, resume, *rest)
+
+    monkeypatch.setattr(module.MAGRPOTrainer, "train", crash)
+    with pytest.raises(RuntimeError, match="power cut"):
+        run_point(point)
+    assert point.summary() is None
+    assert run_point(point)["results"]["updates"] == 2
+    assert asked == [None, True]
+    manifest = json.loads((point.folder / "train" / "run_manifest.json").read_text())
+    assert [one["status"] for one in manifest["sessions"]] == ["failed", "finished"]
+
+
+def test_a_training_that_was_stopped_is_not_finished(sweep: Path, monkeypatch: pytest.MonkeyPatch):
+    class Stopped:
+        class state:  # noqa: N801
+            global_step, max_steps = 1, 2
+
+    monkeypatch.setattr("trainers.train.train", lambda run: Stopped)
+    point = read_sweep(sweep)[0]
+    assert main([str(sweep), "--index", "0"]) == 130
+    assert point.summary() is None
+
+
+def test_two_processes_do_not_work_on_one_run(sweep: Path):
+    point = read_sweep(sweep)[1]
+    point.folder.mkdir(parents=True)
+    with open(point.folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main([str(sweep), "--index", "1"]) == BUSY
+
+
+def test_results_are_means_over_seeds(sweep: Path):
+    points = read_sweep(sweep)
+    for point, success in zip(points[:3], (0.2, 0.6, 0.9), strict=True):
+        finish(point, success=success)
+    found = collect_results(points)
+    assert found["missing"] == [points[3].name]
+    first, second = found["groups"]
+    assert first["seeds"] == [0, 5]
+    assert first["results"]["success"]["mean"] == pytest.approx(0.4)
+    assert first["results"]["success"]["ci95"] == bootstrap_interval([0.2, 0.6])
+    assert (second["seeds"], second["results"]["success"]["n"]) == ([0], 1)
+
+
+def test_the_pool_skips_what_is_done_and_names_what_failed(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+):
+    points = read_sweep(sweep)
+    for point in points[:3]:
+        finish(point, success=1.0)
+    base = sweep.parent / "base"
+    base.rename(sweep.parent / "away")
+    with pytest.raises(ValueError, match=r"1 of 4 runs failed.*seed-5/log\.txt: .*base"):
+        run_sweep(sweep)
+    (sweep.parent / "away").rename(base)
+    results = run_sweep(sweep, jobs=2)
+    assert [run["seed"] for run in results["runs"]] == [0, 5, 0, 5]
+    assert json.loads((sweep.parent / "out" / "results.json").read_text()) == json.loads(
+        json.dumps(results)
+    )
+    assert "4 runs, 3 finished before" in capsys.readouterr().out
+
+
+def test_jobs_and_devices_fit(sweep: Path):
+    with pytest.raises(ValueError, match="one device for each job"):
+        run_sweep(sweep, jobs=2, devices=["0"])
+    with pytest.raises(ValueError, match="jobs=0"):
+        run_sweep(sweep, jobs=0)
+
+
+def test_a_slurm_script_runs_its_point(sweep: Path, tmp_path: Path):
+    script = tmp_path / "array.sbatch"
+    assert write_slurm(sweep, script, ["--time=1:00:00"]) == 4
+    text = script.read_text()
+    assert "#SBATCH --array=0-3\n" in text
+    assert "#SBATCH --time=1:00:00\n" in text
+    point = read_sweep(sweep)[2]
+    finish(point, success=1.0)  # skipped, so the script ends at once and well
+    done = subprocess.run(
+        ["bash", str(script)],
+        env={**os.environ, "SLURM_ARRAY_TASK_ID": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (point.folder / ".lock").exists()
+    write_slurm(sweep, script, ["--array=0-3%2"])
+    assert script.read_text().count("--array") == 1
+    with pytest.raises(ValueError, match="SLURM option"):
+        write_slurm(sweep, script, ["time"])

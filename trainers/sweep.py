@@ -1,0 +1,221 @@
+"""A sweep: the points of a grid times seeds, each one training run and one evaluation.
+
+Owns the sweep file and the folders of its runs. `sweep_run.py` carries the runs out. A sweep file
+is YAML with these keys:
+
+    run: coop_coding_tiny            # a run file or a preset, see `trainers.train`
+    grid:                            # override -> its values; absent: one point
+      learning_rate: [1e-3, 2e-3]
+      env_kwargs.turns: [1, 2]
+    seeds: [0, 1, 2]                 # or a number: 3
+    output: runs/learning_rate       # one folder below it for each run
+    evaluate: {tasks: 128, split: test, temperature: 1.0, seed: 0}    # absent: no evaluation
+
+A run is finished when its `summary.json` says so for the same settings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llm_marl_envs.evaluation.json_files import read_json
+from llm_marl_envs.evaluation.manifest import sha256
+from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from trainers.train import YAMLLoader, read_run, refuse_unknown
+
+SWEEP_VERSION = 1
+KEYS = ("run", "grid", "seeds", "output", "evaluate")
+EVALUATION = {"tasks": 100, "split": "test", "temperature": 1.0, "seed": 0}
+SUMMARY_FILE = "summary.json"
+POINT_FILE = "point.json"
+OWN_SETTINGS = ("seed", "output_dir", "resume_from_checkpoint")
+MAX_NAME = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One run of a sweep.
+
+    Attributes:
+        index: its place in the sweep.
+        folder: where everything of it is written.
+        settings: the grid's settings at this point.
+        seed: of the run.
+        run: the resolved contents of the run file.
+        evaluation: arguments of the evaluation, None for none.
+    """
+
+    index: int
+    folder: Path
+    settings: Mapping[str, Any]
+    seed: int
+    run: Mapping[str, Any]
+    evaluation: Mapping[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.name
+
+    @property
+    def digest(self) -> str:
+        """A hash of all that decides the result; the place of the folder does not."""
+        trainer = {k: v for k, v in self.run["trainer"].items() if k != "output_dir"}
+        decisive = {"run": {**self.run, "trainer": trainer}, "evaluation": self.evaluation}
+        return sha256(json.dumps(decisive, sort_keys=True, default=str))
+
+    def summary(self) -> dict[str, Any] | None:
+        """What the finished run found; None where it is not finished or its file is unreadable.
+
+        Raises:
+            ValueError: the folder belongs to other settings.
+        """
+        for file in (POINT_FILE, SUMMARY_FILE):
+            path = self.folder / file
+            try:
+                found = read_json(path)
+            except ValueError:  # missing or half-written, so the run did not finish
+                continue
+            if found.get("digest") != self.digest:
+                raise ValueError(
+                    f"{path}: a run of other settings lies there; give the sweep another output, "
+                    "or delete the folder"
+                )
+            if file == SUMMARY_FILE:
+                return found
+        return None
+
+
+def read_sweep(file: str | Path) -> list[Point]:
+    """The runs of a sweep file, in the order of the grid, seeds last.
+
+    Every run's settings are checked, so that a misspelt one is found before the first run starts.
+
+    Raises:
+        ValueError: no such file, malformed YAML, an unknown key, values that are no lists, a
+            setting that the sweep itself decides, or two runs of one name.
+    """
+    file = Path(file)
+    try:
+        sweep = yaml.load(file.read_text(encoding="utf-8"), YAMLLoader)
+    except FileNotFoundError as error:
+        raise ValueError(f"{file}: no such file") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"{file}: malformed YAML: {error}") from error
+    if not isinstance(sweep, dict):
+        raise ValueError(f"{file}: expected a map with keys among {KEYS}")
+    refuse_unknown(file, sweep, KEYS)
+    for needed in ("run", "output"):
+        if not isinstance(sweep.get(needed), str):
+            raise ValueError(f"{file}: needs {needed!r}, a text")
+    evaluation = sweep.get("evaluate")
+    if evaluation is not None:
+        refuse_unknown(f"{file}, evaluate", evaluation, [*EVALUATION])
+        evaluation = {**EVALUATION, **evaluation}
+    beside = file.parent / sweep["run"]
+    config = beside if beside.is_file() else sweep["run"]
+    grid, seeds = _grid(file, sweep.get("grid")), _seeds(file, sweep.get("seeds", 1))
+    points = []
+    for values in itertools.product(*grid.values()):
+        settings = dict(zip(grid, values, strict=True))
+        for seed in seeds:
+            folder = Path(sweep["output"]) / _name(settings, seed)
+            own = {**settings, "seed": seed, "output_dir": str(folder / "train")}
+            run = read_run(config, [f"{key}={json.dumps(value)}" for key, value in own.items()])
+            points.append(
+                Point(
+                    index=len(points),
+                    folder=folder,
+                    settings=settings,
+                    seed=seed,
+                    run=run,
+                    evaluation=evaluation,
+                )
+            )
+    names = [point.name for point in points]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{file}: two runs are called {name!r}; is a value listed twice?")
+    return points
+
+
+def _grid(file: Path, grid: Any) -> dict[str, list[Any]]:
+    grid = {} if grid is None else grid
+    if not isinstance(grid, dict):
+        raise ValueError(f"{file}, grid: expected a map from settings to lists, got {grid!r}")
+    for key, values in grid.items():
+        if key in OWN_SETTINGS:
+            raise ValueError(f"{file}, grid: {key!r} is decided by the sweep; for seeds use seeds:")
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"{file}, grid: {key!r} needs a list of values, got {values!r}")
+    return grid
+
+
+def _seeds(file: Path, seeds: Any) -> list[int]:
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
+        return list(range(seeds))
+    if isinstance(seeds, list) and seeds and all(type(seed) is int for seed in seeds):
+        return seeds
+    raise ValueError(f"{file}, seeds: expected a number >= 1 or a list of whole numbers: {seeds!r}")
+
+
+def _name(settings: Mapping[str, Any], seed: int) -> str:
+    """A folder's name that a person can read; hashed at the end where that loses something."""
+    text = "_".join([*(f"{key}-{value}" for key, value in settings.items()), f"seed-{seed}"])
+    plain = re.sub(r"[^\w.+-]", "", text)
+    if plain == text and len(text) <= MAX_NAME:
+        return text
+    digest = sha256(json.dumps(dict(settings), sort_keys=True))[:8]
+    return f"{plain[: MAX_NAME - 30]}_{digest}_seed-{seed}"
+
+
+def collect_results(points: Sequence[Point]) -> dict[str, Any]:
+    """The finished runs, and for each setting the mean over its seeds with a bootstrap interval.
+
+    An interval over a few seeds is narrower than it should be; `n` says how many there were.
+    """
+    runs = [(point, point.summary()) for point in points]
+    done = [(point, summary) for point, summary in runs if summary is not None]
+    groups: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
+    for point, summary in done:
+        groups.setdefault(json.dumps(dict(point.settings), sort_keys=True), []).append(
+            (point, summary)
+        )
+    return {
+        "version": SWEEP_VERSION,
+        "runs": [
+            {"name": p.name, "settings": dict(p.settings), "seed": p.seed, "results": s["results"]}
+            for p, s in done
+        ],
+        "missing": [point.name for point, summary in runs if summary is None],
+        "groups": [
+            {
+                "settings": dict(some[0][0].settings),
+                "seeds": [point.seed for point, _ in some],
+                "results": _over_seeds([summary["results"] for _, summary in some]),
+            }
+            for some in groups.values()
+        ],
+    }
+
+
+def _over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    names = dict.fromkeys(name for one in results for name in one)
+    found = {}
+    for name in names:
+        values = [one[name] for one in results if isinstance(one.get(name), (int, float))]
+        if values:
+            found[name] = {
+                "mean": sum(values) / len(values),
+                "ci95": bootstrap_interval(values),
+                "n": len(values),
+            }
+    return found

@@ -1,0 +1,239 @@
+"""Carries out a sweep: a local pool of processes, or one task of a SLURM array each.
+
+Finished runs are skipped, crashed ones go on from their last checkpoint, and two processes never
+work on one run. Each run is a process of its own, whose output goes to `log.txt` in its folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import queue
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformers.trainer_utils import get_last_checkpoint
+
+from llm_marl_envs.evaluation.json_files import read_json, write_json
+from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
+from trainers.sweep import POINT_FILE, SUMMARY_FILE, Point, collect_results, read_sweep
+
+RESULTS_FILE = "results.json"
+BUSY = 75
+"""Exit status of a run that another process works on (EX_TEMPFAIL)."""
+
+
+def run_sweep(
+    file: str | Path,
+    *,
+    jobs: int = 1,
+    devices: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Carry out what is not finished, `jobs` runs at a time, and write `results.json`.
+
+    Args:
+        file: a sweep file, see `trainers.sweep`.
+        jobs: runs at a time.
+        devices: values of CUDA_VISIBLE_DEVICES, one for each of the runs at a time; none leaves
+            that variable alone.
+
+    Returns:
+        What `results.json` in the sweep's output holds.
+
+    Raises:
+        ValueError: a wrong file or number, or runs that failed; the message names their logs. The
+            results of the others are written before.
+    """
+    if jobs < 1 or (devices and len(devices) != jobs):
+        raise ValueError(f"jobs={jobs}, devices={list(devices)}: expected one device for each job")
+    points = read_sweep(file)
+    waiting = [point for point in points if point.summary() is None]
+    print(f"{len(points)} runs, {len(points) - len(waiting)} finished before")
+    slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    for slot in devices or [None] * jobs:
+        slots.put(slot)
+
+    def carry_out(point: Point) -> tuple[Point, int]:
+        device = slots.get()
+        begun = time.perf_counter()
+        try:
+            status = _spawn(file, point, jobs, device)
+        finally:
+            slots.put(device)
+        said = {0: "finished", BUSY: "is worked on elsewhere"}.get(status, f"failed ({status})")
+        print(f"{point.name}: {said}, {time.perf_counter() - begun:.0f} s", flush=True)
+        return point, status
+
+    with ThreadPoolExecutor(jobs) as pool:
+        ended = list(pool.map(carry_out, waiting))
+    results = collect_results(points)
+    write_json(points[0].folder.parent / RESULTS_FILE, results)
+    failed = [point for point, status in ended if status not in (0, BUSY)]
+    if failed:
+        lines = "; ".join(f"{p.folder / 'log.txt'}: {_last_line(p)}" for p in failed)
+        raise ValueError(
+            f"{len(failed)} of {len(points)} runs failed (run again to retry): {lines}"
+        )
+    return results
+
+
+def _spawn(file: str | Path, point: Point, jobs: int, device: str | None) -> int:
+    """Run one point in a process of its own; its exit status."""
+    threads = str(max(1, (os.cpu_count() or 1) // jobs))
+    environment = {"OMP_NUM_THREADS": threads, **os.environ}
+    if device is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = device
+    point.folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "trainers.sweep_run", str(file), "--index", str(point.index)]
+    with open(point.folder / "log.txt", "ab") as log:
+        return subprocess.run(command, stdout=log, stderr=log, env=environment).returncode
+
+
+def _last_line(point: Point) -> str:
+    text = (point.folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
+
+
+def run_point(point: Point) -> dict[str, Any]:
+    """Train and evaluate one point, unless it is finished; returns what its summary holds.
+
+    Raises:
+        ValueError: the folder holds a run of other settings.
+        BlockingIOError: another process works on this run.
+        KeyboardInterrupt: the training was interrupted; it goes on from its checkpoint next time.
+    """
+    with _alone(point.folder):
+        found = point.summary()
+        return found if found is not None else _carry_out(point)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system releases whatever becomes of the process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _carry_out(point: Point) -> dict[str, Any]:
+    from trainers.train import train
+
+    pinned = {"digest": point.digest, "settings": dict(point.settings), "seed": point.seed}
+    write_json(point.folder / POINT_FILE, pinned)
+    run = {**point.run, "trainer": dict(point.run["trainer"])}
+    output = Path(run["trainer"]["output_dir"])
+    if output.is_dir() and get_last_checkpoint(str(output)) is not None:
+        run["trainer"]["resume_from_checkpoint"] = "true"
+    trainer = train(run)
+    if trainer.state.global_step < trainer.state.max_steps:
+        raise KeyboardInterrupt  # Ctrl-C ends a training early and cleanly: it is not finished
+    trainer.save_team(point.folder / "team")
+    costs = read_json(output / MANIFEST_FILE)
+    results: dict[str, Any] = {"updates": trainer.state.global_step}
+    results |= {"tokens": costs["tokens"], "hours": costs["hours"]}
+    results |= _last_logged(trainer.state.log_history, ("reward", "success"))
+    if point.evaluation is not None:
+        results |= _evaluate(point)
+    summary = {**pinned, "results": results}
+    write_json(point.folder / SUMMARY_FILE, summary)
+    return summary
+
+
+def _last_logged(log: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, float]:
+    found = {}
+    for name in names:
+        values = [entry[name] for entry in log if name in entry]
+        if values:
+            found[f"train_{name}"] = values[-1]
+    return found
+
+
+def _evaluate(point: Point) -> dict[str, Any]:
+    from llm_marl_envs.evaluation.measure import run_eval
+    from llm_marl_envs.evaluation.named import Sampling
+    from llm_marl_envs.evaluation.runner import Plan
+
+    asked: Any = point.evaluation
+    summary = run_eval(
+        point.run["env"],
+        team=str(point.folder / "team"),
+        plan=Plan(n_tasks=asked["tasks"], seeds=(asked["seed"],)),
+        sampling=Sampling(temperature=asked["temperature"]),
+        output=str(point.folder / "eval"),
+        env_kwargs={**(point.run.get("env_kwargs") or {}), "split": asked["split"]},
+        partners=point.run.get("partners") or {},
+    )
+    return {name: summary[name] for name in ("mean_return", "success") if summary[name] is not None}
+
+
+def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = ()) -> int:
+    """Write a SLURM array script with one task for each run; returns how many.
+
+    Args:
+        file: a sweep file; its path and the present folder are written into the script.
+        script: where to write, e.g. "sweep.sbatch".
+        options: further lines for sbatch, e.g. "--time=2:00:00"; "--array=..." stands in the place
+            of the whole range.
+
+    Raises:
+        ValueError: a wrong sweep file, or an option that does not begin with "--".
+    """
+    points = read_sweep(file)
+    for option in options:
+        if not option.startswith("--") or "\n" in option:
+            raise ValueError(f"SLURM option {option!r}: expected e.g. --time=2:00:00")
+    here = Path.cwd()
+    given = {option.partition("=")[0] for option in options}
+    own = {"--array": f"0-{len(points) - 1}", "--job-name": "llm-marl-sweep"}
+    lines = [*(f"{key}={value}" for key, value in own.items() if key not in given), *options]
+    command = [sys.executable, "-m", "trainers.sweep_run", str(Path(file).resolve())]
+    text = "\n".join(
+        [
+            "#!/bin/bash",
+            *(f"#SBATCH {line}" for line in lines),
+            "# Finished runs are skipped, so the array can be submitted again after failures.",
+            f"cd {shlex.quote(str(here))} || exit 1",
+            f'exec {shlex.join(command)} --index "$SLURM_ARRAY_TASK_ID"',
+            "",
+        ]
+    )
+    Path(script).parent.mkdir(parents=True, exist_ok=True)
+    Path(script).write_text(text, encoding="utf-8")
+    return len(points)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one point: what the pool and SLURM start; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="trainers.sweep_run",
+        description="Carry out one run of a sweep.",
+        epilog="example: python -m trainers.sweep_run sweep.yaml --index 0",
+    )
+    parser.add_argument("file")
+    parser.add_argument("--index", type=int, required=True, help="which run, from 0")
+    options = parser.parse_args(arguments)
+    points = read_sweep(options.file)
+    if not 0 <= options.index < len(points):
+        parser.error(f"--index {options.index}: expected 0 to {len(points) - 1}")
+    try:
+        run_point(points[options.index])
+    except BlockingIOError:
+        print(f"{points[options.index].name}: another process works on it")
+        return BUSY
+    except KeyboardInterrupt:
+        print("interrupted; run the sweep again to go on")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
