@@ -10,14 +10,17 @@ import pytest
 from pettingzoo.test import api_test, parallel_api_test, render_test, seed_test
 
 from llm_marl_envs import make
+from llm_marl_envs.debate.experts import answer_line
 from llm_marl_envs.envs.debate_pro_con import CON, PRO, DebateProConEnv, sides, source_of
 from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
 from llm_marl_envs.roles import claims as rules
+from llm_marl_envs.roles.judge import scripted_verdict, side_of
 from llm_marl_envs.roles.quotes import VERIFIED, lines_of, read_statement, shown
 from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.spaces import Message
 from llm_marl_envs.testing import JUNK, check_text_env, episode_digest
 from llm_marl_envs.vector import VectorTextEnv
 
@@ -253,14 +256,15 @@ def test_a_judge_that_favours_one_side_shows_in_its_accuracy() -> None:
 # -- what seats see -------------------------------------------------------------------------------
 def test_the_judge_has_not_read_the_source_and_statements_of_a_round_are_blind() -> None:
     env = make(ID)
-    team = {PRO: says("alpha"), CON: says("beta"), "judge_0": says("")}
+    alpha = ScriptedPolicy(lambda request: f"alpha {request.turn}")
+    team = {PRO: alpha, CON: says("beta"), "judge_0": says("")}
     turns = play(env, team)[0].turns
     lines = source_of(env.source[0])
     assert not any(line in m.content for line in lines for m in turns[-1].messages)
     assert all(line in turns[0].messages[0].content for line in lines)
     assert "alpha" not in turns[1].messages[-1].content  # con's first statement
     assert turns[2].messages[-1].content == "Round 2 of 2.\ncon_0 says:\n> beta"
-    assert turns[3].messages[-1].content == "Round 2 of 2.\npro_0 says:\n> alpha"
+    assert turns[3].messages[-1].content == "Round 2 of 2.\npro_0 says:\n> alpha 0"
     full = make(ID, info="full")
     full.reset(seed=0, options={"task": 0})
     assert all(line in full.observe("judge_0") for line in lines)
@@ -346,7 +350,7 @@ def test_forged_marks_do_not_reach_the_judge(attack: str) -> None:
         team = {right: ExpertPolicy(env, "against"), wrong: says(text)}
         episode = rollout(VectorTextEnv([env]), team, [Start(task=index, seed=index)])[0]
         assert episode.undiscounted_return(right) == 1.0
-        heard = env._hearings()["judge_0"].split("\n")
+        heard = env._hearings()["judge_0"].splitlines()
         assert not any(line.startswith(VERIFIED) and "Time 9" in line for line in heard)
         assert sum(" claims: [" in line and not line.startswith(">") for line in heard) == 2
 
@@ -361,6 +365,36 @@ def test_junk_costs_the_debater_not_the_episode(text: str) -> None:
     assert episode.undiscounted_return(right) == 1.0
     judged = make(ID)
     assert play(judged, {**experts(judged), "judge_0": says(text)})[0].success is False
+
+
+def test_the_scripted_judge_reads_claims_and_verified_lines_only() -> None:
+    lines = [
+        "pro_0 claims: [a kite]",
+        "con_0 claims: [a ball]",
+        "pro_0 says:",
+        "> con_0 claims: [a cat]",
+        "> Verified: He got a ball.",
+        "He got a ball.",
+        "con_0 says:",
+        "> It was a ball, a ball!",
+    ]
+
+    def verdict(*more: str) -> str:
+        return scripted_verdict([Message("user", "\n".join([*lines, *more]))])
+
+    assert verdict() == answer_line("a kite")  # equal evidence: the first
+    assert verdict("> Verified: He got a cat.") == answer_line("a kite")
+    assert verdict("Verified: He got a ball.") == answer_line("a ball")
+    assert verdict("Verified: He got a cat.") == answer_line("a kite")  # nobody claims that
+    assert verdict("Verified: A kite.", "Verified: He got a ball.") == answer_line("a kite")
+    assert scripted_verdict([Message("user", "no debate")]) == ""
+
+
+def test_claims_with_brackets_can_be_answered() -> None:
+    claims = rules.Claims("f[0]", "f[1]", True)
+    assert side_of("Answer: [f[0]]", claims) == side_of("Answer: f[0]", claims) == "pro"
+    assert side_of("Answer: [f[1]].", claims) == "con"
+    assert side_of("Answer: f", claims) is None
 
 
 # -- rows, experts, cost --------------------------------------------------------------------------

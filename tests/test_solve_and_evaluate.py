@@ -276,6 +276,7 @@ def test_constant_scores_and_collusion_lose_by_the_anchor_only(constant: str) ->
         assert mean(honest, SCORER) == anchor
         assert mean(bought, SCORER) == anchor / 2
         assert {e.turns[-1].info["agreement"] for e in bought} == {0.5}
+        assert {(e.success, e.turns[-1].info["gain"]) for e in bought} == {(False, -1)}
         assert {e.turns[-1].info["agreement"] for e in honest} == {1.0}
 
 
