@@ -5,8 +5,8 @@
 last answers are. With `info="split"` (default for questions that bring evidence) everybody knows
 the question (in most kinds also a fact that points to a wrong answer), and each debater alone holds
 a part of the evidence. No part decides, all parts together do: what is not said is lost, and what
-is said in a way that the others read otherwise misleads them. With `info="full"` everybody is told everything,
-as in the debates of the literature; then one debater could answer alone.
+is said in a way that the others read otherwise misleads them. With `info="full"` everybody is told
+everything, as in the debates of the literature; then one debater could answer alone.
 
 ## Agents
 `debater_0` to `debater_<n-1>`, one after the other (AEC). A statement is heard in the next round:
