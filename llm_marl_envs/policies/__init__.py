@@ -1,12 +1,17 @@
 """Policies: what plays a seat."""
 
 from llm_marl_envs.policies.base import Policy, Team, check_team, derive_seed
+from llm_marl_envs.policies.endpoint import EndpointError, EndpointPolicy
 from llm_marl_envs.policies.human import HumanPolicy
+from llm_marl_envs.policies.local import LocalPolicy
 from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy, ScriptedPolicy
 
 __all__ = [
+    "EndpointError",
+    "EndpointPolicy",
     "ExpertPolicy",
     "HumanPolicy",
+    "LocalPolicy",
     "Policy",
     "RandomPolicy",
     "ScriptedPolicy",

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -171,11 +172,11 @@ class EndpointPolicy:
             with urllib.request.urlopen(request, timeout=self.timeout) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
-            said = f"HTTP {error.code} {error.reason}: {_quote(error.read())}"
+            said = f"HTTP {error.code} {error.reason}: {_quote(_body(error))}"
             if error.code in RETRIED:
                 raise _TransientError(said, _seconds(error.headers.get("Retry-After"))) from error
             raise EndpointError(f"{url}: {said}") from error
-        except (OSError, ValueError, EOFError) as error:  # refused, reset, timed out, cut short
+        except (OSError, HTTPException) as error:  # refused, reset, timed out, cut short
             raise _TransientError(f"no answer ({error})") from error
         try:
             return read(json.loads(content))
@@ -188,6 +189,13 @@ class EndpointPolicy:
 def _valid(text: str) -> str:
     """Lone surrogates, which models' bytes can leave in a text and which are no UTF-8, as `?`."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _body(error: urllib.error.HTTPError) -> bytes:
+    try:
+        return error.read()
+    except (OSError, HTTPException) as broken:
+        return f"(its text broke off: {broken})".encode()
 
 
 def _quote(content: bytes) -> str:
