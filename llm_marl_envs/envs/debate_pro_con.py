@@ -37,6 +37,8 @@ Paid once, at the end; every return is in [0, 1].
 | pro, con | won | share of the verdicts for this side; no verdict counts half; they sum to 1 |
 | judge | accuracy | 1 if its own verdict is the right claim |
 
+Train the sides on their own rewards (`credit="own"` of the trainer): their mean is constant.
+
 `info["success"]`: every verdict is right. Entries for every agent after the end: `kind`, `level`,
 `pro_right`, `verdicts` ("pro", "con" or None, one per judge), `judge_accuracy` (share of right
 verdicts), `position_bias` (the two orders got different verdicts; None for one seat),

@@ -42,7 +42,8 @@ Paid after each scoring, divided by `rounds`; r is (score - 1) / 2, and 1/2 wher
 
 Returns: solver and evaluators in [0, 1], their sum is 1; scorer in [-1, 1]. With
 `ablate="evaluation"` the scorer gets `format` and `evaluation`; with `ablate="scoring"` evaluators
-get `format` only and r is the mean of theirs. A right answer in an earlier round never earns less.
+get `format` only and r is the mean of theirs. What an earlier round paid, a later one cannot take.
+Train on own rewards (`credit="own"` of the trainer): the mean of solver and evaluators is constant.
 
 `info["success"]`: the solver's last answer is right; None before the end. Entries for every agent:
 `answer`, `right` (of the solver's latest answer), `scores` (one per scoring so far, None for no

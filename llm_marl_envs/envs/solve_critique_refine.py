@@ -36,7 +36,8 @@ Paid once, after the last seat.
 Returns are in [0, 1], and in [-1, 1] with `difference`. A difference can only be raised by raising
 the team's success: what is subtracted does not depend on the seat's own action. It is exact if the
 policies are deterministic and sit in the shadows too, else an estimate. A blank refiner is taken to
-leave the draft as the answer; that is a definition, not a measurement.
+leave the draft as the answer; that is a definition, not a measurement. Train on differences with
+`credit="own"` of the trainer; a mean over seats would mix them with the shadows' pay.
 
 `info["success"]`: the refiner's answer is right. Entries for every agent: `answer` (its own, None
 for none or several), `right`, `convention` (which shorthand its text follows; generated questions
