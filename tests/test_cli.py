@@ -14,7 +14,10 @@ from llm_marl_envs.cli import main, parse_assignments
 from llm_marl_envs.registry import EnvSpec, list_envs
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = ("list", "spec", "play", "train", "eval", "compare", "baselines", "demo", "version")
+COMMANDS = (
+    *("list", "spec", "play", "train", "eval", "compare", "baselines", "demo", "report"),
+    "version",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@
 
 Warm-starts the embedded model, measures it on held-out tasks, trains one LoRA adapter per agent,
 measures again and writes everything to a folder: `summary.json`, the learning curve, transcripts
-before and after, and the team. Any preset with `model: tiny` can be shown. Owns the order of the
-steps and the report, nothing else.
+before and after, the team, and `report.html`, which shows all of that. Any preset with `model: tiny`
+can be shown. Owns the order of the steps and what is printed, nothing else.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from llm_marl_envs.evaluation import (
     measure_coordination,
 )
 from llm_marl_envs.records import Episode, write_jsonl
+from llm_marl_envs.report import write_report
 from trainers.evaluate import write_json
 from trainers.memory import PeakMemory
 from trainers.team_files import build_team_model
@@ -154,6 +155,7 @@ def run_demo(
     write_jsonl(folder / "transcripts_after.jsonl", after.episodes)
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
     write_json(folder / "summary.json", summary)
+    write_report(folder)
     _print_report(summary, before, after, folder)
     return summary
 
@@ -249,7 +251,8 @@ def _print_report(
     print(
         f"\n{seconds['total']:.0f} s (warm start {seconds['warm_start']:.0f}, training "
         f"{seconds['train']:.0f}), peak memory {summary['peak_rss_mib']:.0f} MiB\n"
-        f"Results: {folder}/summary.json, learning_curve.png, transcripts_*.jsonl, team/"
+        f"Results: {folder}/report.html (open it in a browser), summary.json, learning_curve.png, "
+        "transcripts_*.jsonl, team/"
     )
 
 

@@ -24,7 +24,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +38,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model
 
 from llm_marl_envs.policies import Policy
-from llm_marl_envs.records import EpisodeGroup, write_jsonl
+from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.vector import env_factory
 from trainers import metrics
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
@@ -61,6 +60,7 @@ from trainers.packing import (
 from trainers.team_files import Models, Tokenizers, build_team_model
 from trainers.team_model import SeparateWeights, TeamModel
 from trainers.token_policy import TokenPolicy
+from trainers.transcripts import LogFile, write_update
 
 
 class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
@@ -183,6 +183,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         if self.beta:
             self.team.remember_start(self.trained_policies)
         self.add_callback(self.interrupt)
+        self.add_callback(LogFile(str(self.args.output_dir)))
         self.add_callback(FlatRewards())
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
@@ -249,6 +250,9 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         if self.beta:
             self._score(batches, "ref_per_token_logps", self.team.at_start)
         self._log_update(groups, begun)
+        if self.accelerator.is_main_process:
+            judged = advantages[0] * keep[0]
+            write_update(self.args, self._update, groups[0], judged, self.trained, self.team)
         return batches
 
     def _most_rows(self, rows: Sequence[Row]) -> dict[str, int]:
@@ -337,10 +341,6 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         values["num_tokens"] = float(self._sampled_tokens)
         for name, value in values.items():
             self._metrics["train"][name].append(value)
-        every = self.args.transcript_every
-        if every and self._update % every == 0 and self.accelerator.is_main_process:
-            name = f"update-{self._update:06d}.jsonl"
-            write_jsonl(Path(str(self.args.output_dir)) / "transcripts" / name, groups[0].episodes)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"

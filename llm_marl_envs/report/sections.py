@@ -1,0 +1,259 @@
+"""The parts of a report that are tables or charts: key figures, summary, curves, cross-play."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from llm_marl_envs.report.axes import number, span
+from llm_marl_envs.report.charts import COLOURS, HeldOut, curve_chart, histogram, table
+from llm_marl_envs.report.markup import Markup, join, tag
+from llm_marl_envs.report.numbers import (
+    Estimate,
+    change,
+    characters,
+    curve,
+    estimate,
+    finite,
+    measures,
+    per_task,
+)
+from llm_marl_envs.report.sources import CrossPlay, Run, Transcript
+
+# Title, unit, names of scalars (patterns) in one chart; the order is that of the report. The names
+# and units are those of `trainers.metrics`, which needs torch's neighbourhood and is not imported.
+CHARTS = (
+    ("Team return", "reward", ("reward", "eval_reward")),
+    ("Solved", "share", ("success", "eval_success")),
+    ("Spread of returns inside a group", "reward", ("reward_std",)),
+    ("Groups without a signal", "share", ("frac_reward_zero_std",)),
+    ("Tokens per action", "tokens", ("*/tokens",)),
+    ("Actions cut", "share", ("*/cut", "*/action_truncated", "truncated")),
+    ("Entropy", "nats per token", ("entropy", "*/entropy")),
+    ("KL to the start", "nats per token", ("kl", "*/kl")),
+    ("Gradient norm before clipping", "norm", ("*/grad_norm",)),
+)
+TERMS = ("Reward terms", "reward", ("reward_terms/*",))
+HELD_OUT = {"reward": "team return", "success": "solved"}
+
+Scores = dict[str, dict[tuple[str, int], float]]
+
+
+# -- summary --------------------------------------------------------------------------------------
+def scores(transcript: Transcript) -> Scores:
+    """Measure -> (task, seed) -> its mean, of one transcript."""
+    found = measures(transcript.episodes)
+    return {name: per_task(transcript.episodes, values) for name, values in found.items()}
+
+
+def key_figures(measured: Mapping[str, Scores]) -> Markup | None:
+    """The success and return of each transcript in large print."""
+    cards = []
+    for name in ("solved", "team return"):
+        shown = [
+            (label, one)
+            for label, found in measured.items()
+            if (one := estimate(found.get(name, {}).values())) is not None
+        ]
+        if shown:
+            values = " → ".join(number(one.mean) for _, one in shown)
+            ranges = "; ".join(f"{label} {span(one.interval)}" for label, one in shown)
+            cards.append(
+                tag(
+                    "div",
+                    tag("p", name, class_="what"),
+                    tag("p", values, class_="big"),
+                    tag("p", f"95 %: {ranges}", class_="note"),
+                    class_="figure",
+                )
+            )
+    return tag("div", *cards, class_="figures") if cards else None
+
+
+def summary_table(measured: Mapping[str, Scores]) -> Markup:
+    """Every measure of every transcript with its interval, and the paired change."""
+    labels = list(measured)
+    paired = "before" in measured and "after" in measured
+    names = list(dict.fromkeys(name for found in measured.values() for name in found))
+    rows: list[list[object]] = []
+    for name in names:
+        estimates = [estimate(measured[label].get(name, {}).values()) for label in labels]
+        if all(one is None for one in estimates):
+            continue
+        row: list[object] = [name, *(_estimate(one) for one in estimates)]
+        if paired:
+            old, new = (measured[label].get(name, {}) for label in ("before", "after"))
+            row.append(_estimate(change(old, new)))
+        rows.append(row)
+    return table(["per episode", *labels, *(["change, paired"] if paired else [])], rows)
+
+
+def _estimate(one: Estimate | None) -> Markup:
+    if one is None:
+        return join("-")
+    n = f"n = {one.n}"
+    what = n if one.interval is None else f"{span(one.interval)}, {n}"
+    return join(number(one.mean), " ", tag("small", what))
+
+
+def histograms(measured: Mapping[str, Transcript]) -> list[Markup]:
+    """Of returns, of lengths in tokens where those were counted else in characters."""
+    given = {label: one for label, one in measured.items() if one.episodes}
+    if not given:
+        return []
+    returns = {k: [e.team_return for e in t.episodes] for k, t in given.items()}
+    charts = [("Team returns", returns, "team return")]
+    tokens = {k: list(_token_counts(t)) for k, t in given.items()}
+    if all(len(tokens[k]) == len(given[k].episodes) for k in given):
+        charts.append(("Lengths in tokens", tokens, "tokens per episode"))
+    texts = {k: [characters(e) for e in t.episodes] for k, t in given.items()}
+    charts.append(("Lengths in characters", texts, "characters per episode"))
+    turns = {k: [float(len(e.turns)) for e in t.episodes] for k, t in given.items()}
+    if len({count for row in turns.values() for count in row}) > 1:
+        charts.append(("Lengths in turns", turns, "turns per episode, all agents"))
+    return [
+        histogram(title, {k: [v for v in row if finite(v)] for k, row in s.items()}, unit=u)
+        for title, s, u in charts
+    ]
+
+
+def _token_counts(transcript: Transcript) -> Iterator[float]:
+    """Completion tokens of each episode whose actions were all counted."""
+    for episode in transcript.episodes:
+        counts = [turn.response.tokens for turn in episode.turns]
+        if counts and None not in counts:
+            yield float(sum(one[1] for one in counts if one is not None))
+
+
+# -- training -------------------------------------------------------------------------------------
+def curves(runs: Sequence[Run], measured: Mapping[str, Scores]) -> list[Markup]:
+    """One chart for each entry of `CHARTS` that the runs logged."""
+    return [one for chart in CHARTS for one in _charts(runs, chart, measured)]
+
+
+def term_curves(runs: Sequence[Run]) -> list[Markup]:
+    """The reward terms over time."""
+    return _charts(runs, TERMS, {})
+
+
+def _charts(
+    runs: Sequence[Run],
+    chart: tuple[str, str, tuple[str, ...]],
+    measured: Mapping[str, Scores],
+) -> list[Markup]:
+    title, unit, patterns = chart
+    logs = [run.log for run in runs]
+    found = [one for name in names(runs, patterns) if (one := curve(logs, name)) is not None]
+    told = [one for one in found if any(one.mean)] or found
+    parts = [told[i : i + COLOURS] for i in range(0, len(told), COLOURS)]
+    points = _held_out(runs, measured, HELD_OUT.get(patterns[0], ""))
+    return [
+        curve_chart(
+            title if len(parts) == 1 else f"{title} ({place + 1} of {len(parts)})",
+            part,
+            unit=unit,
+            held_out=points,
+        )
+        for place, part in enumerate(parts)
+    ]
+
+
+def names(runs: Sequence[Run], patterns: Sequence[str]) -> list[str]:
+    """Logged names that match, in the order of the patterns."""
+    logged = sorted({name for run in runs for entry in run.log for name in entry})
+    return [name for p in patterns for name in logged if fnmatch.fnmatchcase(name, p)]
+
+
+def _held_out(runs: Sequence[Run], measured: Mapping[str, Scores], name: str) -> list[HeldOut]:
+    """The measurements before and after a run, at its first and last update."""
+    if len(runs) != 1 or not name:
+        return []
+    last = max((float(e["step"]) for e in runs[0].log if finite(e.get("step"))), default=0.0)
+    points = []
+    for label, step in (("before", 0.0), ("after", last)):
+        one = estimate(measured.get(label, {}).get(name, {}).values())
+        if one is not None:
+            points.append(HeldOut(step, one))
+    return points
+
+
+def other_scalars(runs: Sequence[Run]) -> Markup | None:
+    """First and last value of every logged scalar, drawn or not."""
+    rows = []
+    for run in runs:
+        for name in names([run], ("*",)):
+            one = curve([run.log], name)
+            if one is not None and name != "step":
+                values = [value for _, value in one.members[0]]
+                label = name if len(runs) == 1 else f"{run.name}: {name}"
+                rows.append([label, number(values[0]), number(values[-1]), str(len(values))])
+    return table(["scalar", "first", "last", "points"], rows) if rows else None
+
+
+# -- cross-play -----------------------------------------------------------------------------------
+def heat_map(cross: CrossPlay) -> Markup:
+    """A table with coloured cells: rows are the teams of the first seats."""
+    known = [cell for row in cross.matrix for cell in row if cell is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+
+    def cell(row: int, column: int) -> Markup:
+        value = cross.matrix[row][column]
+        level = 0 if value is None or high <= low else round((value - low) / (high - low) * 9)
+        own = " own" if row == column else ""
+        return tag("td", number(value), class_=f"h{level}{own}")
+
+    body = [
+        tag("tr", tag("th", team, scope="row"), *(cell(i, j) for j in range(len(cross.teams))))
+        for i, team in enumerate(cross.teams)
+    ]
+    top = tag("tr", tag("th", ""), *(tag("th", team, scope="col") for team in cross.teams))
+    grid = tag("table", tag("thead", top), tag("tbody", *body), class_="heat")
+    return join(tag("div", grid, class_="scroll"), tag("p", _cross_note(cross), class_="note"))
+
+
+def _cross_note(cross: CrossPlay) -> str:
+    sides: dict[bool, list[float]] = {True: [], False: []}
+    for i, row in enumerate(cross.matrix):
+        for j, value in enumerate(row):
+            if value is not None:
+                sides[i == j].append(value)
+    parts = [
+        f"{name}: mean {number(sum(v) / len(v))} of {len(v)} pairings"
+        for name, v in (("Self-play (framed)", sides[True]), ("cross-play", sides[False]))
+        if v
+    ]
+    return "; ".join([*parts, "the stronger the colour, the higher"]) + "."
+
+
+# -- what was recorded ----------------------------------------------------------------------------
+def recorded(summary: Mapping[str, Any]) -> Markup:
+    """Everything in `summary.json`, before and after in columns of one table where it has both."""
+    rest = dict(summary)
+    parts: list[Markup] = []
+    old, new = summary.get("before"), summary.get("after")
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        del rest["before"], rest["after"]
+        left, right = dict(flat(old)), dict(flat(new))
+        keys = list(dict.fromkeys([*left, *right]))
+        rows = [[key, left.get(key, "-"), right.get(key, "-")] for key in keys]
+        parts.append(table(["measured", "before", "after"], rows))
+    if rest:
+        parts.append(table(["recorded", "value"], [list(row) for row in flat(rest)]))
+    return join(*parts)
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(dotted name, text) of every entry; a pair of numbers is shown as a range."""
+    for key, one in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(one, Mapping):
+            yield from flat(one, f"{name}.")
+        elif isinstance(one, list) and len(one) == 2 and all(finite(x) for x in one):
+            yield name, span((one[0], one[1]))
+        elif isinstance(one, list) and len(one) > 8:
+            yield name, f"{len(one)} entries"
+        elif isinstance(one, list):
+            yield name, ", ".join(number(x) if finite(x) else str(x) for x in one)
+        else:
+            yield name, number(one) if finite(one) else str(one)

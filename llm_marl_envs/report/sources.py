@@ -1,0 +1,321 @@
+"""What a folder of results holds: summary, logs, transcripts, cross-play. Reads, never computes.
+
+Files it knows, anywhere below the folder:
+
+    summary.json                     any JSON object (only in the folder itself)
+    log.jsonl                        one logged entry a line, of a training run
+    checkpoint-*/trainer_state.json  the same from checkpoints; the newest counts
+    transcripts_before.jsonl, transcripts_after.jsonl, episodes.jsonl    measured episodes
+    transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
+    cross_play.json                  {"teams": [...], "matrix": [[...]]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.records import Episode, episode_from_dict
+from llm_marl_envs.report.numbers import finite
+
+MEASURED = {
+    "transcripts_before.jsonl": "before",
+    "transcripts_after.jsonl": "after",
+    "episodes.jsonl": "episodes",
+}
+CROSS_PLAY = "cross_play.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """The tokens of one action: their texts, advantages and behaviour log-probs, all as long."""
+
+    texts: tuple[str, ...]
+    advantages: tuple[float, ...]
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """One file of episodes.
+
+    Attributes:
+        label: what to call it.
+        file: its path, relative to the folder.
+        episodes: in the file's order.
+        trails: (position of the episode, of its turn) -> the tokens, where they were recorded.
+    """
+
+    label: str
+    file: str
+    episodes: tuple[Episode, ...]
+    trails: Mapping[tuple[int, int], Trail] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The log of one training run: entries with a `step`."""
+
+    name: str
+    file: str
+    log: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossPlay:
+    """`matrix[i][j]`: what team i's seats earn with team j's in the others; None not played."""
+
+    teams: tuple[str, ...]
+    matrix: tuple[tuple[float | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """All that was found.
+
+    Attributes:
+        name: of the folder.
+        summary: the object in `summary.json`, {} without one.
+        runs: training runs, by path.
+        measured: "before", "after" or "episodes" -> its transcript, in that order.
+        updates: transcripts of training, by path.
+        cross_play: the matrix, None without one.
+        notes: what a reader must know about the files, e.g. a line that was cut off.
+    """
+
+    name: str
+    summary: Mapping[str, Any]
+    runs: tuple[Run, ...]
+    measured: Mapping[str, Transcript]
+    updates: tuple[Transcript, ...]
+    cross_play: CrossPlay | None
+    notes: tuple[str, ...]
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of the runs' logs and the transcripts, relative to the folder."""
+        return [one.file for one in (*self.runs, *self.measured.values(), *self.updates)]
+
+
+def read_results(
+    folder: str | Path, *, against: str | Path | None = None, cross_play: str | Path | None = None
+) -> Results:
+    """Read what is in a folder.
+
+    Args:
+        folder: of a demo, a training run, an evaluation, or several of them.
+        against: another folder; its last measured episodes are the "before" of this one's.
+        cross_play: a file of that kind outside of the folder.
+
+    Raises:
+        FileNotFoundError: no such folder or file.
+        ValueError: a file of a known name is malformed (its path and line are named), or there is
+            nothing to report.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise FileNotFoundError(f"{root}: no such folder")
+    notes: list[str] = []
+    measured = _measured(root, notes)
+    if against is not None:
+        measured = _beside(measured, root, Path(against), notes)
+    updates = tuple(
+        _transcript(root, path, path.stem, notes)
+        for path in sorted(root.rglob("transcripts/update-*.jsonl"))
+    )
+    matrix = Path(cross_play) if cross_play is not None else root / CROSS_PLAY
+    found = Results(
+        name=root.resolve().name,
+        summary=_object(root / "summary.json") if (root / "summary.json").is_file() else {},
+        runs=tuple(_runs(root, notes)),
+        measured=measured,
+        updates=updates,
+        cross_play=read_cross_play(matrix) if cross_play or matrix.is_file() else None,
+        notes=tuple(notes),
+    )
+    if not (found.summary or found.files or found.cross_play):
+        raise ValueError(
+            f"{root}: nothing to report; expected one of summary.json, log.jsonl, "
+            f"checkpoint-*/trainer_state.json, {', '.join(MEASURED)}, "
+            f"transcripts/update-*.jsonl, {CROSS_PLAY}"
+        )
+    return found
+
+
+def _measured(root: Path, notes: list[str]) -> dict[str, Transcript]:
+    return {
+        label: _transcript(root, root / name, label, notes)
+        for name, label in MEASURED.items()
+        if (root / name).is_file()
+    }
+
+
+def _beside(
+    measured: Mapping[str, Transcript], root: Path, other: Path, notes: list[str]
+) -> dict[str, Transcript]:
+    """The last episodes of another folder as "before", of this one as "after"."""
+    if not other.is_dir():
+        raise FileNotFoundError(f"{other}: no such folder")
+    old = list(_measured(other, notes).values())
+    new = list(measured.values())
+    for where, given in ((other, old), (root, new)):
+        if not given:
+            raise ValueError(f"{where}: no measured episodes; expected one of {list(MEASURED)}")
+    renamed = {"before": (other, old[-1]), "after": (root, new[-1])}
+    return {
+        label: Transcript(label, f"{where.name}/{one.file}", one.episodes, one.trails)
+        for label, (where, one) in renamed.items()
+    }
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+def _load(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: no JSON: {error or 'nested too deeply'}") from error
+
+
+def _object(path: Path) -> dict[str, Any]:
+    value = _load(path.read_text(encoding="utf-8", errors="replace"), str(path))
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _lines(path: Path, notes: list[str]) -> Iterator[tuple[str, Any]]:
+    """(where, value) of each line. A last line without its end was cut off: noted, left out."""
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            value = _load(line.decode("utf-8"), where)
+        except ValueError as error:
+            if number == len(lines):  # written line by line, and the writer died in this one
+                notes.append(f"{where} is cut off and left out")
+                return
+            raise ValueError(f"{where}: {error}" if where not in str(error) else error) from error
+        yield where, value
+
+
+def _number(value: Any, where: str) -> float | None:
+    if value is None or (isinstance(value, float) and value != value):
+        return None
+    if not finite(value):
+        raise ValueError(f"{where}: expected a finite number or null, got {value!r}")
+    return float(value)
+
+
+# -- training -------------------------------------------------------------------------------------
+def _runs(root: Path, notes: list[str]) -> Iterator[Run]:
+    """One per folder that holds a log, or checkpoints with one."""
+    logs = {path.parent: path for path in root.rglob("log.jsonl")}
+    states: dict[Path, list[Path]] = {}
+    for path in root.rglob("checkpoint-*/trainer_state.json"):
+        if path.parent.parent not in logs:
+            states.setdefault(path.parent.parent, []).append(path)
+    for folder in sorted({*logs, *states}):
+        name = folder.relative_to(root).as_posix()
+        if folder in logs:
+            entries = [_entry(value, where) for where, value in _lines(logs[folder], notes)]
+            yield Run(name, logs[folder].relative_to(root).as_posix(), tuple(entries))
+        else:
+            yield _newest(root, name, states[folder])
+
+
+def _newest(root: Path, name: str, states: list[Path]) -> Run:
+    logs: dict[Path, list[Mapping[str, Any]]] = {}
+    for path in states:
+        history = _object(path).get("log_history")
+        if not isinstance(history, list):
+            raise ValueError(f"{path}: expected a list under 'log_history'")
+        logs[path] = [_entry(value, str(path)) for value in history]
+    newest = max(states, key=lambda path: (_last_step(logs[path]), str(path)))
+    return Run(name, newest.relative_to(root).as_posix(), tuple(logs[newest]))
+
+
+def _entry(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: expected an object of logged numbers")
+    return value
+
+
+def _last_step(log: list[Mapping[str, Any]]) -> float:
+    return max((e["step"] for e in log if finite(e.get("step"))), default=-1.0)
+
+
+# -- episodes -------------------------------------------------------------------------------------
+def _transcript(root: Path, path: Path, label: str, notes: list[str]) -> Transcript:
+    episodes: list[Episode] = []
+    trails: dict[tuple[int, int], Trail] = {}
+    for where, value in _lines(path, notes):
+        try:
+            episode = episode_from_dict(value)
+            check_numbers(episode)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        for number, turn in enumerate(value["turns"]):
+            if turn.get("tokens") is not None:
+                trails[len(episodes), number] = _trail(turn["tokens"], where)
+        episodes.append(episode)
+    if not episodes:
+        notes.append(f"{path} holds no episode")
+    return Transcript(label, path.relative_to(root).as_posix(), tuple(episodes), trails)
+
+
+def check_numbers(episode: Episode) -> None:
+    """Refuse what `episode_from_dict` lets pass and arithmetic would trip over.
+
+    Raises:
+        ValueError: no seats, or a reward or reward term that is no number.
+    """
+    if not episode.agents:
+        raise ValueError("an episode without agents")
+    for turn in episode.turns:
+        for name, value in (("reward", turn.reward), *turn.reward_terms.items()):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise ValueError(f"{name} of {turn.agent}: expected a number, got {value!r}")
+        if not isinstance(turn.action, str):
+            raise ValueError(f"the action of {turn.agent} is no text")
+
+
+def _trail(value: Any, where: str) -> Trail:
+    try:
+        texts = tuple(str(text) for text in value["texts"])
+        advantages, logprobs = (
+            tuple(_number(one, where) or 0.0 for one in value[key])
+            for key in ("advantages", "logprobs")
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{where}: tokens need texts, advantages and logprobs") from error
+    if not len(texts) == len(advantages) == len(logprobs):
+        raise ValueError(
+            f"{where}: {len(texts)} token texts, {len(advantages)} advantages and "
+            f"{len(logprobs)} log-probs"
+        )
+    return Trail(texts, advantages, logprobs)
+
+
+# -- cross-play -----------------------------------------------------------------------------------
+def read_cross_play(path: str | Path) -> CrossPlay:
+    """Read a matrix of teams.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: it is no square matrix of numbers or null with one name per team.
+    """
+    value = _object(Path(path))
+    teams, matrix = value.get("teams"), value.get("matrix")
+    if not isinstance(teams, list) or not isinstance(matrix, list) or not teams:
+        raise ValueError(f"{path}: expected a list of 'teams' and a list of lists 'matrix'")
+    if len(matrix) != len(teams) or any(
+        not isinstance(row, list) or len(row) != len(teams) for row in matrix
+    ):
+        raise ValueError(f"{path}: the matrix must be {len(teams)} x {len(teams)}, as the teams")
+    rows = tuple(tuple(_number(cell, str(path)) for cell in row) for row in matrix)
+    return CrossPlay(tuple(str(team) for team in teams), rows)

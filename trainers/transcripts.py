@@ -1,0 +1,131 @@
+"""What a training run leaves to look at: its log, and groups with tokens and advantages.
+
+Owns both files' form; `llm_marl_envs.report` reads them. An episode's line is that of
+`records.write_jsonl`; each turn of a trained agent also holds
+
+    "tokens": {"texts": [...], "advantages": [...], "logprobs": [...]}
+
+one entry per sampled token: its text (joined they are the action, then the end token), the
+advantage that its loss was weighted with, and its log-prob when it was sampled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import TrainerCallback
+
+from llm_marl_envs.records import EpisodeGroup, Turn, episode_to_dict
+from trainers.config import MAGRPOConfig
+from trainers.team_model import TeamModel
+
+LOG_FILE = "log.jsonl"
+REPLACEMENT = "\ufffd"
+
+
+def write_update(
+    args: MAGRPOConfig,
+    update: int,
+    group: EpisodeGroup,
+    advantages: np.ndarray,
+    agents: Sequence[str],
+    team: TeamModel,
+) -> None:
+    """Write a group of every `transcript_every`-th update; the rest as in `write_group`."""
+    if args.transcript_every and update % args.transcript_every == 0:
+        path = Path(str(args.output_dir)) / "transcripts" / f"update-{update:06d}.jsonl"
+        write_group(path, group, advantages, agents, team.tokenizers)
+
+
+def write_group(
+    path: str | Path,
+    group: EpisodeGroup,
+    advantages: np.ndarray,
+    agents: Sequence[str],
+    tokenizers: Mapping[str, Any],
+) -> None:
+    """Write one group; an existing file is replaced at once, never half.
+
+    Args:
+        path: of the file, its folder is made.
+        group: G episodes.
+        advantages: (G, A, K), 0 for turns that are not trained on.
+        agents: the A trained agents.
+        tokenizers: policy -> tokenizer.
+    """
+    lines = []
+    for episode, judged in zip(group.episodes, advantages, strict=True):
+        data = episode_to_dict(episode)
+        for turn, written in zip(episode.turns, data["turns"], strict=True):
+            if turn.agent in agents and turn.response.completion_ids is not None:
+                advantage = float(judged[agents.index(turn.agent), turn.index])
+                tokenizer = tokenizers[turn.response.policy]
+                written["tokens"] = _tokens(turn, advantage, tokenizer)
+        lines.append(json.dumps(data) + "\n")
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text("".join(lines), encoding="utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _tokens(turn: Turn, advantage: float, tokenizer: Any) -> dict[str, Any]:
+    ids = turn.response.completion_ids or ()
+    return {
+        "texts": token_texts(ids, tokenizer),
+        "advantages": [advantage] * len(ids),
+        "logprobs": list(turn.response.logprobs or [0.0] * len(ids)),
+    }
+
+
+def token_texts(ids: Sequence[int], tokenizer: Any) -> list[str]:
+    """The text that each id adds; joined they are the text of all ids.
+
+    A character that several ids spell stands with the last of them.
+    """
+    texts: list[str] = []
+    # Decoded from a few ids before, since some tokenizers drop the space before a first word.
+    start, read = 0, 0
+    for end in range(1, len(ids) + 1):
+        known = tokenizer.decode(ids[start:read])
+        text = tokenizer.decode(ids[start:end])
+        if text.endswith(REPLACEMENT) and end < len(ids):
+            texts.append("")
+        else:
+            texts.append(text[len(known) :])
+            start, read = read, end
+    return texts
+
+
+class LogFile(TrainerCallback):
+    """Keeps the run's log in a file, entry by entry, so that a killed run has one too.
+
+    Args:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder) / LOG_FILE
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begin with what a resumed run has logged up to its checkpoint."""
+        if state.is_world_process_zero:
+            self._write("w", state.log_history)
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Add the newest entry."""
+        if state.is_world_process_zero:
+            self._write("a", state.log_history[-1:])
+
+    def _write(self, mode: str, entries: Sequence[Mapping[str, Any]]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, mode, encoding="utf-8") as file:
+            file.write("".join(json.dumps(entry) + "\n" for entry in entries))
