@@ -21,6 +21,7 @@ from llm_marl_envs import __version__
 from llm_marl_envs.commands import quiet_libraries
 from llm_marl_envs.commands.measuring import add_measuring
 from llm_marl_envs.commands.reporting import add_reporting
+from llm_marl_envs.commands.research import add_research
 
 # Of these the trainer needs all; `version` reports those that are installed.
 TRAIN_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_training(add)
     add_measuring(add, _add_env_arguments, parse_assignments)
     add_reporting(add)
+    add_research(add, _add_env_arguments, parse_assignments)
     add("doctor", _doctor, "Show which layers confine model-written programs here.", "")
     add("version", _version, "Show the versions of this package and of what it uses.", "")
     return parser

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,14 @@ def test_coding_experts_with_different_interfaces_fail_together():
     assert (by_task[0, 0] == 1.0).all()
     assert (by_task[0, 1][choice] < 1.0).all()
     assert result.env_id == "coop_coding-v0"
+
+
+def test_the_example_of_the_docs(capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parent.parent / "docs" / "cross_play.md").read_text()
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})  # our own page
+    (first, other), (again, last) = ast.literal_eval(capsys.readouterr().out.splitlines()[0])
+    assert first == last == 1.0
+    assert other == again < 0.5
 
 
 def test_with_three_seats_each_is_swapped_in_turn():

@@ -10,6 +10,7 @@ from typing import Any
 from llm_marl_envs.evaluation.cross_play import CrossPlay, Seating
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.evaluation.paired import Estimate
+from llm_marl_envs.evaluation.table import format_table, number, with_interval
 from llm_marl_envs.evaluation.zero_shot import ZeroShot
 from llm_marl_envs.records import plain
 
@@ -88,3 +89,32 @@ def read_cross_play(path: str | Path) -> tuple[CrossPlay, tuple[ZeroShot, ...]]:
 
 def _estimate(data: Mapping[str, Any]) -> Estimate:
     return Estimate(mean=data["mean"], ci95=tuple(data["ci95"]), n_tasks=data["n_tasks"])
+
+
+def report(result: CrossPlay, partners: Sequence[ZeroShot] = ()) -> str:
+    """The matrix, the gap and the strangers as plain text."""
+    lines = [
+        (name, *map(number, row)) for name, row in zip(result.teams, result.matrix, strict=True)
+    ]
+    parts = [format_table(("team return", *result.teams), lines)]
+    estimates = {
+        "self-play": result.self_play,
+        "cross-play": result.cross_play,
+        "gap": result.gap,
+    }
+    rows = [(name, with_interval(one.mean, one.ci95)) for name, one in estimates.items()]
+    over_teams = result.gap_ci95_over_teams
+    if over_teams is not None:
+        rows.append(("gap, interval over teams", with_interval(result.gap.mean, over_teams)))
+    parts.append(format_table(("", "95 % interval"), rows))
+    if partners:
+        strangers = [
+            (
+                f"{one.team}, {one.agent} beside {one.convention}",
+                with_interval(one.mean_return.mean, one.mean_return.ci95),
+                number(one.expert_return),
+            )
+            for one in partners
+        ]
+        parts.append(format_table(("scripted partners", "team return", "experts"), strangers))
+    return "\n\n".join(parts)

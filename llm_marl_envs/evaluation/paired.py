@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from llm_marl_envs.evaluation.metrics import bootstrap_interval
-from llm_marl_envs.policies.base import Team, derive_seed
+from llm_marl_envs.evaluation.runner import DEFAULT_COPIES, Plan, starts_of
+from llm_marl_envs.policies.base import Team
 from llm_marl_envs.records import Episode
 from llm_marl_envs.rollout import Context, Start, rollout
 from llm_marl_envs.vector import VectorTextEnv
 
-DEFAULT_COPIES = 64
+__all__ = ["DEFAULT_COPIES", "Estimate", "Schedule", "Stage", "estimate_tasks", "make_schedule"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,27 +85,8 @@ def make_schedule(env: Any, n_tasks: int | None, samples: int, seed: int) -> Sch
     Raises:
         ValueError: a number out of range, or no task source and no `n_tasks`.
     """
-    source = getattr(getattr(env, "unwrapped", env), "source", None)
-    available = None if source is None else len(source)
-    count = available if n_tasks is None else n_tasks
-    if count is None or count < 1 or (available is not None and count > available):
-        raise ValueError(
-            f"n_tasks={n_tasks}: this environment has no task source, so give a number"
-            if available is None
-            else f"n_tasks={n_tasks}: expected 1 to {available}"
-        )
-    if samples < 1:
-        raise ValueError(f"samples={samples}: expected at least 1")
-    starts = tuple(
-        Start(
-            task=task if available else None,
-            seed=derive_seed("evaluate", seed, task) % 2**32,
-            sample_seed=derive_seed("evaluate", seed, task, sample),
-        )
-        for task in range(count)
-        for sample in range(samples)
-    )
-    return Schedule(starts=starts, n_tasks=count, samples=samples)
+    starts = starts_of(Plan(n_tasks=n_tasks, samples=samples, seeds=(seed,)), env)
+    return Schedule(starts=tuple(starts), n_tasks=len(starts) // samples, samples=samples)
 
 
 class Stage:

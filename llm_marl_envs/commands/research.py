@@ -1,0 +1,267 @@
+"""`llm-marl cross-play`, `contribution`, `sweep`, `table` and `collect`: arguments and printing."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.commands import quiet_libraries
+
+TEAM_HELP = (
+    "folder of a saved team, or a policy for every seat: expert, expert:<convention>, random, "
+    "tiny, endpoint:URL#MODEL or a Transformers model"
+)
+
+
+def add_research(
+    add: Callable[..., Any], add_env_arguments: Callable[[Any], None], assignments: Any
+) -> None:
+    """Register the commands.
+
+    Args:
+        add: `add(name, run, about, example)` returns the command's parser.
+        add_env_arguments: adds `--set`.
+        assignments: reads KEY=VALUE pairs.
+    """
+    command = add(
+        "cross-play",
+        lambda options: _cross_play(options, assignments),
+        "Seat members of several teams together, in every pairing.",
+        "coop_coding-v0 --team a=runs/0/team --team b=runs/1/team --partners --output runs/cross",
+    )
+    command.add_argument("id", help="id of an environment")
+    command.add_argument(
+        "--team",
+        action="append",
+        required=True,
+        metavar="[NAME=]TEAM",
+        help=f"{TEAM_HELP}; at least two",
+    )
+    command.add_argument(
+        "--partners", action="store_true", help="also beside scripted experts of each convention"
+    )
+    _add_plan(command)
+    command.add_argument("--output", help="folder for cross_play.json and heat_map.png")
+    add_env_arguments(command)
+    command = add(
+        "contribution",
+        lambda options: _contribution(options, assignments),
+        "What each action and each message of a team is worth.",
+        "coop_coding-v0 --team runs/demo/team --replacement random --tasks 50",
+    )
+    command.add_argument("id", help="id of an environment")
+    command.add_argument("--team", required=True, help=TEAM_HELP)
+    command.add_argument(
+        "--replacement", help="a team whose members replace single actions; empty texts by default"
+    )
+    command.add_argument("--other", help="a team whose messages are heard instead")
+    _add_plan(command)
+    command.add_argument("--output", help="a JSON file")
+    add_env_arguments(command)
+    _add_runs(add)
+    _add_collect(add, add_env_arguments, assignments)
+
+
+def _add_runs(add: Callable[..., Any]) -> None:
+    command = add(
+        "sweep",
+        _sweep,
+        "Train and evaluate a grid of settings times seeds; what is finished is skipped.",
+        "sweep.yaml --jobs 2",
+    )
+    command.add_argument("file", help="a sweep file, see trainers/sweep.py")
+    command.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    command.add_argument(
+        "--devices", default="", help="CUDA devices separated by commas, one for each job"
+    )
+    command.add_argument("--slurm", metavar="FILE", help="write a SLURM array script, run nothing")
+    command.add_argument(
+        "--slurm-option", action="append", default=[], metavar="--KEY=VALUE", help="for the script"
+    )
+    command = add(
+        "table",
+        _table,
+        "A table of evaluations or of a sweep.",
+        "runs/magrpo runs/single --latex --columns success mean_return",
+    )
+    command.add_argument("path", nargs="+", help="folders of results, or of folders of results")
+    command.add_argument("--latex", action="store_true", help="LaTeX with booktabs, else text")
+    command.add_argument("--columns", nargs="+", metavar="NAME", help="which numbers")
+    command.add_argument("--caption", help="LaTeX, for a table environment around it")
+    command.add_argument("--label", help="for references")
+    command.add_argument("--output", help="a file; printed where not given")
+
+
+def _add_collect(
+    add: Callable[..., Any], add_env_arguments: Callable[[Any], None], assignments: Any
+) -> None:
+    command = add(
+        "collect",
+        lambda options: _collect(options, assignments),
+        "Write a team's episodes as a dataset, with token ids, log-probs and rewards.",
+        "coop_coding-v0 --team runs/demo/team --tasks 100 --output runs/episodes",
+    )
+    command.add_argument("id", help="id of an environment")
+    command.add_argument("--team", required=True, help=TEAM_HELP)
+    command.add_argument(
+        "--partner", action="append", default=[], metavar="AGENT=POLICY", help="who plays a seat"
+    )
+    command.add_argument("--format", default="jsonl", help="jsonl or parquet (default jsonl)")
+    command.add_argument("--shard", type=int, default=1024, help="episodes per file (default 1024)")
+    command.add_argument("--output", required=True, help="folder of the dataset")
+    _add_plan(command, split="train")
+    add_env_arguments(command)
+
+
+def _add_plan(command: Any, split: str = "test") -> None:
+    command.add_argument("--split", default=split, help=f"train, val, test or ood ({split})")
+    command.add_argument("--tasks", type=int, default=100, help="how many (default 100)")
+    command.add_argument("--samples", type=int, default=1, help="episodes per task (default 1)")
+    command.add_argument("--seed", type=int, default=0, help="default 0")
+    command.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
+
+
+def named_arguments(given: Sequence[str]) -> dict[str, str]:
+    """{"a": "x", "runs/y": "runs/y"} from ["a=x", "runs/y"]; a path that exists is no pair.
+
+    Raises:
+        ValueError: a name comes twice.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, team = one.partition("=")
+        if not equals or Path(one).exists() or "/" in name or ":" in name:
+            name, team = one, one
+        if name in found:
+            raise ValueError(f"team {name!r} is given twice; name them apart: a={team}")
+        found[name] = team
+    return found
+
+
+def _seats(options: Namespace, name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    from llm_marl_envs.evaluation.named import Sampling, named_team
+    from llm_marl_envs.registry import make
+
+    sampling = Sampling(temperature=options.temperature)
+    return named_team(name, make(options.id, **kwargs), sampling).seats
+
+
+def _cross_play(options: Namespace, assignments: Any) -> None:
+    from llm_marl_envs.evaluation.cross_play import cross_play
+    from llm_marl_envs.evaluation.cross_play_files import report, write_cross_play
+    from llm_marl_envs.evaluation.heat_map import save_heat_map
+    from llm_marl_envs.evaluation.measure import counter
+    from llm_marl_envs.evaluation.zero_shot import zero_shot
+    from llm_marl_envs.registry import make
+
+    quiet_libraries()
+    kwargs = {"split": options.split, **assignments(options.set)}
+    named = named_arguments(options.team)
+    teams = {name: _seats(options, team, kwargs) for name, team in named.items()}
+    plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
+    with counter(None, f"cross-play {options.id}") as progress:
+        plan["progress"] = progress
+        result = cross_play(lambda: make(options.id, **kwargs), teams, **plan)
+        partners = ()
+        if options.partners:
+            partners = zero_shot(lambda: make(options.id, **kwargs), teams, **plan)
+    print(report(result, partners))
+    if options.output:
+        folder = Path(options.output)
+        write_cross_play(folder / "cross_play.json", result, partners)
+        save_heat_map(result, folder / "heat_map.png")
+        print(f"written to {folder}")
+
+
+def _contribution(options: Namespace, assignments: Any) -> None:
+    from llm_marl_envs.evaluation.contribution import measure_contributions
+    from llm_marl_envs.evaluation.json_files import write_json
+    from llm_marl_envs.evaluation.messages import measure_messages
+    from llm_marl_envs.evaluation.table import format_table, with_interval
+    from llm_marl_envs.registry import make
+
+    quiet_libraries()
+    kwargs = {"split": options.split, **assignments(options.set)}
+
+    def env() -> Any:
+        return make(options.id, **kwargs)
+
+    team = _seats(options, options.team, kwargs)
+    replacement = _seats(options, options.replacement, kwargs) if options.replacement else ""
+    other = _seats(options, options.other, kwargs) if options.other else None
+    plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
+    actions = measure_contributions(env, team, replacement, **plan)
+    messages = measure_messages(env, team, other=other, **plan)
+    rows = [
+        (
+            f"{one.agent}, {'all turns' if one.turn is None else f'turn {one.turn}'}",
+            with_interval(one.lost.mean, one.lost.ci95),
+            f"{one.changed:.2f}",
+        )
+        for one in actions
+    ]
+    print(format_table(("action replaced", "return lost", "changed"), rows))
+    heard = [
+        (
+            f"{one.speaker}, {one.intervention}",
+            with_interval(one.lost.mean, one.lost.ci95),
+            f"{one.heard:.2f}",
+        )
+        for one in messages
+    ]
+    print("\n" + format_table(("message changed", "return lost", "heard"), heard))
+    if options.output:
+        found = {"actions": [asdict(a) for a in actions], "messages": [asdict(m) for m in messages]}
+        write_json(options.output, {"version": 1, "env_id": options.id, **found})
+        print(f"written to {options.output}")
+
+
+def _sweep(options: Namespace) -> None:
+    from llm_marl_envs.policies.local import trainers_module
+
+    quiet_libraries()
+    runs = trainers_module("sweep_run", "a sweep")
+    if options.slurm:
+        number = runs.write_slurm(options.file, options.slurm, options.slurm_option)
+        print(f"{options.slurm}: {number} runs; start them with sbatch {options.slurm}")
+        return
+    devices = [one for one in options.devices.split(",") if one]
+    results = runs.run_sweep(options.file, jobs=options.jobs, devices=devices)
+    print(f"{len(results['runs'])} runs finished, {len(results['missing'])} missing")
+
+
+def _table(options: Namespace) -> None:
+    from llm_marl_envs.evaluation.latex import latex_table, rows_at, text_table
+
+    rows = [row for path in options.path for row in rows_at(path)]
+    if options.latex:
+        text = latex_table(rows, options.columns, caption=options.caption, label=options.label)
+    else:
+        text = text_table(rows, options.columns) + "\n"
+    if options.output:
+        Path(options.output).write_text(text, encoding="utf-8")
+        print(f"written to {options.output}")
+    else:
+        print(text, end="")
+
+
+def _collect(options: Namespace, assignments: Any) -> None:
+    from llm_marl_envs.evaluation.named import Sampling
+    from llm_marl_envs.evaluation.runner import Plan
+    from trainers.collect_dataset import Shards, run_collect
+
+    quiet_libraries()
+    run_collect(
+        options.id,
+        team=options.team,
+        output=options.output,
+        plan=Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,)),
+        sampling=Sampling(temperature=options.temperature),
+        shards=Shards(kind=options.format, episodes=options.shard),
+        env_kwargs={"split": options.split, **assignments(options.set)},
+        partners=assignments(options.partner),
+    )
+    print(f"written to {options.output}")

@@ -1,0 +1,118 @@
+"""LaTeX tables of results: the text, the escaping, and files that are no results."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import WordPair
+
+from llm_marl_envs.evaluation import evaluate_team, latex
+from llm_marl_envs.evaluation.json_files import write_json
+from llm_marl_envs.evaluation.latex import Cell, TableRow, escape, latex_table, rows_at, text_table
+from llm_marl_envs.evaluation.results import result_to_dict
+from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+
+ROWS = [
+    TableRow("magrpo_2", {"success": Cell(0.95, (0.9, 0.98)), "seconds": Cell(-3.456)}),
+    TableRow("50% & more", {"success": Cell(0.5)}),
+]
+
+
+def test_the_table_is_this_text():
+    assert latex_table(ROWS, ["success", "seconds"], caption="A $c$.", label="tab:x") == (
+        "\\begin{table}\n"
+        "\\centering\n"
+        "\\begin{tabular}{lcc}\n"
+        "\\toprule\n"
+        " & success & seconds \\\\\n"
+        "\\midrule\n"
+        "magrpo\\_2 & $0.95$ {\\scriptsize $[0.90, 0.98]$} & $-3.46$ \\\\\n"
+        "50\\% \\& more & $0.50$ & -- \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+        "\\caption{A $c$.}\n"
+        "\\label{tab:x}\n"
+        "\\end{table}\n"
+    )
+    assert latex_table(ROWS).count("table}") == 0
+    assert doctest.testmod(latex).failed == 0
+
+
+def test_every_special_character_is_escaped():
+    assert escape("a\\b~c^d<e>f&g%h$i#j_k{l}\nm") == (
+        r"a\textbackslash{}b\textasciitilde{}c\textasciicircum{}d\textless{}e\textgreater{}"
+        r"f\&g\%h\$i\#j\_k\{l\} m"
+    )
+
+
+def test_the_text_form_has_the_same_numbers():
+    lines = text_table(ROWS, ["success"]).splitlines()
+    assert lines[1].split("  ")[0] == "magrpo_2"
+    assert lines[1].endswith("0.95 [0.90, 0.98]")
+    assert lines[2].endswith("0.50")
+
+
+def evaluation(folder: Path, right: Any, **fields: Any) -> None:
+    team = {"left_0": ExpertPolicy(WordPair(), "lower"), "right_0": right}
+    result = evaluate_team(WordPair, team, n_tasks=4)
+    write_json(folder / "summary.json", {**result_to_dict(result), **fields})
+
+
+def test_evaluations_become_rows(tmp_path: Path):
+    evaluation(tmp_path / "good", ExpertPolicy(WordPair(), "lower"), team="runs/good")
+    evaluation(tmp_path / "half", ScriptedPolicy(lambda r: ""))
+    rows = rows_at(tmp_path)
+    assert [row.label for row in rows] == ["runs/good", "half"]
+    assert rows[0].cells["success"] == Cell(1.0, (1.0, 1.0))
+    assert rows[1].cells["mean_return"] == Cell(0.5, (0.5, 0.5))
+    assert rows[1].cells["words"].mean == 0.5
+    assert rows_at(tmp_path / "half") == rows_at(tmp_path / "half" / "summary.json") == rows[1:]
+
+
+def test_a_sweep_becomes_a_row_per_setting(tmp_path: Path):
+    group = {
+        "settings": {"learning_rate": 0.001, "algorithm": "magrpo"},
+        "seeds": [0, 1],
+        "results": {"success": {"mean": 0.4, "ci95": [0.2, 0.6], "n": 2}},
+    }
+    write_json(tmp_path / "results.json", {"version": 1, "groups": [group]})
+    (row,) = rows_at(tmp_path)
+    assert row.label == "learning_rate=0.001, algorithm=magrpo (2 seeds)"
+    assert row.cells == {"success": Cell(0.4, (0.2, 0.6))}
+    assert rows_at(tmp_path / "results.json") == [row]
+
+
+def test_files_that_are_no_results_are_named(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"no summary\.json there"):
+        rows_at(tmp_path)
+    path = tmp_path / "results.json"
+    for text, words in (
+        ('{"groups": [', "half-written"),
+        ("{}", "no groups"),
+        (json.dumps({"groups": [{"settings": {}}]}), "damaged"),
+        (json.dumps({"groups": [3]}), "damaged"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=words):
+            rows_at(tmp_path)
+    with pytest.raises(ValueError, match=r"columns \['speed'\]: there are \['success', 'seconds'"):
+        latex_table(ROWS, ["speed"])
+    with pytest.raises(ValueError, match="columns none: there are"):
+        latex_table([])
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
+def test_latex_accepts_it(tmp_path: Path):
+    odd = TableRow("a\\b~c^d<e>f&g%h$i#j_k{l}", {"success": Cell(1.0)})
+    table = latex_table([*ROWS, odd], caption="x", label="tab:x")
+    text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}{table}"
+    (tmp_path / "t.tex").write_text(text + "\\end{document}")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stdout.decode()

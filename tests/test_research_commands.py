@@ -1,0 +1,135 @@
+"""The commands for research: their examples, what they print and write, and wrong arguments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import Relay, WordPair
+
+from llm_marl_envs import cli, registry
+from llm_marl_envs.cli import main
+from llm_marl_envs.commands.research import named_arguments
+from llm_marl_envs.evaluation.cross_play_files import read_cross_play
+from llm_marl_envs.registry import EnvSpec
+
+COMMANDS = ("cross-play", "contribution", "sweep", "table", "collect")
+
+
+@pytest.fixture(autouse=True)
+def toy_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pair(WordPair):
+        def __init__(self, split: str = "train", **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
+    class Run(Relay):
+        def __init__(self, split: str = "train", **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
+    toys = {
+        "word_pair-v0": EnvSpec(
+            id="word_pair-v0", entry_point=Pair, agents=("left_0", "right_0"), api="parallel"
+        ),
+        "relay-v0": EnvSpec(
+            id="relay-v0",
+            entry_point=Run,
+            agents=tuple(f"runner_{i}" for i in range(3)),
+            api="aec",
+        ),
+    }
+    known = {**registry._specs(), **toys}
+    monkeypatch.setattr(registry, "_specs", lambda: known)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_examples_are_accepted(command: str):
+    parser = cli._parser()
+    subparsers: Any = parser._subparsers._group_actions[0]  # type: ignore[union-attr]
+    example = subparsers.choices[command].epilog.removeprefix(f"example: llm-marl {command} ")
+    assert parser.parse_args([command, *example.split()]).command == command
+
+
+def test_cross_play_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    arguments = ["--team", "a=expert:upper", "--team", "random", "--tasks", "3", "--partners"]
+    assert main(["cross-play", "word_pair-v0", *arguments, "--output", str(tmp_path / "x")]) == 0
+    shown = capsys.readouterr().out
+    assert "team return" in shown
+    assert "a, left_0 beside lower" in shown
+    result, partners = read_cross_play(tmp_path / "x" / "cross_play.json")
+    assert result.teams == ("a", "random")
+    assert result.matrix == [[1.0, 0.5], [0.5, 0.0]]
+    assert len(partners) == 2 * 2 * 2
+    assert (tmp_path / "x" / "heat_map.png").stat().st_size > 1000
+
+
+def test_contribution_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    output = str(tmp_path / "c.json")
+    arguments = ["--team", "expert", "--other", "random", "--tasks", "2", "--output", output]
+    assert main(["contribution", "relay-v0", *arguments]) == 0
+    shown = capsys.readouterr().out
+    assert "runner_2, turn 0" in shown
+    assert "runner_0, other_team" in shown
+    found = json.loads((tmp_path / "c.json").read_text())
+    # This toy's experts know the word without listening: only the last one's action counts.
+    assert [one["lost"]["mean"] for one in found["actions"]] == [0, 0, 0, 0, 1, 1]
+    assert {one["lost"]["mean"] for one in found["messages"]} == {0}
+
+
+def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for team in ("expert", "random"):
+        folder = str(tmp_path / "evals" / team)
+        assert main(["eval", "relay-v0", "--team", team, "--tasks", "3", "--output", folder]) == 0
+    capsys.readouterr()
+    assert main(["table", str(tmp_path / "evals"), "--latex", "--columns", "success"]) == 0
+    shown = capsys.readouterr().out
+    assert "expert & $1.00$ {\\scriptsize $[1.00, 1.00]$} \\\\" in shown
+    assert "random & $0.00$" in shown
+    path = tmp_path / "t.tex"
+    assert main(["table", str(tmp_path / "evals"), "--output", str(path)]) == 0
+    assert "1.00 [1.00, 1.00]" in path.read_text()
+
+
+def test_collect_writes_a_dataset(tmp_path: Path):
+    arguments = ["--team", "expert", "--tasks", "3", "--output", str(tmp_path / "d")]
+    assert main(["collect", "relay-v0", *arguments]) == 0
+    (shard,) = (tmp_path / "d" / "data").iterdir()
+    assert shard.read_text().count("\n") == 3 * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["cross-play", "word_pair-v0", "--team", "expert"], "1 teams"),
+        (["cross-play", "word_pair-v0", "--team", "a=expert", "--team", "a=random"], "given twice"),
+        (["contribution", "relay-v0", "--team", "expert", "--tasks", "1"], "at least 2 tasks"),
+        (["sweep", "nothing.yaml"], "nothing.yaml: no such file"),
+        (["table", "nothing"], "no summary.json there"),
+        (["collect", "relay-v0", "--team", "expert", "--format", "csv", "--output", "x"], "'csv'"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"llm-marl {arguments[0]}: ")
+    assert words in error
+
+
+def test_teams_may_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rate=1").mkdir()
+    given = ["a=expert", "rate=1", "runs/x=1/team", "endpoint:http://h?k=v"]
+    assert named_arguments(given) == {
+        "a": "expert",
+        "rate=1": "rate=1",
+        "runs/x=1/team": "runs/x=1/team",
+        "endpoint:http://h?k=v": "endpoint:http://h?k=v",
+    }

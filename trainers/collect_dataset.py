@@ -1,0 +1,178 @@
+"""`llm-marl collect`: a team plays, and its episodes become a dataset.
+
+Owns the shards, what pins them, and the README card. An interrupted collection goes on: a shard is
+there whole or not at all, and finished ones are not played again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llm_marl_envs import __version__
+from llm_marl_envs.evaluation.json_files import read_json, write_json
+from llm_marl_envs.evaluation.manifest import package_versions, prompt_hashes
+from llm_marl_envs.evaluation.measure import counter
+from llm_marl_envs.evaluation.named import Sampling, named_team
+from llm_marl_envs.evaluation.paired import Stage
+from llm_marl_envs.evaluation.runner import Plan, starts_of
+from llm_marl_envs.records import plain
+from llm_marl_envs.registry import make
+from trainers.dataset import FORMATS, SCHEMA_VERSION, features, rows_of, write_shard
+
+COLLECTION_FILE = "collection.json"
+CARD_FILE = "README.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shards:
+    """How a dataset lies on disk.
+
+    Attributes:
+        kind: "jsonl" or "parquet".
+        episodes: per shard, at least 1.
+
+    Raises:
+        ValueError: another kind, or no episodes.
+    """
+
+    kind: str = "jsonl"
+    episodes: int = 1024
+
+    def __post_init__(self) -> None:
+        if self.kind not in FORMATS or self.episodes < 1:
+            raise ValueError(
+                f"format {self.kind!r}, {self.episodes} episodes per shard: expected one of "
+                f"{FORMATS} and at least 1"
+            )
+
+
+def run_collect(
+    env_id: str,
+    *,
+    team: str,
+    output: str | Path,
+    plan: Plan | None = None,
+    sampling: Sampling | None = None,
+    shards: Shards | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    partners: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Play and write a dataset; returns what `collection.json` holds.
+
+    Args:
+        env_id: id of an environment.
+        team: as `named_team` takes it.
+        output: folder of the dataset.
+        plan: which episodes; 100 tasks once where None.
+        sampling: how models sample.
+        shards: format and size of the files.
+        env_kwargs: arguments of the environment; `split` is "train" unless they say another.
+        partners: agent -> policy by name, for seats that the team does not play.
+
+    Raises:
+        ValueError: unknown names, or a folder that holds another collection.
+    """
+    plan, shards = plan or Plan(n_tasks=100), shards or Shards()
+    kwargs = {"split": "train", **(env_kwargs or {})}
+    stage = Stage(lambda: make(env_id, **kwargs), copies=plan.copies, context=plan.context)
+    starts = starts_of(plan, stage.env)
+    named = named_team(team, stage.env, sampling or Sampling(), partners=partners)
+    pinned = {
+        "schema_version": SCHEMA_VERSION,
+        "env_id": stage.env.spec.id,
+        "env_kwargs": plain(kwargs),
+        "team": named.identity,
+        "tasks": plan.n_tasks,
+        "samples": plan.samples,
+        "seeds": list(plan.seeds),
+        "episodes": len(starts),
+        "format": shards.kind,
+        "episodes_per_shard": shards.episodes,
+        "package_version": __version__,
+        "prompts_sha256": prompt_hashes(env_id, kwargs)["all"],
+    }
+    folder = Path(output)
+    _claim(folder / COLLECTION_FILE, pinned)
+    with counter(len(starts), f"collect {env_id}") as progress:
+        stage.progress = progress
+        for first in range(0, len(starts), shards.episodes):
+            part = starts[first : first + shards.episodes]
+            path = folder / "data" / f"{kwargs['split']}-{first:08d}.{shards.kind}"
+            if path.is_file():
+                progress(len(part))
+                continue
+            episodes = stage.play(named.seats, part)
+            numbered = enumerate(episodes, start=first)
+            write_shard(path, [row for number, e in numbered for row in rows_of(e, number)])
+    stage.close()
+    (folder / CARD_FILE).write_text(card(pinned, kwargs["split"]), encoding="utf-8")
+    return pinned
+
+
+def _claim(path: Path, pinned: Mapping[str, Any]) -> None:
+    if not path.is_file():
+        if path.parent.is_dir() and any(path.parent.iterdir()):
+            raise ValueError(f"{path.parent}: not empty and no collection; give another folder")
+        write_json(path, pinned)
+        return
+    found = read_json(path)
+    other = sorted(key for key in {*found, *pinned} if found.get(key) != pinned.get(key))
+    if other:
+        raise ValueError(
+            f"{path}: a collection of other settings lies there ({', '.join(other)} differ); give "
+            "another folder"
+        )
+
+
+def card(pinned: Mapping[str, Any], split: str) -> str:
+    """The README of a dataset: what the Hub and `datasets` read, and what a person should know."""
+    head = {
+        "pretty_name": f"Episodes of {pinned['env_id']}",
+        "tags": ["multi-agent", "reinforcement-learning", "llm-marl-envs"],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [{"split": split, "path": f"data/*.{pinned['format']}"}],
+            }
+        ],
+        "dataset_info": {"features": features()},
+    }
+    versions = {name: v for name, v in package_versions().items() if v is not None}
+    return "\n".join(
+        [
+            "---",
+            yaml.safe_dump(head, sort_keys=False).rstrip(),
+            "---",
+            f"# Episodes of {pinned['env_id']}",
+            "",
+            f"{pinned['episodes']} episodes, one row per turn of an agent, schema version "
+            f"{pinned['schema_version']}. The columns are explained in `trainers/dataset.py` of "
+            f"llm-marl-envs {pinned['package_version']}, whose `llm-marl collect` wrote this.",
+            "",
+            *(_line("Environment arguments", pinned["env_kwargs"])),
+            *(_line("Team", pinned["team"])),
+            *(_line("Seeds", pinned["seeds"])),
+            *(_line("SHA-256 of the prompts", pinned["prompts_sha256"])),
+            *(_line("Versions", versions)),
+            "",
+            "```python",
+            "from datasets import load_dataset",
+            "",
+            f'rows = load_dataset("PATH", split="{split}")',
+            "```",
+            "",
+            "**Licence and content.** Prompts come from the environment's tasks; see its page for "
+            "their licence. Actions were written by the policies named above, whose licence may "
+            "restrict their use. Nobody has reviewed them. State a licence before publishing this.",
+            "",
+        ]
+    )
+
+
+def _line(name: str, value: Any) -> Sequence[str]:
+    return (f"- {name}: `{value}`",)
