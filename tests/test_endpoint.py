@@ -309,3 +309,54 @@ def test_the_command_measures_an_endpoint_without_torch(
     server.script = lambda body, n: (404, {}, b"no such model")
     assert main(arguments) == 1
     assert "no such model" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_real_server_plays_as_the_local_model_does(tmp_path: Any):
+    """`transformers serve` on a CPU with the embedded model, greedy, beside `LocalPolicy`."""
+    import socket
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    from llm_marl_envs import make
+    from llm_marl_envs.policies import LocalPolicy
+    from trainers.tiny import TinySettings, tiny_model
+
+    model = tiny_model(tmp_path / "tiny", settings=TinySettings(steps=30, demonstrations=500))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(Path(sys.executable).parent / "transformers"), "serve", model]
+    running = subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        served = EndpointPolicy(  # its retries wait for the server to come up
+            f"http://127.0.0.1:{port}",
+            model,
+            max_completion_length=16,
+            temperature=0,
+            concurrency=2,
+            retries=9,
+        )
+        local = LocalPolicy(model, max_completion_length=16, temperature=0)
+
+        def play(policy: Any) -> Any:
+            seats: Any = dict.fromkeys(make("coop_coding-v0").possible_agents, policy)
+            return evaluate_team("coop_coding-v0", seats, n_tasks=3)
+
+        there, here = play(served), play(local)
+    finally:
+        running.kill()
+        running.wait()
+    assert [t.action for e in there.episodes for t in e.turns] == [
+        t.action for e in here.episodes for t in e.turns
+    ]
+    assert there.cost.completion_tokens is not None
+    assert there.cost.prompt_tokens == here.cost.prompt_tokens
+    assert [t.response.cut for e in there.episodes for t in e.turns] == [
+        t.response.cut for e in here.episodes for t in e.turns
+    ]

@@ -15,9 +15,10 @@ from llm_marl_envs.evaluation.baselines import (
     run_baselines,
 )
 from llm_marl_envs.evaluation.json_files import write_json
+from llm_marl_envs.evaluation.manifest import recording
 from llm_marl_envs.evaluation.named import Sampling, named_policy, named_team
 from llm_marl_envs.evaluation.results import RESULT_FILE, result_to_dict
-from llm_marl_envs.evaluation.runner import Plan, Progress, run_plan, starts_of
+from llm_marl_envs.evaluation.runner import Plan, Progress, open_log, run_plan, starts_of
 from llm_marl_envs.evaluation.table import result_table
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
@@ -41,7 +42,7 @@ def run_eval(
         team: as `named_team` takes it.
         plan: which episodes; 100 tasks where None.
         sampling: how models sample.
-        output: folder of `summary.json`, `plan.json` and `episodes.jsonl`; an evaluation that
+        output: folder of the summary, the transcripts, the plan and the run's manifest; one that
             was interrupted there goes on.
         env_kwargs: arguments of the environment; `split` is "test" unless they say another.
         partners: agent -> policy by name, for seats that the team does not play.
@@ -60,7 +61,15 @@ def run_eval(
             f"{plan.samples} greedy samples of a task are all alike; use 1, or a temperature"
         )
     named = named_team(team, env, sampling, partners=partners, transfer=transfer)
-    with counter(planned, f"eval {env_id}") as progress:
+    config = {"team": named.identity, "plan": asdict(plan), "sampling": asdict(sampling)}
+    if output:  # what holds another evaluation is refused before anything is written there
+        open_log(env, plan, output, named.identity)
+    with (
+        recording(
+            output or ".", "eval", config, env_id=env.spec.id, env_kwargs=kwargs, write=bool(output)
+        ) as costs,
+        counter(planned, f"eval {env_id}") as progress,
+    ):
         result = run_plan(
             lambda: make(env_id, **kwargs),
             named.seats,
@@ -69,6 +78,8 @@ def run_eval(
             identity=named.identity,
             progress=progress,
         )
+        if result.cost.completion_tokens is not None:
+            costs.tokens = round(result.cost.completion_tokens * len(result.episodes))
     summary = {
         **result_to_dict(result),
         "env_id": env.spec.id,

@@ -84,6 +84,8 @@ def named_policy(name: str, env: Any, sampling: Sampling) -> tuple[Policy, str]:
             max_completion_length=sampling.length,
         )
         return served, served.identity
+    if (name.startswith((".", "/", "~")) or name.count("/") > 1) and not Path(name).is_dir():
+        raise ValueError(f"{name}: no such folder; expected a saved team, a model or its name")
     folder = _tiny(env) if name == "tiny" else name
     local = LocalPolicy(
         folder, temperature=sampling.temperature, max_completion_length=sampling.length

@@ -124,10 +124,8 @@ def run_plan(
     first = make_env()
     check_team(team, first.possible_agents)
     starts = starts_of(plan, first)
-    log = None
-    if folder is not None:
-        names = identity or {agent: type(policy).__name__ for agent, policy in team.items()}
-        log = EvaluationLog(folder, _manifest(first, plan, starts, names), starts)
+    names = identity or {agent: type(policy).__name__ for agent, policy in team.items()}
+    log = None if folder is None else open_log(first, plan, folder, names)
     done: list[Episode] = list(log.episodes) if log else []
     if done and progress is not None:
         progress(len(done))
@@ -149,6 +147,18 @@ def run_plan(
     finally:
         vector.close()
     return summarise(done, plan.samples, seeds=plan.seeds, seconds=seconds, cooperation=index)
+
+
+def open_log(
+    env: Any, plan: Plan, folder: str | Path, identity: Mapping[str, str]
+) -> EvaluationLog:
+    """The folder of an evaluation; made, or checked against what is asked.
+
+    Raises:
+        ValueError: it holds another evaluation, or is damaged.
+    """
+    starts = starts_of(plan, env)
+    return EvaluationLog(folder, _manifest(env, plan, starts, identity), starts)
 
 
 def starts_of(plan: Plan, env: Any) -> list[Start]:

@@ -1,0 +1,209 @@
+"""Teams by name: saved ones, models, scripts; what does not fit is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_marl_envs import make
+from llm_marl_envs.cli import main
+from llm_marl_envs.evaluation.measure import run_eval
+from llm_marl_envs.evaluation.named import Sampling, fingerprint, named_policy, named_team
+from llm_marl_envs.evaluation.runner import Plan
+from llm_marl_envs.policies import ExpertPolicy, LocalPolicy, RandomPolicy, derive_seed
+from llm_marl_envs.records import Request
+from llm_marl_envs.spaces import Message
+
+ENV = "coop_writing_tldr-v0"
+SEATS = ("brief_0", "detailed_0")
+SHORT = Sampling(max_completion_length=4)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a tiny untrained model."""
+    pytest.importorskip("torch")
+    from models import SETTINGS
+
+    from trainers.tiny import build_model, build_tokenizer
+
+    folder = tmp_path_factory.mktemp("model")
+    texts = [message.content for message in make(ENV).opening(make(ENV).source[0])["brief_0"]]
+    tokenizer = build_tokenizer(texts, SETTINGS.vocab_size)
+    wide = replace(SETTINGS, max_position_embeddings=4096)
+    build_model(tokenizer, 0, wide).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def saved(model: str, tmp_path: Path) -> Any:
+    """Saves a team for seats of an environment; returns its folder."""
+    from trainers.team_files import build_team_model, save_team
+
+    def save(env_id: str = ENV, seats: Any = SEATS) -> str:
+        team = build_team_model(model, seats, weights="shared")
+        save_team(team, tmp_path / "team", env={"env_id": env_id, "max_completion_length": 4})
+        return str(tmp_path / "team")
+
+    return save
+
+
+def asked(agent: str, seed: int, text: str = "Sum up.") -> Request:
+    return Request(
+        env_id="e",
+        agent=agent,
+        turn=0,
+        episode=0,
+        task_id="t",
+        messages=(Message("user", text),),
+        observation=text,
+        seed=derive_seed(seed),
+    )
+
+
+def test_a_local_model_plays_any_seat_whatever_its_neighbours(model: str):
+    policy = LocalPolicy(model, max_completion_length=5, batch_size=3)
+    requests = [asked(agent, i, "Sum up. " * i) for i, agent in enumerate("abcdab", start=1)]
+    together = policy.act(requests)
+    assert [one.text for one in together] == [policy.act([r])[0].text for r in requests]
+    assert all(one.tokens is not None and 1 <= one.tokens[1] <= 5 for one in together)
+    assert len({one.text for one in together}) > 1
+    greedy = LocalPolicy(model, max_completion_length=5, temperature=0)
+    assert greedy.act([asked("a", 1)])[0].text == greedy.act([asked("b", 2)])[0].text
+
+
+def test_a_model_is_measured_with_its_tokens(model: str, tmp_path: Path):
+    found = run_eval(
+        ENV, team=model, plan=Plan(n_tasks=2, samples=2), sampling=SHORT, output=str(tmp_path)
+    )
+    assert found["cost"]["completion_tokens"] <= 8
+    assert found["cost"]["tokens_per_second"] > 0
+    assert "sha256" in found["identity"]["brief_0"]
+    manifest = json.loads((tmp_path / "run_manifest.json").read_text())
+    assert manifest["tokens"] == 4 * found["cost"]["completion_tokens"]
+    assert manifest["config"]["sampling"]["max_completion_length"] == 4
+    again = run_eval(
+        ENV, team=model, plan=Plan(n_tasks=2, samples=2), sampling=SHORT, output=str(tmp_path)
+    )
+    assert again["cost"]["completion_tokens"] == found["cost"]["completion_tokens"]
+    with pytest.raises(ValueError, match="temperature 0"):
+        run_eval(
+            ENV,
+            team=model,
+            plan=Plan(n_tasks=2),
+            sampling=Sampling(temperature=0, max_completion_length=4),
+            output=str(tmp_path),
+        )
+    # What was refused left no trace.
+    sessions = json.loads((tmp_path / "run_manifest.json").read_text())["sessions"]
+    assert [one["status"] for one in sessions] == ["finished", "finished"]
+
+
+def test_other_weights_in_the_same_folder_are_another_team(model: str, tmp_path: Path):
+    before = fingerprint(model)
+    (tmp_path / "m").mkdir()
+    for file in Path(model).iterdir():
+        (tmp_path / "m" / file.name).write_bytes(file.read_bytes())
+    assert fingerprint(tmp_path / "m") == before
+    weights = tmp_path / "m" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert fingerprint(tmp_path / "m") != before
+
+
+def test_large_files_count_by_both_ends(tmp_path: Path):
+    big = bytearray(3 << 20)
+    (tmp_path / "w").write_bytes(big)
+    before = fingerprint(tmp_path)
+    big[-1] = 1
+    (tmp_path / "w").write_bytes(big)
+    assert fingerprint(tmp_path) != before
+
+
+def test_a_saved_team_plays_its_own_environment(saved: Any):
+    env = make(ENV, split="test")
+    named = named_team(saved(), env, Sampling())
+    assert set(named.seats) == set(SEATS)
+    found = run_eval(ENV, team=saved(), plan=Plan(n_tasks=1))
+    assert found["cost"]["completion_tokens"] <= 8  # the length it was trained with
+
+
+def test_a_team_of_another_version_is_refused(saved: Any, capsys: pytest.CaptureFixture[str]):
+    folder = saved("coop_writing_tldr-v7")
+    assert main(["eval", ENV, "--team", folder, "--tasks", "1"]) == 1
+    error = capsys.readouterr().err
+    assert f"trained in coop_writing_tldr-v7, and {ENV} is asked for" in error
+    assert "--transfer" in error
+    assert main(["eval", ENV, "--team", folder, "--tasks", "1", "--transfer"]) == 0
+
+
+def test_mismatched_seats_are_named(saved: Any):
+    env = make(ENV)
+    with pytest.raises(ValueError, match=r"missing \['detailed_0'\]"):
+        named_team(saved(seats=SEATS[:1]), env, SHORT)
+    whole = named_team(saved(seats=SEATS[:1]), env, SHORT, partners={"detailed_0": "expert"})
+    assert isinstance(whole.seats["detailed_0"], ExpertPolicy)
+    with pytest.raises(ValueError, match=r"unknown \['main_0'\]"):
+        named_team("random", env, SHORT, partners={"main_0": "expert"})
+
+
+def test_damaged_and_empty_folders_are_named(tmp_path: Path, saved: Any):
+    folder = saved()
+    (Path(folder) / "team.json").write_text('{"version": 1, "agents"')
+    with pytest.raises(ValueError, match=r"team\.json"):
+        named_team(folder, make(ENV), SHORT)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"neither team\.json nor config\.json"):
+        named_team(str(tmp_path / "empty"), make(ENV), SHORT)
+    for missing in ("./no-such-team", "runs/no/team", str(tmp_path / "none")):
+        with pytest.raises(ValueError, match=f"{missing}: no such folder"):  # not a hub's name
+            named_team(missing, make(ENV), SHORT)
+
+
+def test_scripts_by_name():
+    env = make(ENV)
+    assert isinstance(named_policy("random", env, SHORT)[0], RandomPolicy)
+    policy, identity = named_policy("expert:last", env, SHORT)
+    assert isinstance(policy, ExpertPolicy)
+    assert (policy.convention, identity) == ("last", "expert:last")
+    mixed = named_team("random", env, SHORT, partners={"brief_0": "expert"})
+    assert mixed.identity == {"detailed_0": "random", "brief_0": "expert"}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--greedy", "--samples", "2"], "2 greedy samples of a task are all alike"),
+        (["--tasks", "some"], "--tasks some"),
+        (["--tasks", "99999"], "expected 1 to"),
+        (["--samples", "0"], "samples=0"),
+        (["--seed", "1", "1"], "none twice"),
+        (["--split", "holdout"], "split 'holdout'"),
+    ],
+)
+def test_bad_arguments_of_eval(more: list[str], words: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["eval", ENV, "--team", "random", "--tasks", "2", *more]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_the_command_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = ["eval", ENV, "--team", "expert", "--tasks", "4", "--seed", "0", "3", "--samples"]
+    assert main([*command, "2", "--output", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "pass@4" in shown
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["env_id"], summary["team"], summary["seeds"]) == (ENV, "expert", [0, 3])
+    assert sum(len(task["returns"]) for task in summary["tasks"]) == 16
+    lines = (tmp_path / "episodes.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "episodes.jsonl").write_text("".join(lines[:9]))
+    assert main([*command, "2", "--output", str(tmp_path)]) == 0
+    again = json.loads((tmp_path / "summary.json").read_text())
+    for one in (summary, again):
+        one["cost"].pop("seconds")
+    assert again == summary
