@@ -133,18 +133,32 @@ class _Live:
         else:
             self.observations, paid, _, cut, infos = self.env.step(actions)
             self.truncated |= any(cut.values())
-        team = sum(float(reward) for reward in paid.values()) / max(len(paid), 1)
-        for agent, reward in paid.items():
-            self._pay(agent, float(reward), team, infos.get(agent, {}))
+        # The team's number is a mean over all seats, and it reaches those that have left: what the
+        # team earns later is a consequence of what they did.
+        seats = self.env.possible_agents
+        team = sum(float(reward) for reward in paid.values()) / len(seats)
+        for agent in seats:
+            self._pay(agent, float(paid.get(agent, 0.0)), team)
+        for agent in paid:
+            self._inform(agent, infos.get(agent, {}))
 
-    def _pay(self, agent: str, reward: float, team: float, info: Mapping[str, Any]) -> None:
-        draft = next((d for d in reversed(self.drafts) if d.agent == agent), None)
+    def _open(self, agent: str) -> _Draft | None:
+        """The agent's last action, to which what comes now belongs."""
+        return next((d for d in reversed(self.drafts) if d.agent == agent), None)
+
+    def _pay(self, agent: str, reward: float, team: float) -> None:
+        draft = self._open(agent)
         if draft is None:
             own, mean = self.early.get(agent, (0.0, 0.0))
             self.early[agent] = (own + reward, mean + team)
             return
         draft.reward += reward
         draft.team_reward += team
+
+    def _inform(self, agent: str, info: Mapping[str, Any]) -> None:
+        draft = self._open(agent)
+        if draft is None:
+            return
         rest = dict(info)
         terms = dict(rest.pop("reward_terms", {}))
         of, booked = self.booked.get(agent, (None, {}))

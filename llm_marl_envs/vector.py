@@ -121,7 +121,7 @@ def env_factory(env: Any) -> Callable[[], Any]:
         from llm_marl_envs.registry import make
 
         return lambda: make(env)
-    if hasattr(env, "possible_agents"):
+    if hasattr(env, "possible_agents") and not isinstance(env, type):
         try:
             copy.deepcopy(env)
         except (TypeError, AttributeError, NotImplementedError) as error:

@@ -379,8 +379,8 @@ def test_the_length_of_padding(tmp_path: Path, loss_type: str):
         for batch in batches:
             for name, value in batch.items():
                 if isinstance(value, torch.Tensor) and value.dim() == 2:
-                    left, right = (5, 0) if name.startswith("prompt") else (0, 7)
-                    batch[name] = torch.nn.functional.pad(value, (left, right))
+                    if not name.startswith("prompt"):
+                        batch[name] = torch.nn.functional.pad(value, (0, 7))
         return batches
 
     padded._new_batches = longer

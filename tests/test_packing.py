@@ -151,11 +151,16 @@ def test_rows_of_different_length_are_padded_with_weight_zero():
     other.prompt_ids, other.completion_ids = [7], [10, EOS]
     other.own, other.advantages, other.logprobs = [1, 1], [1.0, 1.0], [-1.0, -1.0]
     batch = micro_batches([long, other], plan(a_0=1), CPU)[0]
-    assert batch["prompt_ids"].tolist() == [[1, 2], [PAD, 7]]
-    assert batch["prompt_mask"].tolist() == [[1, 1], [0, 1]]
-    assert batch["completion_ids"][1].tolist() == [10, EOS, PAD, PAD, PAD, PAD]
-    assert batch["completion_mask"][1].tolist() == [1, 1, 0, 0, 0, 0]
-    assert batch["tool_mask"][1].tolist() == [1, 1, 0, 0, 0, 0]
+    # The prompt is what both have at least; the rest of the longer one opens its completion.
+    assert batch["prompt_ids"].tolist() == [[1], [7]]
+    assert batch["prompt_mask"].tolist() == [[1], [1]]
+    assert batch["completion_ids"].tolist() == [
+        [2, 10, 11, EOS, 3, 12, EOS],
+        [10, EOS, PAD, PAD, PAD, PAD, PAD],
+    ]
+    assert batch["completion_mask"].tolist() == [[1] * 7, [1, 1, 0, 0, 0, 0, 0]]
+    assert batch["tool_mask"].tolist() == [[0, 1, 1, 1, 0, 1, 1], [1, 1, 0, 0, 0, 0, 0]]
+    assert batch["advantages"].tolist() == [[0, 5, 5, 5, 0, 7, 7], [1, 1, 0, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("loss_type", ["dr_grpo", "grpo"])

@@ -11,8 +11,9 @@ from models import lora, untrained
 from peft import AutoPeftModelForCausalLM, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from trainers.adapter_weights import AdapterWeights
 from trainers.team_files import build_team_model, load_team, save_team
-from trainers.team_model import AdapterWeights, TeamModel
+from trainers.team_model import TeamModel
 
 AGENTS = ["left_0", "right_0"]
 ENV = {"env_id": "word_pair-v0", "env_kwargs": {}}

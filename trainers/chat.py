@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from llm_marl_envs.spaces import Message
 
 PROBE_USER, PROBE_ANSWER = "question", "answer"
 # Templates that rewrite history drop earlier reasoning, so the probe contains some.
+PROBE_TURNS = 3
 PROBE_ACTION = "<think>\nreason\n</think>\n\nanswer"
 
 
@@ -82,23 +85,46 @@ class ChatTemplate:
         opening = self._plain(question, prompt=True)
         whole = self._plain([*question, Message("assistant", PROBE_ANSWER)], prompt=False)
         start = whole.find(PROBE_ANSWER, len(opening))
-        return whole[len(opening) : start] if whole.startswith(opening) and start >= 0 else ""
+        header = whole[len(opening) : start] if whole.startswith(opening) and start >= 0 else ""
+        return header if header.strip() else ""  # a space before answers belongs to the answer
 
     def _probe(self) -> bool:
-        first = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
-        short = self._render(first, prompt=False)
-        longer = self._render([*first, Message("user", PROBE_USER)], prompt=True)
-        opening = self._render(first[:1], prompt=True)
-        return PROBE_ACTION in longer and longer.startswith(short) and short.startswith(opening)
+        question, system = Message("user", PROBE_USER), Message("system", PROBE_USER)
+        openings = [[question]]
+        with suppress(ValueError):  # a template without a system role is asked without one
+            self._render([system, question], prompt=True)
+            openings.append([system, question])
+        for dialogue in openings:
+            for _ in range(PROBE_TURNS):
+                told = [*dialogue, Message("assistant", PROBE_ACTION)]
+                short = self._render(told, prompt=False)
+                if not short.startswith(self._render(dialogue, prompt=True)):
+                    return False
+                if PROBE_ACTION not in short or not self.extends(told, [question]):
+                    return False
+                dialogue = [*told, question]
+        return True
+
+    def extends(self, told: Sequence[Message], new: Sequence[Message]) -> bool:
+        """Whether the dialogue `told`, rendered, opens the rendered dialogue with `new` as well."""
+        longer = self._render([*told, *new], prompt=True)
+        return longer.startswith(self._render(told, prompt=False))
 
     def _render(self, messages: Sequence[Message], *, prompt: bool) -> str:
         return self._plain(messages, prompt=prompt) + (self._header if prompt else "")
 
     def _plain(self, messages: Sequence[Message], *, prompt: bool) -> str:
         chat = [{"role": m.role, "content": m.content} for m in messages]
-        text = self.tokenizer.apply_chat_template(
-            chat, tokenize=False, add_generation_prompt=prompt, **self.template_kwargs
-        )
+        try:
+            text = self.tokenizer.apply_chat_template(
+                chat, tokenize=False, add_generation_prompt=prompt, **self.template_kwargs
+            )
+        except TemplateError as error:
+            raise ValueError(
+                f"the chat template of {self.tokenizer.name_or_path!r} refuses a dialogue of "
+                f"{[message['role'] for message in chat]}: {error}. Use another template, or an "
+                "environment whose messages it takes"
+            ) from error
         return str(text)
 
     def _encode(self, text: str) -> list[int]:

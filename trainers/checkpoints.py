@@ -18,6 +18,8 @@ from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_checkpoints
 
+from llm_marl_envs.core import TextEnv
+from llm_marl_envs.records import plain
 from llm_marl_envs.rollout import env_name
 from trainers.team_files import save_team
 
@@ -52,7 +54,7 @@ class TeamCheckpoints(Base):
         env = self.collector.env
         return {
             "env_id": env_name(env),
-            "env_kwargs": dict(getattr(env, "env_kwargs", {})),
+            "env_kwargs": plain(env.env_kwargs) if isinstance(env.unwrapped, TextEnv) else {},
             "max_completion_length": self.args.max_completion_length,
         }
 
@@ -105,6 +107,7 @@ class TeamCheckpoints(Base):
         try:
             super()._save_checkpoint(model, trial)
             name = f"checkpoint-{self.state.global_step}"
+            self._name_best(run_dir, Path(self._staging) / name)
             self._save_own_state(Path(self._staging) / name)
             self.accelerator.wait_for_everyone()
             if self.accelerator.is_main_process:
@@ -122,6 +125,15 @@ class TeamCheckpoints(Base):
                 use_mtime=False,
             )
         self.accelerator.wait_for_everyone()
+
+    def _name_best(self, run_dir: Path, staged: Path) -> None:
+        """Let the state name the best checkpoint by its final place, not by the staging folder."""
+        best = self.state.best_global_step
+        path = run_dir / f"checkpoint-{best}"
+        if best and (best == self.state.global_step or path.is_dir()):
+            self.state.best_model_checkpoint = str(path)
+        if self.args.should_save:
+            self.state.save_to_json(str(staged / TRAINER_STATE_NAME))
 
     def _split(self) -> dict[str, int]:
         """What the position inside an update counts in; a resumed run must count the same."""

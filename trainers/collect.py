@@ -16,6 +16,7 @@ from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Team, derive_seed
 from llm_marl_envs.records import Episode, EpisodeGroup
 from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.tasks import TaskSource
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
@@ -24,6 +25,9 @@ from trainers.returns import discounted_returns, shaped_returns
 from trainers.schedules import TaskSchedule
 from trainers.token_policy import TokenPolicy
 
+# Smallest advantage, as a share of the group's largest return; far above the error of a sum in
+# float64 and, after a division by TRL's 1e-4, far below any reward that means something.
+ROUNDING = 1e-10
 # Openings looked at before training; larger sources are sampled evenly.
 CONTEXT_SAMPLE = 256
 
@@ -67,7 +71,7 @@ class Collector:
                 f"tasks_per_update={args.tasks_per_update} does not divide among "
                 f"{args.world_size} processes; use a multiple"
             )
-        source = getattr(self.env.unwrapped, "source", None)
+        source = own_source(self.env)
         if source is None and args.max_steps <= 0:
             raise ValueError("this environment has no task source: set max_steps")
         n_tasks = None if source is None else len(source)
@@ -172,7 +176,9 @@ class Collector:
             groups=tuple(groups),
         )
         advantages = self.algorithm.advantages(inputs)
-        bad = np.argwhere(alive & ~np.isfinite(advantages))
+        advantages = np.where(_is_rounding(advantages, inputs.returns), 0.0, advantages)
+        with np.errstate(over="ignore"):
+            bad = np.argwhere(alive & ~np.isfinite(advantages.astype(np.float32)))
         if len(bad):
             task, episode, agent, turn = bad[0]
             raise not_finite(
@@ -204,6 +210,15 @@ def correctness(groups: Sequence[EpisodeGroup], turns: int) -> tuple[np.ndarray,
     return right, acted
 
 
+def _is_rounding(advantages: np.ndarray, returns: np.ndarray) -> np.ndarray:
+    """Where an advantage is what float arithmetic leaves of equal returns; (P, G, A, K).
+
+    The mean of eight times 0.1 is not 0.1; a policy that has nothing to learn would be stepped.
+    """
+    scale = np.abs(returns).max(axis=1, keepdims=True)
+    return np.abs(advantages) <= ROUNDING * scale
+
+
 def _shuffled(rewards: np.ndarray, seed: int) -> np.ndarray:
     """Rewards (P, G, A, K) dealt anew among the episodes of each group: a control experiment."""
     rng = np.random.default_rng(seed)
@@ -230,12 +245,18 @@ def not_finite(update: int, what: str) -> FloatingPointError:
     )
 
 
+def own_source(env: Any) -> TaskSource | None:
+    """The task source of an environment of this library; another's `source` may be anything."""
+    inner = env.unwrapped
+    return inner.source if isinstance(inner, TextEnv) else None
+
+
 def evaluation_episodes(
     make_env: Callable[[], Any], team: Team, args: MAGRPOConfig
 ) -> list[Episode]:
     """One episode on each of the first `eval_tasks` tasks, the same ones every time."""
     env = make_env()
-    source = getattr(env.unwrapped, "source", None)
+    source = own_source(env)
     count = min(args.eval_tasks, len(source)) if source else args.eval_tasks
     seeds = [derive_seed("eval", args.seed, i) % 2**32 for i in range(count)]
     starts = [

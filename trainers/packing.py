@@ -11,6 +11,7 @@ Shapes: P tasks, G episodes, A agents, K turns, B rows, T completion tokens.
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ ROW_LOSSES = ("grpo", "dr_grpo", "luspo", "sapo")
 TOKEN_LOSSES = ("dapo", "cispo", "vespo")
 # Padding is masked everywhere, so any id that every vocabulary has will do.
 PAD = 0
+PADDING = "padding"
+"""The label of rows that weigh nothing."""
 
 
 @dataclass(slots=True)
@@ -89,7 +92,10 @@ def reward_array(
     environment pays all agents alike that is the same number.
     """
     episodes = [group.episodes for group in groups]
-    turns = max(t.index + 1 for group in episodes for episode in group for t in episode.turns)
+    indices = [t.index for group in episodes for episode in group for t in episode.turns]
+    if not indices:
+        raise ValueError("no agent acted in any episode of the update: nothing to train on")
+    turns = max(indices) + 1
     rewards = np.zeros((len(groups), len(episodes[0]), len(agents), turns))
     alive = np.zeros(rewards.shape, dtype=bool)
     for p, group in enumerate(episodes):
@@ -260,20 +266,42 @@ def not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[st
 
 
 def _empty_row(policy: str) -> Row:
-    return Row(policy, "padding", [PAD], [PAD], [0], [0.0], [0.0])
+    return Row(policy, PADDING, [PAD], [PAD], [0], [0.0], [0.0])
+
+
+def _split_at(row: Row, length: int) -> Row:
+    """The same row, its prompt `length` tokens long; a padding row gets a prompt of that length."""
+    if row.label == PADDING:
+        return dataclasses.replace(row, prompt_ids=[PAD] * length)
+    moved = row.prompt_ids[length:]
+    return dataclasses.replace(
+        row,
+        prompt_ids=row.prompt_ids[:length],
+        completion_ids=[*moved, *row.completion_ids],
+        own=[0] * len(moved) + row.own,
+        advantages=[0.0] * len(moved) + row.advantages,
+        logprobs=[0.0] * len(moved) + row.logprobs,
+    )
 
 
 def _tensors(rows: Sequence[Row], device: torch.device) -> dict[str, Any]:
+    """Rows padded on the right only, so that a model which counts positions counts them rightly.
+
+    TRL pads prompts on the left. Here the "prompt" is what all rows have at least, and the rest of
+    a longer prompt opens its completion, weighing nothing.
+    """
+    real = [row for row in rows if row.label != PADDING] or rows
+    shortest = min(len(row.prompt_ids) for row in real)
+    rows = [_split_at(row, shortest) for row in rows]
+
     def right(values: Sequence[Sequence[float]], dtype: torch.dtype, value: int = 0) -> Any:
         tensors = [torch.tensor(v, dtype=dtype, device=device) for v in values]
         return pad(tensors, padding_value=value, padding_side="right")
 
-    prompts = [torch.tensor(row.prompt_ids, dtype=torch.long, device=device) for row in rows]
+    prompts = torch.tensor([row.prompt_ids for row in rows], dtype=torch.long, device=device)
     return {
-        "prompt_ids": pad(prompts, padding_value=PAD, padding_side="left"),
-        "prompt_mask": pad(
-            [torch.ones_like(p) for p in prompts], padding_value=0, padding_side="left"
-        ),
+        "prompt_ids": prompts,
+        "prompt_mask": torch.ones_like(prompts),
         "completion_ids": right([r.completion_ids for r in rows], torch.long, PAD),
         "completion_mask": right([[1] * len(r.completion_ids) for r in rows], torch.long),
         "tool_mask": right([r.own for r in rows], torch.long),

@@ -18,10 +18,10 @@ from peft import PeftConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from trainers.adapter_weights import AdapterWeights
 from trainers.team_model import (
     SHARED,
     WEIGHT_MODES,
-    AdapterWeights,
     FullWeights,
     SeparateWeights,
     TeamModel,

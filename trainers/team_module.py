@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model
 
 
 class TeamModule(torch.nn.Module):
@@ -46,3 +48,15 @@ class TeamModule(torch.nn.Module):
         """In every model; the name that transformers uses from version 6 on."""
         for model in self.models.values():
             model.activation_checkpointing_enable(*args, **kwargs)
+
+
+def fit_for_trl(model: PreTrainedModel, args: GRPOConfig) -> None:
+    """Give a model what TRL's constructor gave the one it was called with."""
+    if args.disable_dropout:
+        disable_dropout_in_model(model)
+    add_fused_lm_head(
+        model,
+        temperature=args.temperature,
+        cast_lm_head_to_fp32=args.cast_lm_head_to_fp32,
+        outputs=("log_probs", "entropy"),
+    )

@@ -7,8 +7,8 @@ the ids of the turns before plus the ids of what the environment added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -112,6 +112,7 @@ class TokenPolicy:
     ) -> None:
         """Sample the `rows` among the requests; `policies` says who acts in each of them."""
         for batch in self.team.sampling_batches(policies) if rows else ():
+            self.team.activate(batch.policy)
             for places, kwargs in _chunks(batch.rows, batch.kwargs, self.batch_size):
                 done = self._generate(
                     batch,
@@ -139,8 +140,8 @@ class TokenPolicy:
         if past is not None and chat.appends:
             messages, action, ids, closed_by = past
             told = (*messages, Message("assistant", action))
-            if request.messages[: len(told)] == told:
-                new = request.messages[len(told) :]
+            new = request.messages[len(told) :]
+            if request.messages[: len(told)] == told and chat.extends(told, new):
                 return self._fitting(request, ids + chat.between(new, closed_by=closed_by))
         key = (policy, request.messages)
         if key not in openings:  # the episodes of a group share their first prompt
@@ -172,23 +173,20 @@ class TokenPolicy:
         ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device)
         mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
         sampler = RowSampler(torch.tensor(seeds, device=device), self.temperature)
-        # What is left unset here would be filled from the model's own defaults, and a penalty there
-        # would sample from another distribution than the loss scores.
         config = GenerationConfig(
             do_sample=False,
-            no_repeat_ngram_size=0,
             max_new_tokens=self.max_completion_length,
             pad_token_id=pad,
             eos_token_id=eos,
-            repetition_penalty=1.0,
         )
-        out = batch.model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            generation_config=config,
-            logits_processor=[sampler],
-            **kwargs,
-        )
+        with _without_defaults(batch.model, config):
+            out = batch.model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                generation_config=config,
+                logits_processor=[sampler],
+                **kwargs,
+            )
         done = []
         for row, probs in zip(out[:, width:].tolist(), sampler.logprobs().tolist(), strict=True):
             end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
@@ -220,6 +218,24 @@ class TokenPolicy:
             cut=not closed,
             policy=policy,
         )
+
+
+@contextmanager
+def _without_defaults(model: Any, config: GenerationConfig) -> Iterator[None]:
+    """Hide a model's own generation settings while it samples.
+
+    `generate` fills what a config leaves unset from them, and a penalty, a list of forbidden words
+    or a time limit there would sample from another distribution than the loss scores.
+    """
+    holders = [model, *([model.get_base_model()] if hasattr(model, "get_base_model") else [])]
+    kept = [holder.generation_config for holder in holders]
+    try:
+        for holder in holders:
+            holder.generation_config = config
+        yield
+    finally:
+        for holder, before in zip(holders, kept, strict=True):
+            holder.generation_config = before
 
 
 def _chunks(

@@ -28,15 +28,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import broadcast_object_list, gather_object
 from datasets import Dataset
 from peft import PeftConfig
 from torch.utils.data import DataLoader
 from transformers import ProgressCallback
 from transformers.trainer_callback import PrinterCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
-from trl.trainer.utils import add_fused_lm_head, disable_dropout_in_model
 
+from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.vector import env_factory
@@ -59,6 +59,7 @@ from trainers.packing import (
 )
 from trainers.team_files import Models, Tokenizers, build_team_model
 from trainers.team_model import SeparateWeights, TeamModel
+from trainers.team_module import fit_for_trl
 from trainers.token_policy import TokenPolicy
 from trainers.transcripts import LogFile, write_update
 
@@ -72,12 +73,14 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
 
     Args:
         model: a name or folder that `from_pretrained` takes, or a loaded model; with
-            `weights="separate"` also agent -> one of these.
+            `weights="separate"` also policy -> one of these (policies have their agents' names
+            unless `args.policies` groups them).
         env: a registered id, a function that makes the environment, or any PettingZoo environment
             with text observations and actions.
         args: the settings.
-        peft_config: train LoRA (or other PEFT) adapters instead of the whole model.
-        processing_class: the tokenizer (or agent -> tokenizer), loaded from `model` where None.
+        peft_config: train LoRA (or other PEFT) adapters instead of the whole model; prompt tuning
+            and its relatives are refused.
+        processing_class: the tokenizer (or policy -> tokenizer), loaded from `model` where None.
         partners: agent -> policy, for seats that another policy plays (`args.frozen`: seats that
             play with the weights they began with).
         eval_env: like `env`, for evaluation during training (`eval_strategy`).
@@ -153,7 +156,8 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
 
     # -- set-up -----------------------------------------------------------------------------------
     def _make_plan(self, args: MAGRPOConfig) -> PackPlan:
-        turns = getattr(self.collector.env.unwrapped, "max_turns", None) or args.max_turns or 1
+        env = self.collector.env.unwrapped
+        turns = env.max_turns if isinstance(env, TextEnv) else args.max_turns or 1
         one_row = args.context == "append"
         seats = Counter(self.team.policy_of[agent] for agent in self.trained)
         return plan_micro_batches(
@@ -179,34 +183,19 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
                 "micro-batch, so the split would change the gradient; set router_aux_loss_coef=0"
             )
         if isinstance(self.team, SeparateWeights):
-            self._take_separate_models(self.team)
+            for policy in self.team.policies[1:]:  # TRL was constructed with the first
+                fit_for_trl(self.team.model_of(policy), self.args)
+            self.model = self.model_wrapped = self.team.module.to(self.accelerator.device)
         if self.beta:
             self.team.remember_start(self.trained_policies)
         self.add_callback(self.interrupt)
-        self.add_callback(LogFile(str(self.args.output_dir)))
         self.add_callback(FlatRewards())
+        self.add_callback(LogFile(str(self.args.output_dir)))
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
             self.add_callback(TeamProgress())
         self.team.activate(self.team.policies[0])
-
-    def _take_separate_models(self, team: SeparateWeights) -> None:
-        """Swap the module that forwards to the active model in for the first model.
-
-        TRL was constructed with that model; the others get what TRL gave it.
-        """
-        for policy in team.policies[1:]:
-            model = team.model_of(policy)
-            if self.args.disable_dropout:
-                disable_dropout_in_model(model)
-            add_fused_lm_head(
-                model,
-                temperature=self.temperature,
-                cast_lm_head_to_fp32=self.args.cast_lm_head_to_fp32,
-                outputs=("log_probs", "entropy"),
-            )
-        self.model = self.model_wrapped = team.module.to(self.accelerator.device)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """A clock: one empty batch per micro-batch. Tasks come from the schedule instead."""
@@ -296,7 +285,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         """Add log-probs (B, T) under other weights: the start of the update, or of the run."""
         error = None
         for batch in batches:
-            with weights(batch["policy"]):
+            with weights(batch["policy"]), self.team.evaluating():  # no dropout, as when sampled
                 batch[key] = self._log_probs(batch)
             bad = not_finite_rows(batch, batch[key])
             if bad and error is None:
@@ -350,6 +339,8 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         episodes = evaluation_episodes(self.make_eval_env, self.seating, self.args)
         values = metrics.evaluation_metrics(episodes, metric_key_prefix)
+        if self.args.world_size > 1:  # one process's numbers for all: they decide what is saved
+            values = broadcast_object_list([values])[0]
         with self.team.evaluating():  # else TRL would file the training metrics under this entry
             self.log(values)
         self.control = self.callback_handler.on_evaluate(

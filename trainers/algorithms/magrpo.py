@@ -17,7 +17,7 @@ Deviations from the paper:
    standard deviation: a mean that contains the sample would scale the gradient by (n_k - 1) / n_k
    with n_k changing between turns.
 3. Where fewer than two episodes are alive at k, the baseline is a running mean of past returns of
-   that agent and turn (of this process's tasks), counted in `algorithm/running_baseline`.
+   that agent and turn, counted in `algorithm/running_baseline`.
 4. `scale_rewards="group"` (off by default) divides the turn-0 advantages by the group's standard
    deviation, as common GRPO code does and the paper does not.
 """

@@ -1,0 +1,142 @@
+"""One frozen base and one PEFT adapter per policy: the weight mode `adapters`.
+
+Owns what is peculiar to PEFT: which parameters belong to whom, switching, which kinds of adapters
+one forward pass can mix, and an adapter's folder.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from peft import PeftConfig, PeftType, TaskType, get_peft_model
+from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from llm_marl_envs.policies import derive_seed
+from trainers.team_model import SamplingBatch, TeamModel
+
+
+class AdapterWeights(TeamModel):
+    """One frozen base and one PEFT adapter per policy.
+
+    Two measured traps of PEFT are met here: `set_adapter` freezes every other adapter, and a new
+    adapter is born frozen, so an optimizer or DDP built on `requires_grad` would silently miss it.
+    After every switch all adapters are made trainable again.
+
+    Args:
+        model: the base; wrapped in place.
+        tokenizer: its tokenizer.
+        policy_of: agent -> adapter name; two seats may share one.
+        peft_config: configuration of every adapter.
+        seed: adapters are initialised from (seed, name).
+
+    Raises:
+        ValueError: an adapter is called "default" (PEFT saves that one elsewhere) or holds a dot.
+    """
+
+    mode = "adapters"
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: Tokenizer,
+        policy_of: Mapping[str, str],
+        peft_config: PeftConfig,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(dict.fromkeys(policy_of.values(), tokenizer), policy_of)
+        if peft_config.task_type is None:  # without it PEFT's own auto classes cannot load a folder
+            peft_config = copy.copy(peft_config)
+            peft_config.task_type = TaskType.CAUSAL_LM
+        for name in self.policies:
+            if name == "default" or "." in name:
+                raise ValueError(f"policy name {name!r}: an adapter needs another name, no dots")
+        if peft_config.is_prompt_learning:
+            raise ValueError(
+                f"{peft_config.peft_type}: prompts that are learned are not weights of a policy; "
+                "use LoRA"
+            )
+        peft_model: Any = None
+        with torch.random.fork_rng():
+            for name in self.policies:
+                torch.manual_seed(derive_seed("adapter", seed, name))
+                if peft_model is None:
+                    peft_model = get_peft_model(model, peft_config, adapter_name=name)
+                else:
+                    peft_model.add_adapter(name, peft_config)
+        self.module = peft_model
+        self._mixes = _can_mix(peft_config)
+        self._parameters = {name: self._only(name) for name in self.policies}
+        self._active = ""
+        self.activate(self.policies[0])
+
+    def _only(self, policy: str) -> list[torch.nn.Parameter]:
+        """What PEFT makes trainable when this adapter alone is active."""
+        self.module.set_adapter(policy)
+        return [p for p in self.module.parameters() if p.requires_grad]
+
+    def activate(self, policy: str) -> None:
+        """Switch adapters and keep all of them trainable, but the frozen ones."""
+        if policy != self._active:
+            self.module.set_adapter(policy)
+            self._active = policy
+        for name, parameters in self._parameters.items():
+            for parameter in parameters:
+                parameter.requires_grad_(name not in self.frozen)
+
+    def parameters(self, policy: str) -> list[torch.nn.Parameter]:
+        """The adapter's parameters."""
+        return self._parameters[policy]
+
+    def model_of(self, policy: str) -> Any:
+        """The one model that holds all adapters."""
+        return self.module
+
+    def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
+        """One batch of all rows, each served by its own adapter; one each where PEFT cannot mix."""
+        names = list(policies)
+        if not self._mixes:
+            return [
+                SamplingBatch([i for i, p in enumerate(names) if p == name], self.module, name, {})
+                for name in dict.fromkeys(names)
+            ]
+        if len(set(names)) == 1:  # a plain forward is cheaper than a mixed one
+            return [SamplingBatch(list(range(len(names))), self.module, names[0], {})]
+        mixed = {"adapter_names": names}
+        return [SamplingBatch(list(range(len(names))), self.module, names[0], mixed)]
+
+    def save_policy(self, policy: str, folder: Path) -> None:
+        """An ordinary PEFT folder: adapter_config.json and weights at its root."""
+        folder.mkdir(parents=True, exist_ok=True)
+        state = get_peft_model_state_dict(self.module, adapter_name=policy)
+        cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+        safetensors.torch.save_file(
+            cpu, folder / "adapter_model.safetensors", metadata={"format": "pt"}
+        )
+        self.module.peft_config[policy].save_pretrained(str(folder))
+        self.tokenizers[policy].save_pretrained(folder)
+
+    def load_policy(self, policy: str, folder: Path) -> None:
+        """Copy the folder's adapter over this one."""
+        state = safetensors.torch.load_file(Path(folder) / "adapter_model.safetensors")
+        result = set_peft_model_state_dict(self.module, state, adapter_name=policy)
+        if result.unexpected_keys:
+            raise ValueError(
+                f"{folder} does not fit adapter {policy!r}: unexpected {result.unexpected_keys[:3]}"
+            )
+
+
+def _can_mix(config: PeftConfig) -> bool:
+    """Whether one forward pass can serve rows of several adapters (`adapter_names`).
+
+    Measured with PEFT 0.21: plain LoRA does; IA3 serves all rows with the active adapter and does
+    not say so; DoRA, saved modules and trainable tokens raise.
+    """
+    others = ("use_dora", "modules_to_save", "trainable_token_indices")
+    return config.peft_type == PeftType.LORA and not any(getattr(config, n, None) for n in others)
