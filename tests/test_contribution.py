@@ -6,17 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from models import lora, untrained
 from toys import WORDS, Relay, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.core import Outcome, TextParallelEnv
-from llm_marl_envs.evaluation.contribution import Contribution, measure_contributions
+from llm_marl_envs.evaluation.contribution import (
+    Contribution,
+    measure_contributions,
+    replay_with,
+)
 from llm_marl_envs.evaluation.messages import MessageEffect, measure_messages, other_tasks
-from llm_marl_envs.evaluation.paired import make_schedule
+from llm_marl_envs.evaluation.paired import Stage, make_schedule
 from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
+from trainers.team_files import build_team_model
+from trainers.token_policy import TokenPolicy
 
 
 def heard(request: Request) -> str:
@@ -159,6 +166,37 @@ def test_agents_are_compared_on_the_same_draws():
     team = dict.fromkeys(env.possible_agents, expert)
     found = measure_contributions(lambda: make("coop_coding-v0"), team, expert, n_tasks=4)
     assert {one.lost.mean for one in found} == {0.0}
+
+
+def test_a_model_that_replaces_itself_repeats_every_token():
+    """Also in the second turn, which continues the token ids of the first."""
+    model, tokenizer = untrained()
+    seats = WordPair().possible_agents
+    team = build_team_model(
+        model, seats, weights="adapters", peft_config=lora(), tokenizer=tokenizer
+    )
+    policy = TokenPolicy(team, max_completion_length=6)
+    stage = Stage(WordPair)
+    starts = make_schedule(stage.env, 4, 1, 0).starts
+    seated = dict.fromkeys(seats, policy)
+    actual = stage.play(seated, starts)
+    assert len(actual[0].turns) == 4
+    for agent in seats:
+        for turn in (0, 1):
+            twin = TokenPolicy(team, max_completion_length=6)
+            again = replay_with(stage, seated, actual, starts, agent, turn, twin)
+            # A twin that has not seen the first turn reads its text anew, maybe as other tokens.
+            assert [
+                (t.response.prompt_ids, t.response.completion_ids)
+                for episode in again
+                for t in episode.turns
+                if (t.agent, t.index) != (agent, 1)
+            ] == [
+                (t.response.prompt_ids, t.response.completion_ids)
+                for episode in actual
+                for t in episode.turns
+                if (t.agent, t.index) != (agent, 1)
+            ]
 
 
 def test_replacements_that_do_not_fit_are_refused():

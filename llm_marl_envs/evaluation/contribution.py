@@ -192,20 +192,21 @@ class _Swapped:
         return _Seat(self, seat)
 
     def act(self, seat: str, requests: Sequence[Request]) -> list[Response]:
-        answers: dict[int, Response] = {}
-        asked: dict[bool, list[int]] = {False: [], True: []}
+        # The team's policy is asked even where its answer is known: one that keeps token ids from
+        # turn to turn goes on with those it sampled, and is not made to read its text anew.
+        answers = list(self.team[seat].act(requests))
+        replaced = []
         for place, request in enumerate(requests):
             known = self.before[request.episode].get((seat, request.turn))
             if known is not None:
                 answers[place] = known
-            else:
-                replaced = seat == self.agent and request.turn == self.turn
-                asked[replaced].append(place)
-        for replaced, places in asked.items():
-            policy = self.substitute if replaced else self.team[seat]
-            given = policy.act([requests[place] for place in places]) if places else ()
-            answers.update(zip(places, given, strict=True))
-        return [answers[place] for place in range(len(requests))]
+            elif seat == self.agent and request.turn == self.turn:
+                replaced.append(place)
+        if replaced:
+            given = self.substitute.act([requests[place] for place in replaced])
+            for place, response in zip(replaced, given, strict=True):
+                answers[place] = response
+        return answers
 
 
 class _Seat:
