@@ -85,6 +85,19 @@ def test_single_without_headers_and_with_missing_ones():
     assert parts_of("a === b ===\n ===c===\n") == {}
 
 
+def test_single_may_write_as_much_as_the_seats_together():
+    class Short(Model):
+        length = 5
+
+        def stretched(self, factor: int) -> Short:
+            other = Short(self.script)
+            other.length = self.length * factor
+            return other
+
+    team = single_team(WordPair(), Short(lambda asked: "x"))
+    assert team["left_0"].policy.length == 10  # type: ignore[attr-defined]
+
+
 def words_of(result: Any) -> list[str]:
     return result.episodes[0].task_id.split("-")
 

@@ -163,6 +163,10 @@ def test_results_that_cannot_be_compared_say_why(tmp_path: Path):
         compare_results([result(0)], [result(1, env_kwargs={"turns": 2})])
     with pytest.raises(ValueError, match="has no success"):
         compare_results([result(0)], [silent], metric="success")
+    twice = result(1.0)
+    twice["tasks"].append(twice["tasks"][0])
+    with pytest.raises(ValueError, match="'t0' is there twice"):
+        compare_results([twice], [twice])
     with pytest.raises(ValueError, match="metric='speed'"):
         compare_results([result(0)], [result(1)], metric="speed")
 

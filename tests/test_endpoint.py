@@ -126,8 +126,10 @@ def test_what_is_sent_and_what_is_read(server: Server, monkeypatch: pytest.Monke
             "top_p": 0.9,
         }
     ]
-    assert server.keys == ["Bearer secret"]
+    assert server.keys == ["Bearer secret"]  # before any further request
     assert policy.act([]) == []
+    policy.stretched(3).act([request()])
+    assert [asked["max_tokens"] for asked in server.asked[-1:]] == [48]
     assert "secret" not in policy.identity
 
 

@@ -281,3 +281,10 @@ def test_a_result_becomes_json_and_a_table(tmp_path: Path):
     assert "term words" in table
     assert "tokens written" not in table  # nobody counts them
     assert len({len(line) for line in table.splitlines()}) == 1
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf])
+def test_a_return_that_is_no_number_names_its_episode(reward: float):
+    bad = Turn(agent="a_0", index=0, messages=(), response=Response(text="x"), reward=reward)
+    with pytest.raises(ValueError, match="task 't', reset seed 0: the return is"):
+        summarise([known(bad)], 1)

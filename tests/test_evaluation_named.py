@@ -73,6 +73,9 @@ def test_a_local_model_plays_any_seat_whatever_its_neighbours(model: str):
     assert [one.text for one in together] == [policy.act([r])[0].text for r in requests]
     assert all(one.tokens is not None and 1 <= one.tokens[1] <= 5 for one in together)
     assert len({one.text for one in together}) > 1
+    longer = policy.stretched(3).act(requests)
+    assert max(one.tokens[1] for one in longer if one.tokens is not None) > 5
+    assert [one.text for one in policy.act(requests)] == [one.text for one in together]
     greedy = LocalPolicy(model, max_completion_length=5, temperature=0)
     assert greedy.act([asked("a", 1)])[0].text == greedy.act([asked("b", 2)])[0].text
 
@@ -190,6 +193,11 @@ def test_scripts_by_name():
 def test_bad_arguments_of_eval(more: list[str], words: str, capsys: pytest.CaptureFixture[str]):
     assert main(["eval", ENV, "--team", "random", "--tasks", "2", *more]) == 1
     assert words in capsys.readouterr().err
+
+
+def test_greedy_votes_are_refused(capsys: pytest.CaptureFixture[str]):
+    assert main(["baselines", ENV, "--policy", "random", "--tasks", "1", "--greedy"]) == 1
+    assert "4 greedy samples are all alike" in capsys.readouterr().err
 
 
 def test_the_command_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -215,3 +215,12 @@ def test_random_policies_resume_alike(tmp_path: Path):
     (tmp_path / "episodes.jsonl").unlink()
     again = run_plan(WordPair, team, PLAN, folder=tmp_path, identity=None)
     assert [e.turns for e in again.episodes] == [e.turns for e in whole.episodes]
+
+
+def test_two_evaluations_do_not_share_a_folder(tmp_path: Path):
+    def intrude(done: int) -> None:
+        with open(tmp_path / "episodes.jsonl", "a") as file:
+            file.write("{}\n")
+
+    with pytest.raises(ValueError, match="somebody else writes there"):
+        evaluate(tmp_path, progress=intrude)

@@ -72,7 +72,10 @@ def single_team(env: Any, policy: Policy) -> Team:
     _refuse_scripts(policy)
     inner = getattr(env, "unwrapped", env)
     if _simultaneous(inner):
-        return dict.fromkeys(env.possible_agents, SinglePolicy(policy))
+        # As many tokens as the seats have together.
+        longer = getattr(policy, "stretched", None)
+        writer = policy if longer is None else longer(len(env.possible_agents))
+        return dict.fromkeys(env.possible_agents, SinglePolicy(writer))
     roles = {agent.rpartition("_")[0] for agent in env.possible_agents}
     if not isinstance(inner, TextEnv) or len(roles) > 1:
         raise NotApplicableError("turn-based, with parts that one message cannot play")

@@ -211,7 +211,8 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
     """Task id -> mean over its episodes.
 
     Raises:
-        ValueError: an unknown metric, or success where the environment does not report it.
+        ValueError: an unknown metric, success where the environment does not report it, or two
+            tasks of one id.
     """
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r}: expected one of {METRICS}")
@@ -221,6 +222,8 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
         values = task[field]
         if values is None:
             raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
+        if task["task_id"] in found:
+            raise ValueError(f"task {task['task_id']!r} is there twice; tasks cannot be paired")
         found[task["task_id"]] = sum(values) / len(values)
     return found
 

@@ -157,6 +157,8 @@ def run_all_baselines(
     """
     kwargs = {"split": "test", **(env_kwargs or {})}
     env = make(env_id, **kwargs)
+    if sampling is not None and sampling.temperature == 0 and n > 1:
+        raise ValueError(f"{n} greedy samples are all alike; use --n 1, or a temperature")
     made, identity = named_policy(policy, env, sampling or Sampling())
     with counter(None, f"baselines {env_id}") as progress:
         found = run_baselines(

@@ -6,6 +6,7 @@ estimators are `metrics.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -129,7 +130,8 @@ def summarise(
     """The result of episodes that come in runs of `samples * len(seeds)` per task.
 
     Raises:
-        ValueError: no episodes, or a number that does not divide into such runs.
+        ValueError: no episodes, a number that does not divide into such runs, or a return that is
+            not finite.
     """
     per_task = samples * len(seeds)
     if not episodes or per_task < 1 or len(episodes) % per_task:
@@ -137,6 +139,12 @@ def summarise(
             f"{len(episodes)} episodes: expected a multiple of {per_task} "
             f"({samples} samples x {len(seeds)} seeds), and at least one task"
         )
+    for episode in episodes:
+        if not math.isfinite(episode.team_return):
+            raise ValueError(
+                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
+                f"{episode.team_return}; the environment paid something that is no number"
+            )
     places = [index // per_task for index in range(len(episodes))]
     means = metrics.task_means(places, [e.team_return for e in episodes])
     judged = [e.success for e in episodes]

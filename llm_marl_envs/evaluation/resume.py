@@ -46,20 +46,31 @@ class EvaluationLog:
         self.starts = starts
         self.episodes: list[Episode] = []
         self.seconds = 0.0
+        self._bytes = 0
         self._claim(Path(folder) / MANIFEST_FILE, json.loads(json.dumps(plain(manifest))))
         self._read()
 
     def append(self, episodes: Sequence[Episode], seconds: float) -> None:
-        """Add a finished block; on disk when this returns."""
+        """Add a finished block; on disk when this returns.
+
+        Raises:
+            ValueError: another process has written to the file meanwhile.
+        """
         first = len(self.episodes)
         lines = []
         for place, episode in enumerate(episodes):
             extra = {"index": first + place, "seconds": seconds / len(episodes)}
             lines.append(json.dumps({**episode_to_dict(episode), _EXTRA: extra}) + "\n")
         with open(self.path, "ab") as file:
+            if file.tell() != self._bytes:
+                raise ValueError(
+                    f"{self.path}: somebody else writes there too; give each evaluation its own "
+                    "folder"
+                )
             file.write("".join(lines).encode())
             file.flush()
             os.fsync(file.fileno())
+            self._bytes = file.tell()
         self.episodes += episodes
         self.seconds += seconds
 
@@ -95,6 +106,7 @@ class EvaluationLog:
                 stacklevel=4,
             )
             os.truncate(self.path, whole)
+        self._bytes = whole
         for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1):
             try:
                 self._take(json.loads(line.decode("utf-8")))

@@ -6,8 +6,10 @@ errors that quote the server. Standard library only.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import random
 import time
 import urllib.error
 import urllib.request
@@ -110,6 +112,12 @@ class EndpointPolicy:
                     one.cancel()
                 raise
 
+    def stretched(self, factor: int) -> EndpointPolicy:
+        """The same model with actions `factor` times as long."""
+        other = copy.copy(self)
+        other.max_completion_length = self.max_completion_length * factor
+        return other
+
     def _answer(self, request: Request) -> Response:
         body = {
             "model": self.model,
@@ -159,7 +167,9 @@ class EndpointPolicy:
             except _TransientError as error:
                 if attempt == self.retries:
                     raise EndpointError(f"{url}: {error} (after {attempt + 1} attempts)") from error
-                time.sleep(min(LONGEST_WAIT, max(error.wait, FIRST_WAIT * 2**attempt)))
+                # Spread, or requests that were refused together would come back together.
+                wait = FIRST_WAIT * 2**attempt * random.Random().uniform(1.0, 1.5)
+                time.sleep(min(LONGEST_WAIT, max(error.wait, wait)))
         raise AssertionError("the loop returns or raises")
 
     def _attempt(self, url: str, body: Any, read: Any) -> Any:

@@ -6,6 +6,7 @@ own request alone. Needs the `train` extra.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -68,16 +69,23 @@ class LocalPolicy:
 
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.team.module.to(device).eval()
-        self._policy = token_policy.TokenPolicy(
+        self._make = lambda length: token_policy.TokenPolicy(
             self.team,
-            max_completion_length=max_completion_length,
+            max_completion_length=length,
             temperature=temperature,
             batch_size=batch_size,
             template_kwargs=template_kwargs,
         )
+        self._policy = self._make(max_completion_length)
         self.identity = (
             f"model {model}, at most {max_completion_length} tokens, temperature {temperature:g}"
         )
+
+    def stretched(self, factor: int) -> LocalPolicy:
+        """The same weights with actions `factor` times as long."""
+        other = copy.copy(self)
+        other._policy = self._make(self._policy.max_completion_length * factor)
+        return other
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """One sampled action per request; errors as `TokenPolicy.act`."""
