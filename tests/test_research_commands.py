@@ -81,6 +81,13 @@ def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for team in ("expert", "random"):
         folder = str(tmp_path / "evals" / team)
         assert main(["eval", "relay-v0", "--team", team, "--tasks", "3", "--output", folder]) == 0
+        manifest = json.loads((tmp_path / "evals" / team / "run_manifest.json").read_text())
+        assert manifest["kind"] == "eval"
+        assert set(manifest["config"]["team"].values()) == {team}
+            ("runner_0", "runner_1", "runner_2"), team
+        )
+        assert manifest["tokens"] is None  # neither has tokens
+        assert manifest["env_kwargs"] == {"split": "test"}
     capsys.readouterr()
     assert main(["table", str(tmp_path / "evals"), "--latex", "--columns", "success"]) == 0
     shown = capsys.readouterr().out

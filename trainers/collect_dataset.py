@@ -20,8 +20,10 @@ from llm_marl_envs.evaluation.measure import counter
 from llm_marl_envs.evaluation.named import Sampling, named_team
 from llm_marl_envs.evaluation.paired import Stage
 from llm_marl_envs.evaluation.runner import Plan, starts_of
+from llm_marl_envs.policies import Team
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
+from llm_marl_envs.rollout import Start
 from trainers.dataset import FORMATS, SCHEMA_VERSION, features, rows_of, write_shard
 
 COLLECTION_FILE = "collection.json"
@@ -105,13 +107,16 @@ def run_collect(
             path = folder / "data" / f"{kwargs['split']}-{first:08d}.{shards.kind}"
             if path.is_file():
                 progress(len(part))
-                continue
-            episodes = stage.play(named.seats, part)
-            numbered = enumerate(episodes, start=first)
-            write_shard(path, [row for number, e in numbered for row in rows_of(e, number)])
+            else:
+                _play_shard(stage, named.seats, part, first, path)
     stage.close()
     (folder / CARD_FILE).write_text(card(pinned, kwargs["split"]), encoding="utf-8")
     return pinned
+
+
+def _play_shard(stage: Stage, team: Team, part: Sequence[Start], first: int, path: Path) -> None:
+    numbered = enumerate(stage.play(team, part), start=first)
+    write_shard(path, [row for number, one in numbered for row in rows_of(one, number)])
 
 
 def _claim(path: Path, pinned: Mapping[str, Any]) -> None:

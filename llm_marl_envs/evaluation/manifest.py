@@ -92,20 +92,10 @@ def recording(
     path = Path(folder) / MANIFEST_FILE
     earlier = _earlier_sessions(path, kind)
     session: dict[str, Any] = {"started": _now(), "status": "running", "hours": None}
-    settings = plain(config)
     manifest = {
         "version": MANIFEST_VERSION,
         "kind": kind,
-        "config": settings,
-        "config_sha256": sha256(json.dumps(settings, sort_keys=True)),
-        "env_id": env_id,
-        "env_kwargs": plain(env_kwargs or {}),
-        "prompts": None if env_id is None else prompt_hashes(env_id, env_kwargs or {}),
-        "packages": package_versions(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "code": code_version(),
-        "hardware": hardware(),
+        **_what_runs(config, env_id, env_kwargs or {}),
         "tokens": None,
         "sessions": [*earlier, session],
     }
@@ -124,6 +114,24 @@ def recording(
         manifest["tokens"] = costs.tokens
         manifest["hours"] = sum(one.get("hours") or 0.0 for one in [*earlier, session])
         write_json(path, manifest)
+
+
+def _what_runs(
+    config: Mapping[str, Any], env_id: str | None, env_kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    settings = plain(config)
+    return {
+        "config": settings,
+        "config_sha256": sha256(json.dumps(settings, sort_keys=True)),
+        "env_id": env_id,
+        "env_kwargs": plain(env_kwargs),
+        "prompts": None if env_id is None else prompt_hashes(env_id, env_kwargs),
+        "packages": package_versions(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "code": code_version(),
+        "hardware": hardware(),
+    }
 
 
 def _earlier_sessions(path: Path, kind: str) -> list[dict[str, Any]]:
