@@ -204,6 +204,19 @@ def test_alone_answers_for_all_seats_from_all_evidence():
     assert result.cost.completion_tokens == 2.0
 
 
+def test_reading_openings_does_not_touch_a_running_environment():
+    class Marking(Relay):
+        opened = 0
+
+        def opening(self, task: Any) -> Any:
+            self.opened += 1
+            return super().opening(task)
+
+    env = Marking()
+    evaluate_team(Relay, dict(single_team(env, Model(lambda asked: "x"))), n_tasks=2)
+    assert env.opened == 0
+
+
 def test_debaters_alone_see_every_part_of_the_evidence():
     env = make("debate-v0", split="test")
     model = Model(lambda asked: "Answer: [nobody]")

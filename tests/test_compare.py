@@ -32,6 +32,16 @@ def test_sign_flips_counted_by_hand():
 def test_equal_floats_that_sum_otherwise_are_ties():
     found = compare([scores(0, 0, 0)], [scores(0.1, 0.2, 0.3)])
     assert found.p == 0.25  # 0.1 + 0.2 + 0.3 and its mirror image, in any order of summing
+    rng = np.random.default_rng(2)
+    for _ in range(200):  # the observed signs always count, however their sum is rounded
+        found = compare([scores(*[0.0] * 7)], [scores(*rng.integers(1, 9, 7) / 10)])
+        assert found.p >= found.smallest_p
+
+
+def test_a_drawn_p_is_never_0():
+    found = compare([scores(*[0.0] * 40)], [scores(*[1.0] * 40)])
+    assert found.p == pytest.approx(1 / 20_001)
+    assert found.smallest_p == found.p
 
 
 def test_many_tasks_are_drawn_and_close_to_exact(monkeypatch: pytest.MonkeyPatch):
