@@ -55,6 +55,19 @@ class SickAtTheEnd(Lower):
         )
 
 
+class RankedLower(Lower):
+    """Pays each process differently, as programs that time out on one of them would."""
+
+    def play(self, joint_action: Any) -> Outcome:
+        outcome = super().play(joint_action)
+        sign = -1.0 if os.environ.get("RANK") == "1" else 1.0
+        terms = {
+            agent: {"lower": sign * sum(parts.values()) * self._taken[agent]}
+            for agent, parts in outcome.reward_terms.items()
+        }
+        return dataclasses.replace(outcome, reward_terms=terms)
+
+
 MODES: dict[str, dict[str, Any]] = {
     "adapters": {},
     "shared": {"adapters": False},
@@ -72,6 +85,16 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"saving {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
     **{f"resumed {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
     "sick": {"env": SickAtTheEnd, "max_steps": 1},
+    "best": {
+        "max_steps": 4,
+        "eval_env": RankedLower,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "eval_tasks": 2,
+        "save_strategy": "best",
+        "metric_for_best_model": "eval_reward",
+        "greater_is_better": True,
+    },
 }
 
 

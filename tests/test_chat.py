@@ -61,3 +61,51 @@ def test_no_template_no_training():
 
 def test_a_lone_surrogate_does_not_break_the_tokenizer():
     assert ChatTemplate(tiny_tokenizer()).opening([Message("user", "\ud800")])
+
+
+# As Mistral v3 writes it: the system text stands in the last user turn.
+WANDERING = (
+    "{% set ns = namespace(system='') %}{% for m in messages %}"
+    "{% if m['role'] == 'system' %}{% set ns.system = m['content'] + ' ' %}"
+    "{% elif m['role'] == 'user' %}[INST] {{ ns.system if loop.last else '' }}{{ m['content'] }} [/INST]"
+    "{% else %} {{ m['content'] }}<|im_end|>{% endif %}{% endfor %}"
+)
+SPACED = (
+    "{% for m in messages %}{% if m['role'] == 'user' %}[INST] {{ m['content'] }} [/INST]"
+    "{% elif m['role'] == 'assistant' %} {{ m['content'] }}<|im_end|>"
+    "{% else %}{{ raise_exception('no system role') }}{% endif %}{% endfor %}"
+)
+# Keeps the last four messages.
+SHORT_SIGHTED = (
+    "{% for m in messages[-4:] %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize("template", [WANDERING, SHORT_SIGHTED])
+def test_templates_that_move_or_drop_messages_are_found(template: str):
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = template
+    with pytest.warns(UserWarning, match="rewrites earlier turns"):
+        assert not ChatTemplate(tokenizer).appends
+
+
+def test_a_space_before_answers_is_not_put_into_prompts():
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = SPACED
+    chat = ChatTemplate(tokenizer)
+    assert tokenizer.decode(chat.opening([Message("user", "a")])) == "[INST] a [/INST]"
+    with pytest.raises(
+        ValueError, match=r"refuses a dialogue of \['system', 'user'\]: no system role"
+    ):
+        chat.opening([Message("system", "s"), Message("user", "a")])
+
+
+def test_a_dialogue_that_a_template_does_not_continue_is_told_apart():
+    chat = ChatTemplate(tiny_tokenizer())
+    told = [Message("user", "a"), Message("assistant", "b")]
+    assert chat.extends(told, [Message("user", "c")])
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = SHORT_SIGHTED
+    with pytest.warns(UserWarning):
+        assert not ChatTemplate(tokenizer).extends(told * 2, [Message("user", "c")])

@@ -52,7 +52,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n != "sick"])
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ("sick", "best")])
 def test_both_processes_hold_the_same_weights(together: Any, name: str):
     first, second = together[name]
     assert first["error"] == second["error"] == ""
@@ -99,6 +99,15 @@ def test_a_nan_on_one_process_stops_both(together: Any):
     assert "reward nan of left_0" in messages[1]
     for result in together["sick"]:
         assert same(result["before"], result["after"])
+
+
+def test_one_process_s_evaluation_decides_for_both(together: Any):
+    """Else one would save and wait for the other, which does not."""
+    first, second = together["best"]
+    assert [log.get("eval_reward") for log in first["logs"]] == [
+        log.get("eval_reward") for log in second["logs"]
+    ]
+    assert first["step"] == second["step"] == 4
 
 
 def assert_survives(folder: Path, mode: str, kills: int, steps: int) -> list[dict[str, Any]]:

@@ -13,6 +13,9 @@ from models import make_trainer, weights
 from toys import Lower
 from transformers import TrainerCallback
 
+from llm_marl_envs import make
+from trainers.team_files import read_team_file
+
 
 @pytest.mark.parametrize(
     ("adapters", "changes"),
@@ -118,3 +121,41 @@ def test_a_run_with_kl_refuses_to_resume_towards_other_weights(tmp_path: Path):
     other = make_trainer(tmp_path, Lower, **{**plan, "seed": 4})
     with pytest.raises(ValueError, match="KL term or frozen seats at other weights"):
         other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("greater", [True, False])
+def test_the_best_checkpoint_is_kept_under_its_own_name(tmp_path: Path, limit: int, greater: bool):
+    """Checkpoints are written aside; the state must name the place they are moved to."""
+    plan: dict[str, Any] = {
+        "eval_env": Lower,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "eval_tasks": 3,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "metric_for_best_model": "eval_reward",
+        "greater_is_better": greater,
+        "save_total_limit": limit,
+    }
+    trainer = make_trainer(tmp_path, Lower, max_steps=4, **plan)
+    trainer.train()
+    best = trainer.state.best_global_step
+    assert trainer.state.best_model_checkpoint == str(tmp_path / f"checkpoint-{best}")
+    assert (tmp_path / f"checkpoint-{best}" / "team.json").is_file()
+    again = make_trainer(tmp_path, Lower, max_steps=6, **plan)
+    again.train(resume_from_checkpoint=True)
+    assert again.state.best_model_checkpoint is not None
+    assert Path(again.state.best_model_checkpoint).is_dir()
+
+
+def test_arguments_of_the_environment_that_are_no_json_can_be_saved(tmp_path: Path):
+    env = make("coop_coding-v0", tasks=make("coop_coding-v0").unwrapped.source)
+    trainer = make_trainer(
+        tmp_path,
+        lambda: make("coop_coding-v0", **env.env_kwargs),
+        max_steps=1,
+        max_completion_length=4,
+    )
+    trainer.save_team(tmp_path / "team")
+    assert "tasks" in read_team_file(tmp_path / "team")["env_kwargs"]

@@ -119,15 +119,32 @@ def test_a_policy_with_nothing_to_learn_keeps_still(tmp_path: Path):
 
 
 class Flat(Lower):
+    """Pays 0.1, whose mean over eight episodes is not 0.1 in float arithmetic."""
+
     def play(self, joint_action: Any) -> Outcome:
-        return Outcome(reward_terms={agent: {"flat": 1.0} for agent in self.possible_agents})
+        return Outcome(reward_terms={agent: {"flat": 0.1} for agent in self.possible_agents})
 
 
-def test_clipping_one_policy_does_not_touch_another(tmp_path: Path):
+class LeftOnly(Lower):
+    """The second agent's reward never varies."""
+
+    def play(self, joint_action: Any) -> Outcome:
+        terms = dict(super().play(joint_action).reward_terms)
+        return Outcome(
+            reward_terms={**terms, "right_0": {"flat": 0.1}},
+            feedback=dict.fromkeys(self.possible_agents, "Again."),
+        )
+
+
+@pytest.mark.parametrize("mode", [True, False], ids=["adapters", "separate"])
+def test_clipping_one_policy_does_not_touch_another(tmp_path: Path, mode: bool):
     """The other's advantages times 1,000 leave this policy's weights bit-identical."""
+    changes: dict[str, Any] = {} if mode else {"weights": "separate"}
 
     def run(factor: float) -> dict[str, torch.Tensor]:
-        trainer = make_trainer(tmp_path, Lower, max_steps=1, max_grad_norm=0.01)
+        trainer = make_trainer(
+            tmp_path, Lower, adapters=mode, max_steps=1, max_grad_norm=0.01, **changes
+        )
         judge = trainer.collector.judge
 
         def scaled(update: int, groups: Any) -> Any:
@@ -191,6 +208,20 @@ def test_a_scored_log_prob_that_is_not_finite_names_the_row(tmp_path: Path, key:
     words = rf"{key}_per_token_logps of task '.*', episode 0 of its group, right_0"
     with pytest.raises(FloatingPointError, match=words):
         trainer.train()
+
+
+@pytest.mark.parametrize("mode", [True, False], ids=["adapters", "separate"])
+def test_an_idle_policy_beside_one_that_learns_keeps_still(tmp_path: Path, mode: bool):
+    changes: dict[str, Any] = {} if mode else {"weights": "separate"}
+    changes |= {"weight_decay": 0.1, "num_generations": 8, "credit": "own"}
+    one = make_trainer(
+        tmp_path, Lower, adapters=mode, max_steps=1, save_strategy="steps", save_steps=1, **changes
+    )
+    one.train()
+    longer = make_trainer(tmp_path, LeftOnly, adapters=mode, max_steps=3, **changes)
+    longer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert torch.equal(weights(longer)["right_0"], weights(one)["right_0"])
+    assert not torch.equal(weights(longer)["left_0"], weights(one)["left_0"])
 
 
 @pytest.mark.parametrize("env", [BareParallel, BareAEC, Relay], ids=["bare", "bare-aec", "aec"])

@@ -60,7 +60,7 @@ def test_the_loss_reads_the_keys_we_write_and_divides_as_we_undo():
     loss = source("_compute_loss")
     for key in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages"):
         assert f'inputs["{key}"]' in loss, f"TRL's loss no longer reads {key}"
-    for key in ("tool_mask", "old_per_token_logps"):
+    for key in ("tool_mask", "old_per_token_logps", "ref_per_token_logps"):
         assert f'"{key}"' in loss, f"TRL's loss no longer reads {key}"
     assert "if advantages.dim() == 1" in loss, "advantages of shape (B, T) are no longer accepted"
     for name in (*ROW_LOSSES, *TOKEN_LOSSES):
