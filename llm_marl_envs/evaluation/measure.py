@@ -16,8 +16,8 @@ from llm_marl_envs.evaluation.baselines import (
 )
 from llm_marl_envs.evaluation.json_files import write_json
 from llm_marl_envs.evaluation.manifest import recording
-from llm_marl_envs.evaluation.named import Sampling, named_policy, named_team
-from llm_marl_envs.evaluation.results import RESULT_FILE, result_to_dict
+from llm_marl_envs.evaluation.named import NamedTeam, Sampling, named_policy, named_team
+from llm_marl_envs.evaluation.results import RESULT_FILE, TeamResult, result_to_dict
 from llm_marl_envs.evaluation.runner import Plan, Progress, open_log, run_plan, starts_of
 from llm_marl_envs.evaluation.table import result_table
 from llm_marl_envs.records import plain
@@ -55,31 +55,15 @@ def run_eval(
     plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
     kwargs = {"split": "test", **(env_kwargs or {})}
     env = make(env_id, **kwargs)
-    planned = len(starts_of(plan, env))
+    starts_of(plan, env)  # refuses what cannot be played, before a model is loaded
     if sampling.temperature == 0 and plan.samples > 1:
         raise ValueError(
             f"{plan.samples} greedy samples of a task are all alike; use 1, or a temperature"
         )
     named = named_team(team, env, sampling, partners=partners, transfer=transfer)
-    config = {"team": named.identity, "plan": asdict(plan), "sampling": asdict(sampling)}
     if output:  # what holds another evaluation is refused before anything is written there
         open_log(env, plan, output, named.identity)
-    with (
-        recording(
-            output or ".", "eval", config, env_id=env.spec.id, env_kwargs=kwargs, write=bool(output)
-        ) as costs,
-        counter(planned, f"eval {env_id}") as progress,
-    ):
-        result = run_plan(
-            lambda: make(env_id, **kwargs),
-            named.seats,
-            plan,
-            folder=output,
-            identity=named.identity,
-            progress=progress,
-        )
-        if result.cost.completion_tokens is not None:
-            costs.tokens = round(result.cost.completion_tokens * len(result.episodes))
+    result = _play(env, named, plan, sampling, output)
     summary = {
         **result_to_dict(result),
         "env_id": env.spec.id,
@@ -94,6 +78,31 @@ def run_eval(
         write_json(Path(output) / RESULT_FILE, summary)
         print(f"written to {output}")
     return summary
+
+
+def _play(
+    env: Any, named: NamedTeam, plan: Plan, sampling: Sampling, output: str | None
+) -> TeamResult:
+    """Play a plan with a progress bar and, where there is an output, a manifest of the run."""
+    env_id, kwargs = env.spec.id, dict(env.env_kwargs)
+    config = {"team": named.identity, "plan": asdict(plan), "sampling": asdict(sampling)}
+    with (
+        recording(
+            output or ".", "eval", config, env_id=env_id, env_kwargs=kwargs, write=bool(output)
+        ) as costs,
+        counter(len(starts_of(plan, env)), f"eval {env_id}") as progress,
+    ):
+        result = run_plan(
+            lambda: make(env_id, **kwargs),
+            named.seats,
+            plan,
+            folder=output,
+            identity=named.identity,
+            progress=progress,
+        )
+        if result.cost.completion_tokens is not None:
+            costs.tokens = round(result.cost.completion_tokens * len(result.episodes))
+    return result
 
 
 class counter:  # noqa: N801 - used as a function
