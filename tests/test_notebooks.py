@@ -11,7 +11,14 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-LONG = {"03_train_a_team"}
+LONG = {
+    "02_evaluate_baselines",
+    "03_train_a_team",
+    "04_compare_algorithms",
+    "06_plug_into_another_trainer",
+}
+SECONDS = 180
+"""A notebook's time on two cores of its own; the limit here leaves room for a busy machine."""
 
 
 def marked(path: Path) -> object:
@@ -30,11 +37,26 @@ def test_stored_without_output(path: Path):
         assert not cell.get("execution_count")
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_first_cell_installs_where_nothing_is_installed(path: Path):
+    first = nbformat.read(path, as_version=4).cells[0]
+    assert first.cell_type == "code"
+    assert 'find_spec("llm_marl_envs") is None' in first.source
+    assert '%pip install -q "llm-marl-envs[' in first.source
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the notebooks keep the embedded model; the first one builds it."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.mark.parametrize("path", [marked(path) for path in NOTEBOOKS])
-def test_runs(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_runs(path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", paths)
+    monkeypatch.setenv("LLM_MARL_CACHE", str(cache))
     book = nbformat.read(path, as_version=4)
-    NotebookClient(book, timeout=600, resources={"metadata": {"path": str(ROOT)}}).execute()
+    NotebookClient(book, timeout=3 * SECONDS, resources={"metadata": {"path": str(ROOT)}}).execute()
     outputs = [out for cell in book.cells for out in cell.get("outputs", [])]
     assert any("image/png" in out.get("data", {}) for out in outputs), "a notebook shows a plot"
