@@ -411,9 +411,9 @@ def test_shades():
 
 
 def test_numbers_are_short():
-    given = (0.12345, 12.345, 1234.5, 1e-7, 0.0, None, float("nan"), 2e7)
+    given = (0.12345, 12.345, 1234.5, 1e-7, 0.0, None, float("nan"), 2e7, 25.0, 139.97)
     assert [number(v) for v in given] == [
-        *("0.123", "12.3", "1234", "1.0e-07", "0.000", "-", "-", "2e+07")
+        *("0.123", "12.3", "1234", "1.0e-07", "0.000", "-", "-", "2e+07", "25", "140.0")
     ]
 
 
@@ -430,6 +430,10 @@ def test_cross_play_is_read(tmp_path: Path):
     (tmp_path / "c.json").write_text('{"teams": ["a", 1], "matrix": [[1, null], [NaN, 0.5]]}')
     found = read_cross_play(tmp_path / "c.json")
     assert (found.teams, found.matrix) == (("a", "1"), ((1.0, None), (None, 0.5)))
+    gap = {"teams": ["a"], "matrix": [[1]], "gap": {"mean": 0.5, "ci95": [0.25, 0.75]}}
+    (tmp_path / "cross_play.json").write_text(json.dumps(gap))
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert "gap.mean0.500gap.ci950.250 to 0.750" in shown
 
 
 # -- in a browser ---------------------------------------------------------------------------------

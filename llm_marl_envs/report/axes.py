@@ -22,9 +22,8 @@ def number(value: float | None) -> str:
         return f"{value:.1e}"
     if size >= 1e6:
         return f"{value:.3g}"
-    digits = 3 if size < 10 else 1 if size < 1000 else 0
-    text = f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text and size >= 10 else text
+    whole = size >= 1000 or (size >= 10 and value == round(value))
+    return f"{value:.{0 if whole else 3 if size < 10 else 1}f}"
 
 
 def span(interval: tuple[float, float] | None) -> str:

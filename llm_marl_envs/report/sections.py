@@ -209,7 +209,12 @@ def heat_map(cross: CrossPlay) -> Markup:
     ]
     top = tag("tr", tag("th", ""), *(tag("th", team, scope="col") for team in cross.teams))
     grid = tag("table", tag("thead", top), tag("tbody", *body), class_="heat")
-    return join(tag("div", grid, class_="scroll"), tag("p", _cross_note(cross), class_="note"))
+    rows = [list(row) for row in flat(cross.means)]
+    return join(
+        tag("div", grid, class_="scroll"),
+        tag("p", _cross_note(cross), class_="note"),
+        table(["measured", "value"], rows) if rows else None,
+    )
 
 
 def _cross_note(cross: CrossPlay) -> str:

@@ -27,6 +27,7 @@ MEASURED = {
     "episodes.jsonl": "episodes",
 }
 CROSS_PLAY = "cross_play.json"
+ESTIMATES = ("self_play", "cross_play", "gap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class CrossPlay:
-    """`matrix[i][j]`: what team i's seats earn with team j's in the others; None not played."""
+    """`matrix[i][j]`: what team i's seats earn with team j's in the others; None not played.
+
+    `means` are the estimates that the file holds beside the matrix, by name.
+    """
 
     teams: tuple[str, ...]
     matrix: tuple[tuple[float | None, ...], ...]
+    means: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,4 +323,5 @@ def read_cross_play(path: str | Path) -> CrossPlay:
     ):
         raise ValueError(f"{path}: the matrix must be {len(teams)} x {len(teams)}, as the teams")
     rows = tuple(tuple(_number(cell, str(path)) for cell in row) for row in matrix)
-    return CrossPlay(tuple(str(team) for team in teams), rows)
+    means = {key: value[key] for key in ESTIMATES if isinstance(value.get(key), dict)}
+    return CrossPlay(tuple(str(team) for team in teams), rows, means)
