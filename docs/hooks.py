@@ -1,19 +1,44 @@
-"""Hooks of the documentation site: tables that the code already holds."""
+"""Hooks of the documentation site: tables that the code already holds, and played episodes."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from llm_marl_envs import list_envs, spec
+from llm_marl_envs import list_envs, make, spec
+from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.vector import VectorTextEnv
+
+TRANSCRIPT = re.compile(r"\{\{ transcript ([\w-]+) \}\}")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in `{{ metrics }}` and `{{ environments }}`."""
+    """Fill in `{{ metrics }}`, `{{ environments }}` and `{{ transcript ID }}`."""
     if "{{ metrics }}" in markdown:
         markdown = markdown.replace("{{ metrics }}", _metrics())
     if "{{ environments }}" in markdown:
         markdown = markdown.replace("{{ environments }}", _environments())
-    return markdown
+    return TRANSCRIPT.sub(lambda found: _transcript(found[1]), markdown)
+
+
+def _transcript(env_id: str) -> str:
+    """The first training task, played by scripted experts of its first convention."""
+    env = make(env_id)
+    convention = next(iter(env.conventions(env.source[0])), None)
+    team = dict.fromkeys(env.possible_agents, ExpertPolicy(env, convention))
+    episode = rollout(VectorTextEnv([make(env_id)]), team, [Start(task=0, seed=0)])[0]
+    lines = [f"Task `{episode.task_id}`, played by scripted experts when this page was built."]
+    for turn in episode.turns:
+        shown = turn.messages if turn.index == 0 else turn.messages[-1:]
+        lines += [f"\n**{turn.agent}** is told\n", *_quoted("\n".join(m.content for m in shown))]
+        lines += ["\nand answers\n", *_quoted(turn.action)]
+    return "\n".join([*lines, f"\nTeam return: {episode.team_return:g}."])
+
+
+def _quoted(text: str) -> list[str]:
+    """An indented code block, which no fence in the text can end."""
+    return [f"    {line}" for line in text.splitlines()] or ["    (nothing)"]
 
 
 def _metrics() -> str:

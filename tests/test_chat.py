@@ -67,7 +67,8 @@ def test_a_lone_surrogate_does_not_break_the_tokenizer():
 WANDERING = (
     "{% set ns = namespace(system='') %}{% for m in messages %}"
     "{% if m['role'] == 'system' %}{% set ns.system = m['content'] + ' ' %}"
-    "{% elif m['role'] == 'user' %}[INST] {{ ns.system if loop.last else '' }}{{ m['content'] }} [/INST]"
+    "{% elif m['role'] == 'user' %}"
+    "[INST] {{ ns.system if loop.last else '' }}{{ m['content'] }} [/INST]"
     "{% else %} {{ m['content'] }}<|im_end|>{% endif %}{% endfor %}"
 )
 SPACED = (
@@ -77,7 +78,8 @@ SPACED = (
 )
 # Keeps the last four messages.
 SHORT_SIGHTED = (
-    "{% for m in messages[-4:] %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% for m in messages[-4:] %}"
+    "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
@@ -107,5 +109,5 @@ def test_a_dialogue_that_a_template_does_not_continue_is_told_apart():
     assert chat.extends(told, [Message("user", "c")])
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = SHORT_SIGHTED
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="rewrites"):
         assert not ChatTemplate(tokenizer).extends(told * 2, [Message("user", "c")])

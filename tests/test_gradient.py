@@ -378,9 +378,9 @@ def test_the_length_of_padding(tmp_path: Path, loss_type: str):
         batches = new_batches()
         for batch in batches:
             for name, value in batch.items():
-                if isinstance(value, torch.Tensor) and value.dim() == 2:
-                    if not name.startswith("prompt"):
-                        batch[name] = torch.nn.functional.pad(value, (0, 7))
+                matrix = isinstance(value, torch.Tensor) and value.dim() == 2
+                if matrix and not name.startswith("prompt"):
+                    batch[name] = torch.nn.functional.pad(value, (0, 7))
         return batches
 
     padded._new_batches = longer

@@ -150,12 +150,11 @@ def test_the_best_checkpoint_is_kept_under_its_own_name(tmp_path: Path, limit: i
 
 
 def test_arguments_of_the_environment_that_are_no_json_can_be_saved(tmp_path: Path):
-    env = make("coop_coding-v0", tasks=make("coop_coding-v0").unwrapped.source)
-    trainer = make_trainer(
-        tmp_path,
-        lambda: make("coop_coding-v0", **env.env_kwargs),
-        max_steps=1,
-        max_completion_length=4,
-    )
+    source = make("coop_coding-v0").unwrapped.source
+
+    def env() -> Any:
+        return make("coop_coding-v0", tasks=source)
+
+    trainer = make_trainer(tmp_path, env, max_steps=1, max_completion_length=4)
     trainer.save_team(tmp_path / "team")
     assert "tasks" in read_team_file(tmp_path / "team")["env_kwargs"]
