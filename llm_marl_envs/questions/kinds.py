@@ -77,7 +77,6 @@ LOST_THING = PairKind(
     slots=LOST,
     text="Which thing was lost? One word of each line, in this order:",
     fact="It is {true}, not {other}.",
-    lure="The label says {lure}.",
 )
 GAMES_WON = PairKind(
     name="games",
@@ -85,7 +84,6 @@ GAMES_WON = PairKind(
     slots=GAMES,
     text="Who won the games? One name of each line, in this order:",
     fact="{true} beat {other}.",
-    lure="The paper says {lure}.",
 )
 CUPS = StockKind(
     name="cups",

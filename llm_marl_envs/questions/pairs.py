@@ -4,8 +4,8 @@ Every part settles some pairs, all parts settle all. A pair can be reported by t
 or by the other one; a report is one word either way. Read in the wrong convention, every reported
 word comes out wrong.
 
-Why one part does not decide: of the other parts' pairs everybody knows only what a label says, and
-that names words of other pairs, wrong in every place.
+Why one part does not decide: nothing is said of the other parts' pairs, not even which they are, so
+one part gives no answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import Slots, listed
+from llm_marl_envs.questions.words import Slots
 
 
 def asked(slots: Slots, level: int, parts: int) -> Slots:
@@ -35,7 +35,6 @@ class PairKind:
         slots: for each place in the answer, the pairs that it can ask for.
         text: what is asked.
         fact: one settled pair; `{true}`, `{other}`.
-        lure: the shared knowledge, a wrong answer; `{lure}`.
     """
 
     name: str
@@ -43,7 +42,6 @@ class PairKind:
     slots: Slots
     text: str
     fact: str
-    lure: str
 
     @property
     def ordered(self) -> bool:
@@ -66,18 +64,12 @@ class PairKind:
         divided = [range(i * level, (i + 1) * level) for i in range(parts)]
         facts = [self.fact.format(true=true[i], other=other[i]) for i in range(count)]
         lines = [", ".join(f"{a} or {b}" for a, b in slot) for slot in slots]
-        lure = [
-            rng.choice([word for pair in slot if pair != asked_for for word in pair])
-            for slot, asked_for in zip(slots, pairs, strict=True)
-        ]
         return Question(
             kind=self.name,
             level=level,
             text="\n".join([self.text, *lines]),
             answer=" ".join(true),
             choices=tuple(" ".join(words) for words in itertools.product(*pairs)),
-            shared=(self.lure.format(lure=listed(lure)),),
-            lure=" ".join(lure),
             evidence=tuple("\n".join(facts[i] for i in part) for part in divided),
             parts=tuple(tuple(w for i in part for w in (true[i], other[i])) for part in divided),
         )
