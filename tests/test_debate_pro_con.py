@@ -70,7 +70,7 @@ def honest(env: DebateProConEnv, index: int = 0) -> tuple[str, str]:
         {"judge": RandomPolicy()},
         {"tasks": [ROW], "split": "all"},
     ],
-    ids=str,
+    ids=["default", "seats", "scripted", "full", "policy", "rows"],
 )
 def test_contract(kwargs: dict[str, Any]) -> None:
     solution = None if "tasks" in kwargs else experts
