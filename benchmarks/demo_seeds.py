@@ -125,11 +125,13 @@ def picture(
                     continue
                 label = name if number == 0 else None
                 axes.plot([0, 1], values, marker="o", color=color, alpha=0.7, label=label)
-        axes.set_title(f"{key}, held-out tasks, temperature 1")
+        axes.set_title(key)
         axes.set_xticks([0, 1], ["warm start", "after training"])
         axes.set_ylim(top=1.02)
+        axes.margins(x=0.15)
         axes.grid(alpha=0.3)
     panels[0].legend(loc="best")
+    figure.suptitle("held-out tasks, temperature 1: every run", fontsize="medium")
     figure.savefig(path, dpi=150)
 
 
