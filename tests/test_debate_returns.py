@@ -145,7 +145,7 @@ def test_shaped_returns_reach_the_advantages_undiscounted(tmp_path: Path) -> Non
         shaping="potential",
     )
     trained = ("debater_0", "debater_2")
-    names = dict.fromkeys(trained, "a")
+    names: dict[str, str] = dict.fromkeys(trained, "a")
     collector = Collector(lambda: make("debate-v0"), MAGRPO(args), args, trained, names)
     groups = collector.play(0, dict.fromkeys(right, ScriptedPolicy(script)))
     inputs, advantages = collector.judge(0, groups)

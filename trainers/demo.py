@@ -2,7 +2,7 @@
 
 Warm-starts the embedded model, measures it on held-out tasks, trains one LoRA adapter per agent,
 measures again and writes everything to a folder: `summary.json`, the learning curve, transcripts
-before and after, the team, and `report.html`, which shows all of that. Any preset with `model: tiny`
+before and after, the team, and `report.html`, which shows them. Any preset with `model: tiny`
 can be shown. Owns the order of the steps and what is printed, nothing else.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from runs import alone
+from jobs import alone
 
 from llm_marl_envs.sandbox import Sandbox
 

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from runs import MAIN, TESTS, alone
+from jobs import MAIN, TESTS, alone
 
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
 from llm_marl_envs.policies import ExpertPolicy

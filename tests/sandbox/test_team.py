@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from runs import HELPER, MAIN, team
+from jobs import HELPER, MAIN, team
 
 from llm_marl_envs.sandbox import Opaque, Sandbox
 
