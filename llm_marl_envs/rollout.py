@@ -67,8 +67,8 @@ class _Live:
         self.env, self.start, self.context = env, start, context
         self.aec = isinstance(env, AECEnv)
         self.drafts: list[_Draft] = []
-        # Rewards, own and team's, that arrive before an agent's first action.
-        self.early: dict[str, tuple[float, float]] = {}
+        # Own rewards that arrive before an agent's first action.
+        self.early: dict[str, float] = {}
         self.chats: dict[str, list[Message]] = {a: [] for a in env.possible_agents}
         self.seen: dict[str, str] = {}
         self.success: bool | None = None
@@ -120,8 +120,8 @@ class _Live:
     def note(self, agent: str, messages: tuple[Message, ...], response: Response) -> None:
         """Record an action before the environment judges it."""
         index = sum(draft.agent == agent for draft in self.drafts)
-        early = self.early.pop(agent, (0.0, 0.0))
-        self.drafts.append(_Draft(agent, index, messages, response, *early))
+        early = self.early.pop(agent, 0.0)
+        self.drafts.append(_Draft(agent, index, messages, response, early))
         self.chats[agent].append(Message("assistant", response.text))
 
     def step(self, actions: Mapping[str, str]) -> None:
@@ -149,8 +149,8 @@ class _Live:
     def _pay(self, agent: str, reward: float, team: float) -> None:
         draft = self._open(agent)
         if draft is None:
-            own, mean = self.early.get(agent, (0.0, 0.0))
-            self.early[agent] = (own + reward, mean + team)
+            # What the team earned before is no consequence of this agent's actions.
+            self.early[agent] = self.early.get(agent, 0.0) + reward
             return
         draft.reward += reward
         draft.team_reward += team

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pytest
+from jinja2 import TemplateError
 from models import tiny_tokenizer
 
 from llm_marl_envs.spaces import Message
@@ -111,3 +113,50 @@ def test_a_dialogue_that_a_template_does_not_continue_is_told_apart():
     tokenizer.chat_template = SHORT_SIGHTED
     with pytest.warns(UserWarning, match="rewrites"):
         assert not ChatTemplate(tokenizer).extends(told * 2, [Message("user", "c")])
+
+
+# As Qwen3's: prompts are open, answers of the past begin with an empty thought.
+THINKING = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    "{% if m['role'] == 'assistant' and '</think>' not in m['content'] %}"
+    "<think>\n\n</think>\n\n{% endif %}{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_a_prompt_is_what_the_template_says_and_not_what_it_writes_before_old_answers():
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = THINKING
+    question = {"role": "user", "content": "a"}
+    expected = tokenizer.apply_chat_template([question], tokenize=False, add_generation_prompt=True)
+    found = ChatTemplate(tokenizer).opening([Message("user", "a")])
+    assert (
+        tokenizer.decode(found)
+        == expected
+        == "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_the_templates_that_trl_ships_open_as_they_say():
+    import trl
+
+    folder = Path(trl.__file__).parent / "chat_templates"
+    seen = 0
+    for file in sorted(folder.glob("*.jinja")):
+        tokenizer = tiny_tokenizer()
+        tokenizer.chat_template = file.read_text(encoding="utf-8")
+        question = [{"role": "user", "content": "a"}]
+        try:
+            prompt = tokenizer.apply_chat_template(
+                question, tokenize=False, add_generation_prompt=True
+            )
+            bare = tokenizer.apply_chat_template(question, tokenize=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                chat = ChatTemplate(tokenizer)
+        except (ValueError, TypeError, TemplateError):  # wants messages of another shape
+            continue
+        if prompt != bare:
+            seen += 1
+            assert chat._render([Message("user", "a")], prompt=True) == prompt, file.name
+    assert seen >= 5

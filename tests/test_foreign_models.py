@@ -153,6 +153,11 @@ def test_learned_prompts_are_refused():
 def test_names_that_no_module_can_have_are_refused(name: str):
     model, tokenizer = untrained()
     with pytest.raises(ValueError, match="policies="):
+        build_team_model(
+            model, [name, "b_0"], weights="adapters", peft_config=KINDS["lora"], tokenizer=tokenizer
+        )
+    model, tokenizer = untrained()
+    with pytest.raises(ValueError, match="policies="):
         build_team_model(model, [name, "right_0"], weights="separate", tokenizer=tokenizer)
 
 

@@ -157,4 +157,6 @@ def test_arguments_of_the_environment_that_are_no_json_can_be_saved(tmp_path: Pa
 
     trainer = make_trainer(tmp_path, env, max_steps=1, max_completion_length=4)
     trainer.save_team(tmp_path / "team")
-    assert "tasks" in read_team_file(tmp_path / "team")["env_kwargs"]
+    saved = read_team_file(tmp_path / "team")["env_kwargs"]["tasks"]
+    assert "not saved" in saved
+    assert "0x" not in saved

@@ -244,6 +244,35 @@ def test_a_seat_keeps_its_tokens_when_another_begins(tmp_path: Path):
     assert len(rows) == 2 * 4 * len(trainer.trained)
 
 
+def test_tokens_that_nobody_sampled_cannot_make_a_kl_infinite(tmp_path: Path):
+    """TRL takes exponentials of differences of log-probs before it masks them."""
+    trainer = make_trainer(tmp_path, Lower, beta=0.1, num_iterations=2)
+    for batch in trainer._new_batches():
+        foreign = batch["tool_mask"] == 0
+        assert foreign.any()
+        assert bool((batch["ref_per_token_logps"][foreign] == -1e4).all())
+        assert bool((batch["old_per_token_logps"][foreign] == 0.0).all())
+        own = batch["ref_per_token_logps"][~foreign]
+        assert torch.equal(own, batch["old_per_token_logps"][~foreign])
+
+
+class ZeroSum(Lower):
+    """Pays +0.7, -0.7 and rounding: what the team earns is what float arithmetic leaves."""
+
+    def play(self, joint_action: Any) -> Outcome:
+        lean = 0.1 * len(joint_action["left_0"])
+        pays = {"left_0": 0.7 + lean, "right_0": -0.5 - lean - 0.2}
+        return Outcome(reward_terms={agent: {"sum": pay} for agent, pay in pays.items()})
+
+
+def test_sums_that_cancel_leave_nothing_to_learn(tmp_path: Path):
+    trainer = make_trainer(tmp_path, ZeroSum, num_generations=8, max_completion_length=7)
+    groups = trainer.collector.play(0, trainer.seating)
+    inputs, advantages = trainer.collector.judge(0, groups)
+    assert inputs.returns.any(), "rounding must leave something, else this shows nothing"
+    assert not advantages.any()
+
+
 def test_chunks_do_not_change_an_update(tmp_path: Path):
     """Only the matrix products of smaller batches round differently."""
     found = []

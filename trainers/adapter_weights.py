@@ -55,12 +55,14 @@ class AdapterWeights(TeamModel):
             peft_config = copy.copy(peft_config)
             peft_config.task_type = TaskType.CAUSAL_LM
         for name in self.policies:
-            if name == "default" or "." in name:
-                raise ValueError(f"policy name {name!r}: an adapter needs another name, no dots")
-        if peft_config.is_prompt_learning:
+            if name == "default" or "." in name or hasattr(torch.nn.ModuleDict, name):
+                raise ValueError(
+                    f"policy name {name!r}: an adapter needs another name, no dots; see policies="
+                )
+        if peft_config.is_prompt_learning or getattr(peft_config, "trainable_token_indices", None):
             raise ValueError(
-                f"{peft_config.peft_type}: prompts that are learned are not weights of a policy; "
-                "use LoRA"
+                f"{peft_config.peft_type}: learned prompts and tokens are not supported as weights "
+                "of several policies; use LoRA"
             )
         peft_model: Any = None
         with torch.random.fork_rng():
@@ -136,7 +138,7 @@ def _can_mix(config: PeftConfig) -> bool:
     """Whether one forward pass can serve rows of several adapters (`adapter_names`).
 
     Measured with PEFT 0.21: plain LoRA does; IA3 serves all rows with the active adapter and does
-    not say so; DoRA, saved modules and trainable tokens raise.
+    not say so; DoRA and saved modules raise.
     """
-    others = ("use_dora", "modules_to_save", "trainable_token_indices")
+    others = ("use_dora", "modules_to_save")
     return config.peft_type == PeftType.LORA and not any(getattr(config, n, None) for n in others)

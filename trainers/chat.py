@@ -79,10 +79,13 @@ class ChatTemplate:
         """What stands before an action in a dialogue and the template's own prompt leaves out.
 
         A template that ignores `add_generation_prompt` would let the model write the header of its
-        turn itself; it is added to every prompt instead.
+        turn itself; it is added to every prompt instead. A template that does not ignore it decides
+        alone: what it puts before answers of the past (an empty thought) is no part of its prompts.
         """
         question = [Message("user", PROBE_USER)]
         opening = self._plain(question, prompt=True)
+        if opening != self._plain(question, prompt=False):
+            return ""
         whole = self._plain([*question, Message("assistant", PROBE_ANSWER)], prompt=False)
         start = whole.find(PROBE_ANSWER, len(opening))
         header = whole[len(opening) : start] if whole.startswith(opening) and start >= 0 else ""

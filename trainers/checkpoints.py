@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ class TeamCheckpoints(Base):
         env = self.collector.env
         return {
             "env_id": env_name(env),
-            "env_kwargs": plain(env.env_kwargs) if isinstance(env.unwrapped, TextEnv) else {},
+            "env_kwargs": _saved(env.env_kwargs) if isinstance(env.unwrapped, TextEnv) else {},
             "max_completion_length": self.args.max_completion_length,
         }
 
@@ -183,6 +184,16 @@ class TeamCheckpoints(Base):
         self._buffered_inputs = state["buffer"]
         self._sampled_tokens = state["sampled_tokens"]
         self.algorithm.load_state_dict(state["algorithm"])
+
+
+def _saved(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as JSON; what JSON cannot hold is named by its type, which `make` refuses."""
+    saved = {}
+    for name, value in arguments.items():
+        entry = plain(value)
+        told = " object at 0x" in repr(entry)
+        saved[name] = f"<{type(value).__name__}, not saved>" if told else entry
+    return saved
 
 
 def _publish(staged: Path, final: Path) -> None:

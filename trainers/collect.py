@@ -25,9 +25,6 @@ from trainers.returns import discounted_returns, shaped_returns
 from trainers.schedules import TaskSchedule
 from trainers.token_policy import TokenPolicy
 
-# Smallest advantage, as a share of the group's largest return; far above the error of a sum in
-# float64 and, after a division by TRL's 1e-4, far below any reward that means something.
-ROUNDING = 1e-10
 # Openings looked at before training; larger sources are sampled evenly.
 CONTEXT_SAMPLE = 256
 
@@ -176,7 +173,6 @@ class Collector:
             groups=tuple(groups),
         )
         advantages = self.algorithm.advantages(inputs)
-        advantages = np.where(_is_rounding(advantages, inputs.returns), 0.0, advantages)
         with np.errstate(over="ignore"):
             bad = np.argwhere(alive & ~np.isfinite(advantages.astype(np.float32)))
         if len(bad):
@@ -208,15 +204,6 @@ def correctness(groups: Sequence[EpisodeGroup], turns: int) -> tuple[np.ndarray,
                 where = (p, g, agents.index(turn.agent), turn.index)
                 right[where], acted[where] = turn.info["right"], True
     return right, acted
-
-
-def _is_rounding(advantages: np.ndarray, returns: np.ndarray) -> np.ndarray:
-    """Where an advantage is what float arithmetic leaves of equal returns; (P, G, A, K).
-
-    The mean of eight times 0.1 is not 0.1; a policy that has nothing to learn would be stepped.
-    """
-    scale = np.abs(returns).max(axis=1, keepdims=True)
-    return np.abs(advantages) <= ROUNDING * scale
 
 
 def _shuffled(rewards: np.ndarray, seed: int) -> np.ndarray:

@@ -260,8 +260,8 @@ def total_weight(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Ten
 
 
 def not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[str]:
-    """Labels of the rows with a log-prob (B, T) of a real token that is not finite."""
-    bad = (~torch.isfinite(logprobs) & batch["completion_mask"].bool()).any(dim=1)
+    """Labels of the rows with a log-prob (B, T) of a sampled token that is not finite."""
+    bad = (~torch.isfinite(logprobs) & batch["tool_mask"].bool()).any(dim=1)
     return [label for label, hit in zip(batch["labels"], bad.tolist(), strict=True) if hit]
 
 

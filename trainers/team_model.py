@@ -102,7 +102,7 @@ class TeamModel(ABC):
 
     def eos_ids(self, policy: str) -> list[int]:
         """Token ids that end an action of this policy."""
-        configured = self.model_of(policy).generation_config.eos_token_id
+        configured = getattr(self.model_of(policy).generation_config, "eos_token_id", None)
         listed = configured if isinstance(configured, list) else [configured]
         found = [self.tokenizers[policy].eos_token_id, *(i for i in listed if i is not None)]
         return list(dict.fromkeys(found))

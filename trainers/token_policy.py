@@ -227,15 +227,13 @@ def _without_defaults(model: Any, config: GenerationConfig) -> Iterator[None]:
     `generate` fills what a config leaves unset from them, and a penalty, a list of forbidden words
     or a time limit there would sample from another distribution than the loss scores.
     """
-    holders = [model, *([model.get_base_model()] if hasattr(model, "get_base_model") else [])]
-    kept = [holder.generation_config for holder in holders]
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    kept = base.generation_config
+    base.generation_config = config
     try:
-        for holder in holders:
-            holder.generation_config = config
         yield
     finally:
-        for holder, before in zip(holders, kept, strict=True):
-            holder.generation_config = before
+        base.generation_config = kept
 
 
 def _chunks(

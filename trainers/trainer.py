@@ -63,6 +63,10 @@ from trainers.team_module import fit_for_trl
 from trainers.token_policy import TokenPolicy
 from trainers.transcripts import LogFile, write_update
 
+# Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
+# them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
+NOT_OWN = {"old_per_token_logps": 0.0, "ref_per_token_logps": -1e4}
+
 
 class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
     """Train a team of language models with multi-agent GRPO.
@@ -286,8 +290,9 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         error = None
         for batch in batches:
             with weights(batch["policy"]), self.team.evaluating():  # no dropout, as when sampled
-                batch[key] = self._log_probs(batch)
-            bad = not_finite_rows(batch, batch[key])
+                logprobs = self._log_probs(batch)
+            bad = not_finite_rows(batch, logprobs)
+            batch[key] = torch.where(batch["tool_mask"].bool(), logprobs, NOT_OWN[key])
             if bad and error is None:
                 error = not_finite(self._update, f"{key} of {bad[0]}")
         self._stop_together(error)

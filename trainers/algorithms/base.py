@@ -20,6 +20,10 @@ from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.rollout import Start
 from llm_marl_envs.tasks import Task
 
+# Largest difference of returns that counts as none, as a share of everything that an episode paid:
+# far above the error of a sum in float64, far below a difference that means something.
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvantageInputs:
@@ -40,6 +44,23 @@ class AdvantageInputs:
     agents: tuple[str, ...]
     policies: Mapping[str, str]
     groups: tuple[EpisodeGroup, ...]
+
+    def equal(self) -> np.ndarray:
+        """bool, (P, 1, A, K): where several episodes of a group have the same return.
+
+        The same up to rounding: the mean of eight times 0.1 is not 0.1, and a policy that has
+        nothing to learn would be stepped by what is left over.
+        """
+        paid = [
+            max(sum(abs(turn.reward) for turn in episode.turns) for episode in group.episodes)
+            for group in self.groups
+        ]
+        scale = np.array(paid).reshape(-1, 1, 1, 1) if paid else np.abs(self.returns).max()
+        low = np.where(self.alive, self.returns, np.inf).min(axis=1, keepdims=True)
+        high = np.where(self.alive, self.returns, -np.inf).max(axis=1, keepdims=True)
+        several = self.alive.sum(axis=1, keepdims=True) > 1
+        with np.errstate(invalid="ignore"):  # inf - inf where nobody acted
+            return several & (high - low <= ROUNDING * scale)
 
 
 class Algorithm:

@@ -56,7 +56,7 @@ class MAGRPO(Algorithm):
         baseline = np.broadcast_to(left_out, returns.shape).copy()
         baseline[..., 0] = np.broadcast_to(mean, returns.shape)[..., 0]
         self._lonely(baseline, inputs, count)
-        advantages = np.where(alive, returns - baseline, 0.0)
+        advantages = np.where(alive & ~inputs.equal(), returns - baseline, 0.0)
         if self.args.scale_rewards == "group":
             first = np.where(alive, returns, np.nan)[..., 0]  # (P, G, A)
             several = (count[..., 0] > 1).astype(float)  # (P, 1, A); one alone has no deviation
