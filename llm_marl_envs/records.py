@@ -7,7 +7,6 @@ tensors (`trainers`).
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from llm_marl_envs.atomic import replacing
 from llm_marl_envs.spaces import Message
 
 TRANSCRIPT_VERSION = 1
@@ -300,16 +300,9 @@ def write_jsonl(path: str | Path, episodes: Iterable[Episode], *, tokens: bool =
 
     What JSON cannot hold in `info` or `env_kwargs` is written as `plain` says.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8") as file:
-            for episode in episodes:
-                file.write(json.dumps(episode_to_dict(episode, tokens=tokens)) + "\n")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, open(partial, "w", encoding="utf-8") as file:
+        for episode in episodes:
+            file.write(json.dumps(episode_to_dict(episode, tokens=tokens)) + "\n")
 
 
 def read_jsonl(path: str | Path) -> Iterator[Episode]:

@@ -31,12 +31,12 @@ nothing is lost. A dataset is a folder: shards below `data`, and a README that h
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from llm_marl_envs.atomic import replacing
 from llm_marl_envs.records import Episode, episode_from_dict, episode_to_dict
 
 SCHEMA_VERSION = 1
@@ -168,19 +168,13 @@ def write_shard(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     kind = path.suffix.removeprefix(".")
     if kind not in FORMATS:
         raise ValueError(f"{path}: expected a name that ends in one of {FORMATS}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing(path) as partial:
         if kind == "parquet":
             _write_parquet(partial, list(rows))
-        else:
-            with open(partial, "w", encoding="utf-8") as file:
-                for row in rows:
-                    line = json.dumps(row, ensure_ascii=False, allow_nan=False)
-                    file.write(line + "\n")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+            return
+        with open(partial, "w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _write_parquet(path: Path, rows: list[Mapping[str, Any]]) -> None:

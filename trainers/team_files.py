@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from peft import PeftConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from llm_marl_envs.atomic import replacing
 from trainers.adapter_weights import AdapterWeights
 from trainers.team_model import (
     SHARED,
@@ -158,9 +158,8 @@ def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) ->
         "base": team.model_of(team.policies[0]).config.name_or_path,
         **env,
     }
-    partial = folder / f".{TEAM_FILE}.partial"
-    partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, folder / TEAM_FILE)
+    with replacing(folder / TEAM_FILE) as partial:
+        partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 
 def load_team(folder: str | Path, base: str | None = None) -> TeamModel:

@@ -12,7 +12,6 @@ advantage that its loss was weighted with, and its log-prob when it was sampled.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from transformers import TrainerCallback
 
+from llm_marl_envs.atomic import replacing
 from llm_marl_envs.records import EpisodeGroup, Turn, episode_to_dict
 from trainers.config import MAGRPOConfig
 from trainers.team_model import TeamModel
@@ -67,14 +67,8 @@ def write_group(
                 tokenizer = tokenizers[turn.response.policy]
                 written["tokens"] = _tokens(turn, advantage, tokenizer)
         lines.append(json.dumps(data) + "\n")
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing(path) as partial:
         partial.write_text("".join(lines), encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _tokens(turn: Turn, advantage: float, tokenizer: Any) -> dict[str, Any]:
@@ -118,14 +112,15 @@ class LogFile(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin with what a resumed run has logged up to its checkpoint."""
         if state.is_world_process_zero:
-            self._write("w", state.log_history)
+            with replacing(self.path) as partial:
+                partial.write_text(_lines(state.log_history), encoding="utf-8")
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Add the newest entry."""
         if state.is_world_process_zero:
-            self._write("a", state.log_history[-1:])
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(_lines(state.log_history[-1:]))
 
-    def _write(self, mode: str, entries: Sequence[Mapping[str, Any]]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, mode, encoding="utf-8") as file:
-            file.write("".join(json.dumps(entry) + "\n" for entry in entries))
+
+def _lines(entries: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(entry) + "\n" for entry in entries)

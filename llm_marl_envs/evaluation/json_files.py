@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from llm_marl_envs.atomic import replacing
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -14,15 +15,9 @@ def write_json(path: str | Path, value: Any) -> None:
     Raises:
         ValueError: a NaN or an infinite number, which JSON does not know.
     """
-    path = Path(path)
     text = json.dumps(value, indent=2, allow_nan=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing(path) as partial:
         partial.write_text(text + "\n", encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -6,12 +6,12 @@ nothing (its policy forbids both), and is the same bytes for the same files.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
 from llm_marl_envs import __version__
+from llm_marl_envs.atomic import replacing
 from llm_marl_envs.report import episodes, sections
 from llm_marl_envs.report.markup import Markup, join, tag
 from llm_marl_envs.report.sources import Results, Transcript, read_results
@@ -54,13 +54,8 @@ def write_report(
         raise ValueError(f"most_episodes={most_episodes}: expected 0 or more")
     results = read_results(folder, against=against, cross_play=cross_play)
     path = Path(folder) / "report.html" if output is None else Path(output)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing(path) as partial:
         partial.write_text(render(results, most_episodes), encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
     return path
 
 

@@ -1,0 +1,36 @@
+"""Files that are whole or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_marl_envs.atomic import replacing
+
+
+def test_what_was_written_takes_the_place_at_the_end(tmp_path: Path):
+    path = tmp_path / "new" / "file"
+    with replacing(path) as partial:
+        partial.write_text("first")
+        assert not path.exists()
+    with replacing(path) as partial:
+        partial.write_text("second")
+        assert path.read_text() == "first"
+    assert path.read_text() == "second"
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+
+
+def test_after_an_error_the_file_is_what_it_was(tmp_path: Path):
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def fail() -> None:
+        with replacing(path) as partial:
+            partial.write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fail()
+    assert path.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
