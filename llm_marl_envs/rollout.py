@@ -17,12 +17,13 @@ from typing import Any, Literal
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
+from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies.base import Team, check_team, derive_seed
 from llm_marl_envs.policies.scripted import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
 from llm_marl_envs.registry import EnvSpec, make
 from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.tasks import Task, TaskSource
 from llm_marl_envs.vector import VectorTextEnv
 
 Context = Literal["append", "fresh"]
@@ -172,10 +173,9 @@ class _Live:
 
     def episode(self) -> Episode:
         """The finished record."""
-        spec = getattr(self.env, "spec", None)
         return Episode(
             env_id=env_name(self.env),
-            env_kwargs=dict(self.env.env_kwargs) if isinstance(spec, EnvSpec) else {},
+            env_kwargs=env_arguments(self.env),
             task_id=self.task_id,
             seed=self.start.seed,
             agents=tuple(self.env.possible_agents),
@@ -201,6 +201,20 @@ def env_name(env: Any) -> str:
     """The registered id of an environment, or its class name."""
     spec = getattr(env, "spec", None)
     return spec.id if isinstance(spec, EnvSpec) else type(getattr(env, "unwrapped", env)).__name__
+
+
+def env_arguments(env: Any) -> dict[str, Any]:
+    """What `make` was called with; nothing for an environment that was not made by an id.
+
+    An attribute of that name on a stranger's environment may be anything.
+    """
+    return dict(env.env_kwargs) if isinstance(getattr(env, "spec", None), EnvSpec) else {}
+
+
+def task_source(env: Any) -> TaskSource | None:
+    """The tasks of an environment of this library, None for a stranger's, whatever its `source`."""
+    inner = getattr(env, "unwrapped", env)
+    return inner.source if isinstance(inner, TextEnv) else None
 
 
 def rollout(

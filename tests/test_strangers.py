@@ -15,6 +15,10 @@ from gymnasium import spaces
 from models import make_trainer
 from pettingzoo import AECEnv, ParallelEnv
 
+from llm_marl_envs.evaluation import evaluate_team
+from llm_marl_envs.evaluation.runner import Plan, run_plan
+from llm_marl_envs.policies import ScriptedPolicy
+
 SPACE = spaces.Text(100_000)
 
 
@@ -207,3 +211,22 @@ def test_more_turns_than_expected_are_said(tmp_path: Path):
     trainer = make_trainer(tmp_path, Brief, context="fresh")
     with pytest.warns(UserWarning, match="set max_turns"):
         trainer._new_batches()
+
+
+def test_attributes_of_strangers_are_not_taken_for_ours():
+    """`Leaver` has a `source`, `env_kwargs` and `max_turns` that mean something else."""
+    says = ScriptedPolicy(lambda request: "abc")
+    team: dict[str, Any] = {"ann": says, "bob": says}
+    result = evaluate_team(Leaver, team, n_tasks=2)
+    assert result.mean_return == 0.5
+    assert result.episodes[0].env_kwargs == {}
+    with pytest.raises(ValueError, match="no task source"):
+        evaluate_team(Leaver, team)
+
+
+def test_a_stranger_s_evaluation_is_resumed_like_any_other(tmp_path: Path):
+    says = ScriptedPolicy(lambda request: "abc")
+    team: dict[str, Any] = {"ann": says, "bob": says}
+    first = run_plan(Leaver, team, Plan(n_tasks=2), folder=tmp_path, identity={"team": "abc"})
+    again = run_plan(Leaver, team, Plan(n_tasks=2), folder=tmp_path, identity={"team": "abc"})
+    assert again.episodes == first.episodes

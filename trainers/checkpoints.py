@@ -19,9 +19,8 @@ from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_checkpoints
 
-from llm_marl_envs.core import TextEnv
 from llm_marl_envs.records import plain
-from llm_marl_envs.rollout import env_name
+from llm_marl_envs.rollout import env_arguments, env_name
 from trainers.team_files import save_team
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class TeamCheckpoints(Base):
         env = self.collector.env
         return {
             "env_id": env_name(env),
-            "env_kwargs": _saved(env.env_kwargs) if isinstance(env.unwrapped, TextEnv) else {},
+            "env_kwargs": _saved(env_arguments(env)),
             "max_completion_length": self.args.max_completion_length,
         }
 

@@ -15,8 +15,7 @@ import numpy as np
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Team, derive_seed
 from llm_marl_envs.records import Episode, EpisodeGroup
-from llm_marl_envs.rollout import Start, rollout
-from llm_marl_envs.tasks import TaskSource
+from llm_marl_envs.rollout import Start, rollout, task_source
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
@@ -68,7 +67,7 @@ class Collector:
                 f"tasks_per_update={args.tasks_per_update} does not divide among "
                 f"{args.world_size} processes; use a multiple"
             )
-        source = own_source(self.env)
+        source = task_source(self.env)
         if source is None and args.max_steps <= 0:
             raise ValueError("this environment has no task source: set max_steps")
         n_tasks = None if source is None else len(source)
@@ -232,18 +231,12 @@ def not_finite(update: int, what: str) -> FloatingPointError:
     )
 
 
-def own_source(env: Any) -> TaskSource | None:
-    """The task source of an environment of this library; another's `source` may be anything."""
-    inner = env.unwrapped
-    return inner.source if isinstance(inner, TextEnv) else None
-
-
 def evaluation_episodes(
     make_env: Callable[[], Any], team: Team, args: MAGRPOConfig
 ) -> list[Episode]:
     """One episode on each of the first `eval_tasks` tasks, the same ones every time."""
     env = make_env()
-    source = own_source(env)
+    source = task_source(env)
     count = min(args.eval_tasks, len(source)) if source else args.eval_tasks
     seeds = [derive_seed("eval", args.seed, i) % 2**32 for i in range(count)]
     starts = [

@@ -25,6 +25,7 @@ from llm_marl_envs.policies.protocols import (
     SinglePolicy,
 )
 from llm_marl_envs.questions.answers import canonical, read_answer
+from llm_marl_envs.rollout import task_source
 
 PARALLEL = "parallel"
 BEST = "oracle best of {n}"
@@ -117,7 +118,7 @@ def self_consistency_team(env: Any, policy: Policy, n: int = DEFAULT_SAMPLES) ->
     Raises:
         NotApplicableError: an environment whose tasks have no answer to vote on.
     """
-    source = getattr(getattr(env, "unwrapped", env), "source", None)
+    source = task_source(env)
     if source is None or "answer" not in source[0].data:
         raise NotApplicableError("no answers to vote on")
 

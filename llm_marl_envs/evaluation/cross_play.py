@@ -25,7 +25,7 @@ from llm_marl_envs.evaluation.paired import (
     make_schedule,
 )
 from llm_marl_envs.policies import Team, check_team
-from llm_marl_envs.rollout import Context, env_name
+from llm_marl_envs.rollout import Context, env_arguments, env_name
 from llm_marl_envs.vector import env_factory
 
 MIN_TEAMS_TO_RESAMPLE = 3
@@ -167,7 +167,7 @@ def cross_play(
     ]
     return CrossPlay(
         env_id=env_name(stage.env),
-        env_kwargs=dict(getattr(getattr(stage.env, "unwrapped", stage.env), "env_kwargs", {})),
+        env_kwargs=env_arguments(stage.env),
         agents=agents,
         teams=names,
         samples=samples,

@@ -28,6 +28,7 @@ from typing import Any
 from llm_marl_envs import make
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.records import plain
+from llm_marl_envs.rollout import task_source
 
 MANIFEST_FILE = "run_manifest.json"
 MANIFEST_VERSION = 1
@@ -172,7 +173,7 @@ def prompt_hashes(env_id: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
         env_kwargs: arguments of `make`.
     """
     env = make(env_id, **env_kwargs)
-    source = getattr(env.unwrapped, "source", None)
+    source = task_source(env)
     number = HASHED_TASKS if source is None else min(HASHED_TASKS, len(source))
     tasks: dict[str, dict[str, str]] = {}
     for index in range(number):

@@ -20,7 +20,14 @@ from llm_marl_envs.evaluation.results import TeamResult, summarise
 from llm_marl_envs.evaluation.resume import EvaluationLog
 from llm_marl_envs.policies import Team, check_team, derive_seed
 from llm_marl_envs.records import Episode, plain
-from llm_marl_envs.rollout import Context, Start, env_name, rollout
+from llm_marl_envs.rollout import (
+    Context,
+    Start,
+    env_arguments,
+    env_name,
+    rollout,
+    task_source,
+)
 from llm_marl_envs.vector import VectorTextEnv, env_factory
 
 DEFAULT_COPIES = 64
@@ -167,7 +174,7 @@ def starts_of(plan: Plan, env: Any) -> list[Start]:
     Raises:
         ValueError: more tasks than there are, none, or no task source and no number.
     """
-    source = getattr(getattr(env, "unwrapped", env), "source", None)
+    source = task_source(env)
     available = len(source) if source is not None else None
     if source is not None and available == 0:
         raise ValueError(f"the split {source.split!r} is empty; choose another one")
@@ -197,7 +204,7 @@ def _manifest(
         "version": MANIFEST_VERSION,
         "package_version": __version__,
         "env_id": env_name(env),
-        "env_kwargs": plain(dict(getattr(env, "env_kwargs", {}))),
+        "env_kwargs": plain(env_arguments(env)),
         "agents": list(env.possible_agents),
         "team": dict(identity),
         "episodes": len(starts),
@@ -210,7 +217,7 @@ def _manifest(
 
 def _fingerprint(env: Any, starts: Sequence[Start]) -> str | None:
     """A hash of the tasks themselves: a file of tasks may change under the same name."""
-    source = getattr(getattr(env, "unwrapped", env), "source", None)
+    source = task_source(env)
     if source is None:
         return None
     digest = hashlib.sha256()
