@@ -54,6 +54,21 @@ def test_a_template_that_drops_reasoning_is_found():
         assert ChatTemplate(tiny_tokenizer()).appends
 
 
+COUNTING = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}{{ loop.index0 // 2 }}\n"
+    "{{ m['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_a_template_that_counts_turns_is_encoded_anew():
+    """It never rewrites, but what it adds to a third turn is not what it adds to a second."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = COUNTING
+    with pytest.warns(UserWarning, match="rewrites earlier turns"):
+        assert not ChatTemplate(tokenizer).appends
+
+
 def test_no_template_no_training():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = None

@@ -17,8 +17,8 @@ from transformers import PreTrainedTokenizerBase
 from llm_marl_envs.spaces import Message
 
 PROBE_USER, PROBE_ANSWER = "question", "answer"
-# Templates that rewrite history drop earlier reasoning, so the probe contains some.
 PROBE_TURNS = 3
+# Templates that rewrite history drop earlier reasoning, so the probe contains some.
 PROBE_ACTION = "<think>\nreason\n</think>\n\nanswer"
 
 
@@ -70,10 +70,14 @@ class ChatTemplate:
             closed_by: the id that ended the action; None if it was cut, and then the template's
                 own end of a turn is supplied here, as a token of the environment.
         """
+        ids = self._encode(self._after_action(new))
+        return ids[1:] if closed_by is not None and ids[:1] == [closed_by] else ids
+
+    def _after_action(self, new: Sequence[Message]) -> str:
+        """The text from the end of an action, in a dialogue of one, to where the next begins."""
         probe = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
         text = self._render([*probe, *new], prompt=True)
-        ids = self._encode(text[text.index(PROBE_ACTION) + len(PROBE_ACTION) :])
-        return ids[1:] if closed_by is not None and ids[:1] == [closed_by] else ids
+        return text[text.index(PROBE_ACTION) + len(PROBE_ACTION) :]
 
     def _missing_header(self) -> str:
         """What stands before an action in a dialogue and the template's own prompt leaves out.
@@ -109,9 +113,14 @@ class ChatTemplate:
         return True
 
     def extends(self, told: Sequence[Message], new: Sequence[Message]) -> bool:
-        """Whether the dialogue `told`, rendered, opens the rendered dialogue with `new` as well."""
+        """Whether `new` adds to the dialogue `told`, rendered, just what `between` would add.
+
+        Not so if the template rewrites what was told, or if what it adds depends on the turn.
+        """
         longer = self._render([*told, *new], prompt=True)
-        return longer.startswith(self._render(told, prompt=False))
+        return longer.startswith(self._render(told, prompt=False)) and longer.endswith(
+            self._after_action(new)
+        )
 
     def _render(self, messages: Sequence[Message], *, prompt: bool) -> str:
         return self._plain(messages, prompt=prompt) + (self._header if prompt else "")

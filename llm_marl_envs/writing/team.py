@@ -7,6 +7,7 @@ generated tasks. The prompts and the documentation are those of the two environm
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -99,13 +100,13 @@ class CoopWritingEnv(TextParallelEnv):
         self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
 
     # -- prompts: what an environment provides ----------------------------------------------------
+    @abstractmethod
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """What a seat is told of a generated document, as `info_mode` says."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prompt_of_text(self, text: str, seat: int) -> str:
         """What a seat is told of a text from outside."""
-        raise NotImplementedError
 
     # -- the episode ------------------------------------------------------------------------------
     def reset(

@@ -59,8 +59,7 @@ class AdvantageInputs:
         low = np.where(self.alive, self.returns, np.inf).min(axis=1, keepdims=True)
         high = np.where(self.alive, self.returns, -np.inf).max(axis=1, keepdims=True)
         several = self.alive.sum(axis=1, keepdims=True) > 1
-        with np.errstate(invalid="ignore"):  # inf - inf where nobody acted
-            return several & (high - low <= ROUNDING * scale)
+        return several & (high - low <= ROUNDING * scale)
 
 
 class Algorithm:
