@@ -152,6 +152,10 @@ class TextEnv:
         """Any text of at most `max_action_chars`; the same object at each call."""
         return self._action_spaces[agent]
 
+    def chat(self, agent: str) -> tuple[Message, ...]:
+        """What an agent was told and said in this episode, in order."""
+        return tuple(self._chat[agent])
+
     def state(self) -> str:
         """Everything the environment knows of the episode: the task and every agent's chat."""
         return episode_text(self._title(), self._chat)

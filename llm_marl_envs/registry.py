@@ -178,7 +178,7 @@ def register(
     return new
 
 
-def make(env_id: str, *, api: str | None = None, **kwargs: Any) -> Any:
+def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kwargs: Any) -> Any:
     """Make a registered environment.
 
     >>> env = make("coop_coding-v0")
@@ -186,6 +186,7 @@ def make(env_id: str, *, api: str | None = None, **kwargs: Any) -> Any:
     Args:
         env_id: a registered id; without `-vN`, the newest version.
         api: "parallel" or "aec"; the environment's native form where None.
+        single_seat: put one agent behind all seats, see `wrappers.single_seat`; natively parallel.
         kwargs: arguments of the environment; its documentation lists them.
 
     Returns:
@@ -207,16 +208,24 @@ def make(env_id: str, *, api: str | None = None, **kwargs: Any) -> Any:
     create = load_entry_point(chosen)
     merged = {**chosen.kwargs, **kwargs}
     _check_kwargs(chosen, create, merged)
-    env = create(**merged)
+    env = _checked(chosen, create(**merged))
+    form = chosen.api
+    if single_seat:
+        from llm_marl_envs.wrappers import SingleSeat
+
+        env, form = SingleSeat(env), "parallel"
+        kwargs["single_seat"] = True
+    if api not in (None, form):
+        env = _converted(env, api)
+        kwargs["api"] = api
     env.spec = chosen
     env.env_kwargs = dict(kwargs)
-    return _in_form(chosen, env, api, kwargs)
+    return env
 
 
-def _in_form(chosen: EnvSpec, env: Any, api: str | None, kwargs: Mapping[str, Any]) -> Any:
-    """`env` in the form `api`, converted by PettingZoo where it is not the native one."""
+def _checked(chosen: EnvSpec, env: Any) -> Any:
+    """`env`, if it has the form that it was registered with."""
     from pettingzoo import AECEnv, ParallelEnv
-    from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
     native: Any = AECEnv if chosen.api == "aec" else ParallelEnv
     if not isinstance(env, native):
@@ -224,13 +233,14 @@ def _in_form(chosen: EnvSpec, env: Any, api: str | None, kwargs: Mapping[str, An
             f"{chosen.id}: the entry point returned {type(env).__name__}, which is no "
             f"{native.__name__}; register it with the `api` it has"
         )
-    if api in (None, chosen.api):
-        return env
-    convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
-    converted = convert(env)
-    converted.spec = chosen
-    converted.env_kwargs = {**kwargs, "api": api}
-    return converted
+    return env
+
+
+def _converted(env: Any, api: str | None) -> Any:
+    """`env` in its other form, by PettingZoo."""
+    from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
+
+    return parallel_to_aec(env) if api == "aec" else turn_based_aec_to_parallel(env)
 
 
 def make_vec(env_id: str, n: int, **kwargs: Any) -> VectorTextEnv:

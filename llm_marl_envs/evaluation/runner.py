@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from llm_marl_envs import __version__
 from llm_marl_envs.evaluation.coordination import cooperation_index
@@ -222,6 +222,6 @@ def _fingerprint(env: Any, starts: Sequence[Start]) -> str | None:
         return None
     digest = hashlib.sha256()
     for index in dict.fromkeys(start.task for start in starts):
-        task = source[index]
+        task = source[cast("int", index)]  # as `starts_of` makes them where there is a source
         digest.update(json.dumps([task.id, plain(dict(task.data))]).encode())
     return digest.hexdigest()

@@ -1,0 +1,204 @@
+"""One agent plays every seat: what a team must be compared with.
+
+`make(id, single_seat=True)` puts an environment of this library, of either form, behind one agent,
+`writer_0`. It is told at once what all seats are told, then it writes one part after the other in
+one chat: for each action of a seat it has one turn, with the same limit of characters, so at equal
+limits it generates as much as the team. Reward: the mean of the seats', paid when theirs is.
+
+What differs from a team with shared weights is exactly that nothing is hidden from the writer: no
+evidence, no instruction, and no part that is written already.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv
+from llm_marl_envs.demonstrations import played_demonstrations
+from llm_marl_envs.outcome import Bounds, Outcome
+from llm_marl_envs.spaces import Message, Observation, render_messages
+from llm_marl_envs.tasks import Task
+
+WRITER = "writer_0"
+INTRO = "You write every part of this work alone. Each part has its own instructions."
+SECTION = "=== {agent} ===\n{text}"
+NEXT = "Now write the part of {agent}."
+JOINT = "+"
+"""Between the conventions of the seats, in seat order."""
+
+
+class SingleSeat(TextParallelEnv):
+    """An environment with one agent that plays all seats of another; see the module's docstring.
+
+    Attributes:
+        inner: the environment around which this one lies.
+
+    Args:
+        env: an environment of this library; it must not be used elsewhere.
+
+    Raises:
+        TypeError: another library's environment, whose seats may come and go.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "single_seat",
+        "render_modes": ["ansi", "human", "html"],
+        "is_parallelizable": True,
+    }
+    experts_listen = True
+
+    def __init__(self, env: TextEnv) -> None:
+        if not isinstance(env, (TextParallelEnv, TextAECEnv)):
+            raise TypeError(
+                f"single_seat: expected an environment of this library, got {type(env).__name__}"
+            )
+        super().__init__(
+            agents=[WRITER],
+            source=env.source,
+            max_turns=env.max_turns * len(env.possible_agents),
+            max_action_chars=env.max_action_chars,
+            render_mode=env.render_mode,
+        )
+        self.inner = env
+        self.reward_range = env.reward_range
+        self.blocking = env.blocking
+        self._parts: dict[str, str] = {}  # of the joint action that is being written
+        self._told: dict[str, int] = {}  # seat -> how many of its messages the writer knows
+
+    def __copy__(self) -> SingleSeat:
+        """A copy steps an environment of its own."""
+        duplicate = object.__new__(type(self))
+        duplicate.__dict__.update(self.__dict__)
+        duplicate.inner = copy.copy(self.inner)
+        return duplicate
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """As `TextParallelEnv.reset`; the seed is the inner environment's, too."""
+        begun = super().reset(seed=seed, options=options)
+        self.inner.reset(seed=seed, options={"task": self.task})
+        self._parts = {}
+        self._told = {seat: len(self._messages(seat)) for seat in self.inner.possible_agents}
+        return begun
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message: what every seat is told, and whose part comes first."""
+        told = self.inner.opening(task)
+        sections = [
+            SECTION.format(agent=seat, text=render_messages(told[seat]))
+            for seat in self.inner.possible_agents
+        ]
+        first = NEXT.format(agent=self.inner.possible_agents[0])
+        return {WRITER: (Message("user", "\n\n".join([INTRO, *sections, first])),)}
+
+    @property
+    def seat(self) -> str:
+        """Whose part is written next."""
+        if isinstance(self.inner, TextAECEnv):
+            return self.inner.agent_selection
+        return next(seat for seat in self.inner.agents if seat not in self._parts)
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """Take a part; step the environment inside when the joint action is whole."""
+        self._parts[self.seat] = joint_action[WRITER]
+        if isinstance(self.inner, TextAECEnv):
+            (action,) = self._parts.values()
+            self.inner.step(action)
+            paid, infos = self.inner.rewards, self.inner.infos
+            ended = all(self.inner.terminations.values())
+        elif len(self._parts) < len(self.inner.agents):
+            return Outcome(reward_terms={}, feedback={WRITER: self._news()})
+        else:
+            _, paid, _, _, infos = self.inner.step(self._parts)
+            ended = not self.inner.agents
+        self._parts = {}
+        news = {} if ended else {WRITER: self._news()}
+        return Outcome(
+            reward_terms={WRITER: _mean_terms(infos, len(paid))},
+            feedback=news,
+            ended=ended,
+            success=next(iter(infos.values())).get("success"),
+            facts={WRITER: {"seats": infos}},
+        )
+
+    def _messages(self, seat: str) -> list[Message]:
+        """What the environment inside has told a seat."""
+        return [m for m in self.inner.chat(seat) if m.role != "assistant"]
+
+    def _news(self) -> str:
+        """What the next seat has been told since its last part, and that it is next."""
+        fresh = self._messages(self.seat)[self._told[self.seat] :]
+        self._told[self.seat] += len(fresh)
+        return "\n\n".join([*(m.content for m in fresh), NEXT.format(agent=self.seat)])
+
+    # -- scripted experts, bounds -----------------------------------------------------------------
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Every way in which the seats' experts, each in a convention of its own, can act."""
+        own = self.inner.conventions(task)
+        seats = len(self.inner.possible_agents)
+        return tuple(JOINT.join(chosen) for chosen in itertools.product(own, repeat=seats))
+
+    def expert(self, task: Task, agent: str, convention: str) -> str:
+        """The first part of a scripted expert."""
+        return self.reply(task, agent, convention, ())
+
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """The next part: what the expert of the seat whose turn it is would say there.
+
+        The parts in `messages` are played to a copy, so that experts hear what they would hear.
+        """
+        written = [m.content for m in messages if m.role == "assistant"]
+        rehearsal = copy.copy(self)
+        rehearsal.reset(seed=0, options={"task": task})
+        for part in written:
+            rehearsal.step({WRITER: part})
+        seats = self.inner.possible_agents
+        own = dict(zip(seats, convention.split(JOINT), strict=False)) if convention else {}
+        seat = rehearsal.seat
+        return self.inner.reply(task, seat, own.get(seat, ""), rehearsal.inner.chat(seat))
+
+    def demonstrations(self, n: int, seed: int) -> list[tuple[tuple[Message, ...], str]]:
+        """As `TextEnv.demonstrations`; each seat's expert draws its convention alone.
+
+        So a writer that learned from them knows each part and has not learned to join them, as a
+        team has not that learned from the environment inside. Parts of first turns only, unless
+        the experts inside listen.
+        """
+        if self.inner.experts_listen:
+            return played_demonstrations(self, n, seed)
+        rng = random.Random(f"demonstrations/{seed}")
+        seats = self.inner.possible_agents
+        pairs: list[tuple[tuple[Message, ...], str]] = []
+        while len(pairs) < n:
+            task = self.source[rng.randrange(len(self.source))]
+            chat = [*self.opening(task)[WRITER]]
+            possible = self.inner.conventions(task) or ("",)
+            for seat, following in itertools.zip_longest(seats, seats[1:]):
+                part = self.inner.expert(task, seat, rng.choice(possible))
+                pairs.append((tuple(chat), part))
+                more = NEXT.format(agent=following)
+                chat += [Message("assistant", part), Message("user", more)]
+        return pairs[:n]
+
+    def bounds(self, task: Task) -> Bounds:
+        """The team's: what one of its seats can get alone, and what all can get together.
+
+        Raises:
+            ValueError: as the environment inside.
+        """
+        return self.inner.bounds(task)
+
+
+def _mean_terms(infos: Mapping[str, Mapping[str, Any]], seats: int) -> dict[str, float]:
+    """Reward terms of the writer: the mean over the seats, a term that is not paid counting 0."""
+    terms: dict[str, float] = {}
+    for info in infos.values():
+        for name, value in info["reward_terms"].items():
+            terms[name] = terms.get(name, 0.0) + value / seats
+    return terms
