@@ -120,3 +120,34 @@ def test_no_two_algorithms_give_proportional_advantages():
                 / np.linalg.norm(found[other])
             )
             assert abs(cosine) < 0.9999, f"{one} and {other} are the same algorithm"
+
+
+def rejection() -> Any:
+    return make_algorithm("rejection", SimpleNamespace())
+
+
+def test_rejection_imitates_the_best_episodes_at_every_turn():
+    # Whole episodes are compared: the second is best, although the third ends with more to come.
+    returns = [[[[1.0, 0.0]], [[3.0, 1.0]], [[2.0, 2.0]], [[3.0, 0.0]]]]
+    alive = [[[[True, True]], [[True, True]], [[True, True]], [[True, NO]]]]
+    algorithm = rejection()
+    advantages = algorithm.advantages(inputs(returns, alive))
+    assert advantages[0, :, 0].tolist() == [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 0.0]]
+    assert algorithm.counters == {"imitated": 2.0}
+
+
+def test_rejection_imitates_nobody_where_nothing_was_rejected():
+    algorithm = rejection()
+    groups = [[[[0.1 + 0.2]], [[0.3]]], [[[0.0]], [[1e-3]]]]  # equal up to rounding; a real one
+    assert algorithm.advantages(inputs(groups))[..., 0, 0].tolist() == [[0.0, 0.0], [0.0, 1.0]]
+    assert algorithm.counters == {"imitated": 1.0}
+
+
+def test_rejection_compares_agents_that_join_late_by_their_own_returns():
+    """The second agent acts from turn 1 on, and in the first episode not at all."""
+    returns = [[[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 5.0]], [[0.0, 0.0], [0.0, 7.0]]]]
+    alive = [[[[True, NO], [NO, NO]], [[True, NO], [NO, True]], [[True, NO], [NO, True]]]]
+    advantages = rejection().advantages(inputs(returns, alive))
+    assert advantages[0, :, 0, 0].tolist() == [1.0, 0.0, 0.0]
+    assert advantages[0, :, 1, 1].tolist() == [0.0, 0.0, 1.0]
+    assert advantages[0, 0, 1].tolist() == [0.0, 0.0]

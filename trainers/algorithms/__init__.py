@@ -7,9 +7,11 @@ from typing import Any
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
 from trainers.algorithms.magrpo import MAGRPO
+from trainers.algorithms.rejection import Rejection
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "magrpo": MAGRPO,
+    "rejection": Rejection,
 }
 
 __all__ = ["ALGORITHMS", "AdvantageInputs", "Algorithm", "make_algorithm"]

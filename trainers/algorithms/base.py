@@ -45,21 +45,26 @@ class AdvantageInputs:
     policies: Mapping[str, str]
     groups: tuple[EpisodeGroup, ...]
 
-    def equal(self) -> np.ndarray:
-        """bool, (P, 1, A, K): where several episodes of a group have the same return.
+    @property
+    def rounding(self) -> np.ndarray:
+        """(P, 1, 1, 1): the largest difference of returns that counts as none.
 
-        The same up to rounding: the mean of eight times 0.1 is not 0.1, and a policy that has
-        nothing to learn would be stepped by what is left over.
+        The mean of eight times 0.1 is not 0.1, and a policy that has nothing to learn would be
+        stepped by what is left over.
         """
         paid = [
             max(sum(abs(turn.reward) for turn in episode.turns) for episode in group.episodes)
             for group in self.groups
         ]
-        scale = np.array(paid).reshape(-1, 1, 1, 1) if paid else np.abs(self.returns).max()
+        scale = np.array(paid) if paid else np.abs(self.returns).max(axis=(1, 2, 3))
+        return ROUNDING * scale.reshape(-1, 1, 1, 1)
+
+    def equal(self) -> np.ndarray:
+        """bool, (P, 1, A, K): where several episodes of a group have the same return."""
         low = np.where(self.alive, self.returns, np.inf).min(axis=1, keepdims=True)
         high = np.where(self.alive, self.returns, -np.inf).max(axis=1, keepdims=True)
         several = self.alive.sum(axis=1, keepdims=True) > 1
-        return several & (high - low <= ROUNDING * scale)
+        return several & (high - low <= self.rounding)
 
 
 class Algorithm:
