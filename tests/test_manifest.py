@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import platform
+import shutil
+import subprocess
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,9 @@ import pytest
 
 import llm_marl_envs
 from llm_marl_envs.evaluation.manifest import (
+    CHECKOUT,
     MANIFEST_FILE,
+    code_version,
     hardware,
     prompt_hashes,
     recording,
@@ -67,6 +73,44 @@ def test_a_resumed_run_adds_a_session(tmp_path: Path):
     assert found["hours"] == pytest.approx(sum(one["hours"] for one in found["sessions"]))
     with pytest.raises(ValueError, match="kind 'train', this one is 'eval'"):
         recording(tmp_path, "eval", {}).__enter__()
+
+
+def test_a_killed_session_counts_to_its_last_file(tmp_path: Path):
+    with recording(tmp_path, "eval", {}):
+        running = (tmp_path / MANIFEST_FILE).read_text()
+    (tmp_path / MANIFEST_FILE).write_text(running)  # what a killed process leaves
+    started = datetime.fromisoformat(read(tmp_path)["sessions"][0]["started"])
+    (tmp_path / "episodes.jsonl").write_text("{}")
+    last = (started + timedelta(hours=1.5)).timestamp()
+    os.utime(tmp_path / "episodes.jsonl", (last, last))
+    with recording(tmp_path, "eval", {}):
+        pass
+    first, second = read(tmp_path)["sessions"]
+    assert (first["status"], first["hours"]) == ("killed", 1.5)
+    assert datetime.fromisoformat(first["ended"]) == started + timedelta(hours=1.5)
+    assert read(tmp_path)["hours"] == 1.5 + second["hours"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git")
+def test_the_code_is_the_commit_of_its_checkout(tmp_path: Path):
+    assert code_version(tmp_path) is None
+    assert (CHECKOUT / "llm_marl_envs" / "__init__.py").samefile(llm_marl_envs.__file__)
+
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        done = subprocess.run(
+            ["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    (tmp_path / "a.py").write_text("1")
+    git("add", "a.py")
+    git("commit", "-q", "-m", "first")
+    commit = git("rev-parse", "HEAD")
+    assert code_version(tmp_path) == {"commit": commit, "changed": False}
+    (tmp_path / "a.py").write_text("2")
+    assert code_version(tmp_path) == {"commit": commit, "changed": True}
 
 
 def test_a_half_written_manifest_is_kept_aside(tmp_path: Path):

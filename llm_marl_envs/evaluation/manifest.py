@@ -3,7 +3,8 @@
 `recording` writes `run_manifest.json` when a run begins, so that a crashed one has it too, and
 completes it when the run ends. It holds the resolved configuration, package versions, Python and
 platform, the code's commit where it is a checkout, hardware, hashes of what the environment tells
-its agents, generated tokens and hours. A resumed run adds a session to the same file. No host name,
+its agents, generated tokens and hours. A resumed run adds a session to the same file; one that was
+killed could not say when, so its hours are counted to the last file that it wrote. No host name,
 user name, environment variable or command line is recorded, apart from what the configuration says.
 """
 
@@ -25,6 +26,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import llm_marl_envs
 from llm_marl_envs import make
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.records import plain
@@ -33,6 +35,8 @@ from llm_marl_envs.rollout import task_source
 MANIFEST_FILE = "run_manifest.json"
 MANIFEST_VERSION = 1
 HASHED_TASKS = 4
+CHECKOUT = Path(llm_marl_envs.__file__).parent.parent
+"""Where a repository would lie, if the package runs from one."""
 PACKAGES = (
     "llm-marl-envs",
     "numpy",
@@ -150,7 +154,22 @@ def _earlier_sessions(path: Path, kind: str) -> list[dict[str, Any]]:
             f"{path} is the manifest of a run of kind {before.get('kind')!r}, this one is "
             f"{kind!r}: give each its own folder"
         )
-    return list(before.get("sessions") or [])
+    return [_ended(one, path.parent) for one in before.get("sessions") or []]
+
+
+def _ended(session: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A session as it is; one that never ended, as killed when the folder's newest file was new."""
+    if session.get("status") != "running":
+        return session
+    newest = max(one.stat().st_mtime for one in folder.rglob("*") if one.is_file())
+    ended = datetime.fromtimestamp(newest, UTC)
+    hours = (ended - datetime.fromisoformat(session["started"])).total_seconds() / 3600
+    return {
+        **session,
+        "status": "killed",
+        "ended": ended.isoformat(timespec="seconds"),
+        "hours": max(0.0, hours),
+    }
 
 
 def _now() -> str:
@@ -196,9 +215,8 @@ def package_versions() -> dict[str, str | None]:
     return versions
 
 
-def code_version() -> dict[str, Any] | None:
+def code_version(root: Path = CHECKOUT) -> dict[str, Any] | None:
     """Commit of the checkout that this package lies in, and whether it differs; None elsewhere."""
-    root = Path(__file__).parent.parent
     if not (root / ".git").exists():
         return None
 

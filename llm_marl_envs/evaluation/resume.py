@@ -105,7 +105,10 @@ class EvaluationLog:
                 f"{self.path}: its last line is half-written; that episode is played again",
                 stacklevel=4,
             )
+            status = self.path.stat()
             os.truncate(self.path, whole)
+            # The file's time goes on to say when the last episode was written.
+            os.utime(self.path, ns=(status.st_atime_ns, status.st_mtime_ns))
         self._bytes = whole
         for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1):
             try:
