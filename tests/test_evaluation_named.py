@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,54 @@ def test_other_weights_in_the_same_folder_are_another_team(model: str, tmp_path:
     content[-1] ^= 1
     weights.write_bytes(content)
     assert fingerprint(tmp_path / "m") != before
+
+
+def test_a_team_is_the_same_wherever_it_lies_and_another_with_other_settings(
+    model: str, tmp_path: Path
+):
+    from peft import LoraConfig
+
+    from trainers.team_files import build_team_model, save_team
+
+    base = tmp_path / "base"
+    shutil.copytree(model, base)
+    lora = LoraConfig(r=2, target_modules="all-linear")
+    team = build_team_model(str(base), SEATS, weights="adapters", peft_config=lora)
+    save_team(team, tmp_path / "team", env={"env_id": ENV, "max_completion_length": 4})
+    env = make(ENV)
+
+    def identity(folder: Path | str, **sampling: Any) -> str:
+        (one,) = set(named_team(str(folder), env, Sampling(**sampling)).identity.values())
+        return one
+
+    first = identity(tmp_path / "team")
+    shutil.copytree(tmp_path / "team", tmp_path / "moved")
+    assert identity(tmp_path / "moved") == identity(f"{tmp_path}/team/") == first
+    assert identity(tmp_path / "team", max_completion_length=4) == first  # as it was trained
+    others = [
+        identity(tmp_path / "team", max_completion_length=5),
+        identity(tmp_path / "team", temperature=0.5),
+    ]
+    (base / "generation_config.json").write_text("{}")  # its adapters' base counts, too
+    assert len({first, *others, identity(tmp_path / "team")}) == 4
+    models = [identity(base), identity(base, max_completion_length=5), identity(model)]
+    assert len(set(models)) == 3
+
+
+@pytest.mark.parametrize("adapters", [True, False])
+def test_damaged_weights_are_named(model: str, tmp_path: Path, adapters: bool):
+    from peft import LoraConfig
+
+    from trainers.team_files import build_team_model, save_team
+
+    lora = LoraConfig(r=2, target_modules="all-linear") if adapters else None
+    weights = "adapters" if adapters else "shared"
+    team = build_team_model(model, SEATS, weights=weights, peft_config=lora)
+    save_team(team, tmp_path, env={"env_id": ENV})
+    for file in tmp_path.rglob("*.safetensors"):
+        file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="its weights are damaged"):
+        named_team(str(tmp_path), make(ENV), SHORT)
 
 
 def test_large_files_count_by_both_ends(tmp_path: Path):

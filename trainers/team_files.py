@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from peft import PeftConfig
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
@@ -123,7 +124,7 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
     """As `AutoModelForCausalLM.from_pretrained`, with an error that says what was tried.
 
     Raises:
-        ValueError: nothing loadable under that name.
+        ValueError: nothing loadable under that name, or its weights are damaged.
     """
     try:
         # In the weights' own bf16, AdamW would round most small updates away.
@@ -135,6 +136,8 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
             f"model {model!r}: neither a folder with a Transformers model nor a name that the "
             f"Hugging Face Hub could give ({error})"
         ) from error
+    except SafetensorError as error:
+        raise ValueError(f"model {model!r}: its weights are damaged ({error})") from error
 
 
 def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) -> None:
@@ -170,7 +173,8 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
         base: the base model of its adapters, where it moved since.
 
     Raises:
-        ValueError: no team there, one of another version, or adapters whose base is unknown.
+        ValueError: no team there, one of another version, adapters whose base is unknown, or
+            damaged weights.
     """
     folder = Path(folder)
     description = read_team_file(folder)
@@ -191,7 +195,10 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
     model = load_base(base or description["base"])
     team = AdapterWeights(model, tokenizer, agents, config)
     for policy in team.policies:
-        team.load_policy(policy, folder / policy)
+        try:
+            team.load_policy(policy, folder / policy)
+        except SafetensorError as error:
+            raise ValueError(f"{folder / policy}: its weights are damaged ({error})") from error
     return team
 
 

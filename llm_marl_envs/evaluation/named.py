@@ -90,8 +90,9 @@ def named_policy(name: str, env: Any, sampling: Sampling) -> tuple[Policy, str]:
     local = LocalPolicy(
         folder, temperature=sampling.temperature, max_completion_length=sampling.length
     )
-    print_of = f", {fingerprint(folder)}" if Path(folder).is_dir() else ""
-    return local, local.identity + print_of
+    if not Path(folder).is_dir():
+        return local, local.identity
+    return local, _identity("model", folder, sampling.length, sampling)
 
 
 def named_team(
@@ -151,13 +152,23 @@ def _saved_team(
             "tasks or rewards may differ, so pass --transfer if you mean that"
         )
     length = sampling.max_completion_length or described.get("max_completion_length")
+    length = length or DEFAULT_COMPLETION_LENGTH
     policy: Policy = token_policy.TokenPolicy(
         files.load_team(folder),
-        max_completion_length=length or DEFAULT_COMPLETION_LENGTH,
+        max_completion_length=length,
         temperature=sampling.temperature,
     )
-    print_of = f"{folder}, {fingerprint(folder)}, temperature {sampling.temperature:g}"
+    print_of = _identity("team", folder, length, sampling)
+    base = Path(described.get("base") or "")
+    if base.name and base.is_dir() and any(Path(folder).glob("*/adapter_config.json")):
+        print_of += f", base {fingerprint(base)}"
     return {str(agent): policy for agent in described["agents"]}, print_of
+
+
+def _identity(kind: str, folder: str, length: int, sampling: Sampling) -> str:
+    """What it is, wherever its folder lies and however the path to it is written."""
+    asked = f"at most {length} tokens, temperature {sampling.temperature:g}"
+    return f"{kind} {fingerprint(folder)}, {asked}"
 
 
 def _tiny(env: Any) -> str:
