@@ -249,3 +249,52 @@ def test_a_slurm_script_runs_its_point(sweep: Path, tmp_path: Path):
     assert script.read_text().count("--array") == 1
     with pytest.raises(ValueError, match="SLURM option"):
         write_slurm(sweep, script, ["time"])
+
+
+def test_variants_are_settings_that_belong_together(sweep: Path):
+    variants = {"team": {}, "alone": {"frozen": ["main_0"], "lora.r": 4}}
+    points = read_sweep(
+        write(sweep.parent, variants=variants, grid={"learning_rate": [1e-3, 2e-3]})
+    )
+    assert [(p.settings["variant"], p.settings["learning_rate"]) for p in points] == [
+        ("team", 1e-3),
+        ("team", 2e-3),
+        ("alone", 1e-3),
+        ("alone", 2e-3),
+    ]
+    assert points[2].name == "variant-alone_learning_rate-0.001_seed-0"
+    assert points[2].run["lora"]["r"] == 4
+    assert points[0].run["lora"]["r"] == 2
+    assert points[3].run["trainer"]["frozen"] == ["main_0"]
+    results = run_point(points[2])["results"]
+    assert results["trained_parameters"] == trained(points[2], seats=1)
+    assert run_point(points[0])["results"]["trained_parameters"] == trained(points[0], seats=2)
+
+
+def trained(point: Point, seats: int) -> int:
+    """LoRA weights by hand: r (inputs + outputs) of each layer's projection, for each seat."""
+    config = json.loads((Path(point.run["model"]) / "config.json").read_text())
+    size = config["hidden_size"] + config["hidden_size"]
+    return seats * point.run["lora"]["r"] * size * config["num_hidden_layers"]
+
+
+@pytest.mark.parametrize(
+    ("variants", "words"),
+    [
+        ([], "expected a map from names"),
+        ({"a": 1}, "'a' needs a map of settings"),
+        ({"a": {"seed": 1}}, "'seed' of 'a' is decided by the sweep"),
+        ({"a": {"learning_rate": 1}}, "'learning_rate' of 'a' is decided by the grid"),
+        ({"a": {"learning_rat": 1}}, "unknown key 'learning_rat'"),
+    ],
+)
+def test_wrong_variants_say_what_is_wrong(sweep: Path, variants: Any, words: str):
+    with pytest.raises(ValueError, match=words):
+        read_sweep(write(sweep.parent, grid={"learning_rate": [1]}, variants=variants))
+
+
+def test_the_embedded_model_of_a_run_has_its_seed(tmp_path: Path):
+    path = write(tmp_path, run="coop_coding_tiny", seeds=[2, 5])
+    assert [point.run["tiny"]["seed"] for point in read_sweep(path)] == [2, 5]
+    path = write(tmp_path, run="coop_coding_tiny", seeds=[2, 5], grid={"tiny.seed": [0]})
+    assert [point.run["tiny"]["seed"] for point in read_sweep(path)] == [0, 0]

@@ -28,7 +28,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "<policy>/idle": ("share", "updates in which the policy had nothing to learn and kept still"),
     "algorithm/<counter>": ("count", "what the algorithm counted in the update"),
     "time/rollout": ("seconds", "sampling, stepping the environments and packing"),
-    "num_tokens": ("tokens", "sampled by trained seats since the run began"),
+    "num_tokens": ("tokens", "sampled since the run began, by seats that are not trained too"),
     "eval_reward": ("reward", "as `reward`, on the evaluation tasks, one episode each"),
     "eval_success": ("share", "as `success`, on the evaluation tasks"),
 }
@@ -91,14 +91,13 @@ def _mean(values: Iterable[float | bool]) -> float:
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
-def sampled_tokens(groups: Sequence[EpisodeGroup], agents: Sequence[str]) -> int:
-    """Tokens that these agents sampled."""
+def sampled_tokens(groups: Sequence[EpisodeGroup]) -> int:
+    """Tokens that models sampled, in whichever seat; an endpoint's are not known."""
     return sum(
         len(turn.response.completion_ids or ())
         for group in groups
         for episode in group.episodes
         for turn in episode.turns
-        if turn.agent in agents
     )
 
 

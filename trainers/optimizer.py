@@ -35,6 +35,15 @@ class TeamOptimizer(Base):
         """The policies that are trained, in seat order."""
         return [policy for policy in self.team.policies if policy not in self.team.frozen]
 
+    @property
+    def trained_parameters(self) -> int:
+        """How many weights are trained, over all policies."""
+        return sum(
+            parameter.numel()
+            for policy in self.trained_policies
+            for parameter in self.team.parameters(policy)
+        )
+
     def _sum(self, value: torch.Tensor) -> float:
         """The sum of a scalar over all processes."""
         total: Any = self.accelerator.reduce(value.to(self.accelerator.device), reduction="sum")

@@ -7,11 +7,16 @@ is YAML with these keys:
     grid:                            # override -> its values; absent: one point
       learning_rate: [1e-3, 2e-3]
       env_kwargs.turns: [1, 2]
+    variants:                        # name -> overrides that belong together; absent: one, unnamed
+      team: {}
+      single: {env_kwargs.single_seat: true, lora.r: 32}
     seeds: [0, 1, 2]                 # or a number: 3
     output: runs/learning_rate       # one folder below it for each run
     evaluate: {tasks: 128, split: test, temperature: 1.0, seed: 0}    # absent: no evaluation
 
-A run is finished when its `summary.json` says so for the same settings.
+Each variant is run at each point of the grid with each seed. The embedded model (`model: tiny`) is
+warm-started with the run's seed unless `tiny.seed` is set. A run is finished when its
+`summary.json` says so for the same settings.
 """
 
 from __future__ import annotations
@@ -29,10 +34,10 @@ import yaml
 from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.evaluation.manifest import sha256
 from llm_marl_envs.evaluation.metrics import bootstrap_interval
-from trainers.train import YAMLLoader, read_run, refuse_unknown
+from trainers.train import TINY, YAMLLoader, read_run, refuse_unknown
 
 SWEEP_VERSION = 1
-KEYS = ("run", "grid", "seeds", "output", "evaluate")
+KEYS = ("run", "grid", "variants", "seeds", "output", "evaluate")
 EVALUATION = {"tasks": 100, "split": "test", "temperature": 1.0, "seed": 0}
 SUMMARY_FILE = "summary.json"
 POINT_FILE = "point.json"
@@ -47,7 +52,7 @@ class Point:
     Attributes:
         index: its place in the sweep.
         folder: where everything of it is written.
-        settings: the grid's settings at this point.
+        settings: the grid's settings at this point, and "variant" where they have names.
         seed: of the run.
         run: the resolved contents of the run file.
         evaluation: arguments of the evaluation, None for none.
@@ -123,20 +128,21 @@ def read_sweep(file: str | Path) -> list[Point]:
     beside = file.parent / sweep["run"]
     config = beside if beside.is_file() else sweep["run"]
     grid, seeds = _grid(file, sweep.get("grid")), _seeds(file, sweep.get("seeds", 1))
+    variants = _variants(file, sweep.get("variants"), grid)
     points = []
-    for values in itertools.product(*grid.values()):
-        settings = dict(zip(grid, values, strict=True))
+    for (variant, changes), *values in itertools.product(variants.items(), *grid.values()):
+        chosen = dict(zip(grid, values, strict=True))
+        settings = {"variant": variant, **chosen} if variant else chosen
         for seed in seeds:
             folder = Path(sweep["output"]) / _name(settings, seed)
-            own = {**settings, "seed": seed, "output_dir": str(folder / "train")}
-            run = read_run(config, [f"{key}={json.dumps(value)}" for key, value in own.items()])
+            own = {**changes, **chosen, "seed": seed, "output_dir": str(folder / "train")}
             points.append(
                 Point(
                     index=len(points),
                     folder=folder,
                     settings=settings,
                     seed=seed,
-                    run=run,
+                    run=_resolved(config, own, seed),
                     evaluation=evaluation,
                 )
             )
@@ -145,6 +151,31 @@ def read_sweep(file: str | Path) -> list[Point]:
         if names.count(name) > 1:
             raise ValueError(f"{file}: two runs are called {name!r}; is a value listed twice?")
     return points
+
+
+def _resolved(config: str | Path, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """The run file with a point's settings; the embedded model has the run's seed."""
+    run = read_run(config, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
+    if run["model"] == TINY:
+        run["tiny"] = {"seed": seed, **(run.get("tiny") or {})}
+    return run
+
+
+def _variants(
+    file: Path, variants: Any, grid: Mapping[str, Any]
+) -> dict[str | None, dict[str, Any]]:
+    if variants is None:
+        return {None: {}}
+    if not isinstance(variants, dict) or not variants:
+        raise ValueError(f"{file}, variants: expected a map from names, got {variants!r}")
+    for name, changes in variants.items():
+        if not isinstance(changes, dict):
+            raise ValueError(f"{file}, variants: {name!r} needs a map of settings, got {changes!r}")
+        for key in changes:
+            if key in OWN_SETTINGS or key in grid:
+                where = "the sweep" if key in OWN_SETTINGS else "the grid"
+                raise ValueError(f"{file}, variants: {key!r} of {name!r} is decided by {where}")
+    return {str(name): dict(changes) for name, changes in variants.items()}
 
 
 def _grid(file: Path, grid: Any) -> dict[str, list[Any]]:

@@ -140,6 +140,7 @@ def _carry_out(point: Point) -> dict[str, Any]:
     costs = read_json(output / MANIFEST_FILE)
     results: dict[str, Any] = {"updates": trainer.state.global_step}
     results |= {"tokens": costs["tokens"], "hours": costs["hours"]}
+    results["trained_parameters"] = trainer.trained_parameters
     results |= _last_logged(trainer.state.log_history, ("reward", "success"))
     if point.evaluation is not None:
         results |= _evaluate(point)
@@ -172,7 +173,9 @@ def _evaluate(point: Point) -> dict[str, Any]:
         env_kwargs={**(point.run.get("env_kwargs") or {}), "split": asked["split"]},
         partners=point.run.get("partners") or {},
     )
-    return {name: summary[name] for name in ("mean_return", "success") if summary[name] is not None}
+    found = {name: summary[name] for name in ("mean_return", "success")}
+    found["cooperation"] = (summary["cooperation"] or {}).get("mean")
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = ()) -> int:

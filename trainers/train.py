@@ -3,7 +3,7 @@
 Owns the format of the file and nothing else. A run file has these keys:
 
     model: tiny                      # the embedded model, or what from_pretrained takes
-    tiny: {steps: 1500}              # fields of TinySettings, for model: tiny
+    tiny: {steps: 1500, seed: 0}     # for model: tiny: fields of TinySettings, and its seed
     env: coop_coding-v0
     env_kwargs: {split: train}       # arguments of make()
     eval_env_kwargs: {split: val}    # absent: no evaluation during training
@@ -138,7 +138,7 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
 
     Args:
         run: what `read_run` returns.
-        seed: of the embedded model.
+        seed: of the embedded model where `tiny` does not say.
         fresh: build it anew, see `tiny_model`.
 
     Raises:
@@ -148,11 +148,12 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
         return run["model"]
     from trainers.tiny import TinySettings, tiny_model
 
-    given = dict(run.get("tiny") or {})
-    refuse_unknown("tiny", given, [field.name for field in dataclasses.fields(TinySettings)])
+    given = {"seed": seed, **(run.get("tiny") or {})}
+    fields = [field.name for field in dataclasses.fields(TinySettings)]
+    refuse_unknown("tiny", given, ["seed", *fields])
     kwargs = {k: v for k, v in (run.get("env_kwargs") or {}).items() if k != "split"}
     return tiny_model(
-        seed=seed,
+        seed=given.pop("seed"),
         fresh=fresh,
         env_ids=(run["env"],),
         env_kwargs=kwargs,

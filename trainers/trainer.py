@@ -331,7 +331,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         values["time/rollout"] = time.perf_counter() - begun
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
-        self._sampled_tokens += metrics.sampled_tokens(groups, self.trained)
+        self._sampled_tokens += metrics.sampled_tokens(groups)
         values["num_tokens"] = float(self._sampled_tokens)
         for name, value in values.items():
             self._metrics["train"][name].append(value)
