@@ -21,6 +21,7 @@ from llm_marl_envs.evaluation.baselines import (
     run_baselines,
     self_consistency_team,
     single_team,
+    tokens_written,
 )
 from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.protocols import (
@@ -241,6 +242,7 @@ def test_the_oracle_is_the_best_of_n_and_costs_n():
     assert best["success"] == pytest.approx(parallel["pass_at_k"]["4"])
     assert best["cost"]["completion_tokens"] == 4 * parallel["cost"]["completion_tokens"] == 16.0
     assert best["cost"]["seconds"] == parallel["cost"]["seconds"]
+    assert tokens_written(found) == 10 * 4 * 2 * 2  # tasks, samples, seats, tokens; each once
     result = evaluate_team(WordPair, seats(Model(script)), n_tasks=2, samples=3)
     with pytest.raises(ValueError, match="multiple of 2"):
         oracle_best(result, 2)
@@ -289,6 +291,9 @@ def test_the_command_writes_tables_and_goes_on(tmp_path: Path, capsys: Any):
     episodes = tmp_path / "expert" / "episodes.jsonl"
     before = episodes.stat().st_mtime_ns
     assert main(command) == 0
+    manifest = json.loads((tmp_path / "run_manifest.json").read_text())
+    assert (manifest["kind"], manifest["config"]["policy"]) == ("baselines", "random")
+    assert [one["status"] for one in manifest["sessions"]] == ["finished", "finished"]
     assert episodes.stat().st_mtime_ns == before
     expert, random = (str(tmp_path / name) for name in ("expert", "random"))
     assert main(["compare", random, expert]) == 0

@@ -171,6 +171,8 @@ def test_results_that_cannot_be_compared_say_why(tmp_path: Path):
         compare_results([result(0)], [result(1, env_id="e-v1")])
     with pytest.raises(ValueError, match="env_kwargs"):
         compare_results([result(0)], [result(1, env_kwargs={"turns": 2})])
+    with pytest.raises(ValueError, match="tasks_sha256 is 'x' and 'y'"):
+        compare_results([result(0, tasks_sha256="x")], [result(1, tasks_sha256="y")])
     with pytest.raises(ValueError, match="has no success"):
         compare_results([result(0)], [silent], metric="success")
     twice = result(1.0)
@@ -179,6 +181,19 @@ def test_results_that_cannot_be_compared_say_why(tmp_path: Path):
         compare_results([twice], [twice])
     with pytest.raises(ValueError, match="metric='speed'"):
         compare_results([result(0)], [result(1)], metric="speed")
+
+
+def test_several_evaluations_of_one_team_are_no_runs():
+    def of(team: str, value: float) -> dict[str, Any]:
+        return result(value, team=team, identity={"left_0": team, "right_0": team})
+
+    other = [of("c", 1.0), of("d", 1.0)]
+    for side in ([of("a", 0.0), of("a", 0.5)], [of("a", 0.0), of("c", 0.5)]):
+        with pytest.raises(ValueError, match="is there more than once"):
+            compare_results(side, other)
+    assert compare_results([of("a", 0.0), of("b", 0.5)], other).of == "runs"
+    # One a side: the same weights, sampled twice, may be paired.
+    assert compare_results([of("a", 0.0)], [of("a", 0.5)]).of == "checkpoints"
 
 
 @pytest.mark.parametrize(

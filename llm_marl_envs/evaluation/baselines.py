@@ -28,7 +28,8 @@ from llm_marl_envs.questions.answers import canonical, read_answer
 from llm_marl_envs.rollout import task_source
 
 PARALLEL = "parallel"
-BEST = "oracle best of {n}"
+ORACLE = "oracle"
+BEST = ORACLE + " best of {n}"
 VOTES = "self-consistency of {n}"
 DEFAULT_SAMPLES = 4
 
@@ -189,9 +190,7 @@ def run_baselines(
     Raises:
         ValueError: an unknown name, or n < 1.
     """
-    unknown = [name for name in names or () if name not in BASELINES]
-    if unknown or n < 1:
-        raise ValueError(f"baselines {unknown}, n={n}: expected some of {[*BASELINES]}, n >= 1")
+    check_names(names, n)
     first = env()
     found = Baselines(results={}, skipped={})
     for name in names or BASELINES:
@@ -217,6 +216,27 @@ def run_baselines(
         if name == PARALLEL:
             found.results[BEST.format(n=n)] = oracle_best(result, n)
     return found
+
+
+def check_names(names: Sequence[str] | None, n: int) -> None:
+    """Check what `run_baselines` is asked for.
+
+    Raises:
+        ValueError: an unknown name, or n < 1.
+    """
+    unknown = [name for name in names or () if name not in BASELINES]
+    if unknown or n < 1:
+        raise ValueError(f"baselines {unknown}, n={n}: expected some of {[*BASELINES]}, n >= 1")
+
+
+def tokens_written(found: Baselines) -> int | None:
+    """By all baselines that count them, each episode once: the oracle's are those of `parallel`."""
+    counted = [
+        one["cost"]["completion_tokens"] * sum(len(task["returns"]) for task in one["tasks"])
+        for name, one in found.results.items()
+        if not name.startswith(ORACLE) and one["cost"]["completion_tokens"] is not None
+    ]
+    return round(sum(counted)) if counted else None
 
 
 def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:

@@ -234,17 +234,36 @@ def compare_results(
     """Compare results as `read_result` gives them.
 
     Raises:
-        ValueError: results of different environments or arguments, and as `compare`.
+        ValueError: results of different environments, arguments or tasks, one team that stands for
+            several runs, and as `compare`.
     """
-    for field in ("env_id", "env_kwargs"):
-        values = [one.get(field) for one in (*a, *b)]
-        if any(value != values[0] for value in values):
-            odd = next(value for value in values if value != values[0])
+    for field in ("env_id", "env_kwargs", "tasks_sha256"):
+        values = [one[field] for one in (*a, *b) if one.get(field) is not None]
+        if odd := [value for value in values if value != values[0]]:
             raise ValueError(
-                f"results of different environments: {field} is {values[0]!r} and {odd!r}"
+                f"results of different environments: {field} is {values[0]!r} and {odd[0]!r}"
             )
+    if len(a) > 1 or len(b) > 1:
+        _refuse_repeats([*a, *b])
     sides = ([scores_of(one, metric) for one in side] for side in (a, b))
     return compare(*sides, metric=metric)
+
+
+def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
+    """Evaluations of one team, however many, are one run.
+
+    Counted as several, their sampling noise would stand for the differences between runs.
+    """
+    seen: list[Any] = []
+    for one in results:
+        identity = one.get("identity")
+        if identity is not None and identity in seen:
+            raise ValueError(
+                f"{one.get('team')!r} is there more than once ({identity}); runs are trainings of "
+                "their own, so for more episodes of one team evaluate it once with more --seed or "
+                "--samples"
+            )
+        seen.append(identity)
 
 
 def report(found: Comparison) -> str:

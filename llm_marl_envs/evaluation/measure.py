@@ -12,13 +12,22 @@ from llm_marl_envs.evaluation.baselines import (
     DEFAULT_SAMPLES,
     Baselines,
     baseline_table,
+    check_names,
     run_baselines,
+    tokens_written,
 )
 from llm_marl_envs.evaluation.json_files import write_json
 from llm_marl_envs.evaluation.manifest import recording
 from llm_marl_envs.evaluation.named import NamedTeam, Sampling, named_policy, named_team
 from llm_marl_envs.evaluation.results import RESULT_FILE, TeamResult, result_to_dict
-from llm_marl_envs.evaluation.runner import Plan, Progress, open_log, run_plan, starts_of
+from llm_marl_envs.evaluation.runner import (
+    Plan,
+    Progress,
+    fingerprint_of_tasks,
+    open_log,
+    run_plan,
+    starts_of,
+)
 from llm_marl_envs.evaluation.table import result_table
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
@@ -55,7 +64,7 @@ def run_eval(
     plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
     kwargs = {"split": "test", **(env_kwargs or {})}
     env = make(env_id, **kwargs)
-    starts_of(plan, env)  # refuses what cannot be played, before a model is loaded
+    starts = starts_of(plan, env)  # refuses what cannot be played, before a model is loaded
     if sampling.temperature == 0 and plan.samples > 1:
         raise ValueError(
             f"{plan.samples} greedy samples of a task are all alike; use 1, or a temperature"
@@ -68,6 +77,7 @@ def run_eval(
         **result_to_dict(result),
         "env_id": env.spec.id,
         "env_kwargs": plain(kwargs),
+        "tasks_sha256": fingerprint_of_tasks(env, starts),
         "team": team,
         "identity": named.identity,
         "temperature": sampling.temperature,
@@ -158,7 +168,7 @@ def run_all_baselines(
         sampling: how models sample.
         names: some of `BASELINES`; all where None.
         n: samples of the oracle and votes of self-consistency.
-        output: folder of `baselines.json` and one subfolder per baseline.
+        output: folder of `baselines.json`, the run's manifest and one subfolder per baseline.
         env_kwargs: arguments of the environment.
 
     Raises:
@@ -166,10 +176,23 @@ def run_all_baselines(
     """
     kwargs = {"split": "test", **(env_kwargs or {})}
     env = make(env_id, **kwargs)
+    check_names(names, n)  # before a model is loaded
+    starts_of(plan, env)
     if sampling is not None and sampling.temperature == 0 and n > 1:
         raise ValueError(f"{n} greedy samples are all alike; use --n 1, or a temperature")
     made, identity = named_policy(policy, env, sampling or Sampling())
-    with counter(None, f"baselines {env_id}") as progress:
+    config = {"policy": identity, "n": n, "plan": asdict(plan)}
+    with (
+        recording(
+            output or ".",
+            "baselines",
+            config,
+            env_id=env.spec.id,
+            env_kwargs=kwargs,
+            write=bool(output),
+        ) as costs,
+        counter(None, f"baselines {env_id}") as progress,
+    ):
         found = run_baselines(
             lambda: make(env_id, **kwargs),
             made,
@@ -180,12 +203,19 @@ def run_all_baselines(
             identity=identity,
             progress=progress,
         )
+        costs.tokens = tokens_written(found)
     print(baseline_table(found))
     if output:
         about = {"env_id": env.spec.id, "env_kwargs": plain(kwargs), "policy": policy}
-        for name, one in found.results.items():
-            summary = {**one, **about, "team": name}
-            write_json(Path(output) / name.replace(" ", "_") / RESULT_FILE, summary)
-        write_json(Path(output) / "baselines.json", {**about, **asdict(found)})
-        print(f"written to {output}")
+        _write_baselines(Path(output), found, about, identity)
     return found
+
+
+def _write_baselines(
+    folder: Path, found: Baselines, about: Mapping[str, Any], identity: str
+) -> None:
+    for name, one in found.results.items():
+        summary = {**one, **about, "team": name, "identity": {"policy": f"{name}: {identity}"}}
+        write_json(folder / name.replace(" ", "_") / RESULT_FILE, summary)
+    write_json(folder / "baselines.json", {**about, **asdict(found)})
+    print(f"written to {folder}")

@@ -211,11 +211,11 @@ def _manifest(
         "samples": plan.samples,
         "seeds": list(plan.seeds),
         "context": plan.context,
-        "tasks_sha256": _fingerprint(env, starts),
+        "tasks_sha256": fingerprint_of_tasks(env, starts),
     }
 
 
-def _fingerprint(env: Any, starts: Sequence[Start]) -> str | None:
+def fingerprint_of_tasks(env: Any, starts: Sequence[Start]) -> str | None:
     """A hash of the tasks themselves: a file of tasks may change under the same name."""
     source = task_source(env)
     if source is None:
