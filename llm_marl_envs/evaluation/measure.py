@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from llm_marl_envs.evaluation.baselines import (
     tokens_written,
 )
 from llm_marl_envs.evaluation.json_files import write_json
-from llm_marl_envs.evaluation.manifest import recording
+from llm_marl_envs.evaluation.manifest import Costs, recording
 from llm_marl_envs.evaluation.named import NamedTeam, Sampling, named_policy, named_team
 from llm_marl_envs.evaluation.results import RESULT_FILE, TeamResult, result_to_dict
 from llm_marl_envs.evaluation.runner import (
@@ -33,7 +34,7 @@ from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 
 
-def run_eval(
+def measure_team(
     env_id: str,
     *,
     team: str,
@@ -44,7 +45,7 @@ def run_eval(
     partners: Mapping[str, str] | None = None,
     transfer: bool = False,
 ) -> dict[str, Any]:
-    """Evaluate a team, print a table and, with `output`, write the summary and the transcripts.
+    """Evaluate a team; returns the summary and, with `output`, writes it and the transcripts.
 
     Args:
         env_id: id of an environment.
@@ -83,9 +84,16 @@ def run_eval(
         "temperature": sampling.temperature,
         "seed": plan.seeds[0],
     }
-    print(result_table({team: summary}))
     if output:
         write_json(Path(output) / RESULT_FILE, summary)
+    return summary
+
+
+def run_eval(env_id: str, *, output: str | None = None, **asked: Any) -> dict[str, Any]:
+    """`measure_team`, with a table printed; the same arguments."""
+    summary = measure_team(env_id, output=output, **asked)
+    print(result_table({summary["team"]: summary}))
+    if output:
         print(f"written to {output}")
     return summary
 
@@ -97,9 +105,7 @@ def _play(
     env_id, kwargs = env.spec.id, dict(env.env_kwargs)
     config = {"team": named.identity, "plan": asdict(plan), "sampling": asdict(sampling)}
     with (
-        recording(
-            output or ".", "eval", config, env_id=env_id, env_kwargs=kwargs, write=bool(output)
-        ) as costs,
+        _manifest(output, "eval", config, env) as costs,
         counter(len(starts_of(plan, env)), f"eval {env_id}") as progress,
     ):
         result = run_plan(
@@ -113,6 +119,20 @@ def _play(
         if result.cost.completion_tokens is not None:
             costs.tokens = round(result.cost.completion_tokens * len(result.episodes))
     return result
+
+
+def _manifest(
+    output: str | None, kind: str, config: Mapping[str, Any], env: Any
+) -> AbstractContextManager[Costs]:
+    """`recording` into the output; nothing is written where there is none."""
+    return recording(
+        output or ".",
+        kind,
+        config,
+        env_id=env.spec.id,
+        env_kwargs=dict(env.env_kwargs),
+        write=bool(output),
+    )
 
 
 class counter:  # noqa: N801 - used as a function
@@ -183,14 +203,7 @@ def run_all_baselines(
     made, identity = named_policy(policy, env, sampling or Sampling())
     config = {"policy": identity, "n": n, "plan": asdict(plan)}
     with (
-        recording(
-            output or ".",
-            "baselines",
-            config,
-            env_id=env.spec.id,
-            env_kwargs=kwargs,
-            write=bool(output),
-        ) as costs,
+        _manifest(output, "baselines", config, env) as costs,
         counter(None, f"baselines {env_id}") as progress,
     ):
         found = run_baselines(
