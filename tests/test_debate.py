@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,11 @@ from pettingzoo.test import api_test, seed_test
 from llm_marl_envs import make
 from llm_marl_envs.envs.debate import MAX_ACTION_CHARS
 from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
-from llm_marl_envs.questions import KINDS, question_of
+from llm_marl_envs.questions import KINDS, blind_guess, question_of
+from llm_marl_envs.questions.kinds import SAFE
 from llm_marl_envs.records import Episode, Request, Response
 from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.spaces import Message
 from llm_marl_envs.testing import check_text_env
 from llm_marl_envs.vector import VectorTextEnv
 
@@ -60,6 +63,7 @@ def test_contract() -> None:
         {"n_agents": 5, "rounds": 3, "pay": "own"},
         {"n_agents": 2, "info": "full"},
         {"tasks": "generated:suspects,order,trail:2"},
+        {"tasks": "generated:lost,games"},
     ]
     assert make("debate-v0").spec.id == "debate-v0"
     for kwargs in forms:
@@ -96,7 +100,7 @@ def test_an_expert_keeps_its_convention_for_the_whole_episode() -> None:
     outcomes = [play(env, team, task, seed=task) for task in range(60)]
     chosen = [[turn.info["convention"] for turn in e.turns[-3:]] for e in outcomes]
     matched = [len(set(names)) == 1 for names in chosen]
-    assert 5 <= sum(matched) <= 28  # one in four
+    assert 15 <= sum(matched) <= 37  # one in four, and the quarter that leaves one convention
     assert all(e.success for e, match in zip(outcomes, matched, strict=True) if match)
 
 
@@ -119,6 +123,81 @@ def test_bounds_by_hand() -> None:
     assert bounds.random == pytest.approx(3 * (1 / 8) ** 2 * (7 / 8) + (1 / 8) ** 3)
     own = make("debate-v0", tasks="generated:lost", pay="own")
     assert own.bounds(own.source[0]).random == 1 / 8
+
+
+def test_bounds_of_the_default_by_hand() -> None:
+    env = make("debate-v0")
+    own = make("debate-v0", pay="own")
+    for task, right in ((0, 2), (4, 1)):  # all there; the colours worn off
+        assert len(question_of(env.source[task]).right) == right
+        bounds = env.bounds(env.source[task])
+        assert bounds.solo == pytest.approx(1 / 9)
+        guess = 1 / (64 * right)
+        agreed_guess = 3 * guess**2 * (1 - guess) + guess**3
+        assert bounds.random == pytest.approx(right * agreed_guess)
+        assert own.bounds(own.source[task]).random == 1 / 64
+
+
+def test_what_everybody_knows_points_to_a_wrong_answer() -> None:
+    """The hidden profile: experts who hear nothing fall for it, those who talk do not."""
+    env = make("debate-v0", split="val")
+
+    def deaf(request: Request) -> str:
+        task = env.source.find(request.task_id)
+        known = env.conventions(task)[0]
+        return env.reply(
+            task, request.agent, known, [*request.messages[:1], Message("assistant", "")]
+        )
+
+    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(deaf))
+    for task in range(32):
+        question = question_of(env.source[task])
+        episode = play(env, team, task)
+        assert not episode.success
+        assert episode.turns[-1].info["team_answer"] == question.lure
+        for messages in env.opening(env.source[task]).values():
+            said = "".join(f"[{word}]" for word in question.lure.split())
+            assert f"The manual says {said}." in messages[0].content
+
+
+def test_right_answers_that_differ_do_not_add_up() -> None:
+    def votes(n: int, *numbers: int | None) -> Episode:
+        env = make("debate-v0", n_agents=n)
+        right = question_of(env.source[0]).right
+        last = ["Answer: 0" if i is None else f"Answer: {right[i]}" for i in numbers]
+        return say(env, *[""] * n, *last)
+
+    assert votes(2, 0, 0).success
+    assert votes(2, 1, 1).success
+    ties: list[tuple[int | None, ...]] = [(0, 1), (0, 0, 1, 1), (0, 1, None), (0, 0, 1, 1, None)]
+    for tie in ties:
+        episode = votes(len(tie), *tie)
+        assert not episode.success
+        assert episode.turns[-1].info["team_answer"] is None
+        assert episode.turns[-len(tie)].info["right"]
+        assert episode.undiscounted_return("debater_0") == 0
+    mixed = votes(3, 1, 1, 0)  # most say one right answer
+    assert mixed.success
+    assert [turn.info["pivotal"] for turn in mixed.turns[3:]] == [True, True, False]
+    assert mixed.turns[-1].info["right"]
+    open_vote = votes(3, 0, 1, None)
+    assert [turn.info["pivotal"] for turn in open_vote.turns[3:]] == [True, True, True]
+
+
+def test_reporting_both_descriptions_is_understood_by_all() -> None:
+    """What a free speaker can do, and experts of any convention then answer rightly."""
+    env = make("debate-v0", split="val")
+
+    def both(request: Request) -> str:
+        task = env.source.find(request.task_id)
+        seat = env.possible_agents.index(request.agent)
+        if request.turn == 0:
+            return "".join(f"[{word}]" for word in question_of(task).parts[seat][1:] if word)
+        known = env.conventions(task)
+        return env.reply(task, request.agent, known[seat % len(known)], request.messages)
+
+    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(both))
+    assert all(play(env, team, task).success for task in range(32))
 
 
 def test_first_statements_are_made_blind_and_later_ones_hear_all_of_the_round_before() -> None:
@@ -216,17 +295,13 @@ def test_a_tie_and_a_minority_that_is_not_silent_lose() -> None:
 
 def test_constant_answers_earn_no_more_than_guessing() -> None:
     env = make("debate-v0", split="val")
-    answers = {c for task in env.source for c in question_of(task).choices}
-    best = 0.0
-    for answer in sorted(answers):
-        right = [question_of(task).answer == answer for task in env.source]
-        best = max(best, sum(right) / len(right))
-    choices = min(len(question_of(env.source[i]).choices) for i in range(3))
-    assert best <= 1 / choices + 0.02
+    right = Counter(answer for task in env.source for answer in question_of(task).right)
+    assert len(right) == 2 * 4**3
+    assert max(right.values()) / len(env.source) <= blind_guess(question_of(env.source[0])) + 0.02
 
 
 def test_copying_an_early_majority_gains_nothing() -> None:
-    env = make("debate-v0", tasks="generated:cups,suspects,order,trail", split="val")
+    env = make("debate-v0", tasks="generated:safe,cups,suspects,order,trail", split="val")
 
     def script(request: Request) -> str:
         lure = question_of(env.source.find(request.task_id)).lure
@@ -311,10 +386,16 @@ def test_demonstrations_show_every_turn_and_seat() -> None:
     first = [(m, a) for m, a in shown if len(m) == 1]
     later = [(m, a) for m, a in shown if len(m) == 3]
     assert len(first) == len(later) == 300
-    assert all("</think>\nAnswer: [" in a for _, a in later)
+    assert all(a.startswith("Answer: [") for _, a in later)
+    assert {a.strip("[]") for _, a in first} == {w for words in SAFE.words for w in words[:4]}
     seats = {m[0].content.split(",")[0] for m, _ in shown}
     assert seats == {f"You are debater_{i}" for i in range(3)}
-    notes = [a.split("</think>")[0] for _, a in first]
+
+
+def test_demonstrations_note_conventions_that_a_report_does_not_show() -> None:
+    shown = make("debate-v0", tasks="generated:lost,games").demonstrations(600, seed=3)
+    assert all("</think>\nAnswer: [" in a for m, a in shown if len(m) == 3)
+    notes = [a.split("</think>")[0] for m, a in shown if len(m) == 1]
     assert len(set(notes)) == 4
     assert min(notes.count(note) for note in set(notes)) > 25
 
@@ -357,7 +438,7 @@ def test_rows_with_and_without_evidence() -> None:
         ({"info": "half"}, "info"),
         ({"tasks": "generated:riddles"}, "kinds"),
         ({"tasks": "generated:lost:x"}, "generated"),
-        ({"n_agents": 9, "split": "ood"}, "pairs"),
+        ({"tasks": "generated:lost", "n_agents": 9, "split": "ood"}, "pairs"),
     ],
 )
 def test_mistakes_are_named(kwargs: dict[str, Any], match: str) -> None:

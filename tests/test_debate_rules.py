@@ -39,7 +39,17 @@ def test_pivotal_is_what_turning_one_answer_shows(n: int) -> None:
             for own in (False, True):
                 turned = [*right[:seat], own, *right[seat + 1 :]]
                 outcomes.append(2 * sum(turned) > n)
-            assert pivotal(right, seat) == (outcomes == [False, True])
+            voted = ["a" if one else None for one in right]
+            assert pivotal(voted, seat) == (outcomes == [False, True])
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_pivotal_with_two_right_answers(n: int) -> None:
+    """By trying what each seat could say: nothing that is right, or one of the right answers."""
+    for right in itertools.product([None, "a", "b"], repeat=n):
+        for seat in range(n):
+            tried = [majority([*right[:seat], own, *right[seat + 1 :]]) for own in (None, "a", "b")]
+            assert pivotal(right, seat) == (tried[0] is None and any(tried))
 
 
 def test_flips() -> None:

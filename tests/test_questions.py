@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from llm_marl_envs.debate.experts import conventions
 from llm_marl_envs.questions import (
     KINDS,
     ProceduralQuestions,
@@ -44,16 +45,22 @@ def answers(question: Question, said: tuple[str, ...], read: str) -> list[str]:
 def test_all_parts_decide_and_one_part_does_not(kind: str, level: int, parts: int) -> None:
     for question in drawn(kind, level, parts):
         assert len(question.parts) == len(question.evidence) == parts
-        assert question.answer in question.choices
-        assert question.lure != question.answer
-        assert question.lure in question.choices or (not question.lure and not question.shared)
-        assert len(set(question.choices)) == len(question.choices)
-        for convention in KINDS[kind].conventions:
-            said = (convention,) * parts
-            assert set(answers(question, said, convention)) == {question.answer}
+        assert question.lure not in question.right
+        assert bool(question.lure) == bool(question.shared)
+        assert 1 <= len(question.right) < KINDS[kind].possible(question)
+        if question.choices:
+            assert set(question.right) < set(question.choices)
+            assert question.lure in ("", *question.choices)
+            assert len(set(question.choices)) == KINDS[kind].possible(question)
+        reached = []
+        for convention in conventions(question, divided=True):
+            told = set(answers(question, (convention,) * parts, convention))
+            assert len(told) == 1
+            reached += told
             silent = [KINDS[kind].hear(question, [p], [], convention) for p in question.parts]
             assert set(silent) == {question.lure}
-            assert KINDS[kind].hear(question, question.parts, [], convention) == question.answer
+            assert {KINDS[kind].hear(question, question.parts, [], convention)} == told
+        assert set(reached) == set(question.right)
     assert KINDS[kind].solo(level, parts) <= 0.5
 
 
@@ -70,6 +77,9 @@ def solved_by_hand(question: Question) -> set[str]:
         return set(question.choices) - {young for _, young in pairs}
     if question.kind in STOCK:
         return {str(sum(int(part[0]) for part in parts))}
+    if question.kind == "safe":
+        _, *seen = zip(*parts, strict=True)  # all colours, all shapes; "" where worn off
+        return {" ".join(words) for words in seen if all(words)}
     links = dict(pair for part in parts for pair in zip(part[::2], part[1::2], strict=True))
     place = "coin"
     while place in links:
@@ -78,10 +88,11 @@ def solved_by_hand(question: Question) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_answer_is_the_only_one_that_fits(kind: str) -> None:
+def test_nothing_else_fits_than_what_is_right(kind: str) -> None:
     for level, parts in ((1, 2), (1, 3), (2, 3), (1, 4)):
         for question in drawn(kind, level, parts):
-            assert solved_by_hand(question) == {question.answer}
+            assert solved_by_hand(question) == set(question.right)
+            assert (len(question.right) == 1) or kind == "safe"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,15 +115,22 @@ def test_reports_in_another_convention_mislead_the_majority(kind: str) -> None:
     one, other = KINDS[kind].conventions
     wrong = 0
     questions = drawn(kind, n=200)
-    for question in questions:
+    for question in list(questions):
+        if len(conventions(question, divided=True)) == 1:
+            questions.remove(question)
+            continue
         heard = answers(question, (other,) * 3, one)
-        wrong += heard.count(question.answer) < 2
+        wrong += sum(is_right(question, answer) for answer in heard) < 2
+    assert len(questions) >= 100
     assert wrong >= 0.8 * len(questions)
 
 
-@pytest.mark.parametrize("kind", TWO)
+@pytest.mark.parametrize("kind", [kind for kind in TWO if kind != "safe"])
 def test_conventions_look_alike(kind: str) -> None:
-    """As many words, of the same words: the look of one report does not tell."""
+    """As many words, of the same words: the look of one report does not tell.
+
+    Not so about the safe: everybody sees whether a word is a colour, and nobody can translate it.
+    """
     one, other = KINDS[kind].conventions
     lengths: dict[str, Counter[int]] = {one: Counter(), other: Counter()}
     words: dict[str, set[str]] = {one: set(), other: set()}
@@ -192,6 +210,8 @@ def test_answers_are_balanced_within_a_kind(kind: str) -> None:
     source = ProceduralQuestions("train", kinds=[kind])
     questions = [question_of(source[i]) for i in range(600)]
     words = Counter(question.answer for question in questions)
+    if kind == "safe":  # nothing to choose from; see its own test
+        return
     if kind not in ("lost", "games"):  # there each of the 2 x 2 x 2 choices takes its turn
         assert max(words.values()) - min(words.values()) <= 1
     places = Counter(question.choices.index(question.answer) for question in questions)

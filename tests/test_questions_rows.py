@@ -35,14 +35,19 @@ def test_a_jsonl_file(tmp_path: Path) -> None:
     file = tmp_path / "questions.jsonl"
     rows = [
         {"question": "Which?", "answer": "b", "choices": ["a", "b"], "evidence": ["x", "y", "z"]},
+        {"question": "When?", "answer": "at noon", "also": ["12:00"]},
         {"text": "How many?", "answer": 7, "id": "seven", "level": 2, "shared": ["Not 8."]},
     ]
     file.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    one, two = (question_of(task) for task in question_tasks(str(file), split="all"))
+    one, also, two = (question_of(task) for task in question_tasks(str(file), split="all"))
     assert (one.answer, one.choices, one.evidence) == ("b", ("a", "b"), ("x", "y", "z"))
     assert one.text == "Which?\nChoices: [a][b]"
     assert (two.answer, two.level, two.shared) == ("7", 2, ("Not 8.",))
-    assert question_tasks(str(file), split="all")[1].id == "seven"
+    assert question_tasks(str(file), split="all")[2].id == "seven"
+    assert also.right == ("at noon", "12:00")
+    assert is_right(also, "12:00")
+    assert is_right(also, "At noon")
+    assert not is_right(also, "at noon 12:00")
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,9 @@ def test_a_jsonl_file(tmp_path: Path) -> None:
         ({"question": "?", "answer": "a\nb"}, "one line"),
         ({"question": "?", "answer": "so\n#### many"}, "number"),
         ({"question": "?", "answer": "c", "choices": ["a", "b"]}, "none of the choices"),
+        ({"question": "?", "answer": "a", "also": ["c"], "choices": ["a", "b"]}, "'c' is none"),
+        ({"question": "?", "answer": "a", "also": "b"}, "list of texts"),
+        ({"question": "?", "answer": "a", "also": [""]}, "one line"),
         ({"question": "?", "answer": "a", "evidence": "abc"}, "list of texts"),
         ({"question": "?", "answer": "a", "level": "hard"}, "integer"),
     ],

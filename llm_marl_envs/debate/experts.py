@@ -1,8 +1,9 @@
 """Scripted debaters: report the own part in one convention, read the others in the same one.
 
-First they report and give no answer; later they note how they read each report and answer with what
-their own part and the others' first reports give. They believe every report. Notes are thinking,
-which others are not shown: a report alone does not say which convention it follows.
+First they report and give no answer; later they answer with what their own part and the others'
+first reports give. They believe every report. Where a report alone does not say which convention it
+follows, they note theirs and how they read each report; notes are thinking, which others are not
+shown.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ def conventions(question: Question, divided: bool) -> tuple[str, ...]:
     """In which ways experts can talk about a question; none for divided rows of a file."""
     if not divided:
         return (DIRECT,)
-    return KINDS[question.kind].conventions if question.parts else ()
+    if not question.parts:
+        return ()
+    kind = KINDS[question.kind]
+    # A description that has worn off leaves nothing to say.
+    return tuple(
+        convention
+        for convention in kind.conventions
+        if all(kind.say(question, part, convention) for part in question.parts)
+    )
 
 
 def first_statement(question: Question, seat: int, convention: str, divided: bool) -> str:
@@ -44,6 +53,8 @@ def first_statement(question: Question, seat: int, convention: str, divided: boo
     kind = KINDS[question.kind]
     part = question.parts[seat]
     words = kind.say(question, part, convention)
+    if not kind.noted:
+        return listed(words)
     report = words[0] if len(words) == 1 else listed(words)
     return NOTE.format(convention=convention) + report
 
@@ -56,6 +67,8 @@ def later_statement(
     heard = [words_of(said[0]) for said in others.values()]
     kind = KINDS[question.kind]
     answer = kind.hear(question, [question.parts[seat]], heard, convention)
+    if not kind.noted:
+        return answer_line(answer)
     thought = "".join(
         f"{convention}: {word}\n" for words in heard for word in kind.read(words, convention)
     )
@@ -74,7 +87,7 @@ def read_convention(question: Question, seat: int, statement: str) -> str | None
     said = order(words_of(statement))
     found = [
         convention
-        for convention in kind.conventions
+        for convention in conventions(question, divided=True)
         if said == order(kind.say(question, question.parts[seat], convention))
     ]
     return found[0] if len(found) == 1 else None

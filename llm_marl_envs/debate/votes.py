@@ -20,9 +20,15 @@ def majority(answers: Sequence[str | None]) -> str | None:
     return None
 
 
-def pivotal(right: Sequence[bool], seat: int) -> bool:
-    """Whether the majority is right exactly if this seat is: the others leave it open."""
-    others = sum(right) - right[seat]
+def pivotal(right: Sequence[str | None], seat: int) -> bool:
+    """Whether this seat can make the majority right and can keep it from that.
+
+    Args:
+        right: each debater's answer where it is right, else None. Right answers may differ.
+        seat: whose vote is asked about.
+    """
+    counts = Counter(a for i, a in enumerate(right) if a is not None and i != seat)
+    others = max(counts.values(), default=0)
     return 2 * others <= len(right) < 2 * (others + 1)
 
 

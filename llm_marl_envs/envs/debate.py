@@ -1,12 +1,20 @@
 """# debate-v0: several debaters answer one question; each holds a part of the evidence.
 
 ## Description
-`n_agents` debaters talk for `rounds` rounds and answer after each; the team is right if most of the
-last answers are. With `info="split"` (default for questions that bring evidence) everybody knows
-the question (in most kinds also a fact that points to a wrong answer), and each debater alone holds
-a part of the evidence. No part decides, all parts together do: what is not said is lost, and what
-is said in a way that the others read otherwise misleads them. With `info="full"` everybody is told
-everything, as in the debates of the literature; then one debater could answer alone.
+`n_agents` debaters talk for `rounds` rounds and answer after each; the team is right if more than
+half of the last answers are one right answer. With `info="split"` (default for questions that bring
+evidence) everybody knows the question and, in most kinds, a fact that points to a wrong answer (a
+hidden profile), and each debater alone holds a part of the evidence. No part decides, all parts
+together do: what is not said is lost, and what is said in a way that the others read otherwise
+misleads them. With `info="full"` everybody is told everything, as in the debates of the literature;
+then one debater could answer alone.
+
+The default questions are about a safe. Each debater sees one dial, which has a colour and a shape.
+Right are all colours in order and all shapes in order, nothing else. Everybody knows what the
+manual says: a row of colours that is wrong in every place. In an eighth of the questions the
+colours have worn off, in another eighth the shapes, and all know it; then one right answer is left,
+and the manual's wrong one is of its kind. So a team must tell each other what it sees, in the same
+words.
 
 ## Agents
 `debater_0` to `debater_<n-1>`, one after the other (AEC). A statement is heard in the next round:
@@ -34,24 +42,28 @@ Paid once, after the last statement; the return is in [0, 1].
 | `team` (default) | team | 1 for everybody if more than half of all debaters answer right at last |
 | `own` | own | 1 for each debater whose own last answer is right: a selfish control |
 
-A tie, or a majority that needs the silent, is wrong. With `judge=` a policy (`policies.Policy`),
+A tie, or a majority that needs the silent, is wrong. Votes are counted by text, so two right
+answers that differ do not add up: two debaters of whom one names the colours and one the shapes are
+a tie. With `judge=` a policy (`policies.Policy`),
 the judge reads the last statements and its answer takes the place of the majority's.
 
 `info["success"]`: the team is right; None before the last statement. Entries for every agent:
 `answer` (its latest, None for none or several), `right`, `convention` (which shorthand its first
 statement followed, generated questions only). After the last statement also: `kind`, `level`,
 `team_answer`, `majority_right` (one entry per round), `deliberation_gain` (last majority minus
-first: 1, 0 or -1), `pivotal` (the others leave the majority open), `flips` (changes between right
-and wrong of this debater), `constant_accuracy` (of the best constant answer to this kind of
-question) and `above_constant` (success minus it), and `judge` (its text) where there is one.
+first: 1, 0 or -1), `pivotal` (this debater can make the majority right and can keep it from that),
+`flips` (changes between right and wrong of this debater), `constant_accuracy` (of the best constant
+answer to this kind of question) and `above_constant` (success minus it), and `judge` (its text)
+where there is one.
 
 ## Episode end
 After `rounds` statements of every debater. Never truncated.
 
 ## Arguments
-- `tasks`: None (generated: lost and games), "generated:<kind>,<kind>:<level>",
+- `tasks`: None (generated: safe), "generated:<kind>,<kind>:<level>",
   a JSONL file, "hub:<dataset>", "reasoning-gym:<set>", a list of rows or a `TaskSource` of
-  questions. Kinds: lost, games, cups, lights, seats, suspects, points, meeting, order, trail.
+  questions. Kinds: safe, lost, games, cups, lights, seats, suspects, points, meeting, order, trail.
+  In lost and games nothing misleads.
 - `split`: "train", "val", "test", "ood" (one level harder), or "all" for rows.
 - `info`: "split" or "full"; None takes "split" where the questions bring evidence.
 - `n_agents`: 2 to 9; generated evidence is divided into as many parts.
@@ -62,17 +74,19 @@ After `rounds` statements of every debater. Never truncated.
 
 ## What can be had without debating
 `bounds(task)`: `random` is a majority of independent guesses, `solo` the best that one part and the
-shared knowledge allow (everybody else repeats it), `team` is 1. Constant answers are right as often
-as a guess, because answers are balanced. Copying the majority is allowed under `pay="team"`: it
-earns what the majority earns. A judge that is a language model can be talked over; the environment
-only makes sure that quoted text cannot pass for the environment's.
+shared knowledge allow (everybody else repeats it), `team` is 1. About the safe, `solo` is 1/9 with
+three debaters: the own dial, and for each other one of the three words that the manual does not say
+there. Constant answers are right as often as a guess, because answers are balanced. Copying the
+majority is allowed under `pay="team"`: it earns what the majority earns. A judge that is a language
+model can be talked over; the environment only makes sure that quoted text cannot pass for the
+environment's.
 
 ## Tasks and licence
 Generated questions were written for this library and share its licence; rows, data sets and
 reasoning-gym (Apache-2.0) have their own.
 
 ## Version history
-- v0: first version.
+- v0: first version. Before the first release the default kinds were lost and games.
 """
 
 from __future__ import annotations
@@ -90,6 +104,7 @@ from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import (
     KINDS,
     Question,
+    blind_guess,
     canonical,
     constant_accuracy,
     is_right,
@@ -103,7 +118,7 @@ from llm_marl_envs.tasks import Row, Task, TaskSource
 INFOS = ("split", "full")
 PAYS = ("team", "own")
 MAX_ACTION_CHARS = 4096
-DEFAULT_KINDS = ("lost", "games")
+DEFAULT_KINDS = ("safe",)
 
 OPENING = (
     "You are {agent}, one of {n} debaters. There are {rounds} rounds; the last answers count.\n"
@@ -217,7 +232,7 @@ class DebateEnv(TextAECEnv):
         }
         for seat, a in enumerate(self.agents):
             right = [self._right(answer) for answer in self._answers(a)]
-            last = [self._right(self._answers(other)[-1]) for other in self.agents]
+            last = [self._voted_right(self._answers(other)[-1]) for other in self.agents]
             own = {"pivotal": votes.pivotal(last, seat), "flips": votes.flips(right)}
             facts[a] = {**facts[a], **verdict, **own}
         return Outcome(reward_terms=terms, ended=True, success=success, facts=facts)
@@ -241,6 +256,10 @@ class DebateEnv(TextAECEnv):
     def _right(self, answer: str | None) -> bool:
         return is_right(self.question, answer)
 
+    def _voted_right(self, answer: str | None) -> str | None:
+        """The answer as it is counted, None where it is wrong."""
+        return canonical(answer) if answer is not None and self._right(answer) else None
+
     def _latest(self, agent: str) -> dict[str, Any]:
         """What is known of a debater so far."""
         texts = [text for a, text in self._said if a == agent]
@@ -251,10 +270,7 @@ class DebateEnv(TextAECEnv):
     def _verdict(self) -> dict[str, Any]:
         """What everybody is told of the whole debate."""
         rounds = zip(*(self._answers(agent) for agent in self.agents), strict=True)
-        majorities = [
-            votes.majority([None if a is None else canonical(a) for a in answers])
-            for answers in rounds
-        ]
+        majorities = [votes.majority([a and canonical(a) for a in answers]) for answers in rounds]
         right = [self._right(answer) for answer in majorities]
         verdict: dict[str, Any] = {
             "kind": self.question.kind,
@@ -316,9 +332,13 @@ class DebateEnv(TextAECEnv):
                 f"bounds are known for generated questions decided by majority, not for task "
                 f"{task.id!r}" + (" with a judge" if self.judge else "")
             )
-        guess = 1 / len(question.choices)
+        guess = blind_guess(question)
+        each = guess / len(question.right)
         needed = range(n // 2 + 1, n + 1)
-        together = sum(comb(n, k) * guess**k * (1 - guess) ** (n - k) for k in needed)
+        # At most one of the right answers can have more than half of the votes.
+        together = len(question.right) * sum(
+            comb(n, k) * each**k * (1 - each) ** (n - k) for k in needed
+        )
         alone = KINDS[question.kind].solo(question.level, n)
         return Bounds(
             random=together if self.pay == "team" else guess,

@@ -94,6 +94,7 @@ from llm_marl_envs.debate import experts
 from llm_marl_envs.debate.statements import statements_in
 from llm_marl_envs.questions import (
     KINDS,
+    blind_guess,
     is_right,
     question_of,
     question_tasks,
@@ -352,4 +353,4 @@ class SolveAndEvaluateEnv(TextAECEnv):
         split = self.info_mode == "split"
         solo = KINDS[question.kind].solo(question.level, self.parts) if split else 1.0
         told = not split or (self.max_turns > 1 and bool(self.evaluators))
-        return Bounds(random=1 / len(question.choices), solo=solo, team=1.0 if told else solo)
+        return Bounds(random=blind_guess(question), solo=solo, team=1.0 if told else solo)

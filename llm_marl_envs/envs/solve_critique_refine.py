@@ -82,6 +82,7 @@ from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
 from llm_marl_envs.debate import experts
 from llm_marl_envs.questions import (
     KINDS,
+    blind_guess,
     is_right,
     question_of,
     question_tasks,
@@ -284,4 +285,4 @@ class SolveCritiqueRefineEnv(TextAECEnv):
             )
         alone = KINDS[question.kind].solo(question.level, self.seats)
         solo = alone if self.info_mode == "split" else 1.0
-        return Bounds(random=1 / len(question.choices), solo=solo, team=1.0)
+        return Bounds(random=blind_guess(question), solo=solo, team=1.0)

@@ -5,7 +5,7 @@ answer or to none, all parts together decide. What a team does with them is an e
 """
 
 from llm_marl_envs.questions.answers import canonical, read_answer, same_answer
-from llm_marl_envs.questions.kinds import KINDS, Kind
+from llm_marl_envs.questions.kinds import KINDS, Kind, blind_guess
 from llm_marl_envs.questions.question import Question, is_right, question_of, task_of
 from llm_marl_envs.questions.source import ProceduralQuestions, question_tasks
 from llm_marl_envs.questions.stats import constant_accuracy
@@ -15,6 +15,7 @@ __all__ = [
     "Kind",
     "ProceduralQuestions",
     "Question",
+    "blind_guess",
     "canonical",
     "constant_accuracy",
     "is_right",

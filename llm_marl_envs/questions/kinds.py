@@ -1,8 +1,8 @@
 """What a kind of generated question is, and the kinds there are.
 
 A kind draws questions whose evidence comes in parts, one per seat, and knows in which *conventions*
-a part can be reported: two shorthands of one part that a listener cannot tell apart by their look.
-Read in the wrong convention, reports lead to a wrong answer.
+a part can be reported: two shorthands of one part that a listener cannot translate. Read in the
+wrong convention, reports lead to a wrong answer.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
+from llm_marl_envs.questions.dials import DialKind
 from llm_marl_envs.questions.order import Order
 from llm_marl_envs.questions.pairs import PairKind
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.sets import SetKind
 from llm_marl_envs.questions.stock import StockKind
 from llm_marl_envs.questions.trail import Trail
-from llm_marl_envs.questions.words import GAMES, LOST
+from llm_marl_envs.questions.words import COLOURS, GAMES, LOST, SHAPES
 
 Words = tuple[str, ...]
 MAX_LEVEL = 3
@@ -41,6 +42,11 @@ class Kind(Protocol):
         """Whether the order of the words in a report carries meaning."""
         ...
 
+    @property
+    def noted(self) -> bool:
+        """Whether an expert needs a private note of its convention, which its report hides."""
+        ...
+
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """A question with `parts` parts; `turn` counts questions, and answers take turns by it.
 
@@ -49,8 +55,12 @@ class Kind(Protocol):
         """
         ...
 
+    def possible(self, question: Question) -> int:
+        """How many different answers can be thought of, the right ones included."""
+        ...
+
     def say(self, question: Question, part: Words, convention: str) -> Words:
-        """A part in the shorthand of one convention."""
+        """A part in the shorthand of one convention; () where the question leaves none."""
         ...
 
     def read(self, words: Words, convention: str) -> Words:
@@ -71,6 +81,15 @@ class Kind(Protocol):
         ...
 
 
+SAFE = DialKind(
+    name="safe",
+    conventions=("colours", "shapes"),
+    words=(COLOURS, SHAPES),
+    text="The safe has {parts} dials. Name them all by colours or all by shapes, dial 1 first.",
+    lure="The manual says {lure}.",
+    worn="The {worn} have worn off.",
+    part="Dial {number}: {seen}",
+)
 LOST_THING = PairKind(
     name="lost",
     conventions=("is", "not"),
@@ -136,6 +155,12 @@ _ALL: tuple[Kind, ...] = (
     *(LOST_THING, GAMES_WON),
     *(SUSPECTS, POINTS, MEETING),
     *(Order(), Trail()),
+    SAFE,
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 """Name -> kind, in the order in which questions of several kinds take turns."""
+
+
+def blind_guess(question: Question) -> float:
+    """Chance that an answer drawn from all possible ones is right; generated questions only."""
+    return len(question.right) / KINDS[question.kind].possible(question)

@@ -28,6 +28,7 @@ class Order:
 
     name = "order"
     ordered = True
+    noted = True
     conventions = ("down", "up")
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
@@ -65,6 +66,10 @@ class Order:
             lure=lure,
             parts=tuple(divided),
         )
+
+    def possible(self, question: Question) -> int:
+        """As many as there are choices."""
+        return len(question.choices)
 
     def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
         """The pairs, each in one direction."""

@@ -48,6 +48,11 @@ class PairKind:
         """As `Kind.ordered`: every word says by itself which pair it belongs to."""
         return False
 
+    @property
+    def noted(self) -> bool:
+        """As `Kind.noted`: true and other words look alike."""
+        return True
+
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; at most as many pairs as there are slots."""
         count = level * parts
@@ -73,6 +78,10 @@ class PairKind:
             evidence=tuple("\n".join(facts[i] for i in part) for part in divided),
             parts=tuple(tuple(w for i in part for w in (true[i], other[i])) for part in divided),
         )
+
+    def possible(self, question: Question) -> int:
+        """As many as there are choices."""
+        return len(question.choices)
 
     def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
         """The true words of a part, or the others."""

@@ -16,13 +16,14 @@ from llm_marl_envs.tasks import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One question with one right answer.
+    """One question; its right answers are `answer` and those of `also`.
 
     Attributes:
         kind: a name in `KINDS` for generated questions, else what a row says.
         level: difficulty, 1 is the easiest; 0 where unknown.
         text: what is asked, the choices included, the evidence not.
         answer: the right answer; one of `choices` if there are any.
+        also: further answers that are as right; empty in most kinds.
         choices: possible answers; empty for open questions.
         evidence: one text per part; empty where nothing can be divided. Seats get whole parts.
         shared: what everybody is told; lines of text.
@@ -35,11 +36,17 @@ class Question:
     level: int
     text: str
     answer: str
+    also: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     lure: str = ""
     parts: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """All right answers, `answer` first."""
+        return (self.answer, *self.also)
 
     def identity(self) -> str:
         """A fingerprint of what is asked, whatever the order of parts and choices.
@@ -52,8 +59,8 @@ class Question:
 
 
 def is_right(question: Question, answer: str | None) -> bool:
-    """Whether an answer (as `read_answer` gives it) is the right one; None never is."""
-    return same_answer(answer, question.answer)
+    """Whether an answer (as `read_answer` gives it) is a right one; None never is."""
+    return any(same_answer(answer, right) for right in question.right)
 
 
 def task_of(question: Question, task_id: str, split: str) -> Task:
@@ -71,7 +78,7 @@ def question_of(task: Task) -> Question:
         given: dict[str, Any] = {f.name: task.data[f.name] for f in fields(Question)}
     except KeyError as missing:
         raise ValueError(f"task {task.id!r} is no question: it lacks {missing}") from missing
-    for name in ("choices", "evidence", "shared"):
+    for name in ("also", "choices", "evidence", "shared"):
         given[name] = tuple(given[name])
     given["parts"] = tuple(tuple(part) for part in given["parts"])
     return Question(**given)

@@ -1,8 +1,9 @@
 """Rows of a file, a list or a data set -> questions.
 
 A row needs `question` and `answer`; columns of GSM8K are understood (`answer` ends in `#### 42`).
-It may bring `choices`, `evidence` (a list of texts, one per part), `shared` (a list of texts),
-`lure`, `kind`, `level`, `id` and `split`. Questions with `evidence` can be divided over seats.
+It may bring `also` (a list of further right answers), `choices`, `evidence` (a list of texts, one
+per part), `shared` (a list of texts), `lure`, `kind`, `level`, `id` and `split`. Questions with
+`evidence` can be divided over seats.
 """
 
 from __future__ import annotations
@@ -38,13 +39,15 @@ def task_of_row(row: Row) -> Task:
         level=level,
         text=with_choices(text, choices) if choices else text,
         answer=answer,
+        also=_also(row),
         choices=choices,
         evidence=_texts(row, "evidence"),
         shared=_texts(row, "shared"),
         lure=str(row.get("lure") or ""),
     )
-    if question.choices and not any(same_answer(answer, c) for c in question.choices):
-        raise ValueError(f"answer {answer!r} is none of the choices {list(question.choices)}")
+    for right in question.right if choices else ():
+        if not any(same_answer(right, choice) for choice in choices):
+            raise ValueError(f"answer {right!r} is none of the choices {list(choices)}")
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     task_id = str(row.get("task_id") or row.get("id") or digest)
     return task_of(question, task_id, split_of_row(row, question.identity()))
@@ -63,12 +66,22 @@ def _answer(row: Row) -> tuple[str, str]:
         given = given.rpartition(GSM_MARK)[2]
         if number_of(given) is None:
             raise ValueError(f"answer behind {GSM_MARK!r}: expected a number, got {given!r:.80}")
+    return _line(given), kind
+
+
+def _also(row: Row) -> tuple[str, ...]:
+    """The further right answers."""
+    return tuple(_line(answer) for answer in _texts(row, "also"))
+
+
+def _line(given: str) -> str:
+    """An answer that can be given: one line, not empty, not too long."""
     answer = given.strip()
-    if len(answer) > MAX_ANSWER_CHARS or "\n" in answer:
+    if not 0 < len(answer) <= MAX_ANSWER_CHARS or "\n" in answer:
         raise ValueError(
-            f"answer of {len(answer)} characters: expected one line of at most {MAX_ANSWER_CHARS}"
+            f"answer of {len(answer)} characters: expected one line of 1 to {MAX_ANSWER_CHARS}"
         )
-    return answer, kind
+    return answer
 
 
 def _texts(row: Row, column: str) -> tuple[str, ...]:

@@ -46,6 +46,11 @@ class SetKind:
         """As `Kind.ordered`: a report is a set of names."""
         return False
 
+    @property
+    def noted(self) -> bool:
+        """As `Kind.noted`: true and other words look alike."""
+        return True
+
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; any number of parts from 2."""
         size = level + 1
@@ -82,6 +87,10 @@ class SetKind:
             lure=lure,
             parts=tuple(divided),
         )
+
+    def possible(self, question: Question) -> int:
+        """As many as there are choices."""
+        return len(question.choices)
 
     def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
         """The members, or the others."""

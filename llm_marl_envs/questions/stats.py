@@ -26,7 +26,7 @@ def constant_accuracy(source: TaskSource) -> dict[str, float]:
     for index in range(min(len(source), SAMPLE)):
         question = question_of(source[index])
         totals[question.kind] += 1
-        words.setdefault(question.kind, Counter())[canonical(question.answer)] += 1
+        words.setdefault(question.kind, Counter()).update(map(canonical, question.right))
         options = [canonical(choice) for choice in question.choices]
         if canonical(question.answer) in options:
             place = options.index(canonical(question.answer))

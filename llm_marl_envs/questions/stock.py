@@ -51,6 +51,11 @@ class StockKind:
         """As `Kind.ordered`: one number."""
         return True
 
+    @property
+    def noted(self) -> bool:
+        """As `Kind.noted`: true and other words look alike."""
+        return True
+
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; 2 to 9 parts."""
         if not 2 <= parts <= 9:
@@ -75,6 +80,10 @@ class StockKind:
             lure=str(lure),
             parts=tuple((str(count), str(places - count)) for count in counts),
         )
+
+    def possible(self, question: Question) -> int:
+        """As many as there are choices."""
+        return len(question.choices)
 
     def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
         """What is there, or what is missing."""

@@ -25,6 +25,7 @@ class Trail:
 
     name = "trail"
     ordered = True
+    noted = True
     conventions = ("map",)
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
@@ -65,6 +66,10 @@ class Trail:
             lure=lure,
             parts=tuple(divided[i] for i in order),
         )
+
+    def possible(self, question: Question) -> int:
+        """As many as there are choices."""
+        return len(question.choices)
 
     def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
         """All pairs of the part."""

@@ -15,6 +15,14 @@ NAMES = (
 )
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 ROOMS = ("attic", "cellar", "hall", "kitchen", "porch", "study", "garage", "larder", "office")
+COLOURS = (
+    *("red", "blue", "green", "gold", "pink", "grey"),
+    *("black", "white", "brown", "lilac", "teal", "plum"),
+)
+SHAPES = (
+    *("star", "ring", "moon", "cross", "heart", "wave"),
+    *("leaf", "arrow", "cube", "spade", "drop", "knot"),
+)
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("box", ("red", "blue", "green", "gold", "pink", "grey")),
     ("bag", ("silk", "wool", "felt", "linen", "cotton", "hemp")),
