@@ -12,16 +12,21 @@ from typing import Any
 
 import pytest
 from chromium import CHROMIUM, Browser
+from test_cross_play import SameCase, experts
 
 from llm_marl_envs.cli import main
+from llm_marl_envs.evaluation.cross_play import cross_play
+from llm_marl_envs.evaluation.cross_play_files import write_cross_play
+from llm_marl_envs.evaluation.zero_shot import zero_shot
 from llm_marl_envs.records import Episode, Response, StopReason, Turn, episode_to_dict, write_jsonl
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.axes import Frame, labels, number, ticks
 from llm_marl_envs.report.charts import bins, tally
+from llm_marl_envs.report.cross_play import read_cross_play
 from llm_marl_envs.report.episodes import _shade, pairs, telling
 from llm_marl_envs.report.markup import Markup, escape, join, tag, visible
 from llm_marl_envs.report.numbers import change, curve, estimate, measures, per_task, t_interval
-from llm_marl_envs.report.sources import read_cross_play, read_results
+from llm_marl_envs.report.sources import read_results
 from llm_marl_envs.spaces import Message
 
 HOSTILE = (
@@ -134,7 +139,7 @@ def test_a_report_shows_every_part(tmp_path: Path):
     assert "2 of 2 pairs" not in page.text
     assert "4 of 4 pairs" in page.text
     assert "advantage 0.500" in page.text
-    assert "Self-play (framed): mean 0.750 of 2 pairings; cross-play: mean 0.250 of 1" in page.text
+    assert "Self-play (framed): mean return 0.750 of 2 pairings; cross-play: mean" in page.text
     # 0.375 before, 0.625 after; paired changes +1, +1, -1, 0.
     assert re.search(r"team return0\.375 .*0\.625 .*0\.250 ", page.text)
     shades = [given.get("class") for name, given in page.tags if name == "span"]
@@ -373,7 +378,7 @@ def test_ticks_are_round(low: float, high: float, expected: list[float]):
 
 def test_a_frame_places_numbers():
     frame = Frame.around([0, 10], [0, 1], x_label="x", y_label="y")
-    assert (frame.x(0), frame.x(10)) == (46.0, 410.0)
+    assert (frame.x(0), frame.x(10)) == (46.0, 406.0)
     assert (frame.y(0), frame.y(1), frame.y(7)) == (214.0, 10.0, 10.0)
 
 
@@ -433,7 +438,48 @@ def test_cross_play_is_read(tmp_path: Path):
     gap = {"teams": ["a"], "matrix": [[1]], "gap": {"mean": 0.5, "ci95": [0.25, 0.75]}}
     (tmp_path / "cross_play.json").write_text(json.dumps(gap))
     shown = Reader(write_report(tmp_path).read_text()).text
-    assert "gap.mean0.500gap.ci950.250 to 0.750" in shown
+    assert "gap: self-play minus cross-play0.500 0.250 to 0.750these teams" in shown
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "complaint"),
+    [
+        ("matrix", [[1, 0]], "must be 2 x 2"),
+        ("matrix", [[1, 0], [True, 1]], "expected a finite number"),
+        ("success_matrix", [[1]], "must be 2 x 2"),
+        ("gap", {"mean": 0.5}, "'ci95'"),
+        ("gap", 3, "wrong kind"),
+        ("gap", {"mean": 0.5, "ci95": [1]}, "expected 2"),
+        ("gap_ci95_over_teams", ["low", "high"], "expected a finite number"),
+        ("zero_shot", [{"team": "a"}], "'agent'"),
+    ],
+)
+def test_a_malformed_cross_play_is_named(tmp_path: Path, field: str, value: Any, complaint: str):
+    whole = {"teams": ["a", "b"], "matrix": [[1, 0], [0, 1]], field: value}
+    (tmp_path / "c.json").write_text(json.dumps(whole))
+    with pytest.raises(ValueError, match=complaint) as caught:
+        read_cross_play(tmp_path / "c.json")
+    assert "c.json" in str(caught.value)
+
+
+def a_cross_play(path: Path) -> None:
+    """A measured one: two scripted teams, two seats, partners of each convention."""
+    teams = {"loud": experts("upper"), "quiet": experts("lower")}
+    partners = zero_shot(SameCase, teams, n_tasks=30)
+    write_cross_play(path, cross_play(SameCase, teams, n_tasks=30), partners)
+
+
+def test_a_measured_cross_play_is_shown_whole(tmp_path: Path):
+    a_cross_play(tmp_path / "cross_play.json")
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert "SameCase" in shown
+    assert "Rows: whose left_0 plays. Columns: whose right_0 plays." in shown
+    assert "Every pairing played 30 tasks." in shown
+    assert "Team returnloudquietloud1.0000.333quiet0.3331.000" in shown
+    assert "Solvedloudquietloud1.0000.333quiet0.3331.000" in shown
+    assert re.search(r"gap: self-play minus cross-play0\.667 0\.\d+ to 0\.\d+these teams", shown)
+    assert re.search(r"loud, left_0lower0\.333 0\.\d{3} to 0\.\d{3}1\.000", shown)
+    assert "Files" not in shown  # there are no others
 
 
 # -- in a browser ---------------------------------------------------------------------------------
@@ -466,6 +512,21 @@ def test_it_reads_without_javascript(browser: Browser, tmp_path: Path, width: in
     assert (colour == "rgb(20, 23, 26)") is dark
     browser.screenshot(tmp_path / "page.png")
     assert (tmp_path / "page.png").stat().st_size > 20_000
+
+
+def test_a_heat_map_is_coloured(browser: Browser, tmp_path: Path):
+    a_cross_play(tmp_path / "cross_play.json")
+    browser.open(write_report(tmp_path).as_uri(), width=360, scripts=False)
+    cells = browser.evaluate(
+        "[...document.querySelectorAll('.heat')].map(grid => [...grid.querySelectorAll('td')].map("
+        "cell => [cell.innerText, getComputedStyle(cell).backgroundColor]))"
+    )
+    expected = [["1.000", "0.333", "0.333", "1.000"]] * 2
+    assert [[text for text, _ in grid] for grid in cells] == expected
+    for grid in cells:
+        high, low = grid[0][1], grid[1][1]
+        assert high == grid[3][1] != low == grid[2][1]
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_text_can_be_told_from_its_ground(browser: Browser, tmp_path: Path):

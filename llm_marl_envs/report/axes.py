@@ -10,7 +10,7 @@ from llm_marl_envs.report.markup import Markup, join, tag
 from llm_marl_envs.report.numbers import finite
 
 WIDTH, HEIGHT = 420, 250
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 36
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 10, 36
 
 
 def number(value: float | None) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from llm_marl_envs import __version__
 from llm_marl_envs.atomic import replacing
+from llm_marl_envs.report import cross_play as crossing
 from llm_marl_envs.report import episodes, sections
 from llm_marl_envs.report.markup import Markup, join, tag
 from llm_marl_envs.report.sources import Results, Transcript, read_results
@@ -94,6 +95,8 @@ def _header(title: str, results: Results) -> Markup:
     shown = [*results.measured.values(), *results.updates]
     environments = list(dict.fromkeys(e.env_id for t in shown for e in t.episodes))
     named = results.summary.get("env") or results.summary.get("env_id")
+    if not named and results.cross_play is not None:
+        named = results.cross_play.env_id
     what = ", ".join(environments or ([str(named)] if named else []))
     return tag(
         "header",
@@ -122,7 +125,7 @@ def _parts(results: Results, most: int) -> dict[str, Markup]:
     if charts := sections.histograms(measured):
         parts["Distributions"] = tag("div", *charts, class_="charts")
     if results.cross_play is not None:
-        parts["Cross-play"] = sections.heat_map(results.cross_play)
+        parts["Cross-play"] = crossing.section(results.cross_play)
     if measured and most:
         parts["Episodes"] = _episodes(measured, most)
     if results.updates:
@@ -133,7 +136,8 @@ def _parts(results: Results, most: int) -> dict[str, Markup]:
         parts["Every logged number"] = tag(
             "details", tag("summary", "First and last value of each"), scalars
         )
-    parts["Files"] = tag("ul", *(tag("li", file) for file in results.files))
+    if results.files:
+        parts["Files"] = tag("ul", *(tag("li", file) for file in results.files))
     return parts
 
 

@@ -1,4 +1,4 @@
-"""The parts of a report that are tables or charts: key figures, summary, curves, cross-play."""
+"""The parts of a report that are tables or charts: key figures, summary, curves, records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from llm_marl_envs.report.numbers import (
     measures,
     per_task,
 )
-from llm_marl_envs.report.sources import CrossPlay, Run, Transcript
+from llm_marl_envs.report.sources import Run, Transcript
 
 # Title, unit, names of scalars (patterns) in one chart; the order is that of the report. The names
 # and units are those of `trainers.metrics`, which needs torch's neighbourhood and is not imported.
@@ -191,46 +191,6 @@ def other_scalars(runs: Sequence[Run]) -> Markup | None:
     return table(["scalar", "first", "last", "points"], rows) if rows else None
 
 
-# -- cross-play -----------------------------------------------------------------------------------
-def heat_map(cross: CrossPlay) -> Markup:
-    """A table with coloured cells: rows are the teams of the first seats."""
-    known = [cell for row in cross.matrix for cell in row if cell is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-
-    def cell(row: int, column: int) -> Markup:
-        value = cross.matrix[row][column]
-        level = 0 if value is None or high <= low else round((value - low) / (high - low) * 9)
-        own = " own" if row == column else ""
-        return tag("td", number(value), class_=f"h{level}{own}")
-
-    body = [
-        tag("tr", tag("th", team, scope="row"), *(cell(i, j) for j in range(len(cross.teams))))
-        for i, team in enumerate(cross.teams)
-    ]
-    top = tag("tr", tag("th", ""), *(tag("th", team, scope="col") for team in cross.teams))
-    grid = tag("table", tag("thead", top), tag("tbody", *body), class_="heat")
-    rows = [list(row) for row in flat(cross.means)]
-    return join(
-        tag("div", grid, class_="scroll"),
-        tag("p", _cross_note(cross), class_="note"),
-        table(["measured", "value"], rows) if rows else None,
-    )
-
-
-def _cross_note(cross: CrossPlay) -> str:
-    sides: dict[bool, list[float]] = {True: [], False: []}
-    for i, row in enumerate(cross.matrix):
-        for j, value in enumerate(row):
-            if value is not None:
-                sides[i == j].append(value)
-    parts = [
-        f"{name}: mean {number(sum(v) / len(v))} of {len(v)} pairings"
-        for name, v in (("Self-play (framed)", sides[True]), ("cross-play", sides[False]))
-        if v
-    ]
-    return "; ".join([*parts, "the stronger the colour, the higher"]) + "."
-
-
 # -- what was recorded ----------------------------------------------------------------------------
 def recorded(summary: Mapping[str, Any]) -> Markup:
     """Everything in `summary.json`, before and after in columns of one table where it has both."""
@@ -259,6 +219,12 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
         elif isinstance(one, list) and len(one) > 8:
             yield name, f"{len(one)} entries"
         elif isinstance(one, list):
-            yield name, ", ".join(number(x) if finite(x) else str(x) for x in one)
+            yield name, ", ".join(map(_text, one))
         else:
-            yield name, number(one) if finite(one) else str(one)
+            yield name, _text(one)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return number(value) if isinstance(value, float) and finite(value) else str(value)

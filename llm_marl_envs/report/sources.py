@@ -7,7 +7,7 @@ Files it knows, anywhere below the folder:
     checkpoint-*/trainer_state.json  the same from checkpoints; the newest counts
     transcripts_before.jsonl, transcripts_after.jsonl, episodes.jsonl    measured episodes
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
-    cross_play.json                  {"teams": [...], "matrix": [[...]]}
+    cross_play.json                  see `cross_play.py`
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.records import Episode, episode_from_dict
+from llm_marl_envs.report.cross_play import CrossPlay, read_cross_play
 from llm_marl_envs.report.numbers import finite
 
 MEASURED = {
@@ -27,7 +28,6 @@ MEASURED = {
     "episodes.jsonl": "episodes",
 }
 CROSS_PLAY = "cross_play.json"
-ESTIMATES = ("self_play", "cross_play", "gap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,6 @@ class Run:
     name: str
     file: str
     log: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CrossPlay:
-    """`matrix[i][j]`: what team i's seats earn with team j's in the others; None not played.
-
-    `means` are the estimates that the file holds beside the matrix, by name.
-    """
-
-    teams: tuple[str, ...]
-    matrix: tuple[tuple[float | None, ...], ...]
-    means: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,24 +292,3 @@ def _trail(value: Any, where: str) -> Trail:
             f"{len(logprobs)} log-probs"
         )
     return Trail(texts, advantages, logprobs)
-
-
-# -- cross-play -----------------------------------------------------------------------------------
-def read_cross_play(path: str | Path) -> CrossPlay:
-    """Read a matrix of teams.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: it is no square matrix of numbers or null with one name per team.
-    """
-    value = _object(Path(path))
-    teams, matrix = value.get("teams"), value.get("matrix")
-    if not isinstance(teams, list) or not isinstance(matrix, list) or not teams:
-        raise ValueError(f"{path}: expected a list of 'teams' and a list of lists 'matrix'")
-    if len(matrix) != len(teams) or any(
-        not isinstance(row, list) or len(row) != len(teams) for row in matrix
-    ):
-        raise ValueError(f"{path}: the matrix must be {len(teams)} x {len(teams)}, as the teams")
-    rows = tuple(tuple(_number(cell, str(path)) for cell in row) for row in matrix)
-    means = {key: value[key] for key in ESTIMATES if isinstance(value.get(key), dict)}
-    return CrossPlay(tuple(str(team) for team in teams), rows, means)
