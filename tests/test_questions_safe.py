@@ -20,6 +20,7 @@ from llm_marl_envs.questions import (
     constant_accuracy,
     is_right,
     question_of,
+    question_tasks,
     read_answer,
     task_of,
 )
@@ -266,3 +267,8 @@ def test_possible_answers_by_hand() -> None:
     assert (SAFE.possible(both), SAFE.possible(one)) == (2 * 4**3, 4**3)
     assert blind_guess(both) == blind_guess(one) == 1 / 64
     assert blind_guess(SAFE.draw(random.Random(0), 2, 9, 0)) == 1 / 8**9
+
+
+def test_a_constant_is_measured_against_every_right_answer() -> None:
+    rows = [{"question": f"{i}?", "answer": f"a{i}", "also": ["z"], "kind": "k"} for i in range(4)]
+    assert constant_accuracy(question_tasks(rows, split="all")) == {"k": 1.0}
