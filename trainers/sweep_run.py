@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,7 +143,8 @@ def _carry_out(point: Point) -> dict[str, Any]:
     results["trained_parameters"] = trainer.trained_parameters
     results |= _last_logged(trainer.state.log_history, ("reward", "success"))
     if point.evaluation is not None:
-        results |= _evaluate(point)
+        partners = point.run.get("partners") or {}
+        results |= measure_point(point, str(point.folder / "team"), point.folder / "eval", partners)
     summary = {**pinned, "results": results}
     write_json(point.folder / SUMMARY_FILE, summary)
     return summary
@@ -158,20 +159,33 @@ def _last_logged(log: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[st
     return found
 
 
-def _evaluate(point: Point) -> dict[str, Any]:
-    from llm_marl_envs.evaluation.measure import run_eval
+def measure_point(
+    point: Point, team: str, folder: Path, partners: Mapping[str, str] | None = None
+) -> dict[str, float]:
+    """Evaluate a team as the sweep file says, in the point's environment.
+
+    Args:
+        point: which has an evaluation.
+        team: as `named_team` takes it.
+        folder: of the evaluation's files.
+        partners: as `named_team` takes them.
+    """
+    from llm_marl_envs.evaluation.measure import measure_team
     from llm_marl_envs.evaluation.named import Sampling
     from llm_marl_envs.evaluation.runner import Plan
 
     asked: Any = point.evaluation
-    summary = run_eval(
+    summary = measure_team(
         point.run["env"],
-        team=str(point.folder / "team"),
+        team=team,
         plan=Plan(n_tasks=asked["tasks"], seeds=(asked["seed"],)),
-        sampling=Sampling(temperature=asked["temperature"]),
-        output=str(point.folder / "eval"),
+        sampling=Sampling(
+            temperature=asked["temperature"],
+            max_completion_length=point.run["trainer"].get("max_completion_length"),
+        ),
+        output=str(folder),
         env_kwargs={**(point.run.get("env_kwargs") or {}), "split": asked["split"]},
-        partners=point.run.get("partners") or {},
+        partners=partners,
     )
     found = {name: summary[name] for name in ("mean_return", "success")}
     found["cooperation"] = (summary["cooperation"] or {}).get("mean")

@@ -1,4 +1,7 @@
-"""`llm-marl cross-play`, `contribution`, `sweep`, `table` and `collect`: arguments and printing."""
+"""`llm-marl cross-play`, `contribution`, `sweep`, `train-baselines`, `table` and `collect`.
+
+Owns their arguments and what they print.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +84,27 @@ def _add_runs(add: Callable[..., Any]) -> None:
     command.add_argument(
         "--slurm-option", action="append", default=[], metavar="--KEY=VALUE", help="for the script"
     )
+    command = add(
+        "train-baselines",
+        _train_baselines,
+        "Compare a run with trained baselines at equal tokens, parameters and tuning trials: one "
+        "policy that writes all parts, each seat trained alone, rejection sampling.",
+        "coop_coding_tiny --seeds 5 --learning-rates 1e-3 2e-3 4e-3 --output runs/baselines",
+    )
+    command.add_argument("config", help="a run file or a preset with a lora section")
+    command.add_argument("--seeds", type=int, default=3, help="how many, from 0 (default 3)")
+    command.add_argument(
+        "--learning-rates",
+        type=float,
+        nargs="+",
+        default=[],
+        metavar="RATE",
+        help="each method tries all; the run file's own, untuned, where not given",
+    )
+    command.add_argument("--tasks", type=int, default=128, help="of a measurement (default 128)")
+    command.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    command.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
+    command.add_argument("--output", required=True, help="folder; what is finished there is kept")
     command = add(
         "table",
         _table,
@@ -231,6 +255,25 @@ def _sweep(options: Namespace) -> None:
     devices = [one for one in options.devices.split(",") if one]
     results = runs.run_sweep(options.file, jobs=options.jobs, devices=devices)
     print(f"{len(results['runs'])} runs finished, {len(results['missing'])} missing")
+
+
+def _train_baselines(options: Namespace) -> None:
+    from llm_marl_envs.policies.local import trainers_module
+
+    quiet_libraries()
+    baselines = trainers_module("trained_baselines", "trained baselines")
+    found = baselines.run_trained_baselines(
+        options.config,
+        output=options.output,
+        seeds=options.seeds,
+        learning_rates=options.learning_rates,
+        tasks=options.tasks,
+        jobs=options.jobs,
+        overrides=options.override,
+    )
+    print("\n" + baselines.baselines_table(found))
+    baselines.save_picture(found, Path(options.output) / "trained_baselines.png")
+    print(f"written to {options.output}")
 
 
 def _table(options: Namespace) -> None:

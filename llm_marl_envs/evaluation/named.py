@@ -109,7 +109,8 @@ def named_team(
         name: a folder with `team.json`, or a name as `named_policy` takes it.
         env: one copy of the environment.
         sampling: for models.
-        partners: agent -> name of the policy in seats that the team does not play, or instead.
+        partners: agent -> name of the policy in seats that the team does not play, or instead; a
+            saved team's folder seats that team's member of this seat.
         transfer: allow a saved team that was trained in another environment or version.
 
     Raises:
@@ -132,7 +133,13 @@ def named_team(
         seats |= dict.fromkeys(left, policy)
         identity |= dict.fromkeys(left, print_of)
     for agent, partner in (partners or {}).items():
-        seats[agent], identity[agent] = named_policy(str(partner), env, sampling)
+        if (Path(partner) / TEAM_FILE).is_file():
+            saved, print_of = _saved_team(str(partner), env, sampling, transfer)
+            if agent not in saved:
+                raise ValueError(f"{partner}: this team plays {[*saved]}, and no {agent!r}")
+            seats[agent], identity[agent] = saved[agent], print_of
+        else:
+            seats[agent], identity[agent] = named_policy(str(partner), env, sampling)
     check_team(seats, env.possible_agents)
     return NamedTeam(seats=seats, identity=identity)
 
