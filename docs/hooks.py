@@ -14,7 +14,9 @@ TRANSCRIPT = re.compile(r"\{\{ transcript ([\w-]+) \}\}")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in `{{ metrics }}`, `{{ environments }}` and `{{ transcript ID }}`."""
+    """Fill in `{{ metrics }}`, `{{ environments }}`, `{{ refused }}` and `{{ transcript ID }}`."""
+    if "{{ refused }}" in markdown:
+        markdown = markdown.replace("{{ refused }}", _refused())
     if "{{ metrics }}" in markdown:
         markdown = markdown.replace("{{ metrics }}", _metrics())
     if "{{ environments }}" in markdown:
@@ -46,6 +48,22 @@ def _metrics() -> str:
 
     rows = [f"| `{name}` | {unit} | {meaning} |" for name, (unit, meaning) in METRICS.items()]
     return "\n".join(["| scalar | unit | meaning |", "|---|---|---|", *rows])
+
+
+def _refused() -> str:
+    from trainers.config import NOT_READ
+
+    biased = "training samples from the distribution it scores, or the gradient is biased"
+    split = "it is taken over a micro-batch, so the split into them would change the gradient"
+    rows = {
+        "`top_p`, `top_k`, `min_p`, `repetition_penalty`": biased,
+        "`loss_type: bnpo`, `entropy_coef`, `top_entropy_quantile`": split,
+        "`sync_ref_model`": "the reference is each policy's own start",
+        "`log_completions`": "set `transcript_every`",
+        **{f"`{name}`": instead for name, instead in NOT_READ.items()},
+    }
+    lines = [f"| {name} | {reason} |" for name, reason in rows.items()]
+    return "\n".join(["| setting | why, or what instead |", "|---|---|", *lines])
 
 
 def _environments() -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+FLAGS = {"sync_ref_model", "log_completions", "fp16", "load_best_model_at_end", "use_vllm"}
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
 
@@ -30,6 +33,33 @@ def test_the_site_builds_strictly_and_without_the_network(tmp_path: Path):
     loaded = re.findall(r'(?:src|href)="(https?://[^"]+)"', start)
     assert not [url for url in loaded if not url.startswith("https://squidfunk.github.io")]
     assert "coop_coding-v0" in (tmp_path / "site" / "environments" / "index.html").read_text()
+
+
+def test_the_refused_settings_are_refused():
+    """The page says of each what the configuration says of it."""
+    pytest.importorskip("trl")
+    from trainers import MAGRPOConfig
+
+    spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    page = hooks.on_page_markdown((ROOT / "docs" / "howto" / "vllm.md").read_text())
+    others: dict[str, Any] = {
+        "top_entropy_quantile": 0.5,
+        "top_p": 0.9,
+        "min_p": 0.1,
+        "repetition_penalty": 1.1,
+    }
+    others |= {"entropy_coef": 0.1, "loss_type": "bnpo", "generation_kwargs": {"a": 1}}
+    others |= {"reward_weights": [1.0], "cache_implementation": "static"}
+    named = re.findall(r"`(\w+)(?:: \w+)?`", "".join(re.findall(r"^\| (`.*?) \|", page, re.M)))
+    assert len(named) > 15
+    for name in [*named, "use_vllm"]:
+        value: Any = others.get(name, True if name in FLAGS else 3)
+        with pytest.raises(ValueError, match=name):
+            MAGRPOConfig("runs/none", **{name: value})
 
 
 def test_every_page_is_in_the_navigation():
