@@ -94,6 +94,8 @@ def test_odd_values_make_distinct_folders(sweep: Path):
         ({"seeds": 0}, "expected a number >= 1 or a list"),
         ({"seeds": [True]}, "expected a number >= 1 or a list"),
         ({"evaluate": {"task": 3}}, "did you mean 'tasks'"),
+        ({"evaluate": {"tasks": 10**6}}, "evaluate: n_tasks=1000000: expected 1 to"),
+        ({"evaluate": {"split": "vall"}}, "evaluate: .*'vall'"),
         ({"run": "nothing"}, "no such file, and no preset"),
         ({"output": None}, "needs 'output', a text"),
     ],

@@ -34,6 +34,8 @@ import yaml
 from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.evaluation.manifest import sha256
 from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from llm_marl_envs.evaluation.runner import Plan, starts_of
+from llm_marl_envs.registry import make
 from trainers.train import TINY, YAMLLoader, read_run, refuse_unknown
 
 SWEEP_VERSION = 1
@@ -147,10 +149,23 @@ def read_sweep(file: str | Path) -> list[Point]:
                 )
             )
     names = [point.name for point in points]
+    _check_evaluations(file, points)
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{file}: two runs are called {name!r}; is a value listed twice?")
     return points
+
+
+def _check_evaluations(file: Path, points: Sequence[Point]) -> None:
+    """What could not be evaluated after hours of training is refused before."""
+    for point in points:
+        if point.evaluation is not None:
+            asked = point.evaluation
+            kwargs = {**(point.run.get("env_kwargs") or {}), "split": asked["split"]}
+            try:
+                starts_of(Plan(n_tasks=asked["tasks"]), make(point.run["env"], **kwargs))
+            except ValueError as error:
+                raise ValueError(f"{file}, evaluate: {error}") from error
 
 
 def _resolved(config: str | Path, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def run_trained_baselines(
         output: folder of the sweeps, their runs and `trained_baselines.json`.
         seeds: how many are reported, from 0.
         learning_rates: each run tries all of them; the run file's own where empty, without tuning.
-        tasks: of each measurement.
+        tasks: of each measurement; while tuning, at most those of the `val` split.
         jobs: runs at a time.
         overrides: as for `llm-marl train`.
 
@@ -161,16 +161,9 @@ def run_trained_baselines(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.yaml").write_text(yaml.safe_dump(run, sort_keys=False), encoding="utf-8")
     variants = {name: dict(run) for method in compared for name, run in method.runs.items()}
-    rates = list(learning_rates)
-    if len(rates) > 1:
-        file = _write_sweep(
-            folder, "tuning", variants, seeds=[TUNING_SEED], split="val", tasks=tasks, rates=rates
-        )
-        print(f"tuning: {len(rates)} learning rates for each of {len(variants)} runs")
-        chosen = best_rates(run_sweep(file, jobs=jobs))
-    else:
-        rates = rates or [run["trainer"].get("learning_rate", 1e-6)]  # TRL's default
-        chosen = dict.fromkeys(variants, rates[0])
+    rates = list(learning_rates) or [run["trainer"].get("learning_rate", 1e-6)]  # TRL's default
+    held_out = len(make(run["env"], **{**(run.get("env_kwargs") or {}), "split": "val"}).source)
+    chosen = _choose(folder, variants, rates, min(tasks, held_out), jobs)
     tuned = {name: {**run, "learning_rate": chosen[name]} for name, run in variants.items()}
     file = _write_sweep(folder, "final", tuned, seeds=list(range(seeds)), split="test", tasks=tasks)
     print(f"training: {seeds} seeds of each")
@@ -190,6 +183,19 @@ def run_trained_baselines(
     }
     write_json(folder / RESULTS_FILE, found)
     return found
+
+
+def _choose(
+    folder: Path, runs: Mapping[str, Mapping[str, Any]], rates: list[float], tasks: int, jobs: int
+) -> dict[str, float]:
+    """Run -> the best of the learning rates; nothing is tried where there is one."""
+    if len(rates) == 1:
+        return dict.fromkeys(runs, rates[0])
+    file = _write_sweep(
+        folder, "tuning", runs, seeds=[TUNING_SEED], split="val", tasks=tasks, rates=rates
+    )
+    print(f"tuning: {len(rates)} learning rates for each of {len(runs)} runs")
+    return best_rates(run_sweep(file, jobs=jobs))
 
 
 def best_rates(tuning: Mapping[str, Any]) -> dict[str, float]:

@@ -1,0 +1,205 @@
+"""Trained baselines: which runs there are, that they cost the same, and what is reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from models import SETTINGS
+
+from llm_marl_envs import make
+from llm_marl_envs.cli import main
+from llm_marl_envs.evaluation.json_files import write_json
+from trainers import trained_baselines
+from trainers.sweep import collect_results, read_sweep
+from trainers.sweep_run import run_point
+from trainers.tiny import TinySettings, build_model, build_tokenizer
+from trainers.trained_baselines import (
+    TUNING_SEED,
+    baselines_table,
+    best_rates,
+    methods,
+    run_trained_baselines,
+)
+
+SEATS = ("helper_0", "main_0")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run file with an untrained model whose context holds what a single writer is told."""
+    texts = [
+        m.content
+        for m in make("coop_coding-v0").opening(make("coop_coding-v0").source[0])["main_0"]
+    ]
+    tokenizer = build_tokenizer(texts, SETTINGS.vocab_size)
+    wide = TinySettings(
+        vocab_size=SETTINGS.vocab_size,
+        hidden_size=16,
+        num_layers=1,
+        num_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=2048,
+    )
+    build_model(tokenizer, 0, wide).save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    file = tmp_path / "run.yaml"
+    trainer = {
+        "max_steps": 3,
+        "tasks_per_update": 1,
+        "num_generations": 2,
+        "max_completion_length": 5,
+        "learning_rate": 1e-3,
+        "transcript_every": 0,
+        "use_cpu": True,
+        "disable_tqdm": True,
+    }
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "model": str(tmp_path / "base"),
+                "env": "coop_coding-v0",
+                "env_kwargs": {"split": "train"},
+                "lora": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]},
+                "trainer": trainer,
+            }
+        )
+    )
+    return file
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Carry out sweeps here: a process of its own for each run takes long to start."""
+
+    def carry_out(file: Path, *, jobs: int) -> dict[str, Any]:
+        points = read_sweep(file)
+        waiting = [point for point in points if point.summary() is None]
+        print(f"{len(points)} runs, {len(points) - len(waiting)} finished before")
+        for point in waiting:
+            run_point(point)
+        results = collect_results(points)
+        write_json(points[0].folder.parent / "results.json", results)
+        return results
+
+    monkeypatch.setattr(trained_baselines, "run_sweep", carry_out)
+
+
+def described(**changes: Any) -> dict[str, Any]:
+    run = {
+        "model": "tiny",
+        "env": "debate-v0",
+        "env_kwargs": {"n_agents": 3},
+        "lora": {"r": 4, "lora_alpha": 6},
+        "trainer": {"max_steps": 8},
+    }
+    return {**run, **changes}
+
+
+def test_each_method_has_the_same_budget():
+    """Three debaters: the single policy's rank is 3 x 4; 8 updates are 3 + 3 + 2."""
+    found = {method.name: method for method in methods(described())}
+    assert list(found) == ["team", "single", "alone", "rejection"]
+    assert found["team"].runs == {"team": {}}
+    assert found["single"].runs["single"] == {
+        "env_kwargs.single_seat": True,
+        "lora.r": 12,
+        "lora.lora_alpha": 18,
+    }
+    alone = found["alone"]
+    assert alone.seats == {f"debater_{i}": f"alone_debater_{i}" for i in range(3)}
+    assert [one["max_steps"] for one in alone.runs.values()] == [3, 3, 2]
+    assert alone.runs["alone_debater_1"]["frozen"] == ["debater_0", "debater_2"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lora": None},
+        {"trainer": {"max_steps": 2}},
+        {"trainer": {}},
+        {"partners": {"debater_0": "expert"}},
+        {"trainer": {"max_steps": 8, "frozen": ["debater_0"]}},
+        {"trainer": {"max_steps": 8, "weights": "shared"}},
+        {"env_kwargs": {"single_seat": True}},
+    ],
+)
+def test_runs_whose_costs_cannot_be_made_equal_are_refused(changes: dict[str, Any]):
+    with pytest.raises(ValueError, match="trained baselines need a run file with a `lora` section"):
+        methods(described(**changes))
+
+
+def test_the_best_rate_is_chosen_for_each_run_and_the_first_of_equals():
+    def one(name: str, rate: float, earned: float) -> dict[str, Any]:
+        settings = {"variant": name, "learning_rate": rate}
+        return {"settings": settings, "results": {"mean_return": earned}}
+
+    runs = [
+        one("a", 1, 0.2),
+        one("b", 1, 0.9),
+        one("a", 2, 0.5),
+        one("b", 2, 0.9),
+        one("a", 3, 0.4),
+    ]
+    assert best_rates({"runs": runs}) == {"a": 2, "b": 1}
+
+
+@pytest.mark.usefixtures("in_process")
+def test_all_methods_are_tuned_trained_and_measured(run: Path, tmp_path: Path, capsys: Any):
+    asked: dict[str, Any] = {"output": tmp_path / "out", "seeds": 1, "tasks": 2}
+    found = run_trained_baselines(run, learning_rates=[1e-3, 2e-3], **asked)
+    tuning = json.loads((tmp_path / "out" / "tuning" / "results.json").read_text())
+    assert {one["seed"] for one in tuning["runs"]} == {TUNING_SEED}
+    assert len(tuning["runs"]) == 2 * 5
+    assert found["learning_rates"] == best_rates(tuning)
+    trained = {name: some[0] for name, some in found["methods"].items()}
+    # One q_proj of 16 x 16: r (16 + 16) weights for each seat, twice r for the single policy.
+    assert {one["parameters"] for one in trained.values()} == {2 * 2 * (16 + 16)}
+    assert {one["updates"] for one in trained.values()} == {3}
+    # An untrained model never ends a turn: 5 tokens x 2 seats x 2 episodes x 3 updates at most.
+    assert all(0 < one["tokens"] <= 60 for one in trained.values())
+    for one in trained.values():
+        assert {"mean_return", "success", "cooperation"} == set(one["after"]) == set(one["before"])
+    table = baselines_table(found)
+    assert [line.split()[0] for line in table.splitlines()[1:5]] == [*trained]
+    capsys.readouterr()
+    again = run_trained_baselines(run, learning_rates=[1e-3, 2e-3], **asked)
+    assert "5 runs, 5 finished before" in capsys.readouterr().out
+    assert again == found
+
+
+@pytest.mark.usefixtures("in_process")
+def test_the_seats_that_were_trained_alone_are_put_together(run: Path, tmp_path: Path):
+    run_trained_baselines(run, output=tmp_path / "out", seeds=1, tasks=2)
+    assert not (tmp_path / "out" / "tuning").exists()
+    final = tmp_path / "out" / "final"
+    manifest = json.loads((final / "alone_seed-0" / "plan.json").read_text())
+    prints = {
+        seat: json.loads(
+            (
+                final / f"variant-alone_{seat}_{place(final, seat)}" / "eval" / "plan.json"
+            ).read_text()
+        )
+        for seat in SEATS
+    }
+    for seat in SEATS:
+        assert manifest["team"][seat] == prints[seat]["team"][seat]
+
+
+def place(final: Path, seat: str) -> str:
+    (folder,) = final.glob(f"variant-alone_{seat}_*")
+    return folder.name.removeprefix(f"variant-alone_{seat}_")
+
+
+@pytest.mark.long
+def test_from_the_command_line(run: Path, tmp_path: Path, capsys: Any):
+    folder = tmp_path / "out"
+    command = ["train-baselines", str(run), "--seeds", "1", "--tasks", "2", "--output", str(folder)]
+    assert main([*command, "--override", "max_steps=2"]) == 0
+    assert "rejection" in capsys.readouterr().out
+    assert (folder / "trained_baselines.png").stat().st_size > 1000
+    assert main([*command, "--override", "lora=null"]) == 1
+    assert "at least one update per seat" in capsys.readouterr().err
