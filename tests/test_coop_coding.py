@@ -2,119 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pettingzoo.test import (
-    api_test,
-    max_cycles_test,
-    parallel_api_test,
-    parallel_seed_test,
-    performance_benchmark,
-    render_test,
-    seed_test,
-    state_test,
-)
 
 from llm_marl_envs import make
 from llm_marl_envs.coding import functions
-from llm_marl_envs.core import TextEnv
-from llm_marl_envs.envs import coop_coding
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
-from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy
-from llm_marl_envs.records import Request, read_jsonl, write_jsonl
-from llm_marl_envs.rollout import Start, replay, rollout
 from llm_marl_envs.sandbox import Limits, Sandbox, default_sandbox
 from llm_marl_envs.tasks import SPLITS
-from llm_marl_envs.testing import JUNK, check_text_env, episode_digest
-from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.testing import JUNK
 
 ID = "coop_coding-v0"
-ROOT = Path(__file__).parent.parent
-
-
-def agreed(env: Any) -> Mapping[str, Policy]:
-    """A team whose experts both follow the task's first convention."""
-    inner: TextEnv = env.unwrapped
-
-    def script(request: Request) -> str:
-        task = inner.source.find(request.task_id)
-        return inner.expert(task, request.agent, inner.conventions(task)[0])
-
-    return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
 
 
 def solution(env: CoopCodingEnv, index: int, convention: int = 0) -> dict[str, str]:
     task = env.source[index]
     return {a: env.expert(task, a, env.conventions(task)[convention]) for a in (HELPER, MAIN)}
-
-
-# -- contract and PettingZoo ----------------------------------------------------------------------
-@pytest.mark.parametrize("turns", [1, 3])
-@pytest.mark.parametrize(
-    ("info", "reward", "exact"),
-    [
-        ("split", "tests", 1.0),
-        ("full", "tests", 1.0),
-        ("split", "paper", 4.0),
-        ("full", "contribution", None),  # depends on the task, see test_coop_coding_forgeries
-    ],
-)
-def test_contract(turns: int, info: str, reward: str, exact: float | None) -> None:
-    check_text_env(
-        lambda: make(ID, turns=turns, info=info, reward=reward),
-        solution=agreed,
-        solution_return=exact,
-        seeds=(0, 1),
-    )
-
-
-@pytest.mark.parametrize("turns", [1, 3])
-@pytest.mark.parametrize(("reward", "exact"), [("tests", 1.0), ("paper", 4.0)])
-def test_contract_on_rows(turns: int, reward: str, exact: float) -> None:
-    check_text_env(
-        lambda: make(ID, tasks="bundled:coop_problems", split="all", turns=turns, reward=reward),
-        solution=agreed,
-        solution_return=exact,
-        seeds=(0, 1),
-    )
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PettingZoo: no Box space, unknown reset option
-        yield
-
-
-@pytest.mark.usefixtures("quiet")
-def test_pettingzoo_parallel() -> None:
-    parallel_api_test(make(ID, turns=3), num_cycles=20)
-    parallel_seed_test(lambda: make(ID, turns=3), num_cycles=5)
-    max_cycles_test(coop_coding)
-
-
-@pytest.mark.usefixtures("quiet")
-def test_pettingzoo_aec(capsys: pytest.CaptureFixture[str]) -> None:
-    api_test(make(ID, api="aec", turns=3), num_cycles=20)
-    seed_test(lambda: make(ID, api="aec", turns=3), num_cycles=5)
-    state_test(make(ID, api="aec", turns=3), make(ID, turns=3), num_cycles=3)
-    render_test(lambda **kwargs: make(ID, api="aec", **kwargs))
-    capsys.readouterr()
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("quiet")
-def test_pettingzoo_performance(capsys: pytest.CaptureFixture[str]) -> None:
-    performance_benchmark(make(ID, api="aec"))
-    assert "Finished" in capsys.readouterr().out
 
 
 # -- what is paid and reported --------------------------------------------------------------------
@@ -313,40 +218,6 @@ def test_the_sandbox_can_be_set() -> None:
     assert env.sandbox is own
 
 
-# -- determinism ----------------------------------------------------------------------------------
-def digest(hash_seed: int) -> str:
-    code = (
-        "from llm_marl_envs import make; from llm_marl_envs.testing import episode_digest;"
-        f"print(episode_digest(lambda: make('{ID}', turns=2), range(4)))"
-    )
-    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    return run.stdout.strip()
-
-
-def test_episodes_do_not_depend_on_the_process() -> None:
-    here = episode_digest(lambda: make(ID, turns=2), range(4))
-    assert digest(1) == digest(2) == here
-
-
-def test_a_written_transcript_replays(tmp_path: Path) -> None:
-    envs = VectorTextEnv([make(ID, turns=3, feedback="partner") for _ in range(4)])
-    expert = ExpertPolicy(envs.envs[0])  # conventions at random: some episodes fail and go on
-    teams = {HELPER: expert, MAIN: expert}
-    starts = [Start(task=i, seed=i, sample_seed=i) for i in range(6)]
-    episodes = rollout(envs, teams, starts)
-    episodes += rollout(envs, dict.fromkeys(teams, RandomPolicy()), starts[:2])
-    assert len({episode.success for episode in episodes}) == 2
-    write_jsonl(tmp_path / "episodes.jsonl", episodes)
-    for episode in read_jsonl(tmp_path / "episodes.jsonl"):
-        again = replay(episode)
-        assert [t.reward for t in again.turns] == [t.reward for t in episode.turns]
-        assert [t.messages for t in again.turns] == [t.messages for t in episode.turns]
-        assert again.success == episode.success
-
-
 # -- speed ----------------------------------------------------------------------------------------
 class Instant(Sandbox):
     """Answers every check with the verdict of the first one: what remains is the env's own time."""
@@ -371,14 +242,3 @@ def test_the_environment_itself_is_fast() -> None:
             best = min(best, (time.thread_time() - start) / (2 * len(actions)))
     # Seconds of processor time per agent turn; waiting for a processor does not count.
     assert best < 0.001
-
-
-def test_copies_are_cheap_and_share_their_tasks() -> None:
-    make(ID)
-    best = float("inf")
-    for _ in range(5):
-        start = time.thread_time()
-        copies = [make(ID) for _ in range(64)]
-        best = min(best, (time.thread_time() - start) / 64)
-        assert len({id(copy.source) for copy in copies}) == 1
-    assert best < 0.002  # seconds of processor time each; measured 0.001

@@ -2,125 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-import warnings
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pettingzoo.test import (
-    api_test,
-    max_cycles_test,
-    parallel_api_test,
-    parallel_seed_test,
-    performance_benchmark,
-    render_test,
-    seed_test,
-    state_test,
-)
 
 from llm_marl_envs import make
-from llm_marl_envs.core import TextEnv
-from llm_marl_envs.envs import coop_writing_arxiv, coop_writing_tldr
-from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy
-from llm_marl_envs.records import Request, read_jsonl, write_jsonl
-from llm_marl_envs.rollout import Start, replay, rollout
 from llm_marl_envs.tasks import SPLITS
-from llm_marl_envs.testing import JUNK, check_text_env, episode_digest
-from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.testing import JUNK
 
 IDS = ("coop_writing_arxiv-v0", "coop_writing_tldr-v0")
 BUNDLED = {
     "coop_writing_arxiv-v0": "bundled:writing_abstracts",
     "coop_writing_tldr-v0": "bundled:writing_posts",
 }
-MODULES = {
-    "coop_writing_arxiv-v0": coop_writing_arxiv,
-    "coop_writing_tldr-v0": coop_writing_tldr,
-}
 ROOT = Path(__file__).parent.parent
 each_env = pytest.mark.parametrize("env_id", IDS)
-
-
-def agreed(env: Any) -> Mapping[str, Policy]:
-    """A team whose experts both follow the task's first convention."""
-    inner: TextEnv = env.unwrapped
-
-    def script(request: Request) -> str:
-        task = inner.source.find(request.task_id)
-        return inner.expert(task, request.agent, inner.conventions(task)[0])
-
-    return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
 
 
 def solution(env: Any, index: int, convention: int = 0) -> dict[str, str]:
     task = env.source[index]
     return {a: env.expert(task, a, env.conventions(task)[convention]) for a in env.seats}
-
-
-# -- contract and PettingZoo ----------------------------------------------------------------------
-@each_env
-@pytest.mark.parametrize("turns", [1, 3])
-@pytest.mark.parametrize("info", ["split", "full"])
-def test_contract(env_id: str, turns: int, info: str) -> None:
-    check_text_env(
-        lambda: make(env_id, turns=turns, info=info),
-        solution=agreed,
-        solution_return=1.0,
-        seeds=(0, 1),
-    )
-
-
-@each_env
-@pytest.mark.parametrize("kwargs", [{"reward": "paper"}, {"protocol": "pipeline"}])
-def test_contract_of_options(env_id: str, kwargs: dict[str, Any]) -> None:
-    check_text_env(lambda: make(env_id, **kwargs), seeds=(0,))
-
-
-@each_env
-@pytest.mark.parametrize("reward", ["grounded", "paper"])
-def test_contract_on_rows(env_id: str, reward: str) -> None:
-    check_text_env(
-        lambda: make(env_id, tasks=BUNDLED[env_id], split="all", reward=reward, turns=2),
-        seeds=(0,),
-    )
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PettingZoo: no Box space, unknown reset option
-        yield
-
-
-@each_env
-@pytest.mark.usefixtures("quiet")
-def test_pettingzoo_parallel(env_id: str) -> None:
-    parallel_api_test(make(env_id, turns=3), num_cycles=20)
-    parallel_seed_test(lambda: make(env_id, turns=3), num_cycles=5)
-    max_cycles_test(MODULES[env_id])
-
-
-@each_env
-@pytest.mark.usefixtures("quiet")
-def test_pettingzoo_aec(env_id: str, capsys: pytest.CaptureFixture[str]) -> None:
-    api_test(make(env_id, api="aec", turns=3), num_cycles=20)
-    seed_test(lambda: make(env_id, api="aec", turns=3), num_cycles=5)
-    state_test(make(env_id, api="aec", turns=3), make(env_id, turns=3), num_cycles=3)
-    render_test(lambda **kwargs: make(env_id, api="aec", **kwargs))
-    capsys.readouterr()
-
-
-@each_env
-@pytest.mark.long
-@pytest.mark.usefixtures("quiet")
-def test_pettingzoo_performance(env_id: str, capsys: pytest.CaptureFixture[str]) -> None:
-    performance_benchmark(make(env_id, api="aec"))
-    assert "Finished" in capsys.readouterr().out
 
 
 # -- what is paid and reported --------------------------------------------------------------------
@@ -302,37 +205,7 @@ def test_unknown_agents_and_conventions_are_named(env_id: str) -> None:
         env.reset(seed=0, options={"task": rows.source[0]})
 
 
-# -- determinism and speed ------------------------------------------------------------------------
-def digest(env_id: str, hash_seed: int) -> str:
-    code = (
-        "from llm_marl_envs import make; from llm_marl_envs.testing import episode_digest;"
-        f"print(episode_digest(lambda: make('{env_id}', turns=2), range(4)))"
-    )
-    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    return run.stdout.strip()
-
-
-@each_env
-def test_episodes_do_not_depend_on_the_process(env_id: str) -> None:
-    here = episode_digest(lambda: make(env_id, turns=2), range(4))
-    assert digest(env_id, 1) == digest(env_id, 2) == here
-
-
-@each_env
-def test_a_written_transcript_replays(env_id: str, tmp_path: Path) -> None:
-    envs = VectorTextEnv([make(env_id, turns=2) for _ in range(4)])
-    expert = ExpertPolicy(envs.envs[0])  # conventions at random: some episodes fail
-    team = dict.fromkeys(envs.envs[0].possible_agents, expert)
-    episodes = rollout(envs, team, [Start(task=i, seed=i, sample_seed=i) for i in range(6)])
-    episodes += rollout(envs, dict.fromkeys(team, RandomPolicy()), [Start(task=0)])
-    write_jsonl(tmp_path / "episodes.jsonl", episodes)
-    for episode in read_jsonl(tmp_path / "episodes.jsonl"):
-        again = replay(episode)
-        assert [t.reward for t in again.turns] == [t.reward for t in episode.turns]
-        assert [t.messages for t in again.turns] == [t.messages for t in episode.turns]
+# -- speed ----------------------------------------------------------------------------------------
 
 
 @each_env
@@ -369,15 +242,6 @@ def test_no_text_of_the_allowed_length_is_slow_to_read(env_id: str) -> None:
             start = time.thread_time()
             env.step(dict.fromkeys(env.seats, text[: env.max_action_chars]))
             assert time.thread_time() - start < 0.5  # measured: at most 0.1
-
-
-@each_env
-def test_copies_are_cheap_and_share_their_tasks(env_id: str) -> None:
-    make(env_id)
-    start = time.thread_time()
-    copies = [make(env_id) for _ in range(64)]
-    assert (time.thread_time() - start) / 64 < 0.002
-    assert len({id(copy.source) for copy in copies}) == 1
 
 
 # -- the page -------------------------------------------------------------------------------------

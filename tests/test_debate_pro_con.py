@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-import warnings
 from typing import Any
 
 import pytest
-from pettingzoo.test import api_test, parallel_api_test, render_test, seed_test
 
 from llm_marl_envs import make
 from llm_marl_envs.debate.experts import answer_line
 from llm_marl_envs.envs.debate_pro_con import CON, PRO, DebateProConEnv, sides, source_of
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
@@ -21,7 +19,7 @@ from llm_marl_envs.roles.judge import scripted_verdict, side_of
 from llm_marl_envs.roles.quotes import VERIFIED, lines_of, read_statement, shown
 from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.spaces import Message
-from llm_marl_envs.testing import JUNK, check_text_env, episode_digest
+from llm_marl_envs.testing import JUNK
 from llm_marl_envs.vector import VectorTextEnv
 
 ID = "debate_pro_con-v0"
@@ -59,44 +57,7 @@ def honest(env: DebateProConEnv, index: int = 0) -> tuple[str, str]:
     return (PRO, CON) if pro else (CON, PRO)
 
 
-# -- contract -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "kwargs",
-    [
-        {},
-        {"judge": "seats", "rounds": 1},
-        {"judge": "scripted"},
-        {"info": "full", "quotes": 3, "speech": False},
-        {"judge": RandomPolicy()},
-        {"tasks": [ROW], "split": "all"},
-    ],
-    ids=["default", "seats", "scripted", "full", "policy", "rows"],
-)
-def test_contract(kwargs: dict[str, Any]) -> None:
-    solution = None if "tasks" in kwargs else experts
-    if isinstance(kwargs.get("judge"), RandomPolicy):
-        solution = None
-    check_text_env(lambda: make("debate_pro_con-v0", **kwargs), solution=solution, seeds=(0, 1))
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"judge": "scripted"}, {"judge": "seats"}], ids=str)
-def test_pettingzoo(kwargs: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        api_test(make(ID, **kwargs), num_cycles=20)
-        seed_test(lambda: make(ID, **kwargs), num_cycles=5)
-        render_test(lambda **more: make(ID, **kwargs, **more))
-        parallel_api_test(make(ID, api="parallel", **kwargs), num_cycles=10)
-    capsys.readouterr()
-
-
-def test_an_episode_does_not_depend_on_the_process(run_python: Any) -> None:
-    program = (
-        "from llm_marl_envs import make\nfrom llm_marl_envs.testing import episode_digest\n"
-        f"print(episode_digest(lambda: make({ID!r})))"
-    )
-    ours = episode_digest(lambda: make(ID))
-    assert run_python(program, PYTHONHASHSEED="7").strip() == ours
+# -- arguments ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

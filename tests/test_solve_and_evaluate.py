@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from judged_page import PAGE, page
-from pettingzoo.test import api_test, parallel_api_test, render_test, seed_test
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.solve_and_evaluate import DEFAULT_KINDS, SCORER, SOLVER
@@ -19,7 +17,7 @@ from llm_marl_envs.questions import question_of
 from llm_marl_envs.records import Episode, Request
 from llm_marl_envs.roles.scores import LEFT_OUT, agreement, heard_by_scorer, neutral, read_score
 from llm_marl_envs.rollout import Start, rollout
-from llm_marl_envs.testing import JUNK, check_text_env, episode_digest
+from llm_marl_envs.testing import JUNK
 from llm_marl_envs.vector import VectorTextEnv
 
 ID = "solve_and_evaluate-v0"
@@ -57,44 +55,7 @@ def mean(episodes: list[Episode], agent: str) -> float:
     return sum(episode.undiscounted_return(agent) for episode in episodes) / len(episodes)
 
 
-# -- contract -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "kwargs",
-    [
-        {},
-        {"info": "full", "rounds": 1},
-        {"n_agents": 5, "anchor": 0.5, "rounds": 3},
-        {"ablate": "evaluation"},
-        {"ablate": "scoring", "n_agents": 4},
-        {"split": "ood"},
-        {"tasks": [GSM], "split": "all"},
-    ],
-    ids=str,
-)
-def test_contract(kwargs: dict[str, Any]) -> None:
-    """The sum is constant, so no solution earns every seat the same."""
-    solution = None if kwargs.get("ablate") == "evaluation" else agreed
-    check_text_env(lambda: make("solve_and_evaluate-v0", **kwargs), solution=solution, seeds=(0, 1))
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"ablate": "scoring", "rounds": 1}], ids=str)
-def test_pettingzoo(kwargs: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        api_test(make(ID, **kwargs), num_cycles=20)
-        seed_test(lambda: make(ID, **kwargs), num_cycles=5)
-        render_test(lambda **more: make(ID, **kwargs, **more))
-        parallel_api_test(make(ID, api="parallel", **kwargs), num_cycles=10)
-    capsys.readouterr()
-
-
-def test_an_episode_does_not_depend_on_the_process(run_python: Any) -> None:
-    program = (
-        "from llm_marl_envs import make\nfrom llm_marl_envs.testing import episode_digest\n"
-        f"print(episode_digest(lambda: make({ID!r})))"
-    )
-    ours = episode_digest(lambda: make(ID))
-    assert run_python(program, PYTHONHASHSEED="7").strip() == ours
+# -- arguments ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

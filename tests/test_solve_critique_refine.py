@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pettingzoo.test import api_test, parallel_api_test, render_test, seed_test
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.solve_critique_refine import DEFAULT_KINDS
@@ -18,7 +16,7 @@ from llm_marl_envs.records import Episode, Request
 from llm_marl_envs.roles.briefs import heard
 from llm_marl_envs.roles.stations import Station, chain, shadows
 from llm_marl_envs.rollout import Start, rollout
-from llm_marl_envs.testing import JUNK, check_text_env, episode_digest
+from llm_marl_envs.testing import JUNK
 from llm_marl_envs.vector import VectorTextEnv
 
 ID = "solve_critique_refine-v0"
@@ -61,46 +59,7 @@ def knowing(env: Any) -> Policy:
     return ScriptedPolicy(lambda request: right(env, request))
 
 
-# -- contract -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("kwargs", "exact"),
-    [
-        ({}, 1.0),
-        ({"info": "full"}, 1.0),
-        ({"n_agents": 6}, 1.0),
-        ({"n_agents": 4, "credit": "difference"}, None),
-        ({"split": "ood"}, 1.0),
-        ({"tasks": [GSM], "split": "all"}, 1.0),
-    ],
-    ids=str,
-)
-def test_contract(kwargs: dict[str, Any], exact: float | None) -> None:
-    check_text_env(
-        lambda: make("solve_critique_refine-v0", **kwargs),
-        solution=agreed,
-        solution_return=exact,
-        seeds=(0, 1),
-    )
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"credit": "difference"}], ids=str)
-def test_pettingzoo(kwargs: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        api_test(make(ID, **kwargs), num_cycles=20)
-        seed_test(lambda: make(ID, **kwargs), num_cycles=5)
-        render_test(lambda **more: make(ID, **kwargs, **more))
-        parallel_api_test(make(ID, api="parallel", **kwargs), num_cycles=10)
-    capsys.readouterr()
-
-
-def test_an_episode_does_not_depend_on_the_process(run_python: Any) -> None:
-    program = (
-        "from llm_marl_envs import make\nfrom llm_marl_envs.testing import episode_digest\n"
-        f"print(episode_digest(lambda: make({ID!r})))"
-    )
-    ours = episode_digest(lambda: make(ID))
-    assert run_python(program, PYTHONHASHSEED="7").strip() == ours
+# -- arguments ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
