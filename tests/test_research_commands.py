@@ -138,3 +138,26 @@ def test_teams_may_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         "runs/x=1/team": "runs/x=1/team",
         "endpoint:http://h?k=v": "endpoint:http://h?k=v",
     }
+
+
+def test_a_team_of_another_environment_needs_leave(tmp_path: Path, capsys: Any):
+    pytest.importorskip("torch")
+    from models import SETTINGS
+
+    from trainers.team_files import build_team_model, save_team
+    from trainers.tiny import build_model, build_tokenizer
+
+    tokenizer = build_tokenizer(["Your word is: fig"], SETTINGS.vocab_size)
+    build_model(tokenizer, 0, SETTINGS).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    team = build_team_model(str(tmp_path / "model"), ["left_0", "right_0"], weights="shared")
+    about = {"env_id": "word_pair-v7", "max_completion_length": 4}
+    save_team(team, tmp_path / "team", env=about)
+    saved = str(tmp_path / "team")
+    for command in (
+        ["cross-play", "word_pair-v0", "--team", f"a={saved}", "--team", "b=random"],
+        ["contribution", "word_pair-v0", "--team", saved],
+    ):
+        assert main([*command, "--tasks", "2"]) == 1
+        assert "trained in word_pair-v7, and word_pair-v0" in capsys.readouterr().err
+        assert main([*command, "--tasks", "2", "--transfer"]) == 0

@@ -47,6 +47,7 @@ def add_research(
         "--partners", action="store_true", help="also beside scripted experts of each convention"
     )
     _add_plan(command)
+    _add_transfer(command)
     command.add_argument("--output", help="folder for cross_play.json and heat_map.png")
     add_env_arguments(command)
     command = add(
@@ -62,6 +63,7 @@ def add_research(
     )
     command.add_argument("--other", help="a team whose messages are heard instead")
     _add_plan(command)
+    _add_transfer(command)
     command.add_argument("--output", help="a JSON file")
     add_env_arguments(command)
     _add_runs(add)
@@ -148,6 +150,12 @@ def _add_plan(command: Any, split: str = "test") -> None:
     command.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
 
 
+def _add_transfer(command: Any) -> None:
+    command.add_argument(
+        "--transfer", action="store_true", help="allow a team trained in another environment"
+    )
+
+
 def named_arguments(given: Sequence[str]) -> dict[str, str]:
     """{"a": "x", "runs/y": "runs/y"} from ["a=x", "runs/y"]; a path that exists is no pair.
 
@@ -170,7 +178,8 @@ def _seats(options: Namespace, name: str, kwargs: dict[str, Any]) -> dict[str, A
     from llm_marl_envs.registry import make
 
     sampling = Sampling(temperature=options.temperature)
-    return named_team(name, make(options.id, **kwargs), sampling).seats
+    env = make(options.id, **kwargs)
+    return named_team(name, env, sampling, transfer=options.transfer).seats
 
 
 def _cross_play(options: Namespace, assignments: Any) -> None:

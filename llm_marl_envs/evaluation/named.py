@@ -156,7 +156,8 @@ def _saved_team(
     if not transfer and here is not None and trained not in (None, here):
         raise ValueError(
             f"{folder}: this team was trained in {trained}, and {here} is asked for; its prompts, "
-            "tasks or rewards may differ, so pass --transfer if you mean that"
+            "tasks or rewards may differ, so eval, cross-play and contribution want --transfer if "
+            "you mean that"
         )
     length = sampling.max_completion_length or described.get("max_completion_length")
     length = length or DEFAULT_COMPLETION_LENGTH
