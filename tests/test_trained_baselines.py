@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from models import SETTINGS
+from toys import Lower, WordPair, word_tasks
 
-from llm_marl_envs import make
+from llm_marl_envs import make, registry
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation.json_files import write_json
+from llm_marl_envs.registry import EnvSpec
 from trainers import trained_baselines
 from trainers.sweep import collect_results, read_sweep
 from trainers.sweep_run import run_point
@@ -25,28 +26,15 @@ from trainers.trained_baselines import (
     run_trained_baselines,
 )
 
-SEATS = ("helper_0", "main_0")
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run file with an untrained model whose context holds what a single writer is told."""
-    texts = [
-        m.content
-        for m in make("coop_coding-v0").opening(make("coop_coding-v0").source[0])["main_0"]
-    ]
-    tokenizer = build_tokenizer(texts, SETTINGS.vocab_size)
-    wide = TinySettings(
-        vocab_size=SETTINGS.vocab_size,
-        hidden_size=16,
-        num_layers=1,
-        num_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=2048,
-    )
-    build_model(tokenizer, 0, wide).save_pretrained(tmp_path / "base")
+    told = make("coop_coding-v0").opening(make("coop_coding-v0").source[0])
+    tokenizer = build_tokenizer([message.content for message in told["main_0"]], 300)
+    sizes = TinySettings(hidden_size=16, num_layers=1, num_heads=2, intermediate_size=16)
+    build_model(tokenizer, 0, sizes).save_pretrained(tmp_path / "base")
     tokenizer.save_pretrained(tmp_path / "base")
-    file = tmp_path / "run.yaml"
     trainer = {
         "max_steps": 3,
         "tasks_per_update": 1,
@@ -57,18 +45,28 @@ def run(tmp_path: Path) -> Path:
         "use_cpu": True,
         "disable_tqdm": True,
     }
-    file.write_text(
-        yaml.safe_dump(
-            {
-                "model": str(tmp_path / "base"),
-                "env": "coop_coding-v0",
-                "env_kwargs": {"split": "train"},
-                "lora": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]},
-                "trainer": trainer,
-            }
-        )
-    )
+    run = {
+        "model": str(tmp_path / "base"),
+        "env": "coop_coding-v0",
+        "env_kwargs": {"split": "train"},
+        "lora": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]},
+        "trainer": trainer,
+    }
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(run))
     return file
+
+
+@pytest.fixture
+def lower_case(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An environment that pays differently for any two texts, so that every update trains."""
+
+    def entry_point(split: str = "train") -> Lower:
+        return Lower(tasks=word_tasks(split), turns=1)
+
+    spec = EnvSpec(id="lower_case-v0", entry_point=entry_point)
+    monkeypatch.setitem(registry._specs(), spec.id, spec)
+    return spec.id
 
 
 @pytest.fixture
@@ -148,9 +146,12 @@ def test_the_best_rate_is_chosen_for_each_run_and_the_first_of_equals():
 
 
 @pytest.mark.usefixtures("in_process")
-def test_all_methods_are_tuned_trained_and_measured(run: Path, tmp_path: Path, capsys: Any):
+def test_all_methods_are_tuned_trained_and_measured(
+    run: Path, lower_case: str, tmp_path: Path, capsys: Any
+):
     asked: dict[str, Any] = {"output": tmp_path / "out", "seeds": 1, "tasks": 2}
-    found = run_trained_baselines(run, learning_rates=[1e-3, 2e-3], **asked)
+    asked |= {"learning_rates": [1e-3, 2e-3], "overrides": [f"env={lower_case}"]}
+    found = run_trained_baselines(run, **asked)
     tuning = json.loads((tmp_path / "out" / "tuning" / "results.json").read_text())
     assert {one["seed"] for one in tuning["runs"]} == {TUNING_SEED}
     assert len(tuning["runs"]) == 2 * 5
@@ -159,39 +160,31 @@ def test_all_methods_are_tuned_trained_and_measured(run: Path, tmp_path: Path, c
     # One q_proj of 16 x 16: r (16 + 16) weights for each seat, twice r for the single policy.
     assert {one["parameters"] for one in trained.values()} == {2 * 2 * (16 + 16)}
     assert {one["updates"] for one in trained.values()} == {3}
-    # An untrained model never ends a turn: 5 tokens x 2 seats x 2 episodes x 3 updates at most.
-    assert all(0 < one["tokens"] <= 60 for one in trained.values())
+    # At most 5 tokens of 2 seats in 2 episodes of 3 updates, frozen seats included.
+    assert all(30 < one["tokens"] <= 60 for one in trained.values())
     for one in trained.values():
         assert {"mean_return", "success", "cooperation"} == set(one["after"]) == set(one["before"])
     table = baselines_table(found)
     assert [line.split()[0] for line in table.splitlines()[1:5]] == [*trained]
     capsys.readouterr()
-    again = run_trained_baselines(run, learning_rates=[1e-3, 2e-3], **asked)
+    assert run_trained_baselines(run, **asked) == found
     assert "5 runs, 5 finished before" in capsys.readouterr().out
-    assert again == found
 
 
 @pytest.mark.usefixtures("in_process")
-def test_the_seats_that_were_trained_alone_are_put_together(run: Path, tmp_path: Path):
-    run_trained_baselines(run, output=tmp_path / "out", seeds=1, tasks=2)
+def test_the_seats_that_were_trained_alone_are_put_together(
+    run: Path, lower_case: str, tmp_path: Path
+):
+    overrides = [f"env={lower_case}", "max_steps=2"]
+    run_trained_baselines(run, output=tmp_path / "out", seeds=1, tasks=2, overrides=overrides)
     assert not (tmp_path / "out" / "tuning").exists()
     final = tmp_path / "out" / "final"
-    manifest = json.loads((final / "alone_seed-0" / "plan.json").read_text())
-    prints = {
-        seat: json.loads(
-            (
-                final / f"variant-alone_{seat}_{place(final, seat)}" / "eval" / "plan.json"
-            ).read_text()
-        )
-        for seat in SEATS
-    }
-    for seat in SEATS:
-        assert manifest["team"][seat] == prints[seat]["team"][seat]
-
-
-def place(final: Path, seat: str) -> str:
-    (folder,) = final.glob(f"variant-alone_{seat}_*")
-    return folder.name.removeprefix(f"variant-alone_{seat}_")
+    together = json.loads((final / "alone_seed-0" / "plan.json").read_text())["team"]
+    assert together["left_0"] != together["right_0"]
+    for seat in WordPair().possible_agents:
+        (own,) = final.glob(f"variant-alone_{seat}_*")
+        alone = json.loads((own / "eval" / "plan.json").read_text())["team"]
+        assert together[seat] == alone[seat]
 
 
 @pytest.mark.long
