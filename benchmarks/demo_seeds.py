@@ -1,4 +1,4 @@
-"""The demo on many seeds, and its controls: every point, written as JSON, a table and a picture.
+"""The demo on many seeds, and its controls: every point, as JSON, a table and two pictures.
 
     python benchmarks/demo_seeds.py --seeds 10 --jobs 2 --output runs/demo_seeds
     python benchmarks/demo_seeds.py --preset debate_tiny --control env_kwargs.info=full
@@ -24,6 +24,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from llm_marl_envs.evaluation.metrics import wilson_interval
+from llm_marl_envs.report.numbers import curve
 
 SOLVED = 0.9
 """A run has learned if its sampled success on held-out tasks is at least this."""
@@ -135,6 +136,39 @@ def picture(
     figure.savefig(path, dpi=150)
 
 
+def curves(path: Path, folder: Path) -> None:
+    """Return and success on training tasks over updates: every run, and their mean."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+    for kind, color, name in (("seed", "tab:blue", "trained"), ("control", "tab:gray", "control")):
+        logs = [
+            [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            for log in sorted(folder.glob(f"{kind}-*/train/log.jsonl"))
+        ]
+        for axes, scalar in zip(panels, ("reward", "success"), strict=True):
+            found = curve(logs, scalar)
+            axes.set(xlabel="update", title={"reward": "team return"}.get(scalar, scalar))
+            axes.grid(alpha=0.3)
+            if found is None:
+                continue
+            shown = [value for member in found.members for _, value in member]
+            low, high = axes.get_ylim() if axes.lines else (min(shown), max(shown))
+            low, high = min(low, *shown), max(high, *shown)  # the band may be wider than any run
+            for member in found.members:
+                axes.plot(*zip(*member, strict=True), color=color, alpha=0.25, linewidth=0.8)
+            axes.plot(found.steps, found.mean, color=color, label=f"{name}, mean of {len(logs)}")
+            axes.fill_between(found.steps, found.low, found.high, color=color, alpha=0.2)
+            axes.set_ylim(low, high)
+    if panels[0].get_legend_handles_labels()[0]:
+        panels[0].legend(loc="best")
+    figure.suptitle("training tasks, temperature 1; band: Student's 95 % interval over runs")
+    figure.savefig(path, dpi=150)
+
+
 def main() -> None:
     """Run, collect, write."""
     parser = argparse.ArgumentParser(
@@ -171,6 +205,7 @@ def main() -> None:
     (options.output / "table.md").write_text(text + "\n", encoding="utf-8")
     (options.output / "results.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     picture(options.output / "seeds.png", results, controls)
+    curves(options.output / "curves.png", options.output)
     print(text)
 
 

@@ -11,6 +11,7 @@ Degenerate case: all G returns equal give advantage 0. With `scale_rewards="grou
 joint rewards; with one agent and one turn it is GRPO without the standard deviation (Dr. GRPO).
 
 Deviations from the paper:
+
 1. Trajectories instead of a tree: the paper branches K-fold at every turn, so siblings share their
    history. Here G episodes run from start to end; after turn 0 their histories differ.
 2. Hence for k >= 1 the baseline is leave-one-out over the episodes still alive at k, with no

@@ -12,6 +12,7 @@ episodes of tasks that are neither always nor never solved: MAGRPO without what 
 failures, and with the same weight whether success is rare or common.
 
 Deviations from the paper:
+
 1. Where all episodes of a group earned the same, none is imitated: nothing was rejected. Imitating
    one's own unfiltered samples has expected gradient 0 and costs variance.
 2. All episodes that share the highest return are kept, where the paper keeps one.
