@@ -102,6 +102,8 @@ def test_turn_based_environments_are_played_in_their_order():
     asked = [turn.messages[-1].content for turn in episode.turns]
     assert [text.rpartition("part of ")[2].rstrip(".") for text in asked] == order
     assert [turn.reward for turn in episode.turns] == pytest.approx(paid)
+    taken = [[info["turn"] for info in turn.info["seats"].values()] for turn in episode.turns]
+    assert taken == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]  # of each time, not of the end
 
 
 def test_demonstrations_draw_each_part_s_convention_alone():

@@ -122,6 +122,7 @@ def test_each_method_has_the_same_budget():
         {"partners": {"debater_0": "expert"}},
         {"trainer": {"max_steps": 8, "frozen": ["debater_0"]}},
         {"trainer": {"max_steps": 8, "weights": "shared"}},
+        {"trainer": {"max_steps": 8, "policy_learning_rates": {"debater_0": 1.0}}},
         {"env_kwargs": {"single_seat": True}},
     ],
 )

@@ -47,6 +47,8 @@ TUNING_SEED = 1000
 """Of the runs that try learning rates; none of the seeds that are reported."""
 RESULTS_FILE = "trained_baselines.json"
 VERSION = 1
+FIXED = ("frozen", "policies", "weights", "policy_learning_rates")
+"""Settings of the trainer that the methods decide."""
 MEASURES = ("mean_return", "success", "cooperation")
 
 
@@ -97,8 +99,8 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
     trainer, lora = run.get("trainer") or {}, run.get("lora")
     agents = list(make(run["env"], **kwargs).possible_agents)
     updates = trainer.get("max_steps") or 0
-    taken = [key for key in ("partners",) if run.get(key)]
-    taken += [key for key in ("frozen", "policies", "weights") if trainer.get(key)]
+    taken = ["partners"] if run.get("partners") else []
+    taken += [key for key in FIXED if trainer.get(key)]
     if lora is None or updates < len(agents) or taken or len(agents) < 2:
         raise ValueError(
             f"lora={lora!r}, max_steps={updates}, seats {agents}"

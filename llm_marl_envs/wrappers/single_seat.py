@@ -66,6 +66,7 @@ class SingleSeat(TextParallelEnv):
         self.inner = env
         self.reward_range = env.reward_range
         self.blocking = env.blocking
+        self.append_only = env.append_only
         self._parts: dict[str, str] = {}  # of the joint action that is being written
         self._told: dict[str, int] = {}  # seat -> how many of its messages the writer knows
 
@@ -124,7 +125,7 @@ class SingleSeat(TextParallelEnv):
             feedback=news,
             ended=ended,
             success=next(iter(infos.values())).get("success"),
-            facts={WRITER: {"seats": infos}},
+            facts={WRITER: {"seats": {seat: dict(info) for seat, info in infos.items()}}},
         )
 
     def _messages(self, seat: str) -> list[Message]:
