@@ -62,6 +62,10 @@ def test_cross_play_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert result.matrix == [[1.0, 0.5], [0.5, 0.0]]
     assert len(partners) == 2 * 2 * 2
     assert (tmp_path / "x" / "heat_map.png").stat().st_size > 1000
+    manifest = json.loads((tmp_path / "x" / "run_manifest.json").read_text())
+    assert (manifest["kind"], manifest["env_kwargs"]) == ("cross-play", {"split": "test"})
+    assert manifest["config"]["teams"]["a"] == dict.fromkeys(("left_0", "right_0"), "expert:upper")
+    assert manifest["config"]["plan"] == {"n_tasks": 3, "samples": 1, "seed": 0}
 
 
 def test_contribution_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -75,6 +79,11 @@ def test_contribution_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFi
     # This toy's experts know the word without listening: only the last one's action counts.
     assert [one["lost"]["mean"] for one in found["actions"]] == [0, 0, 0, 0, 1, 1]
     assert {one["lost"]["mean"] for one in found["messages"]} == {0}
+    assert (found["env_id"], found["env_kwargs"]) == ("relay-v0", {"split": "test"})
+    assert {role: set(one.values()) for role, one in found["identities"].items()} == {
+        "team": {"expert"},
+        "other": {"random"},
+    }
 
 
 def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -173,34 +173,48 @@ def named_arguments(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _seats(options: Namespace, name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
     from llm_marl_envs.evaluation.named import Sampling, named_team
     from llm_marl_envs.registry import make
 
     sampling = Sampling(temperature=options.temperature)
     env = make(options.id, **kwargs)
-    return named_team(name, env, sampling, transfer=options.transfer).seats
+    return named_team(name, env, sampling, transfer=options.transfer)
 
 
 def _cross_play(options: Namespace, assignments: Any) -> None:
     from llm_marl_envs.evaluation.cross_play import cross_play
     from llm_marl_envs.evaluation.cross_play_files import report, write_cross_play
     from llm_marl_envs.evaluation.heat_map import save_heat_map
+    from llm_marl_envs.evaluation.manifest import recording
     from llm_marl_envs.evaluation.measure import counter
     from llm_marl_envs.evaluation.zero_shot import zero_shot
     from llm_marl_envs.registry import make
 
     quiet_libraries()
     kwargs = {"split": options.split, **assignments(options.set)}
-    named = named_arguments(options.team)
-    teams = {name: _seats(options, team, kwargs) for name, team in named.items()}
+    given = named_arguments(options.team)
+    named = {name: _named(options, team, kwargs) for name, team in given.items()}
+    teams = {name: one.seats for name, one in named.items()}
     plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
-    with counter(None, f"cross-play {options.id}") as progress:
-        plan["progress"] = progress
-        result = cross_play(lambda: make(options.id, **kwargs), teams, **plan)
+    identities = {name: one.identity for name, one in named.items()}
+    with (
+        recording(
+            options.output or ".",
+            "cross-play",
+            {"teams": identities, "plan": plan, "partners": options.partners},
+            env_id=make(options.id, **kwargs).spec.id,
+            env_kwargs=kwargs,
+            write=bool(options.output),
+        ),
+        counter(None, f"cross-play {options.id}") as progress,
+    ):
+        result = cross_play(lambda: make(options.id, **kwargs), teams, **plan, progress=progress)
         partners = ()
         if options.partners:
-            partners = zero_shot(lambda: make(options.id, **kwargs), teams, **plan)
+            partners = zero_shot(
+                lambda: make(options.id, **kwargs), teams, **plan, progress=progress
+            )
     print(report(result, partners))
     if options.output:
         folder = Path(options.output)
@@ -214,6 +228,7 @@ def _contribution(options: Namespace, assignments: Any) -> None:
     from llm_marl_envs.evaluation.json_files import write_json
     from llm_marl_envs.evaluation.messages import measure_messages
     from llm_marl_envs.evaluation.table import format_table, with_interval
+    from llm_marl_envs.records import plain
     from llm_marl_envs.registry import make
 
     quiet_libraries()
@@ -222,9 +237,14 @@ def _contribution(options: Namespace, assignments: Any) -> None:
     def env() -> Any:
         return make(options.id, **kwargs)
 
-    team = _seats(options, options.team, kwargs)
-    replacement = _seats(options, options.replacement, kwargs) if options.replacement else ""
-    other = _seats(options, options.other, kwargs) if options.other else None
+    named = {
+        role: _named(options, name, kwargs)
+        for role in ("team", "replacement", "other")
+        if (name := getattr(options, role))
+    }
+    team = named["team"].seats
+    replacement = named["replacement"].seats if options.replacement else ""
+    other = named["other"].seats if options.other else None
     plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
     actions = measure_contributions(env, team, replacement, **plan)
     messages = measure_messages(env, team, other=other, **plan)
@@ -247,8 +267,10 @@ def _contribution(options: Namespace, assignments: Any) -> None:
     ]
     print("\n" + format_table(("message changed", "return lost", "heard"), heard))
     if options.output:
+        asked = {"env_id": env().spec.id, "env_kwargs": plain(kwargs), "plan": plan}
+        asked["identities"] = {role: one.identity for role, one in named.items()}
         found = {"actions": [asdict(a) for a in actions], "messages": [asdict(m) for m in messages]}
-        write_json(options.output, {"version": 1, "env_id": options.id, **found})
+        write_json(options.output, {"version": 1, **asked, **found})
         print(f"written to {options.output}")
 
 
