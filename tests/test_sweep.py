@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from models import untrained
 
-from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from llm_marl_envs.evaluation.metrics import t_interval
 from trainers import sweep_run
 from trainers.sweep import Point, collect_results, read_sweep
 from trainers.sweep_run import BUSY, main, run_point, run_sweep, write_slurm
@@ -200,7 +200,7 @@ def test_results_are_means_over_seeds(sweep: Path):
     first, second = found["groups"]
     assert first["seeds"] == [0, 5]
     assert first["results"]["success"]["mean"] == pytest.approx(0.4)
-    assert first["results"]["success"]["ci95"] == bootstrap_interval([0.2, 0.6])
+    assert first["results"]["success"]["ci95"] == t_interval([0.2, 0.6])
     assert (second["seeds"], second["results"]["success"]["n"]) == ([0], 1)
 
 

@@ -33,7 +33,7 @@ import yaml
 
 from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.evaluation.manifest import sha256
-from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from llm_marl_envs.evaluation.metrics import t_interval
 from llm_marl_envs.evaluation.runner import Plan, starts_of
 from llm_marl_envs.registry import make
 from trainers.train import TINY, YAMLLoader, read_run, refuse_unknown
@@ -224,9 +224,9 @@ def _name(settings: Mapping[str, Any], seed: int) -> str:
 
 
 def collect_results(points: Sequence[Point]) -> dict[str, Any]:
-    """The finished runs, and for each setting the mean over its seeds with a bootstrap interval.
+    """The finished runs, and for each setting the mean over its seeds with Student's interval.
 
-    An interval over a few seeds is narrower than it should be; `n` says how many there were.
+    It takes seeds as draws from a normal distribution; None for a single one.
     """
     runs = [(point, point.summary()) for point in points]
     done = [(point, summary) for point, summary in runs if summary is not None]
@@ -261,7 +261,7 @@ def _over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if values:
             found[name] = {
                 "mean": sum(values) / len(values),
-                "ci95": bootstrap_interval(values),
+                "ci95": t_interval(values) if len(values) > 1 else None,
                 "n": len(values),
             }
     return found

@@ -14,6 +14,12 @@ import numpy as np
 
 RESAMPLES = 2000
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
+# The 0.975 quantile of Student's t for 1 to 30 degrees of freedom.
+_T = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
 
 
 def bootstrap_interval(
@@ -39,6 +45,24 @@ def bootstrap_interval(
     tail = (1 - level) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Student's 95 % interval of a mean; the value itself where there is only one.
+
+    For runs, of which there are few: a bootstrap of two or three values is far too narrow.
+
+    Raises:
+        ValueError: no values.
+    """
+    if not values:
+        raise ValueError("an interval needs at least one value")
+    n, mean = len(values), sum(values) / len(values)
+    if n == 1:
+        return mean, mean
+    spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
+    t = _T[n - 2] if n - 1 <= len(_T) else 1.96 + 2.5 / (n - 1)
+    return mean - t * spread, mean + t * spread
 
 
 def wilson_interval(successes: int, n: int, z: float = 1.959964) -> tuple[float, float]:

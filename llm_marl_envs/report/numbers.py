@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from llm_marl_envs.evaluation.metrics import bootstrap_interval, t_interval
 from llm_marl_envs.records import Episode, StopReason
 
 MOST_POINTS = 200
@@ -20,13 +20,6 @@ LARGEST = 1e100
 """Larger numbers have no squares in float; they are shown as missing, as infinities are."""
 LEAST_WINDOW = 8
 """Updates that a smoothed point is taken over, at least; fewer give no interval to speak of."""
-
-# The 0.975 quantile of Student's t for 1 to 30 degrees of freedom.
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +58,6 @@ def finite(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return abs(value) < LARGEST
-
-
-def t_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Student's 95 % interval of a mean; the value itself where there is only one.
-
-    Raises:
-        ValueError: no values.
-    """
-    if not values:
-        raise ValueError("an interval needs at least one value")
-    n, mean = len(values), sum(values) / len(values)
-    if n == 1:
-        return mean, mean
-    spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
-    t = _T[n - 2] if n - 1 <= len(_T) else 1.96 + 2.5 / (n - 1)
-    return mean - t * spread, mean + t * spread
 
 
 # -- episodes -------------------------------------------------------------------------------------
