@@ -11,6 +11,7 @@ import pytest
 from llm_marl_envs.writing import evidence, factual, grounding
 from llm_marl_envs.writing.documents import Document, Fact, Section
 from llm_marl_envs.writing.factual import account, grounded_terms, ramp, word_budget
+from llm_marl_envs.writing.order import END, order
 from llm_marl_envs.writing.paper import NUMBERS, paper_terms, transitions, trapezoid
 
 
@@ -300,13 +301,10 @@ def test_evidence_by_hand() -> None:
     assert one.content == {"viktor", "want", "back"}
     assert weigh("Nora talked to Ingrid on 14 June").foreign == 3  # Ingrid, 14, June
     assert weigh("Nora \u0442\u0430lked").foreign == 1  # Cyrillic letters
-    assert weigh("the boat did not sink").copied == pytest.approx((4 / 5, 4 / 5, 4 / 5))
-    assert weigh("the boat did sink").copied == pytest.approx((3 / 4, 3 / 4, 0.0))
-    # nora sell boat viktor boat, with other words between; then sink.
-    assert weigh("Nora also sold a boat to her Viktor; boat sinks").content_copied == 5 / 6
     assert weigh("however and but so float").connectives == pytest.approx(4 / 5)
-    # boat-talk are 9 content words apart at the least, nora-boat 2.
-    assert weigh("Nora boat talk").near == pytest.approx(1 / 2)
+    # boat-talk are 9 content words apart at the least, nora-boat 2; nora-sold is the source's own.
+    one = weigh("Nora boat talk. Nora sold")
+    assert (one.near, one.pairs) == (1, 2)
     # boat-sold, viktor-boat and float-boat are inverted, of which two are forgiven.
     assert weigh("boat sold, Viktor boat, float boat").inverted == 1 / 5
     assert weigh("boat sold, Viktor boat").inverted == 0.0
@@ -314,19 +312,61 @@ def test_evidence_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "share"),
+    ("text", "length"),
     [
-        ("Nora sold the boat.", 0.0),
-        ("Viktor sold the boat to Nora.", 1.0),
-        ("The boat was sold by Nora to Viktor.", 0.0),
-        ("The boat floated.", 1.0),
-        ("The boat did not float.", 0.0),
-        ("Viktor does not want it.", 1.0),
-        ("Viktor wants euros. Nora never sold a boat.", 0.5),
+        ("the boat did not sink", 4 * 4 / 5),  # four copied words, each in a run of four
+        ("a boat does not sink", 4 * 4 / 5),  # a word of the same slot is the same
+        ("the boat did also not sink", 4 * 4 / 5),  # "also" is loose: as if it were not there
+        ("the boat not float", 4.0),  # one word of the source left out
+        ("the boat float", (2 + 2 + 1) / 3),  # two left out: two runs
+        ("sink float", 1 / 2),
+        ("", 0.0),
+        (SOURCE, 12.0),  # more counts no more
     ],
 )
-def test_contradictions_that_can_be_seen(text: str, share: float) -> None:
-    assert weigh(text).contradicted == pytest.approx(share)
+def test_length_of_copied_runs(text: str, length: float) -> None:
+    assert weigh(text).copied == pytest.approx(length)
+
+
+def test_length_of_copied_content() -> None:
+    # nora sell boat viktor boat, whatever stands between them; then sink.
+    text = "Nora also sold a boat to her Viktor; boat sinks"
+    assert weigh(text).content_copied == pytest.approx(5 * 5 / 6)
+    assert weigh("Nora sold. Viktor wants euros back").content_copied == pytest.approx(
+        (2 * 2 + 2 * 2 + 2 * 2) / 6  # nora sell, viktor want, euro back; 300 is missing
+    )
+
+
+def test_what_an_author_added() -> None:
+    assert weigh(SOURCE).own == 0.0  # nothing
+    # Own are viktor-sold and boat-end: a sentence of the source begins with Viktor, it has "the
+    # boat", and "sold her", whose slots are those of "sold the".
+    own = order("viktor", "sold") + order("boat", END)
+    worth = (2 * evidence.JOINED + own) / 4
+    assert weigh("Viktor sold the boat").own == pytest.approx(worth)
+    # A loose word joins nothing. It is a word, though.
+    assert weigh("Viktor just sold the boat").own == pytest.approx(worth * 4 / 5)
+    # "sold her" is "sold his": a word of the same slot.
+    assert weigh("Nora sold his boat to Viktor").own == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences", "wrong"),
+    [
+        ("Nora sold the boat.", 1, 0),
+        ("Viktor sold the boat to Nora.", 1, 1),
+        ("The boat was sold by Nora to Viktor.", 1, 0),
+        ("The boat floated.", 1, 1),
+        ("The boat did not float.", 1, 0),
+        ("Viktor does not want euros.", 1, 1),
+        ("Ingrid does not want to swim.", 1, 0),  # somebody else wants something else
+        ("Viktor wants euros. Nora never sold a boat.", 2, 1),
+        ("During a boat sold Nora to Viktor.", 1, 0),  # no boat sells: a preposition governs it
+    ],
+)
+def test_contradictions_that_can_be_seen(text: str, sentences: int, wrong: int) -> None:
+    one = weigh(text)
+    assert (one.sentences, one.contradicted) == (sentences, wrong)
 
 
 def text_with(**changes: Any) -> evidence.Evidence:
@@ -336,14 +376,17 @@ def text_with(**changes: Any) -> evidence.Evidence:
         length=0.0,
         grounded=1.0,
         foreign=0,
-        near=1.0,
+        pairs=7,
+        near=7,
         inverted=0.0,
-        copied=(0.5, 0.0, 0.0),
-        content_copied=0.0,
+        copied=3.0,
+        content_copied=2.0,
+        own=0.1,
         connectives=0.0,
         function_words=0.5,
         distinct=1.0,
-        contradicted=0.0,
+        sentences=2,
+        contradicted=0,
         content=frozenset({"a"}),
     )
     return replace(flawless, **changes)
@@ -352,9 +395,8 @@ def text_with(**changes: Any) -> evidence.Evidence:
 @pytest.mark.parametrize(
     ("name", "corners"),
     [
-        ("grounded", {0.5: 0, 0.625: 0.5, 0.75: 1}),
+        ("grounded", {0.3: 0, 0.4: 0.5, 0.5: 1}),
         ("foreign", {0: 1, 1: 2 / 3, 3: 0, 9: 0}),
-        ("near", {0.4: 0, 0.525: 0.5, 0.65: 1}),
         ("inverted", {0.08: 1, 0.12: 0.5, 0.16: 0}),
     ],
 )
@@ -363,10 +405,45 @@ def test_slopes_of_support(name: str, corners: dict[float, float]) -> None:
         assert grounding.supported(text_with(**{name: x})) == pytest.approx(y)
 
 
-@pytest.mark.parametrize(("twos", "factor"), [(0.08, 0.0), (0.165, 0.5), (0.25, 1.0)])
-def test_slope_of_order(twos: float, factor: float) -> None:
-    text = text_with(copied=(twos, 0.0, 0.0))
-    assert grounding.supported(text) == pytest.approx(factor)
+@pytest.mark.parametrize(
+    ("near", "pairs", "factor"),
+    [
+        (0, 0, 1.0),  # the three pairs that are granted
+        (4, 7, 1.0),  # (4 + 3) / (7 + 3) = 0.7
+        (3, 7, 0.5),  # 0.6
+        (2, 7, 0.0),  # 0.5
+    ],
+)
+def test_slope_of_nearness(near: int, pairs: int, factor: float) -> None:
+    first, second = text_with(near=0, pairs=0), text_with(near=near, pairs=pairs)
+    assert grounding.near(first, second) == pytest.approx(factor)
+    assert grounding.near(second, first) == pytest.approx(factor)
+
+
+def test_slope_of_contradictions() -> None:
+    # Of twenty sentences none, three, six: the factor is 1, 0.5, 0.
+    for wrong, factor in ((0, 1.0), (3, 0.5), (6, 0.0), (9, 0.0)):
+        first = text_with(sentences=10, contradicted=wrong)
+        second = text_with(sentences=10, contradicted=0)
+        assert grounding.unspoilt(first, second) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "factor"),
+    [
+        (0.035, 0.035, 1.0),
+        (0.025, 0.025, 0.5),
+        (0.015, 0.015, 0.0),
+        (0.0, 0.0, 0.0),  # copies
+        (-0.07, 0.2, 1.0),  # a few odd joins of one author; both together 0.065
+        (-0.095, 0.2, 0.5),
+        (0.2, -0.12, 0.0),
+        (-0.05, 0.1, 0.5),  # together 0.025
+    ],
+)
+def test_slopes_of_order(first: float, second: float, factor: float) -> None:
+    texts = text_with(own=first), text_with(own=second)  # of twenty words each
+    assert grounding.in_order(*texts) == pytest.approx(factor)
 
 
 @pytest.mark.parametrize(
@@ -386,24 +463,12 @@ def test_slopes_of_form(name: str, corners: dict[float, float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("copied", "factor"),
-    [
-        ((0.9, 0.77, 0.55), 1.0),
-        ((0.95, 0.0, 0.0), 0.5),
-        ((0.0, 0.82, 0.0), 0.5),
-        ((0.0, 0.0, 0.625), 0.5),
-        ((1.0, 0.0, 0.0), 0.0),
-        ((0.0, 0.87, 0.0), 0.0),
-        ((0.0, 0.0, 0.7), 0.0),
-    ],
+    ("name", "corners"),
+    [("copied", {8.0: 1, 9.25: 0.5, 10.5: 0}), ("content_copied", {8.5: 1, 9.5: 0.5, 10.5: 0})],
 )
-def test_slopes_of_copying(copied: tuple[float, ...], factor: float) -> None:
-    assert grounding.own_words(text_with(copied=copied)) == pytest.approx(factor)
-
-
-@pytest.mark.parametrize(("share", "factor"), [(0.72, 1.0), (0.8, 0.5), (0.88, 0.0)])
-def test_slope_of_copied_content(share: float, factor: float) -> None:
-    assert grounding.own_words(text_with(content_copied=share)) == pytest.approx(factor)
+def test_slopes_of_copying(name: str, corners: dict[float, float]) -> None:
+    for x, y in corners.items():
+        assert grounding.own_words(text_with(**{name: x})) == pytest.approx(y)
 
 
 def test_what_two_texts_owe_each_other() -> None:
@@ -428,7 +493,8 @@ def test_what_two_texts_owe_each_other() -> None:
 
 def test_terms_sum_to_the_product() -> None:
     terms = grounding.grounded_terms("post", SOURCE, ("Nora sold a boat.", "Viktor wants 9 euros."))
-    assert list(terms) == ["supported", "contradicted", "copied", "form", "together"]
+    names = ["supported", "contradicted", "copied", "order", "form", "together"]
+    assert list(terms) == names
     assert terms["supported"] >= 0
     assert all(value <= 0 for name, value in terms.items() if name != "supported")
     assert 0 <= sum(terms.values()) <= 1

@@ -1,9 +1,8 @@
 """What a text has to do with its source where nobody knows the facts: measures, no numbers paid.
 
 Owns the comparison of words: which of them the source has, in what order and how far apart it has
-them, what is copied, and the two contradictions that can be seen without understanding: a verb
-whose actors have changed places, and a word that is negated in one text only. `grounding.py` turns
-the measures into a reward.
+them, what is copied, and whether English would set the others beside each other. What contradicts
+the source is `contradiction.py`'s; `grounding.py` turns the measures into a reward.
 """
 
 from __future__ import annotations
@@ -12,59 +11,44 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
+from llm_marl_envs.writing.contradiction import Said, contradicts, read_said
+from llm_marl_envs.writing.order import END, START, order, slot, tight
 from llm_marl_envs.writing.words import (
     CONNECTIVES,
     STOP_WORDS,
-    clean,
-    is_verb_form,
     sentences_of,
     stem,
     words_of,
 )
 
-NEAR = 6
+NEAR = 8
 """Content words of the source between which two words still count as said together."""
 
-RUNS = (2, 3, 4)
-"""Numbers of words in a row that count as copied."""
+LONGEST = 12
+"""Words of a copied run beyond which longer ones count no more."""
 
 FORGIVEN = 2
 """Neighbouring words in the other order that every text may have."""
 
-CONTENT_RUN = 5
-"""Content words in a row that count as copied, whatever stands between them."""
-
-NEGATION_REACH = 3
-"""Words after a strong negator of which the first with content is negated; words on either side of
-any negator whose own polarity is left open."""
-
-SIDE = 3
-"""Words that count on either side of a word when it is asked who did what to whom."""
+JOINED = 0.25
+"""What two words are worth that an author set beside each other, before `order.order` is added."""
 
 MAX_WORDS = 1500
-"""Words of one text that are read."""
+"""Eight times as many characters of one text are read."""
 
-_ACTORS = {
-    **dict.fromkeys(("i", "me", "myself"), "i"),
-    **dict.fromkeys(("we", "us", "ourselves"), "we"),
-    **dict.fromkeys(("he", "him", "himself"), "he"),
-    **dict.fromkeys(("she", "herself"), "she"),
-    **dict.fromkeys(("they", "them", "themselves"), "they"),
-}
-# "her" is left out: it is as often a possessive as an object.
 
-_BE = {"be", "is", "are", "was", "were", "been", "being"}
-_DETERMINERS = {"a", "an", "the", "my", "your", "his", "her", "its", "our", "their"}
-_BEFORE_NOUNS = {*_DETERMINERS, "to", "for", "of", "in", "on", "at", "with", "from", "by", "during"}
-_BEFORE_VERBS = {"to", "could", "can", "will", "would", "must", "may", "should", "not", *_ACTORS}
-_STRONG = {"not", "never", "cannot"}
-_WEAK = {"no", "none", "nobody", "nothing", "neither", "nor", "without", "refuses", "refuse"}
-_WEAK |= {"refused", "fails", "fail", "failed", "hardly", "only", "until"}
-Polarity = Literal["stated", "negated", "open"]
-Sides = tuple[frozenset[str], frozenset[str]]
-"""The stems and pronouns before and after a word, at most `SIDE` each."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Words of a source in which copies are looked for.
+
+    Attributes:
+        words: all of them, in order.
+        starts: word with content -> its places; a run needs one.
+    """
+
+    words: tuple[str, ...]
+    starts: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +58,23 @@ class Source:
     Attributes:
         words: all of them.
         places: content stem -> its places among the content words.
-        content_runs: every run of `CONTENT_RUN` content stems.
-        runs: for each length of `RUNS`, every run of so many words.
+        slots: the slots of the words that are not loose.
+        stems: the content stems.
+        joins: slots that follow each other in a sentence, its start and end included.
         sentences: the content stems of each sentence.
         neighbours: content stems that follow each other in a sentence.
-        sides: stem or pronoun -> what stands beside it, at each of its places.
-        polarities: content stem -> its polarities, at each of its places.
-        verbs: stems that stand in a verb's form or place, some nouns among them.
+        said: who does what to whom, and what is negated.
         latin: whether it is written in Latin letters only.
     """
 
     words: tuple[str, ...]
     places: Mapping[str, tuple[int, ...]]
-    content_runs: frozenset[tuple[str, ...]]
-    runs: Mapping[int, frozenset[tuple[str, ...]]]
+    slots: Line
+    stems: Line
+    joins: frozenset[tuple[str, ...]]
     sentences: tuple[frozenset[str], ...]
     neighbours: frozenset[tuple[str, ...]]
-    sides: Mapping[str, tuple[Sides, ...]]
-    polarities: Mapping[str, frozenset[Polarity]]
-    verbs: frozenset[str]
+    said: Said
     latin: bool
 
 
@@ -101,19 +83,27 @@ class Evidence:
     """How a text compares with its source. Shares are in [0, 1].
 
     Attributes:
-        words: number of words.
+        words: number of words, at most one more than the source has.
         length: words / words of the source.
         grounded: share of the content words that the source has.
         foreign: names and numbers, and words in other letters, that it does not have.
-        near: share of neighbouring grounded content words that the source has near each other.
+        pairs: neighbouring grounded content words that the source does not have one right after
+            the other.
+        near: how many of them it has near each other.
         inverted: share of neighbouring content words that the source has in the other order only,
             `FORGIVEN` pairs aside.
-        copied: for each length of `RUNS`, share of the words in such runs of the source.
-        content_copied: share of the content words in runs of `CONTENT_RUN` of the source.
+        copied: words of the copied run in which a word stands, on average, `LONGEST` at most; one
+            word of the source may be left out between two copied ones.
+        content_copied: the same of the content words, none left out.
+        own: what the author added: `JOINED` + `order.order` of neighbouring words, summed over
+            those whose slots the source does not have beside each other (ends of sentences count
+            as words), divided by the words of the text. Above 0 for English, 0 for a copy, below 0
+            for a salad.
         connectives: share of the words that only connect.
         function_words: share of the words without content.
         distinct: distinct runs of three words / all of them.
-        contradicted: share of the sentences that contradict the source.
+        sentences: number of sentences.
+        contradicted: how many of them contradict the source.
         content: its grounded content stems.
     """
 
@@ -121,14 +111,17 @@ class Evidence:
     length: float
     grounded: float
     foreign: int
-    near: float
+    pairs: int
+    near: int
     inverted: float
-    copied: tuple[float, ...]
+    copied: float
     content_copied: float
+    own: float
     connectives: float
     function_words: float
     distinct: float
-    contradicted: float
+    sentences: int
+    contradicted: int
     content: frozenset[str]
 
 
@@ -138,51 +131,50 @@ def read_source(text: str) -> Source:
     sentences = [words_of(sentence) for sentence in sentences_of(text)]
     words = [word for sentence in sentences for word in sentence]
     stems = [one for sentence in sentences for one in content(sentence)]
-    places: dict[str, list[int]] = {}
-    for place, one in enumerate(stems):
-        places.setdefault(one, []).append(place)
-    sides: dict[str, list[Sides]] = {}
-    polarities: dict[str, set[Polarity]] = {}
-    for sentence in sentences:
-        for one, polarity in _polarities(sentence):
-            polarities.setdefault(one, set()).add(polarity)
-        if "by" not in sentence:  # in a passive the doer stands behind
-            for one, beside in _sides(sentence):
-                sides.setdefault(one, []).append(beside)
+    places = _places(stems)
+    slots = list(map(slot, tight(words)))
+    starts = {word: found for word, found in _places(slots).items() if word in places}
     return Source(
         words=tuple(words),
-        places={one: tuple(found) for one, found in places.items()},
-        content_runs=frozenset(_runs(stems, CONTENT_RUN)),
-        runs={n: frozenset(_runs(words, n)) for n in RUNS},
+        places=places,
+        slots=Line(tuple(slots), starts),
+        stems=Line(tuple(stems), places),
+        joins=frozenset(pair for one in sentences for pair in map(_slots, _joins(one))),
         sentences=tuple(frozenset(content(sentence)) for sentence in sentences),
         neighbours=frozenset(pair for one in sentences for pair in _runs(content(one), 2)),
-        sides={one: tuple(found) for one, found in sides.items()},
-        polarities={one: frozenset(found) for one, found in polarities.items()},
-        verbs=frozenset(one for sentence in sentences for one in _verbs(sentence)),
+        said=read_said(sentences),
         latin=all(map(_is_latin, words)),
     )
 
 
 def weigh(source: Source, text: str) -> Evidence:
-    """Compare a text with its source. Any text can be compared."""
-    sentences = [words_of(sentence) for sentence in sentences_of(text[: MAX_WORDS * 8])]
+    """Compare a text with its source. Any text can be compared.
+
+    Of a text that is longer than its source only one word more is read than the source has.
+    """
+    pieces, sentences = _beginning(text, len(source.words) + 1)
     words = [word for sentence in sentences for word in sentence]
     stems = [one for sentence in sentences for one in content(sentence)]
     threes = _runs(words, 3)
+    near = _near(source, sentences)
+    own = [p for one in sentences for p in _joins(one) if _slots(p) not in source.joins]
     n = max(len(words), 1)
     return Evidence(
         words=len(words),
         length=len(words) / max(len(source.words), 1),
         grounded=sum(one in source.places for one in stems) / max(len(stems), 1),
-        foreign=_foreign(source, text, words),
-        near=_near(source, sentences),
+        foreign=_foreign(source, pieces, words),
+        pairs=len(near),
+        near=sum(near),
         inverted=_inverted(source, sentences),
-        copied=tuple(_copied(source.runs[length], words, length) for length in RUNS),
-        content_copied=_copied(source.content_runs, stems, CONTENT_RUN),
+        copied=_copied(source.slots, list(map(slot, tight(words))), 2),
+        content_copied=_copied(source.stems, stems, 1),
+        own=sum(JOINED + order(left, right) for left, right in own) / n,
         connectives=sum(word in CONNECTIVES for word in words) / n,
         function_words=1 - len(stems) / n,
         distinct=len(set(threes)) / max(len(threes), 1),
-        contradicted=_contradicted(source, sentences),
+        sentences=len(sentences),
+        contradicted=sum(contradicts(source.said, one) for one in sentences),
         content=frozenset(stems) & source.places.keys(),
     )
 
@@ -190,6 +182,34 @@ def weigh(source: Source, text: str) -> Evidence:
 def content(words: Sequence[str]) -> list[str]:
     """Stems of the words that neither connect nor belong to the grammar."""
     return [stem(word) for word in words if word not in STOP_WORDS and word not in CONNECTIVES]
+
+
+def _beginning(text: str, n: int) -> tuple[list[str], list[list[str]]]:
+    """Sentences up to the `n`-th word, as they stand and as words."""
+    pieces: list[str] = []
+    found: list[list[str]] = []
+    for piece in sentences_of(text[: MAX_WORDS * 8]):
+        if n <= 0:
+            break
+        pieces.append(piece)
+        found.append(words_of(piece)[:n])
+        n -= len(found[-1])
+    return pieces, found
+
+
+def _places(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(words):
+        places.setdefault(word, []).append(place)
+    return {word: tuple(found) for word, found in places.items()}
+
+
+def _joins(sentence: Sequence[str]) -> list[tuple[str, ...]]:
+    return _runs([START, *tight(sentence), END], 2)
+
+
+def _slots(pair: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(slot, pair))
 
 
 def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
@@ -200,28 +220,30 @@ def _is_latin(word: str) -> bool:
     return all(character < "\u0250" for character in word)
 
 
-def _names(text: str) -> frozenset[str]:
+def _names(sentences: Sequence[str]) -> frozenset[str]:
     """Words with a capital letter that do not begin a sentence, "I" aside."""
-    inside = (piece for sentence in sentences_of(text) for piece in sentence.split()[1:])
+    inside = (piece for sentence in sentences for piece in sentence.split()[1:])
     found = (re.match(r"[^\w]*([A-Z][\w]+)", piece) for piece in inside)
     return frozenset(match[1].lower() for match in found if match)
 
 
-def _foreign(source: Source, text: str, words: Sequence[str]) -> int:
-    marked = _names(clean(text)) | {word for word in words if word[0].isdigit()}
+def _foreign(source: Source, sentences: Sequence[str], words: Sequence[str]) -> int:
+    marked = _names(sentences) | {word for word in words if word[0].isdigit()}
     if source.latin:
         marked |= {word for word in words if not _is_latin(word)}
     return len({word for word in marked if stem(word) not in source.places} - STOP_WORDS)
 
 
-def _near(source: Source, sentences: Sequence[Sequence[str]]) -> float:
-    near = pairs = 0
+def _near(source: Source, sentences: Sequence[Sequence[str]]) -> list[bool]:
+    """For each pair of neighbours that the author brought together: are they near in the source."""
+    found: list[bool] = []
     for sentence in sentences:
-        found = [source.places[one] for one in content(sentence) if one in source.places]
-        for left, right in zip(found, found[1:], strict=False):
-            pairs += 1
-            near += any(0 < abs(a - b) <= NEAR for a in left for b in right)
-    return near / max(pairs, 1)
+        places = [source.places[one] for one in content(sentence) if one in source.places]
+        for left, right in zip(places, places[1:], strict=False):
+            apart = [b - a for a in left for b in right if a != b]
+            if 1 not in apart:
+                found.append(any(abs(distance) <= NEAR for distance in apart))
+    return found
 
 
 def _inverted(source: Source, sentences: Sequence[Sequence[str]]) -> float:
@@ -230,95 +252,58 @@ def _inverted(source: Source, sentences: Sequence[Sequence[str]]) -> float:
     return max(wrong - FORGIVEN, 0) / max(len(pairs), 1)
 
 
-def _copied(runs: frozenset[tuple[str, ...]], words: Sequence[str], length: int) -> float:
-    marked = [False] * len(words)
-    for place, run in enumerate(_runs(words, length)):
-        if run in runs:
-            marked[place : place + length] = [True] * length
-    return sum(marked) / max(len(words), 1)
+def _copied(line: Line, words: Sequence[str], gap: int) -> float:
+    """Mean length of the copied run that a word stands in; its words are 1 or `gap` apart."""
+    until = _run_lengths(line, words, (1, gap))
+    since = _run_lengths(line, words[::-1], (-1, -gap))[::-1]
+    total = 0
+    for up, on in zip(until, since, strict=True):
+        longest = 0
+        for place in up.keys() | on.keys():
+            longest = max(longest, up.get(place, 1) + on.get(place, 1) - 1)
+        total += min(longest, LONGEST)
+    return total / max(len(words), 1)
 
 
-def _contradicted(source: Source, sentences: Sequence[Sequence[str]]) -> float:
-    wrong = sum(_is_swapped(source, one) or _is_turned(source, one) for one in sentences)
-    return wrong / max(len(sentences), 1)
-
-
-def _is_swapped(source: Source, sentence: Sequence[str]) -> bool:
-    """Whether what stands before a verb stands only behind it in the source, and the reverse."""
-    if "by" in sentence:
-        return False
-    nodes = _nodes(sentence)
-    for i in range(1, len(nodes) - 1):
-        (start, left), (place, one) = nodes[i - 1 : i + 1]
-        # "waste sorting robots" and "the sewing machine" are things, "long" does nothing to
-        # anybody, in "slow to listen" and "for years" nobody does anything, and in a passive
-        # the doer is not in front.
-        compound = sentence[place].endswith("ing") and nodes[i + 1][0] - start == 2
-        thing = compound or sentence[place - 1] in _BEFORE_NOUNS
-        passive = not _BE.isdisjoint(sentence[max(place - 2, 0) : place])
-        if thing or passive or not (is_verb_form(sentence[place]) or one in source.verbs):
-            continue
-        behind = {other for _, other in nodes[i + 1 : i + 1 + SIDE]} - {left}
-        seen = source.sides.get(one, ())
-        turned = any(left in after and behind & before for before, after in seen)
-        if turned and not any(left in before for before, _ in seen):
-            return True
-    return False
-
-
-def _is_turned(source: Source, sentence: Sequence[str]) -> bool:
-    """Whether a word is negated here and nowhere in the source, or the other way round."""
-    for one, polarity in _polarities(sentence):
-        seen = source.polarities.get(one)
-        if seen and polarity != "open" and seen == {_OPPOSITE[polarity]}:
-            return True
-    return False
-
-
-_OPPOSITE: Mapping[str, Polarity] = {"stated": "negated", "negated": "stated"}
-
-
-def _verbs(sentence: Sequence[str]) -> list[str]:
-    """Stems of words with a verb's ending, or behind what stands before a verb."""
-    return [
-        stem(word)
-        for place, word in enumerate(sentence)
-        if is_verb_form(word) or (place and sentence[place - 1] in _BEFORE_VERBS)
-    ]
-
-
-def _nodes(sentence: Sequence[str]) -> list[tuple[int, str]]:
-    """Places of content stems and personal pronouns, these in one form each."""
-    return [
-        (place, _ACTORS.get(word) or stem(word))
-        for place, word in enumerate(sentence)
-        if word in _ACTORS or (word not in STOP_WORDS and word not in CONNECTIVES)
-    ]
-
-
-def _sides(sentence: Sequence[str]) -> list[tuple[str, Sides]]:
-    nodes = [one for _, one in _nodes(sentence)]
-    return [
-        (one, (frozenset(nodes[max(i - SIDE, 0) : i]), frozenset(nodes[i + 1 : i + 1 + SIDE])))
-        for i, one in enumerate(nodes)
-    ]
-
-
-def _polarities(sentence: Sequence[str]) -> list[tuple[str, Polarity]]:
-    """Content words of a sentence with their polarities."""
-    strong = [i for i, word in enumerate(sentence) if word in _STRONG or word.endswith("n't")]
-    weak = [*strong, *(i for i, word in enumerate(sentence) if word in _WEAK)]
-    negated: set[int] = set()
-    for place in strong:
-        following = range(place + 1, min(place + 1 + NEGATION_REACH, len(sentence)))
-        if place + 1 < len(sentence) and sentence[place + 1] in _DETERMINERS | {"all"}:
-            continue  # "but not the lie": a noun, of which nothing is stated
-        first = next((i for i in following if sentence[i] not in STOP_WORDS), None)
-        negated |= set() if first is None else {first}
-    found: list[tuple[str, Polarity]] = []
-    for i, word in enumerate(sentence):
-        if word in STOP_WORDS or word in CONNECTIVES:
-            continue
-        near = any(abs(i - place) <= NEGATION_REACH for place in weak)
-        found.append((stem(word), "negated" if i in negated else "open" if near else "stated"))
+def _run_lengths(line: Line, words: Sequence[str], steps: tuple[int, int]) -> list[dict[int, int]]:
+    """For each word: place in the source -> words of the run that ends there."""
+    found: list[dict[int, int]] = []
+    before: dict[int, int] = {}
+    end = len(line.words)
+    for i, word in enumerate(words):
+        here: dict[int, int] = {}
+        for place, length in before.items():
+            for step in steps:
+                after = place + step
+                if 0 <= after < end and line.words[after] == word:
+                    here[after] = max(here.get(after, 0), length + 1)
+        for place in line.starts.get(word, ()):
+            if place not in here:
+                here[place] = 1 + _lead(line, words, (i, place), steps, found)
+        found.append(here)
+        before = here
     return found
+
+
+def _lead(
+    line: Line,
+    words: Sequence[str],
+    start: tuple[int, int],
+    steps: tuple[int, int],
+    found: Sequence[dict[int, int]],
+) -> int:
+    """Add to `found` the words without content that lead up to a run; how many they are."""
+    number, place = start
+    places: list[int] = []
+    while len(places) < number:
+        word = words[number - 1 - len(places)]
+        ahead = (place - step for step in steps if 0 <= place - step < len(line.words))
+        led = next((one for one in ahead if line.words[one] == word), None)
+        if led is None:
+            break
+        place = led
+        places.append(place)
+    for back, one in enumerate(places):
+        lengths = found[number - 1 - back]
+        lengths[one] = max(lengths.get(one, 0), len(places) - back)
+    return len(places)

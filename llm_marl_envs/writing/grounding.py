@@ -1,21 +1,19 @@
 """The reward `grounded` for texts from outside, whose facts nobody has written down.
 
 Owns the numbers. Everything is a factor in [0, 1] and all factors multiply: nothing is paid for a
-text that loses one of them, and no factor that survives a shuffling of the words pays by itself.
-`evidence.py` says what is measured. A factor is linear between its two numbers.
+text that loses one of them. What is paid for is what an author adds: words that the source does
+not have beside each other, set beside each other as English does. A copy adds nothing, a salad of
+copies adds joins that English does not make, and neither earns anything; shuffling the words loses
+all. `evidence.py` says what is measured. A factor is linear between its two numbers.
 
 | factor of each text | full | zero |
 |---|---|---|
-| grounded: content words that the source has | from 0.75 | at 0.5 |
+| grounded: content words that the source has | from 0.5 | at 0.3 |
 | foreign: names, numbers and letters that it does not have | none | at 3 |
-| near: neighbouring content words that it has near each other | from 0.65 | at 0.4 |
 | inverted: neighbours that it has in the other order only | up to 0.08 | at 0.16 |
-| order: words in pairs of neighbours that the source has too | from 0.25 | at 0.08 |
-| contradicted: sentences with swapped actors or a changed negation | none | at 0.25 |
-| copied: words in copied runs of two | up to 0.9 | at 1.0 |
-| ... of three | up to 0.77 | at 0.87 |
-| ... of four | up to 0.55 | at 0.7 |
-| ... content words in copied runs of five content words | up to 0.72 | at 0.88 |
+| copied: mean length of the run that a word stands in | up to 8 | at 10.5 |
+| ... of content words alone | up to 8.5 | at 10.5 |
+| own: worth of the joins that the source does not have, for each word | from -0.07 | at -0.12 |
 | connectives: words that only connect | up to 0.18 | at 0.28 |
 | function words | 0.22 to 0.7 | at 0.1 and 0.85 |
 | distinct: distinct runs of three words | from 0.85 | at 0.6 |
@@ -24,6 +22,9 @@ text that loses one of them, and no factor that survives a shuffling of the word
 
 | factor of the pair | full | zero |
 |---|---|---|
+| own: as above, of both texts | from 0.035 | at 0.015 |
+| near: neighbours brought together that the source has near | from 0.7 | at 0.5 |
+| contradicted: sentences with swapped actors or a changed negation | none | at 0.3 |
 | TLDR: source sentences of which the detailed text says a third | from 0.5 | at 0.15 |
 | TLDR: content words of the brief that the detailed text has | from 0.5 | at 0.2 |
 | TLDR: words of the detailed text / of the brief | from 1.5 | at 1.0 |
@@ -46,6 +47,9 @@ LENGTHS: Mapping[Kind, tuple[tuple[float, float], tuple[float, float]]] = {
 }
 """Kind -> seat -> (zero, full) for the share of the source's words."""
 
+GRANTED = 3
+"""Pairs brought together that every pair of texts is granted, so that one pair decides nothing."""
+
 SAID = 1 / 3
 """Share of a source sentence's content words from which it counts as said."""
 
@@ -54,16 +58,18 @@ def grounded_terms(kind: Kind, text: str, texts: tuple[str, str]) -> dict[str, f
     """The terms of the reward, which sum to the score in [0, 1].
 
     `supported` >= 0: what the source bears out. The others are <= 0 and say what is lost, in this
-    order: `contradicted`, `copied`, `form` (the texts themselves), `together` (the pair).
+    order: `contradicted`, `copied`, `order` (which words the authors set beside each other),
+    `form` (the texts themselves), `together` (the pair).
     """
     source = read_source(text)
     first, second = weigh(source, texts[0]), weigh(source, texts[1])
     both = (first, second)
     lengths = LENGTHS[kind]
     stages = {
-        "supported": prod(map(supported, both)),
-        "contradicted": prod(ramp(one.contradicted, 0.25, 0.0) for one in both),
+        "supported": prod(map(supported, both)) * near(first, second),
+        "contradicted": unspoilt(first, second),
         "copied": prod(map(own_words, both)),
+        "order": in_order(first, second),
         "form": prod(map(form, both, lengths)),
         "together": together(kind, source, first, second),
     }
@@ -76,21 +82,35 @@ def grounded_terms(kind: Kind, text: str, texts: tuple[str, str]) -> dict[str, f
 
 
 def supported(one: Evidence) -> float:
-    """How far the source bears a text out, contradictions aside; in [0, 1]."""
+    """How far the source bears the words of a text out; in [0, 1]."""
     return (
-        ramp(one.grounded, 0.5, 0.75)
-        * ramp(one.foreign, 3.0, 0.0)
-        * ramp(one.near, 0.4, 0.65)
-        * ramp(one.inverted, 0.16, 0.08)
-        * ramp(one.copied[0], 0.08, 0.25)
+        ramp(one.grounded, 0.3, 0.5) * ramp(one.foreign, 3.0, 0.0) * ramp(one.inverted, 0.16, 0.08)
     )
+
+
+def near(first: Evidence, second: Evidence) -> float:
+    """How far the source has near each other what the authors brought together; in [0, 1]."""
+    pairs = first.pairs + second.pairs + GRANTED
+    return ramp((first.near + second.near + GRANTED) / pairs, 0.5, 0.7)
+
+
+def unspoilt(first: Evidence, second: Evidence) -> float:
+    """1 where no sentence contradicts the source, 0 where three of ten do; in [0, 1]."""
+    sentences = max(first.sentences + second.sentences, 1)
+    return ramp((first.contradicted + second.contradicted) / sentences, 0.3, 0.0)
 
 
 def own_words(one: Evidence) -> float:
     """1 for a text in words of its own, 0 for a copy."""
-    twos, threes, fours = one.copied
-    content = ramp(one.content_copied, 0.88, 0.72)
-    return content * ramp(twos, 1.0, 0.9) * ramp(threes, 0.87, 0.77) * ramp(fours, 0.7, 0.55)
+    return ramp(one.copied, 10.5, 8.0) * ramp(one.content_copied, 10.5, 8.5)
+
+
+def in_order(first: Evidence, second: Evidence) -> float:
+    """1 where the authors added what reads like English, 0 where they added nothing; in [0, 1]."""
+    words = max(first.words + second.words, 1)
+    own = (first.own * first.words + second.own * second.words) / words
+    each = ramp(first.own, -0.12, -0.07) * ramp(second.own, -0.12, -0.07)
+    return ramp(own, 0.015, 0.035) * each
 
 
 def form(one: Evidence, length: tuple[float, float]) -> float:

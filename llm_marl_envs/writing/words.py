@@ -109,6 +109,11 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == "e" else word
 
 
+def is_irregular(word: str) -> bool:
+    """Whether a lower-case word is a listed form of an irregular verb: "took", "taken"."""
+    return word in _IRREGULAR
+
+
 def is_verb_form(word: str) -> bool:
     """Whether a lower-case word could be a conjugated verb, by its form."""
     return word in _IRREGULAR or word.endswith(("ed", "s", "ing"))
