@@ -11,6 +11,7 @@ import importlib
 import inspect
 import platform
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
@@ -30,16 +31,21 @@ TRAIN_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "dataset
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status (0 fine, 1 bad input, 130 interrupted)."""
     options = _parser().parse_args(arguments)
+    as_python_writes_it = warnings.formatwarning
+    if not options.traceback:  # what is wrong, without the line of ours that says so
+        warnings.formatwarning = lambda message, *_, **__: f"llm-marl: {message}\n"
     try:
         options.run(options)
     except KeyboardInterrupt:
         print("llm-marl: interrupted", file=sys.stderr)
         return 130
-    except (ValueError, ImportError, FileNotFoundError, ConnectionError) as error:
+    except (ValueError, ImportError, OSError) as error:
         if options.traceback:
             raise
         print(f"llm-marl {options.command}: {error}", file=sys.stderr)
         return 1
+    finally:
+        warnings.formatwarning = as_python_writes_it
     return 0
 
 

@@ -205,3 +205,46 @@ def test_an_interrupt_is_no_traceback(
     monkeypatch.setattr(cli, "_list", interrupt)
     assert main(["list"]) == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("eval", "debate-v0", "--team", "expert", "--tasks", "1", "--output", "{}/file"),
+        (
+            "collect",
+            "coop_writing_tldr-v0",
+            "--team",
+            "expert",
+            "--tasks",
+            "1",
+            "--output",
+            "{}/file",
+        ),
+        ("contribution", "debate-v0", "--team", "expert", "--tasks", "2", "--output", "{}"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_outputs_that_cannot_be_written_are_named(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "file").touch()
+    assert main([one.format(tmp_path) for one in command]) == 1
+    error = capsys.readouterr().err.strip().split("\n")[-1]
+    assert error.startswith(f"llm-marl {command[0]}: ")
+    assert str(tmp_path) in error
+
+
+def test_warnings_are_one_line(tmp_path: Path):
+    command = ("eval", "coop_writing_tldr-v0", "--team", "expert", "--tasks", "2")
+    assert piped(*command, "--output", str(tmp_path)).returncode == 0
+    with open(tmp_path / "episodes.jsonl", "a") as file:
+        file.write('{"half')
+    again = piped(*command, "--output", str(tmp_path))
+    assert again.returncode == 0
+    said = [line for line in again.stderr.split("\n") if "half-written" in line]
+    assert said == [
+        f"llm-marl: {tmp_path}/episodes.jsonl: its last line is half-written; "
+        "that episode is played again"
+    ]
+    assert "open_log" not in again.stderr
