@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +34,13 @@ def test_slopes_of_the_paper(kind: str, term: str, corners: dict[float, float | 
     for x, y in corners.items():
         found = trapezoid(x, getattr(NUMBERS[kind], term))  # type: ignore[index]
         assert found == (None if y is None else pytest.approx(y))
+
+
+def test_numbers_of_the_paper() -> None:
+    assert [NUMBERS[kind].words for kind in ("post", "abstract")] == [(8, 256), (128, 256)]
+    assert [NUMBERS[kind].cap for kind in ("post", "abstract")] == [0.03, 0.23]
+    assert [NUMBERS[kind].transitions for kind in ("post", "abstract")] == [0.6, 0.4]
+    assert [NUMBERS[kind].both for kind in ("post", "abstract")] == [False, True]
 
 
 def test_transitions_grow_with_the_logarithm() -> None:
@@ -469,6 +478,19 @@ def test_slopes_of_form(name: str, corners: dict[float, float]) -> None:
 def test_slopes_of_copying(name: str, corners: dict[float, float]) -> None:
     for x, y in corners.items():
         assert grounding.own_words(text_with(**{name: x})) == pytest.approx(y)
+
+
+def test_the_page_of_the_numbers_is_right() -> None:
+    """Every ramp of `grounding.py` has a row with its two numbers in the module's tables."""
+    source = inspect.getsource(grounding)
+    ramps = re.findall(r"ramp\((?:[^(),]|\([^()]*\))+, (-?[\d.]+), (-?[\d.]+)\)", source)
+    assert len(ramps) == 20
+    rows = [row.split("|") for row in str(grounding.__doc__).splitlines() if row.startswith("| ")]
+    cells = [[{float(n) for n in re.findall(r"-?\d[\d.]*", cell)} for cell in row] for row in rows]
+    for zero, full in ramps:
+        ends = ({float(full)}, {float(zero)})
+        spelt = [row for row in cells if len(row) > 3 and ends[1] <= row[3]]
+        assert any(ends[0] <= row[2] or float(full) == 0.0 for row in spelt), (zero, full)
 
 
 def test_what_two_texts_owe_each_other() -> None:

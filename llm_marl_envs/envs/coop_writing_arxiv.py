@@ -40,16 +40,17 @@ object, polarity), in whatever words and order:
 
 | term | value |
 |---|---|
-| supported | content words, names and numbers that the source has, together and in its order |
+| supported | content words, names and numbers that the source has, near each other |
 | contradicted | sentences that negate what the source says, or swap what does what |
 | copied | long runs of the source's own words |
+| order | words that the source does not have beside each other, set as English does |
 | form | length, sentences and not lists, no repetition |
 | together | both cover the source and have little in common |
 
-`paper`: structure 0.5, length ratio 1.0, ratio of distinct content words 0.5, style 1.0, each
-stopping the next where it is out of bounds. It never looks at the source. Thresholds, slopes, caps
-and the decisions where paper, logger and code differ are in `writing/paper.py`; those of `grounded`
-in `writing/factual.py` and `writing/grounding.py`.
+`paper`: `structure` 0.5, `length` 1.0 (ratio of the lengths), `vocabulary` 0.5 (ratio of distinct
+content words), `style` 1.0, each stopping the next where it is out of bounds. It never looks at the
+source. Thresholds, slopes, caps and the decisions where paper, logger and code differ are in
+`writing/paper.py`; those of `grounded` in `writing/factual.py` and `writing/grounding.py`.
 
 Every turn pays what it adds to the score of the texts that stand, term by term, so the last texts
 decide and an earlier good pair never returns less than a later one.
