@@ -100,6 +100,11 @@ def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr().out
     assert "expert & $1.00$ {\\scriptsize $[1.00, 1.00]$} \\\\" in shown
     assert "random & $0.00$" in shown
+    both = f"Both={tmp_path / 'evals'}"
+    assert main(["table", f"Ours & co={tmp_path / 'evals' / 'expert'}", both, "--latex"]) == 0
+    shown = capsys.readouterr().out
+    assert "Ours \\& co & $1.00$" in shown
+    assert "Both: random & $0.00$" in shown
     path = tmp_path / "t.tex"
     assert main(["table", str(tmp_path / "evals"), "--output", str(path)]) == 0
     assert "1.00 [1.00, 1.00]" in path.read_text()

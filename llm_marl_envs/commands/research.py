@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +111,14 @@ def _add_runs(add: Callable[..., Any]) -> None:
         "table",
         _table,
         "A table of evaluations or of a sweep.",
-        "runs/magrpo runs/single --latex --columns success mean_return",
+        "MAGRPO=runs/magrpo single=runs/single --latex --columns success mean_return",
     )
-    command.add_argument("path", nargs="+", help="folders of results, or of folders of results")
+    command.add_argument(
+        "path",
+        nargs="+",
+        metavar="[NAME=]PATH",
+        help="folders of results, or of folders of results; a name stands for the team's",
+    )
     command.add_argument("--latex", action="store_true", help="LaTeX with booktabs, else text")
     command.add_argument("--columns", nargs="+", metavar="NAME", help="which numbers")
     command.add_argument("--caption", help="LaTeX, for a table environment around it")
@@ -168,7 +173,7 @@ def named_arguments(given: Sequence[str]) -> dict[str, str]:
         if not equals or Path(one).exists() or "/" in name or ":" in name:
             name, team = one, one
         if name in found:
-            raise ValueError(f"team {name!r} is given twice; name them apart: a={team}")
+            raise ValueError(f"{name!r} is given twice; name them apart: a={team}")
         found[name] = team
     return found
 
@@ -310,7 +315,13 @@ def _train_baselines(options: Namespace) -> None:
 def _table(options: Namespace) -> None:
     from llm_marl_envs.evaluation.latex import latex_table, rows_at, text_table
 
-    rows = [row for path in options.path for row in rows_at(path)]
+    rows = []
+    for name, path in named_arguments(options.path).items():
+        found = rows_at(path)
+        if name != path:
+            alone = len(found) == 1
+            found = [replace(row, label=name if alone else f"{name}: {row.label}") for row in found]
+        rows += found
     if options.latex:
         text = latex_table(rows, options.columns, caption=options.caption, label=options.label)
     else:
