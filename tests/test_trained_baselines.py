@@ -22,6 +22,7 @@ from trainers.trained_baselines import (
     TUNING_SEED,
     baselines_table,
     best_rates,
+    headline,
     methods,
     run_trained_baselines,
 )
@@ -144,6 +145,32 @@ def test_the_best_rate_is_chosen_for_each_run_and_the_first_of_equals():
         one("a", 3, 0.4),
     ]
     assert best_rates({"runs": runs}) == {"a": 2, "b": 1}
+
+
+def test_the_table_pairs_seeds():
+    """The team is ahead of "single" by 0.5 and 0.3: 0.40, Student's t 12.706 x 0.1."""
+
+    def one(seed: int, before: float, after: float) -> dict[str, Any]:
+        measured = [{"mean_return": value, "cooperation": value} for value in (before, after)]
+        costs = {"tokens": 100.0, "parameters": 7, "updates": 3}
+        return {"seed": seed, "before": measured[0], "after": measured[1], **costs}
+
+    found = {
+        "methods": {
+            "team": [one(0, 0.1, 0.9), one(1, 0.3, 0.7)],
+            "single": [one(0, 0.2, 0.4), one(1, 0.2, 0.4)],
+        },
+        "learning_rates": {"team": 1e-3, "single": 2e-3},
+        "trials": 2,
+        "tasks": 64,
+    }
+    team, single = baselines_table(found).splitlines()[1:3]
+    row = "team - 0.80 [-0.47, 2.07] 0.80 [-0.47, 2.07] 0.20 100 7 3 0.001"
+    assert team.split() == row.split()
+    row = "single - 0.40 [0.40, 0.40] 0.40 [0.40, 0.40] 0.20 0.40 [-0.87, 1.67] 100 7 3 0.002"
+    assert single.split() == row.split()
+    del found["methods"]["single"][1]["after"]["cooperation"]
+    assert headline(found)[0] == "mean_return"
 
 
 @pytest.mark.usefixtures("in_process")

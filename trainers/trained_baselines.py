@@ -35,7 +35,7 @@ from typing import Any
 import yaml
 
 from llm_marl_envs.evaluation.json_files import read_json, write_json
-from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from llm_marl_envs.evaluation.metrics import t_interval
 from llm_marl_envs.evaluation.table import format_table, number, with_interval
 from llm_marl_envs.registry import make
 from trainers.sweep import SUMMARY_FILE, Point, read_sweep
@@ -256,9 +256,11 @@ def _trained(method: Method, points: Mapping[tuple[str, int], Point], seed: int)
 
 
 def baselines_table(found: Mapping[str, Any]) -> str:
-    """One line per method, means over seeds with 95 % bootstrap intervals over seeds."""
-    heading = ("", "success", "mean return", "cooperation index", "before")
+    """One line per method: means over seeds with Student's 95 % intervals, then the costs."""
+    key, name_of_key = headline(found)
+    heading = ("", "success", "mean return", "cooperation index", "before", "team ahead by")
     heading += ("tokens", "parameters", "updates", "learning rate")
+    first = [one["after"][key] for one in found["methods"][TEAM]]
     rows = []
     for name, trained in found["methods"].items():
         rates = [
@@ -266,29 +268,45 @@ def baselines_table(found: Mapping[str, Any]) -> str:
             for run, rate in found["learning_rates"].items()
             if run == name or run.startswith(f"{name}_")
         ]
-        cells = [
+        reached = [
             _over_seeds([one["after"].get(measure) for one in trained])
             for measure in ("success", "mean_return", "cooperation")
         ]
-        before = [one["before"].get("cooperation", one["before"]["mean_return"]) for one in trained]
+        before = number(mean(one["before"][key] for one in trained))
+        ahead = [one - other["after"][key] for one, other in zip(first, trained, strict=True)]
         costs = [f"{mean(one[k] for one in trained):.0f}" for k in ("tokens", "parameters")]
-        updates = f"{trained[0]['updates']}"
-        rows.append((name, *cells, number(mean(before)), *costs, updates, ", ".join(rates)))
-    seeds = len(next(iter(found["methods"].values())))
+        rows.append(
+            (
+                name,
+                *reached,
+                before,
+                "" if name == TEAM else _over_seeds(ahead),
+                *costs,
+                f"{trained[0]['updates']}",
+                ", ".join(rates),
+            )
+        )
     note = (
-        f"Means over {seeds} seeds on {found['tasks']} held-out tasks, 95 % bootstrap intervals "
-        f"over seeds; learning rates tried: {found['trials']}. before: the same measure of the "
-        "warm start (the index where it is known, else the return)."
+        f"Means over {len(first)} seeds on {found['tasks']} held-out tasks, Student's 95 % "
+        f"intervals over seeds; learning rates tried: {found['trials']}.\nbefore, team ahead by: of the "
+        f"{name_of_key}; the warm start on the same tasks, and the difference seed by seed."
     )
     return f"{format_table(heading, rows)}\n{note}"
+
+
+def headline(found: Mapping[str, Any]) -> tuple[str, str]:
+    """(key, name) of what methods are compared by: the index where it is known, else the return."""
+    trained = [one for some in found["methods"].values() for one in some]
+    if all("cooperation" in one[when] for one in trained for when in ("before", "after")):
+        return "cooperation", "cooperation index"
+    return "mean_return", "mean return"
 
 
 def _over_seeds(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return "-"
-    interval = bootstrap_interval(known) if len(known) > 1 else None
-    return with_interval(mean(known), interval)
+    return with_interval(mean(known), t_interval(known) if len(known) > 1 else None)
 
 
 def save_picture(found: Mapping[str, Any], path: Path) -> None:
@@ -299,8 +317,7 @@ def save_picture(found: Mapping[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     trained = found["methods"]
-    known = all("cooperation" in one["after"] for some in trained.values() for one in some)
-    measure = "cooperation" if known else "mean_return"
+    measure, measure_name = headline(found)
     figure, axes = pyplot.subplots(figsize=(7, 1.2 + 0.7 * len(trained)), layout="constrained")
     for place, some in enumerate(trained.values()):
         heights = [
@@ -318,7 +335,7 @@ def save_picture(found: Mapping[str, Any], path: Path) -> None:
         axes.plot([middle, middle], [place - 0.35, place + 0.35], color="tab:red", linewidth=2)
     axes.set_yticks(range(len(trained)), list(trained))
     axes.invert_yaxis()
-    axes.set_xlabel("cooperation index, held-out tasks" if known else "mean return, held-out tasks")
+    axes.set_xlabel(f"{measure_name}, held-out tasks")
     axes.set_title(f"{found['env_id']}: every seed; red: mean of the trained")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(loc="best")
