@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from llm_marl_envs.envs.debate_pro_con import CON, PRO, DebateProConEnv, sides, 
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
-from llm_marl_envs.records import Episode, Request
+from llm_marl_envs.records import Episode, Request, Response
 from llm_marl_envs.roles import claims as rules
 from llm_marl_envs.roles.judge import scripted_verdict, side_of
 from llm_marl_envs.roles.quotes import VERIFIED, lines_of, read_statement, shown
@@ -140,6 +141,27 @@ def test_one_line_refutes_the_wrong_claim_and_none_the_right_one(kind: str, leve
         assert all(rules.bearing(line, claims.right) >= 0 for line in lines)
 
 
+def test_no_right_answer_is_offered_as_the_wrong_one() -> None:
+    row = {**ROW, "choices": ["a kite", "a ball", "a cat"], "also": ["A  cat"]}
+    for number in range(20):
+        task = make(ID, tasks=[{**row, "question": f"{number}?"}], split="all").source[0]
+        assert set(sides(task).values()) == {"a kite", "a ball"}
+    lured = {**row, "choices": [], "lure": "a cat"}
+    with pytest.raises(ValueError, match="wrong answer"):
+        make(ID, tasks=[lured], split="all").reset(seed=0)
+
+
+def test_of_rows_with_equal_choices_each_draws_its_own_sides() -> None:
+    """Yes-or-no questions differ in their text alone; no side is right for one answer always."""
+    rows = [
+        {**ROW, "question": f"Is {n} even?", "choices": ["yes", "no"], "answer": "no"}
+        for n in range(100)
+    ]
+    source = make(ID, tasks=rows, split="all").source
+    pro = sum(rules.claims_of(question_of(task)).pro_right for task in source)
+    assert 30 < pro < 70  # four standard deviations
+
+
 def test_what_a_line_says_of_a_claim() -> None:
     assert rules.bearing("Time 1, at the scene: [Ana][Bo]", "Ana") == 1
     assert rules.bearing("Time 1, at the scene: [Ana][Bo]", "Cy") == -1
@@ -214,6 +236,31 @@ def test_a_judge_that_favours_one_side_shows_in_its_accuracy() -> None:
     assert accuracy == sum(e.undiscounted_return("judge_0") for e in episodes) / 60
 
 
+class Judge:
+    """A policy that gives so many responses, whatever it is asked."""
+
+    def __init__(self, count: int, text: str = "") -> None:
+        self.responses = [Response(text=text)] * count
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        return self.responses
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_judge_that_does_not_answer_each_request_is_an_error(count: int) -> None:
+    """It would leave the sides unpaid, as if the episode had ended without a verdict."""
+    env = make(ID, judge=Judge(count))
+    with pytest.raises(ValueError, match=f"Judge gave {count} responses to 2 requests"):
+        play(env, experts(env))
+
+
+def test_a_judge_without_end_is_cut() -> None:
+    claim = sides(make(ID).source[0])[PRO]
+    for filler, verdict in (("x" * 4000, "pro"), ("x" * 5_000_000, None)):
+        env = make(ID, judge=Judge(2, f"{filler}\nAnswer: [{claim}]"))
+        assert play(env, experts(env))[0].turns[-1].info["verdicts"] == [verdict] * 2
+
+
 # -- what seats see -------------------------------------------------------------------------------
 def test_the_judge_has_not_read_the_source_and_statements_of_a_round_are_blind() -> None:
     env = make(ID)
@@ -254,6 +301,20 @@ def test_what_can_be_quoted() -> None:
     assert read("quote:  Ana was in.").verified == ("Ana was  in.",)
     assert read("<think>Quote: Ana was in.</think>no").verified == ()
     assert read("QUOTE: Cafe\u0301.").verified == ("Café.",)  # NFC
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is a lie, says Mr. Bo stole it.",
+        "Nobody thinks, as J. Smith won.",
+        'He said "Bo did it!" and then took it back.',
+        "It was not, e.g. Ana was in.",
+        "At 3.5 km. all was well.",
+    ],
+)
+def test_no_half_of_a_sentence_can_be_quoted(text: str) -> None:
+    assert lines_of([text, f"{text} The next one. And one?"]) == (text, "The next one.", "And one?")
 
 
 @pytest.mark.parametrize(

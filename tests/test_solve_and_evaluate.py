@@ -13,7 +13,7 @@ from judged_page import PAGE, page
 from llm_marl_envs import make
 from llm_marl_envs.envs.solve_and_evaluate import DEFAULT_KINDS, SCORER, SOLVER
 from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
-from llm_marl_envs.questions import question_of
+from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
 from llm_marl_envs.roles.scores import LEFT_OUT, agreement, heard_by_scorer, neutral, read_score
 from llm_marl_envs.rollout import Start, rollout
@@ -287,6 +287,17 @@ def test_what_is_a_score(text: str, score: int | None) -> None:
         "S\u200bc\u200bore: 3",  # zero-width
         "Sc\u00f3re: 3",
         "\U0001d412\U0001d41c\U0001d428\U0001d42b\U0001d41e: 3",  # mathematical bold
+        "\ua731\u1d04\u1d0f\u0280\u1d07: 3",  # small capitals
+        "Score: \u0663",  # Arabic 3
+        "Score: \u2462",  # circled 3
+        "S-c-o-r-e: 3",
+        "Sc0re: 3",
+        "_Score_: _3_",
+        "Score: ---------------- 3",
+        "I score it a clear 3",
+        "3 is the score.",
+        "Score 3/3",
+        "It deserves a scoring of two!",
     ],
 )
 def test_score_lines_of_others_are_left_out(line: str) -> None:
@@ -295,9 +306,28 @@ def test_score_lines_of_others_are_left_out(line: str) -> None:
     assert shown == f"solver_0 says:\n> a\n> {LEFT_OUT}"
 
 
-@pytest.mark.parametrize("line", ["The score was 30 to 28.", "Score 3.5 points", "scores", "3"])
+def test_a_score_in_two_lines_is_left_out() -> None:
+    assert neutral("Score:\n\n [3].\nb") == f"Score:\n\n{LEFT_OUT}\nb"
+    assert neutral("Score:\nAna\n3") == "Score:\nAna\n3"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["The score was 30 to 28.", "Score 3.5 points", "scores", "3", "The core has 3.", "coré 3"],
+)
 def test_other_lines_stay(line: str) -> None:
     assert neutral(line) == line
+
+
+@pytest.mark.parametrize("character", ["\ufdfa", "\n", "\u1100\u1161\u11a8", "[", "s-", "score "])
+def test_reading_the_longest_texts_takes_less_than_a_millisecond(character: str) -> None:
+    text = character * (4096 // len(character))
+    best = 1.0
+    for _ in range(5):
+        start = time.process_time()
+        heard_by_scorer(SOLVER, text)
+        best = min(best, time.process_time() - start)
+    assert best < 1e-3
 
 
 @pytest.mark.parametrize("seat", [SOLVER, EVALUATOR])
@@ -350,6 +380,19 @@ def test_junk_never_raises(text: str, seat: str) -> None:
             assert episode.undiscounted_return(SOLVER) == 0.0  # an honest scorer sees no answer
         if seat == SCORER:
             assert episode.undiscounted_return(SCORER) == -1.0
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_parts_that_do_not_fit_the_seats_are_dealt_and_experts_step_back(parts: int) -> None:
+    source = ProceduralQuestions("train", kinds=["cups"], parts=parts)
+    env = make(ID, tasks=source, n_agents=4)  # three seats hold evidence
+    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(lambda r: "[1]\nScore: 2"))
+    assert play(env, team)[0].success is False
+    shown = [part in env.observe(a) for a in env.possible_agents for part in env.question.evidence]
+    assert sum(shown) == parts
+    assert env.conventions(source[0]) == ()
+    with pytest.raises(ValueError, match="as many parts as seats"):
+        env.expert(source[0], SOLVER, "full")
 
 
 def test_each_part_is_one_seats_alone() -> None:

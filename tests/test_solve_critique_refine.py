@@ -11,7 +11,7 @@ import pytest
 from llm_marl_envs import make
 from llm_marl_envs.envs.solve_critique_refine import DEFAULT_KINDS
 from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
-from llm_marl_envs.questions import question_of
+from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
 from llm_marl_envs.roles.briefs import heard
 from llm_marl_envs.roles.stations import Station, chain, shadows
@@ -101,6 +101,18 @@ def test_every_plan_names_its_seats_once(n: int) -> None:
     assert len(set(names)) == len(names) == n + (n - 2) + (n - 2) + 1
     for place, station in enumerate(plan):  # nobody hears what is not said yet
         assert {by for _, by in station.hears if by} <= set(names[:place])
+
+
+@pytest.mark.parametrize("parts", [2, 6])
+def test_parts_that_do_not_fit_the_seats_are_dealt_and_experts_step_back(parts: int) -> None:
+    source = ProceduralQuestions("train", kinds=["cups"], parts=parts)
+    env = make(ID, tasks=source, n_agents=4)
+    assert play(env, dict.fromkeys(env.possible_agents, says("[1]")))[0].success is False
+    shown = [part in env.observe(a) for a in env.possible_agents for part in env.question.evidence]
+    assert sum(shown) == parts
+    assert env.conventions(source[0]) == ()
+    with pytest.raises(ValueError, match="as many parts as seats"):
+        env.expert(source[0], "critic_0", "full")
 
 
 def test_what_seats_are_shown() -> None:

@@ -27,7 +27,8 @@ Judges: any text with exactly one line
 
     Answer: [the claim]
 
-read as `questions/answers.py` says. Anything else is no verdict. Longer than 4096 characters: cut.
+read as `questions/answers.py` says. Anything else is no verdict. Longer than 4096 characters: cut,
+also where a policy judges.
 
 ## Rewards
 Paid once, at the end; every return is in [0, 1].
@@ -85,7 +86,7 @@ from llm_marl_envs.questions import question_of, question_tasks
 from llm_marl_envs.records import Request
 from llm_marl_envs.roles import claims as rules
 from llm_marl_envs.roles.briefs import info_of
-from llm_marl_envs.roles.judge import QuotesJudge, hearing, scripted_verdict, side_of
+from llm_marl_envs.roles.judge import QuotesJudge, hearing, scripted_verdict, side_of, verdicts
 from llm_marl_envs.roles.quotes import Statement, lines_of, read_statement, shown
 from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.tasks import Row, Task, TaskSource
@@ -252,7 +253,8 @@ class DebateProConEnv(TextAECEnv):
                     seed=derive_seed(self._judge_seed, agent),
                 )
             )
-        return [side_of(response.text, self.claims) for response in judge.act(requests)]
+        texts = verdicts(judge, requests, self.max_action_chars)
+        return [side_of(text, self.claims) for text in texts]
 
     def _quoted(self) -> dict[str, Any]:
         """Quotations of each side so far."""

@@ -20,7 +20,8 @@ setting, everybody is told everything.
 Chat messages, append-only. The first one: role, question, own part of the evidence. Then, each line
 behind `> `: evaluators see the solver's text, the scorer sees what solver and evaluators said in
 this round, the solver sees the evaluations of the round before. Nobody sees the scorer's text. What
-a scorer is shown has no lines that name a score (`roles/scores.py`).
+a scorer is shown has no lines that name a score, the word and a number from 1 to 3
+(`roles/scores.py`).
 
 ## Actions
 Solver: any text with exactly one line `Answer: [your answer]` (`questions/answers.py`).
@@ -69,7 +70,8 @@ After `rounds` rounds. Never truncated.
 A return of 1/2 says nothing of the truth, so `bounds` knows none; `accuracy_bounds(task)` is about
 `success`. Without an anchor the scorer may favour either side, always score 3, or score at
 random, and be paid the same: solver and scorer can collude. `agreement` shows it: a constant score
-agrees as often as answers are right. With `anchor=a` a scorer that cannot tell which tasks are
+agrees as often as answers are right. Praise without the word "score" reaches a scorer, and one that
+is a language model can be talked over. With `anchor=a` a scorer that cannot tell which tasks are
 anchored loses by it, on a share `a` of the tasks; one that learns tasks by heart does not.
 Under `split` an evaluator is in two minds: its report shows that an answer is wrong, and teaches
 the solver the right one for the next round. Whether it reports is what is to be found out.
@@ -102,7 +104,13 @@ from llm_marl_envs.questions import (
     same_answer,
 )
 from llm_marl_envs.roles.briefs import asked, heard, info_of, share
-from llm_marl_envs.roles.reports import check_convention, conclusion, report, reported
+from llm_marl_envs.roles.reports import (
+    check_convention,
+    conclusion,
+    conventions_of,
+    report,
+    reported,
+)
 from llm_marl_envs.roles.scores import NO_SCORE, SCORES, agreement, heard_by_scorer, read_score
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, unit_hash
@@ -301,8 +309,11 @@ class SolveAndEvaluateEnv(TextAECEnv):
 
     # -- what is known of tasks -------------------------------------------------------------------
     def conventions(self, task: Task) -> tuple[str, ...]:
-        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`."""
-        return experts.conventions(question_of(task), self.info_mode == "split")
+        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`.
+
+        None for rows, and where generated evidence has not one part per seat.
+        """
+        return conventions_of(question_of(task), self.parts, self.info_mode == "split")
 
     def expert(self, task: Task, agent: str, convention: str) -> str:
         """What an expert says that has heard nothing: `reply` without messages.
@@ -315,7 +326,7 @@ class SolveAndEvaluateEnv(TextAECEnv):
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """An expert's text: honest in every role, a report first, then what it concludes."""
         question, place = question_of(task), self.share_of(agent)
-        check_convention(question, convention, self.info_mode == "split")
+        check_convention(question, convention, self.conventions(task))
         answer = conclusion(question, place, convention, messages)
         own = "" if place is None else report(question, place, convention)
         if agent == SOLVER:
@@ -330,7 +341,7 @@ class SolveAndEvaluateEnv(TextAECEnv):
     def read_convention(self, task: Task, agent: str, action: str) -> str | None:
         """Which convention a report follows; None for none, scorers and undivided evidence."""
         question, place = question_of(task), self.share_of(agent)
-        if self.info_mode == "full" or not question.parts or place is None:
+        if self.info_mode == "full" or len(question.parts) != self.parts or place is None:
             return None
         return experts.read_convention(question, place, action)
 

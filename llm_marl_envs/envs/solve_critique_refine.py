@@ -89,7 +89,13 @@ from llm_marl_envs.questions import (
     read_answer,
 )
 from llm_marl_envs.roles.briefs import asked, heard, info_of, share
-from llm_marl_envs.roles.reports import check_convention, conclusion, report, reported
+from llm_marl_envs.roles.reports import (
+    check_convention,
+    conclusion,
+    conventions_of,
+    report,
+    reported,
+)
 from llm_marl_envs.roles.stations import (
     CRITIC,
     FIRST,
@@ -245,8 +251,11 @@ class SolveCritiqueRefineEnv(TextAECEnv):
 
     # -- what is known of tasks -------------------------------------------------------------------
     def conventions(self, task: Task) -> tuple[str, ...]:
-        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`."""
-        return experts.conventions(question_of(task), self.info_mode == "split")
+        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`.
+
+        None for rows, and where generated evidence has not one part per seat.
+        """
+        return conventions_of(question_of(task), self.seats, self.info_mode == "split")
 
     def expert(self, task: Task, agent: str, convention: str) -> str:
         """What an expert says that has heard nothing: `reply` without messages.
@@ -259,7 +268,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """An expert's text: a report and a first impression, a report, or the conclusion."""
         question, station = question_of(task), self.stations[agent]
-        check_convention(question, convention, self.info_mode == "split")
+        check_convention(question, convention, self.conventions(task))
         own = "" if station.role == REFINER else report(question, station.share, convention)
         answer = conclusion(question, station.share, convention, messages)
         return reported(own, "" if station.role == CRITIC and own else answer)
@@ -267,7 +276,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
     def read_convention(self, task: Task, agent: str, action: str) -> str | None:
         """Which convention a report follows; None for none and for undivided evidence."""
         question = question_of(task)
-        if self.info_mode == "full" or not question.parts:
+        if self.info_mode == "full" or len(question.parts) != self.seats:
             return None
         return experts.read_convention(question, self.stations[agent].share, action)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.debate.statements import BRACKETS
-from llm_marl_envs.questions import Question, canonical, same_answer
+from llm_marl_envs.questions import Question, canonical, is_right
 
 KINDS = ("suspects", "meeting", "order", "lost", "games")
 """Generated kinds whose every wrong answer is refuted by one line of the evidence."""
@@ -46,24 +46,31 @@ class Claims:
 def claims_of(question: Question) -> Claims:
     """The two claims, decided by what is asked: which wrong answer, and who is right, by chance.
 
-    Every wrong choice is equally likely, so the claims say nothing of which is right.
+    Every wrong choice is equally likely, so the claims say nothing of which is right. Of several
+    right answers the first is claimed.
 
     Raises:
         ValueError: the question names no wrong answer.
     """
-    wrong = [c for c in question.choices if not same_answer(c, question.answer)]
-    if not wrong and question.lure and not same_answer(question.lure, question.answer):
+    wrong = [choice for choice in question.choices if not is_right(question, choice)]
+    if not wrong and question.lure and not is_right(question, question.lure):
         wrong = [question.lure]
     if not wrong:
         raise ValueError(
             f"two sides need a wrong answer: {question.text!r:.60} brings neither `choices` nor a "
             "`lure`"
         )
-    rng = random.Random(f"claims/{question.identity()}/{canonical(question.answer)}")
+    rng = random.Random(_asked(question))
     right, other = (" ".join(text.split()) for text in (question.answer, rng.choice(wrong)))
     pro_right = rng.random() < 0.5
     pair = (right, other) if pro_right else (other, right)
     return Claims(*pair, pro_right)
+
+
+def _asked(question: Question) -> str:
+    """What decides the claims. Rows may differ in their text alone, as yes-or-no questions do."""
+    key = f"claims/{question.identity()}/{canonical(question.answer)}"
+    return key if question.parts else f"{key}/{question.text}"
 
 
 def bearing(line: str, claim: str) -> int:

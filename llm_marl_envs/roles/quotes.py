@@ -20,7 +20,27 @@ from llm_marl_envs.roles.briefs import DIRECTION_MARKS
 MARK = "quote:"
 VERIFIED = "Verified: "
 STRUCK = "Struck: a quotation that is not in the source, or one too many."
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+# Not after an abbreviation or an initial, nor before a small letter: half a sentence could be
+# quoted, and errors in the other direction only make quotations longer.
+SHORT = (
+    r"[A-Z]",
+    "Mr",
+    "Mrs",
+    "Ms",
+    "Dr",
+    "Prof",
+    "St",
+    "Jr",
+    "Sr",
+    "No",
+    "vs",
+    "cf",
+    r"e\.g",
+    r"i\.e",
+)
+SENTENCE_END = re.compile(
+    "".join(rf"(?<!\b{short}\.)" for short in SHORT) + r"(?<=[.!?])\s+(?![a-z])"
+)
 
 
 @dataclass(frozen=True, slots=True)

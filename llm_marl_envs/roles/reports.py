@@ -14,13 +14,20 @@ from llm_marl_envs.questions.words import listed
 from llm_marl_envs.spaces import Message
 
 
-def check_convention(question: Question, convention: str, divided: bool) -> None:
-    """Raise `ValueError` for a convention that experts on this question do not have."""
-    known = conventions(question, divided)
+def conventions_of(question: Question, seats: int, divided: bool) -> tuple[str, ...]:
+    """In which ways experts can talk; none where there is not one part for each of `seats`."""
+    if divided and len(question.parts) != seats:
+        return ()
+    return conventions(question, divided)
+
+
+def check_convention(question: Question, convention: str, known: Sequence[str]) -> None:
+    """Raise `ValueError` for a convention that is none of those `known` to experts."""
     if convention not in known:
         raise ValueError(
-            f"convention {convention!r}: questions of kind {question.kind!r} have {known}; "
-            "experts know generated questions, and rows under info='full'"
+            f"convention {convention!r}: this question of kind {question.kind!r} has "
+            f"{tuple(known)}; experts know generated questions in as many parts as seats hold "
+            "evidence, and all questions under info='full'"
         )
 
 

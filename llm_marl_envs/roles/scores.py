@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from llm_marl_envs.parsing import answer_of
 from llm_marl_envs.roles.briefs import heard
@@ -18,9 +19,13 @@ NO_SCORE = 0.5
 """What the solution earns where the scorer gives no score: neither side gains by it."""
 LEFT_OUT = "(a line with a score is left out)"
 LINE = re.compile(r"score:[ \t]*\[?[ \t]*([1-3])[ \t]*\]?\.?", re.ASCII | re.IGNORECASE)
-SPOKEN = re.compile(r"scores?\W{0,8}(?:(?:is|of|be|=)\W{0,8})?(?:[1-3]|one|two|three)(?!\w|[.,]\d)")
-# Cyrillic and Greek letters that look like those of "score"; NFKD does not know them.
-LOOK_ALIKES = str.maketrans("\u0455\u0441\u043e\u0433\u0435\u03bf", "scoreo")
+NAMED = re.compile(r"(?<![a-z])s\W{0,2}c\W{0,2}[o0]\W{0,2}r\W{0,2}(?:e|ing)")
+NUMBER = re.compile(r"(?<![a-z0-9.,])(?:[1-3]|one|two|three)(?![a-z0-9]|[.,][0-9])")
+# Cyrillic, Greek, Armenian and small capital letters that look like those of "score"; NFKD does
+# not know them.
+LOOK_ALIKES = str.maketrans(
+    "\u0455\u0441\u043e\u0433\u0435\u03bf\u0585\ua731\u1d04\u1d0f\u0280\u1d07", "scoreooscore"
+)
 
 
 def read_score(text: str) -> int | None:
@@ -34,9 +39,20 @@ def read_score(text: str) -> int | None:
 
 
 def neutral(text: str) -> str:
-    """A text without its lines that name a score, in whatever letters they are written."""
-    lines = answer_of(text).splitlines()
-    return "\n".join(LEFT_OUT if SPOKEN.search(_plain(line)) else line for line in lines)
+    """A text without its lines that name a score, in whatever letters they are written.
+
+    Such a line holds the word "score" and a number from 1 to 3, or the number alone where the line
+    before holds the word. Other words for it ("full marks") stay.
+    """
+    kept: list[str] = []
+    named = False  # whether the last line that was not empty held the word
+    for line in answer_of(text).splitlines():
+        plain = _plain(line)
+        number = NUMBER.search(plain)
+        before, named = named, bool(NAMED.search(plain)) or (named and not plain.strip())
+        alone = number is not None and not re.search(r"[^\W_]", plain.replace(number[0], "", 1))
+        kept.append(LEFT_OUT if number and (named or (before and alone)) else line)
+    return "\n".join(kept)
 
 
 def heard_by_scorer(agent: str, text: str) -> str:
@@ -51,7 +67,15 @@ def agreement(score: int | None, right: bool) -> float | None:
 
 def _plain(line: str) -> str:
     """Small plain letters: compatibility forms, look-alikes and invisible marks resolved."""
-    if line.isascii():
-        return line.lower()
-    folded = unicodedata.normalize("NFKD", line).casefold().translate(LOOK_ALIKES)
-    return "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Mn"))
+    return line.lower() if line.isascii() else "".join(map(_plain_character, line))
+
+
+@lru_cache(maxsize=8192)
+def _plain_character(character: str) -> str:
+    digit = unicodedata.decimal(character, None)
+    if digit is not None:
+        return str(digit)
+    folded = unicodedata.normalize("NFKD", character).casefold().translate(LOOK_ALIKES)
+    shown = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Mn"))
+    # Of a word in one character, as Arabic has some, one letter is enough.
+    return shown if shown.isascii() else shown[0]
