@@ -128,6 +128,8 @@ def test_the_sentences_do_not_say_more_than_was_asked():
         ([scores(1)], [scores(1), scores(2)], "1 runs against 2"),
         ([scores(1)], [scores(1, 2)], "different tasks: 1 are not in all"),
         ([{}], [{}], "without tasks"),
+        ([{"t0": float("nan")}], [{"t0": 1.0}], "NaN or infinite"),
+        ([{"t0": 0.0}], [{"t0": float("inf")}], "NaN or infinite"),
     ],
 )
 def test_unequal_sides_are_refused(a: Any, b: Any, words: str):
@@ -204,6 +206,7 @@ def test_several_evaluations_of_one_team_are_no_runs():
         (json.dumps(result(1.0, version=99)), "result version 99"),
         (json.dumps(result(1.0, tasks=[])), "missing, empty or damaged"),
         (json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": ["x"]}])), "damaged"),
+        (json.dumps(result(float("nan"))), "damaged"),
         (
             json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": [1], "solved": [True, 1]}])),
             "damaged",

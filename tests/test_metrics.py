@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from itertools import combinations
 
@@ -208,3 +209,9 @@ def test_the_runner_and_the_metrics_agree(hf):
     assert (returns["return_low"], returns["return_high"]) == result.return_ci95
     found = hf.PassAtK().compute(successes=solved, task_ids=tasks, k=[1, 2, 4])
     assert found == {f"pass@{k}": value for k, value in result.pass_at_k.items()}
+
+
+def test_what_is_no_number_is_refused():
+    for value in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="task 'b': the value"):
+            metrics.task_means(["a", "b"], [1.0, value])

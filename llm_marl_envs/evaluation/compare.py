@@ -75,7 +75,8 @@ def compare(
         seed: of the resampling.
 
     Raises:
-        ValueError: a side is empty, one run against several, or the runs played other tasks.
+        ValueError: a side is empty, one run against several, the runs played other tasks, or a
+            score is no finite number.
     """
     tasks = _shared_tasks([*a, *b]) if a and b else []
     if not tasks or (len(a) == 1) != (len(b) == 1):
@@ -84,6 +85,8 @@ def compare(
             "least two each (runs are permuted)"
         )
     left, right = (np.array([[run[t] for t in tasks] for run in side]) for side in (a, b))
+    if not (np.isfinite(left).all() and np.isfinite(right).all()):
+        raise ValueError("a score is NaN or infinite; nothing can be said of its side")
     paired = len(a) == 1
     test = _sign_flips(right[0] - left[0], seed) if paired else _run_permutations(left, right, seed)
     p, smallest, exact = test

@@ -96,12 +96,16 @@ def by_task(tasks: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable
     """Task -> its values, in the order of first appearance.
 
     Raises:
-        ValueError: another number of tasks than of values, or none at all.
+        ValueError: another number of tasks than of values, none at all, or a value that is NaN or
+            infinite.
     """
     if len(tasks) != len(values):
         raise ValueError(f"{len(tasks)} task ids for {len(values)} values; expected one each")
     if not len(tasks):
         raise ValueError("no episodes; expected at least one")
+    for task, value in zip(tasks, values, strict=True):
+        if not math.isfinite(value):
+            raise ValueError(f"task {task!r}: the value {value} is no finite number")
     found: dict[Hashable, list[float]] = {}
     for task, value in zip(tasks, values, strict=True):
         found.setdefault(task, []).append(float(value))
