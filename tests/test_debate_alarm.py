@@ -1,20 +1,29 @@
-"""The alarm when rewards inside groups do not vary."""
+"""The alarm when rewards inside groups do not vary, and the scalar that it listens to."""
 
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from llm_marl_envs import make
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.records import Request
+from trainers.algorithms.magrpo import MAGRPO
 from trainers.callbacks import FlatRewards
+from trainers.collect import Collector
+from trainers.config import MAGRPOConfig
+from trainers.metrics import group_metrics
 
-STATE = SimpleNamespace(is_world_process_zero=True)
 
-
-def log(alarm: FlatRewards, *shares: float) -> None:
+def log(alarm: FlatRewards, *shares: float, every: int = 1, main: bool = True) -> None:
+    """Logs after every so many updates."""
     for share in shares:
-        alarm.on_log(None, STATE, None, logs={"frac_reward_zero_std": share})
+        state = SimpleNamespace(is_world_process_zero=main, global_step=alarm._seen + every)
+        alarm.on_log(None, state, None, logs={"frac_reward_zero_std": share})
 
 
 def test_it_warns_once_per_stretch() -> None:
@@ -22,7 +31,7 @@ def test_it_warns_once_per_stretch() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         log(alarm, 1, 1, 0.9, 1, 1)
-        alarm.on_log(None, STATE, None, logs={"loss": 0.0})  # a log of something else
+        alarm.on_log(None, SimpleNamespace(), None, logs={"loss": 0.0})  # of something else
     with pytest.warns(UserWarning, match="not varied for 3 updates"):
         log(alarm, 1)
     with warnings.catch_warnings():
@@ -32,10 +41,62 @@ def test_it_warns_once_per_stretch() -> None:
         log(alarm, 1)
 
 
-def test_other_processes_keep_silent() -> None:
-    alarm = FlatRewards(patience=1)
+def test_it_counts_updates_not_logs() -> None:
+    alarm = FlatRewards(patience=20)
+    alarm.on_train_begin(None, SimpleNamespace(global_step=100), None)  # a resumed run
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        alarm.on_log(
-            None, SimpleNamespace(is_world_process_zero=False), None, {"frac_reward_zero_std": 1}
-        )
+        log(alarm, 1, every=19)
+    with pytest.warns(UserWarning, match="for 38 updates"):
+        log(alarm, 1, every=19)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        log(alarm, 1)  # 39
+    with pytest.warns(UserWarning, match="for 40 updates"):
+        log(alarm, 1)
+
+
+def test_other_processes_keep_silent() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        log(FlatRewards(patience=1), 1, main=False)
+
+
+def flat_share(tmp_path: Path, credit: str, scores: list[str], shaping: str = "none") -> float:
+    """The scalar of one group of `solve_and_evaluate-v0` in which the scorer gives `scores`."""
+    args = MAGRPOConfig(
+        output_dir=str(tmp_path),
+        use_cpu=True,
+        max_steps=1,
+        tasks_per_update=1,
+        num_generations=len(scores),
+        credit=credit,
+        shaping=shaping,
+    )
+    asked = iter(scores)
+
+    def script(request: Request) -> str:
+        return next(asked) if request.agent == "scorer_0" else "no idea"
+
+    def make_env():
+        return make("solve_and_evaluate-v0", rounds=1)
+
+    trained = ("solver_0", "evaluator_0")
+    names: dict[str, str] = dict.fromkeys(trained, "a")
+    collector = Collector(make_env, MAGRPO(args), args, trained, names)
+    policy = ScriptedPolicy(script)
+    groups = collector.play(0, dict.fromkeys(make_env().possible_agents, policy))
+    inputs, advantages = collector.judge(0, groups)
+    share = group_metrics(groups, inputs.returns)["frac_reward_zero_std"]
+    assert (share == 1) == (not np.any(advantages))
+    return share
+
+
+def test_it_listens_to_what_is_trained_on(tmp_path: Path) -> None:
+    """A constant sum: the team's return never varies, what each seat earns does."""
+    mixed = ["Score: 1", "Score: 3", "Score: 3"]
+    assert flat_share(tmp_path, "own", mixed) == 0.0
+    assert flat_share(tmp_path, "team", mixed) == 1.0
+    assert flat_share(tmp_path, "own", ["Score: 3"] * 3) == 1.0
+    # Who was right is the same in all episodes: rewards vary, and are not what is learned from.
+    assert flat_share(tmp_path, "own", mixed, shaping="potential") == 1.0

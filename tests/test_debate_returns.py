@@ -77,6 +77,20 @@ def test_every_cell_of_the_influence(own: str, others: str, expected: float) -> 
     assert bonus_of([own * 2, others, others], "maporl")[0, 0] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("before", "last", "expected"), [("w", "r", 1), ("w", "w", 0), ("r", "r", 0), ("r", "w", -1)]
+)
+def test_every_cell_of_the_potential(before: str, last: str, expected: int) -> None:
+    for between in ("", "r", "w", "rw"):  # what lies between does not count
+        own = bonus_of([before + between + last, *["r" * (2 + len(between))] * 2], "potential")
+        assert own[0, 1] == pytest.approx(expected)
+        steady = "w" * (2 + len(between))
+        others = bonus_of([steady, before + between + last, "r" * len(steady)], "potential")
+        assert others[0, 0] == pytest.approx(expected / 2)  # one of two others
+    # Before the first turn nobody is right.
+    assert bonus_of(["w" + last, "rr", "rr"], "potential")[0, 0] == (last == "r")
+
+
 def test_the_papers_bonuses_reward_good_influence_only() -> None:
     """The released code pays for misleading; here no flip to wrong earns, none to right costs."""
     for rows in itertools.product(["rr", "rw", "wr", "ww"], repeat=3):

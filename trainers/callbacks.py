@@ -76,17 +76,24 @@ class FlatRewards(TrainerCallback):
     def __init__(self, patience: int = 20) -> None:
         self.patience = patience
         self.flat = 0
+        self._seen = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Count from here on; a resumed run begins later than 0."""
+        self.flat, self._seen = 0, state.global_step
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Count the updates whose groups were all flat."""
+        """Count updates whose groups were all flat; a log is the mean since the one before."""
         share = (logs or {}).get("frac_reward_zero_std")
         if share is None:
             return
-        self.flat = self.flat + 1 if share == 1 else 0
-        if self.flat and self.flat % self.patience == 0 and state.is_world_process_zero:
+        updates, self._seen = state.global_step - self._seen, state.global_step
+        before, self.flat = self.flat, self.flat + updates if share == 1 else 0
+        if self.flat // self.patience > before // self.patience and state.is_world_process_zero:
             warnings.warn(
                 f"rewards inside groups have not varied for {self.flat} updates: nothing is being "
                 "learned; look at transcripts, and try easier tasks, a higher temperature, more "
-                "generations or a model that sometimes succeeds",
+                "generations or a model that sometimes succeeds; where seats divide a constant "
+                "sum, credit='own'",
                 stacklevel=2,
             )

@@ -16,7 +16,7 @@ from llm_marl_envs.records import Episode, EpisodeGroup, StopReason
 METRICS: dict[str, tuple[str, str]] = {
     "reward": ("reward", "undiscounted team return, mean over the episodes of the update"),
     "reward_std": ("reward", "standard deviation of it inside a group, mean over groups"),
-    "frac_reward_zero_std": ("share", "groups whose episodes all had the same return"),
+    "frac_reward_zero_std": ("share", "groups in which no trained seat's return varied"),
     "success": ("share", "episodes that solved their task"),
     "truncated": ("share", "episodes cut by a limit of the environment"),
     "turns": ("turns", "actions per agent and episode"),
@@ -34,14 +34,21 @@ METRICS: dict[str, tuple[str, str]] = {
 }
 
 
-def group_metrics(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
-    """Scalars of the episodes of one update."""
+def group_metrics(groups: Sequence[EpisodeGroup], trained_on: np.ndarray) -> dict[str, float]:
+    """Scalars of the episodes of one update.
+
+    Args:
+        groups: P groups of G episodes.
+        trained_on: the returns that advantages are computed from, (P, G, A, K). Of a constant sum
+            the team return never varies although each seat's own does.
+    """
     returns = np.array([[e.team_return for e in group.episodes] for group in groups])  # (P, G)
+    flat = (np.ptp(trained_on, axis=1) < 1e-9).all(axis=(1, 2))
     episodes = [episode for group in groups for episode in group.episodes]
     metrics = {
         "reward": float(returns.mean()),
         "reward_std": float(returns.std(axis=1, ddof=1).mean()),
-        "frac_reward_zero_std": float((np.ptp(returns, axis=1) < 1e-9).mean()),
+        "frac_reward_zero_std": float(flat.mean()),
         "truncated": _mean(e.stop_reason is StopReason.TRUNCATED for e in episodes),
         "turns": _mean(len(e.turns) / len(e.agents) for e in episodes),
     }

@@ -50,7 +50,19 @@ def shaped_returns(
         bonus * (v_K-1,i - v_t-1,i) + bonus * (mean of others' v_K-1 - mean of others' v_t)
 
     with v_-1 = 0. The own part depends on turn t only through the last answer, so neither
-    right-wrong-right nor a wrong first answer earns anything. "maporl" adds the paper's bonuses
+    right-wrong-right nor a wrong first answer earns anything. Every cell, in units of `bonus`:
+
+    | i before t (first turn: wrong) | i right at last | i wrong at last |
+    |---|---|---|
+    | wrong | +1 | 0 |
+    | right | 0 | -1 |
+
+    | each of the A - 1 others at t | right at last | wrong at last |
+    |---|---|---|
+    | wrong | +1 / (A - 1) | 0 |
+    | right | 0 | -1 / (A - 1) |
+
+    "maporl" adds the paper's bonuses
     of turn t, with the signs of its stated intent (its released code pays for misleading others):
 
     | from t-1 to t, i itself | others right at t-1 | others wrong at t-1 |

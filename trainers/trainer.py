@@ -242,7 +242,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             self._score(batches, "old_per_token_logps", lambda policy: nullcontext())
         if self.beta:
             self._score(batches, "ref_per_token_logps", self.team.at_start)
-        self._log_update(groups, begun)
+        self._log_update(groups, inputs.returns, begun)
         if self.accelerator.is_main_process:
             judged = advantages[0] * keep[0]
             write_update(self.args, self._update, groups[0], judged, self.trained, self.team)
@@ -326,8 +326,10 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         self._stop_together(error)
         return loss
 
-    def _log_update(self, groups: Sequence[EpisodeGroup], begun: float) -> None:
-        values = metrics.group_metrics(groups)
+    def _log_update(
+        self, groups: Sequence[EpisodeGroup], returns: np.ndarray, begun: float
+    ) -> None:
+        values = metrics.group_metrics(groups, returns)
         values["time/rollout"] = time.perf_counter() - begun
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
