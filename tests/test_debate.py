@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from pettingzoo.test import api_test, seed_test
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.debate import MAX_ACTION_CHARS
@@ -18,7 +17,6 @@ from llm_marl_envs.questions.kinds import SAFE
 from llm_marl_envs.records import Episode, Request, Response
 from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.spaces import Message
-from llm_marl_envs.testing import check_text_env
 from llm_marl_envs.vector import VectorTextEnv
 
 
@@ -54,30 +52,6 @@ def say(env: Any, *texts: str, task: int = 0) -> Episode:
 
 def right_answer(env: Any, task: int = 0) -> str:
     return f"Answer: {question_of(env.source[task]).answer}"
-
-
-def test_contract() -> None:
-    """`debate-v0` in its default and in its other forms."""
-    forms: list[dict[str, Any]] = [
-        {},
-        {"n_agents": 5, "rounds": 3, "pay": "own"},
-        {"n_agents": 2, "info": "full"},
-        {"tasks": "generated:suspects,order,trail:2"},
-        {"tasks": "generated:lost,games"},
-    ]
-    assert make("debate-v0").spec.id == "debate-v0"
-    for kwargs in forms:
-        check_text_env(
-            lambda kwargs=kwargs: make("debate-v0", **kwargs),
-            solution=agreed,
-            solution_return=1.0,
-            seeds=(0, 1),
-        )
-
-
-def test_pettingzoo() -> None:
-    api_test(make("debate-v0"), num_cycles=20)
-    seed_test(lambda: make("debate-v0"), num_cycles=10)
 
 
 @pytest.mark.parametrize("kind", KINDS)
