@@ -157,6 +157,7 @@ def name(kwargs: Mapping[str, Any]) -> str:
 
 def test_every_environment_has_a_form() -> None:
     assert {env_id for env_id, *_ in FORMS} == set(list_envs())
+    assert [make(env_id).spec.id for env_id in list_envs()] == list_envs()
 
 
 @pytest.mark.parametrize(
