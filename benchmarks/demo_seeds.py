@@ -143,30 +143,39 @@ def curves(path: Path, folder: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-    for kind, color, name in (("seed", "tab:blue", "trained"), ("control", "tab:gray", "control")):
-        logs = [
-            [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-            for log in sorted(folder.glob(f"{kind}-*/train/log.jsonl"))
-        ]
-        for axes, scalar in zip(panels, ("reward", "success"), strict=True):
-            found = curve(logs, scalar)
-            axes.set(xlabel="update", title={"reward": "team return"}.get(scalar, scalar))
-            axes.grid(alpha=0.3)
-            if found is None:
-                continue
-            shown = [value for member in found.members for _, value in member]
-            low, high = axes.get_ylim() if axes.lines else (min(shown), max(shown))
-            low, high = min(low, *shown), max(high, *shown)  # the band may be wider than any run
-            for member in found.members:
-                axes.plot(*zip(*member, strict=True), color=color, alpha=0.25, linewidth=0.8)
-            axes.plot(found.steps, found.mean, color=color, label=f"{name}, mean of {len(logs)}")
-            axes.fill_between(found.steps, found.low, found.high, color=color, alpha=0.2)
-            axes.set_ylim(low, high)
-    if panels[0].get_legend_handles_labels()[0]:
-        panels[0].legend(loc="best")
-    figure.suptitle("training tasks, temperature 1; band: Student's 95 % interval over runs")
+    kinds = {"seed": ("trained", "tab:blue"), "control": ("control", "tab:gray")}
+    logs = {kind: _logs(folder, kind) for kind in kinds}
+    found = {
+        scalar: {kind: one for kind in kinds if (one := curve(logs[kind], scalar)) is not None}
+        for scalar in ("reward", "success")
+    }
+    if [c.members for c in found["reward"].values()] == [
+        c.members for c in found["success"].values()
+    ]:
+        del found["success"]  # the reward is success: one panel says it
+    figure, panels = pyplot.subplots(
+        1, len(found), figsize=(4.4 * len(found), 3.4), squeeze=False, layout="constrained"
+    )
+    for axes, (scalar, by_kind) in zip(panels[0], found.items(), strict=True):
+        for kind, one in by_kind.items():
+            name, color = kinds[kind]
+            for member in one.members:
+                axes.plot(*zip(*member, strict=True), color=color, alpha=0.45, linewidth=0.8)
+            axes.plot(one.steps, one.mean, color=color, label=f"{name}, mean of {len(logs[kind])}")
+        low, high = axes.get_ylim()
+        for kind, one in by_kind.items():  # the band may be wider than any run
+            axes.fill_between(one.steps, one.low, one.high, color=kinds[kind][1], alpha=0.15)
+        axes.set(xlabel="update", ylabel="team return" if scalar == "reward" else scalar)
+        axes.set_ylim(low, high)
+        axes.grid(alpha=0.3)
+    panels[0][0].legend(loc="best", fontsize="small")
+    figure.suptitle("training tasks, temperature 1", fontsize="medium")
     figure.savefig(path, dpi=150)
+
+
+def _logs(folder: Path, kind: str) -> list[list[dict[str, Any]]]:
+    files = sorted(folder.glob(f"{kind}-*/train/log.jsonl"))
+    return [[json.loads(x) for x in f.read_text("utf-8").splitlines()] for f in files]
 
 
 def main() -> None:
