@@ -63,6 +63,9 @@ def mean(episodes: list[Episode], agent: str) -> float:
     [
         ({"n_agents": 2}, "3 to 9"),
         ({"rounds": 0}, "at least 1"),
+        ({"rounds": True}, "whole number"),
+        ({"n_agents": 3.0}, "whole number, 3 to 9"),
+        ({"anchor": "half"}, "share"),
         ({"anchor": 1.5}, "0 to 1"),
         ({"ablate": "solving"}, "evaluation"),
         ({"ablate": "evaluation", "n_agents": 4}, "n_agents=3"),
@@ -208,6 +211,25 @@ def test_with_all_three_roles_nothing_drives_the_score(truth: bool) -> None:
     assert ascend(0.0) == 0.5
 
 
+@pytest.mark.parametrize("ablate", [None, "evaluation", "scoring"])
+@pytest.mark.parametrize("anchor", [0.0, 1.0])
+def test_every_return_is_in_the_range_that_is_declared(ablate: str | None, anchor: float) -> None:
+    """The corners: solver right or wrong, every score and none."""
+    env = make(ID, ablate=ablate, anchor=anchor, info="full", rounds=1)
+    low, high = env.reward_range
+    paid = [
+        episode.undiscounted_return(agent)
+        for solver in (knowing(env), says(""))
+        for text in ("Score: 1", "Score: 2", "Score: 3", "")
+        for episode in play(env, {**dict.fromkeys(env.possible_agents, says(text)), SOLVER: solver})
+        for agent in env.possible_agents
+    ]
+    assert low <= min(paid) < max(paid) <= high
+    if ablate == "evaluation":
+        # No score: -1 and half of the sum. A true 1: the whole sum, and the anchor.
+        assert (min(paid), max(paid)) == (-0.5, 1.0 + anchor)
+
+
 # -- the anchor -----------------------------------------------------------------------------------
 def test_an_anchor_pays_truth_on_a_share_of_the_tasks() -> None:
     env = make(ID, anchor=0.3, info="full", rounds=1)
@@ -309,6 +331,9 @@ def test_score_lines_of_others_are_left_out(line: str) -> None:
 def test_a_score_in_two_lines_is_left_out() -> None:
     assert neutral("Score:\n\n [3].\nb") == f"Score:\n\n{LEFT_OUT}\nb"
     assert neutral("Score:\nAna\n3") == "Score:\nAna\n3"
+    # Every line break that Unicode knows, after a character that stands for many.
+    for one in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029":
+        assert neutral(f"a\ufdfa{one}Score 3{one}b") == f"a\ufdfa\n{LEFT_OUT}\nb"
 
 
 @pytest.mark.parametrize(

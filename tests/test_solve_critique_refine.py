@@ -67,6 +67,7 @@ def knowing(env: Any) -> Policy:
     [
         ({"n_agents": 2}, "3 to 9"),
         ({"n_agents": 10}, "3 to 9"),
+        ({"n_agents": 4.0}, "whole number"),
         ({"credit": "blame"}, "difference"),
         ({"info": "half"}, "split"),
         ({"tasks": [GSM], "split": "all", "info": "split"}, "evidence"),

@@ -85,7 +85,7 @@ from llm_marl_envs.policies.base import Policy, derive_seed
 from llm_marl_envs.questions import question_of, question_tasks
 from llm_marl_envs.records import Request
 from llm_marl_envs.roles import claims as rules
-from llm_marl_envs.roles.briefs import info_of
+from llm_marl_envs.roles.briefs import check_whole, info_of
 from llm_marl_envs.roles.judge import QuotesJudge, hearing, scripted_verdict, side_of, verdicts
 from llm_marl_envs.roles.quotes import Statement, lines_of, read_statement, shown
 from llm_marl_envs.spaces import Message, render_messages
@@ -139,8 +139,8 @@ class DebateProConEnv(TextAECEnv):
         known = (*SEATS, "scripted")
         if judge not in known and not isinstance(judge, Policy):
             raise TypeError(f"judge={judge!r:.60}: expected one of {known} or a policy")
-        if quotes < 1:
-            raise ValueError(f"quotes={quotes}: expected at least 1")
+        check_whole("rounds", rounds, 1)
+        check_whole("quotes", quotes, 1)
         source = question_tasks(tasks, split=split, kinds=rules.KINDS, parts=PARTS)
         self.info_mode = info_of(info or "split", source)
         seats = SEATS.get(judge, 0) if isinstance(judge, str) else 0

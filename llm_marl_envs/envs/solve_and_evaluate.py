@@ -42,8 +42,9 @@ Paid after each scoring, divided by `rounds`; r is (score - 1) / 2, and 1/2 wher
 | scorer | truth | agreement of the score with the truth; anchored tasks only |
 
 Returns: solver and evaluators in [0, 1], their sum is 1; scorer in [-1, 1]. With
-`ablate="evaluation"` the scorer gets `format` and `evaluation`; with `ablate="scoring"` evaluators
-get `format` only and r is the mean of theirs. What an earlier round paid, a later one cannot take.
+`ablate="evaluation"` the scorer gets `format` and `evaluation`, up to 2 with `truth`; with
+`ablate="scoring"` evaluators get `format` and `truth` and r is the mean of theirs. What an earlier
+round paid, a later one cannot take.
 Train on own rewards (`credit="own"` of the trainer): the mean of solver and evaluators is constant.
 
 `info["success"]`: the solver's last answer is right; None before the end. Entries for every agent:
@@ -103,7 +104,7 @@ from llm_marl_envs.questions import (
     read_answer,
     same_answer,
 )
-from llm_marl_envs.roles.briefs import asked, heard, info_of, share
+from llm_marl_envs.roles.briefs import asked, check_whole, heard, info_of, share
 from llm_marl_envs.roles.reports import (
     check_convention,
     conclusion,
@@ -164,9 +165,9 @@ class SolveAndEvaluateEnv(TextAECEnv):
         ablate: str | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if n_agents not in range(3, 10):
-            raise ValueError(f"n_agents={n_agents!r}: expected 3 to 9")
-        if not 0 <= anchor <= 1:
+        check_whole("n_agents", n_agents, 3, 9)
+        check_whole("rounds", rounds, 1)
+        if not isinstance(anchor, (int, float)) or not 0 <= anchor <= 1:
             raise ValueError(f"anchor={anchor!r}: expected a share, 0 to 1")
         if ablate not in ABLATIONS:
             raise ValueError(f"ablate={ablate!r}: expected one of {ABLATIONS}")
@@ -187,6 +188,8 @@ class SolveAndEvaluateEnv(TextAECEnv):
             render_mode=render_mode,
         )
         self.parts = n_agents - 1
+        if ablate == "evaluation" and anchor:
+            self.reward_range = (-1.0, 2.0)  # `evaluation` and `truth` in one seat
         self.anchor = anchor
         self.ablate = ablate
         self._said: list[tuple[str, str]] = []

@@ -88,7 +88,7 @@ from llm_marl_envs.questions import (
     question_tasks,
     read_answer,
 )
-from llm_marl_envs.roles.briefs import asked, heard, info_of, share
+from llm_marl_envs.roles.briefs import asked, check_whole, heard, info_of, share
 from llm_marl_envs.roles.reports import (
     check_convention,
     conclusion,
@@ -151,8 +151,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         credit: str = "team",
         render_mode: str | None = None,
     ) -> None:
-        if n_agents not in range(3, 10):
-            raise ValueError(f"n_agents={n_agents!r}: expected 3 to 9")
+        check_whole("n_agents", n_agents, 3, 9)
         if credit not in CREDITS:
             raise ValueError(f"credit={credit!r}: expected one of {CREDITS}")
         source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)

@@ -6,6 +6,7 @@ Owns how evidence is divided over seats and how another seat's text is shown. Pu
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from llm_marl_envs.debate.statements import quoted
 from llm_marl_envs.questions import Question, question_of
@@ -14,6 +15,14 @@ from llm_marl_envs.tasks import TaskSource
 INFOS = ("split", "full")
 # Marks that make a reader's screen show a line in another order than it is written.
 DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def check_whole(name: str, given: Any, low: int, high: int | None = None) -> None:
+    """Raise `ValueError` where an argument is no whole number from `low` to `high` (None: any)."""
+    whole = isinstance(given, int) and not isinstance(given, bool)
+    if not whole or given < low or (high is not None and given > high):
+        expected = f"at least {low}" if high is None else f"{low} to {high}"
+        raise ValueError(f"{name}={given!r:.60}: expected a whole number, {expected}")
 
 
 def info_of(info: str | None, source: TaskSource) -> str:

@@ -21,6 +21,7 @@ LEFT_OUT = "(a line with a score is left out)"
 LINE = re.compile(r"score:[ \t]*\[?[ \t]*([1-3])[ \t]*\]?\.?", re.ASCII | re.IGNORECASE)
 NAMED = re.compile(r"(?<![a-z])s\W{0,2}c\W{0,2}[o0]\W{0,2}r\W{0,2}(?:e|ing)")
 NUMBER = re.compile(r"(?<![a-z0-9.,])(?:[1-3]|one|two|three)(?![a-z0-9]|[.,][0-9])")
+ALONE = re.compile(r"[\W_]*(?:[1-3]|one|two|three)[\W_]*")
 # Cyrillic, Greek, Armenian and small capital letters that look like those of "score"; NFKD does
 # not know them.
 LOOK_ALIKES = str.maketrans(
@@ -44,15 +45,17 @@ def neutral(text: str) -> str:
     Such a line holds the word "score" and a number from 1 to 3, or the number alone where the line
     before holds the word. Other words for it ("full marks") stay.
     """
-    kept: list[str] = []
-    named = False  # whether the last line that was not empty held the word
-    for line in answer_of(text).splitlines():
-        plain = _plain(line)
-        number = NUMBER.search(plain)
-        before, named = named, bool(NAMED.search(plain)) or (named and not plain.strip())
-        alone = number is not None and not re.search(r"[^\W_]", plain.replace(number[0], "", 1))
-        kept.append(LEFT_OUT if number and (named or (before and alone)) else line)
-    return "\n".join(kept)
+    said = answer_of(text)
+    lines, plain = said.splitlines(), _plain(said)
+    if NUMBER.search(plain) and NAMED.search(plain):
+        before = ""  # the last line that was not empty
+        for place, line in enumerate(plain.splitlines()):
+            if NUMBER.search(line) and (
+                NAMED.search(line) or (ALONE.fullmatch(line) and NAMED.search(before))
+            ):
+                lines[place] = LEFT_OUT
+            before = line if line.strip() else before
+    return "\n".join(lines)
 
 
 def heard_by_scorer(agent: str, text: str) -> str:
@@ -65,9 +68,12 @@ def agreement(score: int | None, right: bool) -> float | None:
     return None if score is None else 1 - abs(SCORES[score] - right)
 
 
-def _plain(line: str) -> str:
-    """Small plain letters: compatibility forms, look-alikes and invisible marks resolved."""
-    return line.lower() if line.isascii() else "".join(map(_plain_character, line))
+def _plain(text: str) -> str:
+    """Small plain letters: compatibility forms, look-alikes and invisible marks resolved.
+
+    It has as many lines as the text.
+    """
+    return text.lower() if text.isascii() else "".join(map(_plain_character, text))
 
 
 @lru_cache(maxsize=8192)
