@@ -288,8 +288,8 @@ def baselines_table(found: Mapping[str, Any]) -> str:
         )
     note = (
         f"Means over {len(first)} seeds on {found['tasks']} held-out tasks, Student's 95 % "
-        f"intervals over seeds; learning rates tried: {found['trials']}.\nbefore, team ahead by: of "
-        f"the {name_of_key}; the warm start on the same tasks, and the difference seed by seed."
+        f"intervals over seeds; learning rates tried: {found['trials']}.\nbefore, team ahead by: "
+        f"of the {name_of_key}; the warm start on the same tasks, and the difference seed by seed."
     )
     return f"{format_table(heading, rows)}\n{note}"
 
