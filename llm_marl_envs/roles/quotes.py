@@ -52,17 +52,14 @@ class Statement:
         lines: (text, whether it is a verified quotation), in order; struck ones are left out.
         struck: how many quotations were not shown.
         over: of those, how many were verified but repeated or one too many.
+        verified: the verified quotations, as the source writes them.
     """
 
     agent: str
     lines: tuple[tuple[str, bool], ...]
     struck: int
     over: int
-
-    @property
-    def verified(self) -> tuple[str, ...]:
-        """The verified quotations, as the source writes them."""
-        return tuple(text for text, is_quote in self.lines if is_quote)
+    verified: tuple[str, ...]
 
 
 def lines_of(texts: Sequence[str]) -> tuple[str, ...]:
@@ -110,7 +107,8 @@ def read_statement(
         else:
             taken.add(quote)
             shown.append((quote, True))
-    return Statement(agent, tuple(shown), struck, over)
+    verified = tuple(text for text, is_quote in shown if is_quote)
+    return Statement(agent, tuple(shown), struck, over, verified)
 
 
 def shown(statement: Statement, speech: bool) -> str:
