@@ -378,6 +378,20 @@ def test_contradictions_that_can_be_seen(text: str, sentences: int, wrong: int) 
     assert (one.sentences, one.contradicted) == (sentences, wrong)
 
 
+@pytest.mark.parametrize(
+    ("source", "text", "wrong"),
+    [
+        ("My friends ate the cake with me.", "I ate the cake with my friends.", 0),
+        ("My friends ate the cake.", "The cake ate my friends.", 1),
+        ("Silent cases remain dangerous.", "The dangerous cases, which are silent, count.", 0),
+        ("He says it was a bargain.", "He calls it a bargain and says he likes it.", 0),
+        ("He keeps the twins for two hours.", "The twins stay five hours with him.", 0),
+    ],
+)
+def test_order_that_means_nothing(source: str, text: str, wrong: int) -> None:
+    assert evidence.weigh(evidence.read_source(source), text).contradicted == wrong
+
+
 def text_with(**changes: Any) -> evidence.Evidence:
     """The evidence of a flawless text, apart from `changes`."""
     flawless = evidence.Evidence(

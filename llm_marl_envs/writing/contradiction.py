@@ -33,8 +33,10 @@ _ACTORS = {
 _BE = {"be", "is", "are", "was", "were", "been", "being"}
 _DETERMINERS = {"a", "an", "the", "my", "your", "his", "her", "its", "our", "their"}
 _PREPOSITIONS = {"for", "of", "in", "on", "at", "with", "from", "by", "during", "after", "before"}
+_PREPOSITIONS |= {"as", "without", "beside"}
 _BEFORE_NOUNS = {*_DETERMINERS, *_PREPOSITIONS, "to"}
 _NUMBERS = {"two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "few", "many"}
+_AFTER_NOUNS = {*_BE, "which", "that", "who", "can", "could", "will", "would", "may", "must"}
 _AND = {"and", "or", "but", "while", "because", "although"}
 _BEFORE_VERBS = {"to", "could", "can", "will", "would", "must", "may", "should", "not", *_ACTORS}
 _STRONG = {"not", "never", "cannot"}
@@ -65,10 +67,10 @@ def read_said(sentences: Sequence[Sequence[str]]) -> Said:
     sides: dict[str, list[Sides]] = {}
     polarities: dict[str, set[Polarity]] = {}
     for sentence in sentences:
-        for one, polarity in _polarities(sentence):
+        for _, one, polarity in _polarities(sentence):
             polarities.setdefault(one, set()).add(polarity)
         if "by" not in sentence:  # in a passive the doer stands behind
-            for one, beside in _sides(sentence):
+            for _, one, beside in _sides(sentence):
                 sides.setdefault(one, []).append(beside)
     return Said(
         sides={one: tuple(found) for one, found in sides.items()},
@@ -90,15 +92,17 @@ def _is_swapped(said: Said, sentence: Sequence[str]) -> bool:
     for i in range(1, len(nodes) - 1):
         (start, left), (place, one) = nodes[i - 1 : i + 1]
         # "waste sorting robots" and "the sewing machine" are things, "long" does nothing to
-        # anybody, in "slow to listen", "for years" and "five hours" nobody does anything, "it is
-        # late and costs" has another subject, and in a passive the doer is not in front.
+        # anybody, in "slow to listen", "for years", "five hours" and "cases are" nobody does
+        # anything, "it is late and costs" has another subject, and in a passive the doer is not in
+        # front.
         compound = sentence[place].endswith("ing") and nodes[i + 1][0] - start == 2
-        thing = compound or sentence[place - 1] in _BEFORE_NOUNS or sentence[place - 1] in _NUMBERS
+        thing = compound or sentence[place - 1] in _BEFORE_NOUNS | _NUMBERS
+        thing = thing or sentence[place + 1] in _AFTER_NOUNS
         joined = not _AND.isdisjoint(sentence[start:place]) or _is_governed(sentence, start)
         passive = not _BE.isdisjoint(sentence[max(place - 2, 0) : place])
         if thing or joined or passive or not (is_verb_form(sentence[place]) or one in said.verbs):
             continue
-        behind = {other for _, other in nodes[i + 1 : i + 1 + SIDE]} - {left}
+        behind = _behind(sentence, nodes[i + 1 : i + 1 + SIDE]) - {left}
         seen = said.sides.get(one, ())
         turned = any(left in after and behind & before for before, after in seen)
         if turned and not any(left in before for before, _ in seen):
@@ -118,14 +122,12 @@ def _is_turned(said: Said, sentence: Sequence[str]) -> bool:
     Only where it stands beside the same words: that she does not want it contradicts nothing that
     he wants.
     """
-    beside: dict[str, set[str]] = {}
-    for one, (before, after) in _sides(sentence):
-        beside.setdefault(one, set()).update(before, after)
-    for one, polarity in _polarities(sentence):
+    beside = {place: before | after for place, _, (before, after) in _sides(sentence)}
+    for place, one, polarity in _polarities(sentence):
         seen = said.polarities.get(one)
         if seen and polarity != "open" and seen == {_OPPOSITE[polarity]}:
             sides = said.sides.get(one, ())
-            if any(not beside[one].isdisjoint(before | after) for before, after in sides):
+            if any(not beside[place].isdisjoint(before | after) for before, after in sides):
                 return True
     return False
 
@@ -151,16 +153,22 @@ def _nodes(sentence: Sequence[str]) -> list[tuple[int, str]]:
     ]
 
 
-def _sides(sentence: Sequence[str]) -> list[tuple[str, Sides]]:
-    nodes = [one for _, one in _nodes(sentence)]
-    return [
-        (one, (frozenset(nodes[max(i - SIDE, 0) : i]), frozenset(nodes[i + 1 : i + 1 + SIDE])))
-        for i, one in enumerate(nodes)
-    ]
+def _sides(sentence: Sequence[str]) -> list[tuple[int, str, Sides]]:
+    """Nodes with what stands beside them; behind them, what a preposition governs is left out."""
+    nodes = _nodes(sentence)
+    found: list[tuple[int, str, Sides]] = []
+    for i, (place, one) in enumerate(nodes):
+        before = frozenset(other for _, other in nodes[max(i - SIDE, 0) : i])
+        found.append((place, one, (before, _behind(sentence, nodes[i + 1 : i + 1 + SIDE]))))
+    return found
 
 
-def _polarities(sentence: Sequence[str]) -> list[tuple[str, Polarity]]:
-    """Content words of a sentence with their polarities."""
+def _behind(sentence: Sequence[str], nodes: Sequence[tuple[int, str]]) -> frozenset[str]:
+    return frozenset(one for place, one in nodes if not _is_governed(sentence, place))
+
+
+def _polarities(sentence: Sequence[str]) -> list[tuple[int, str, Polarity]]:
+    """Places and stems of the content words of a sentence with their polarities."""
     strong = [i for i, word in enumerate(sentence) if word in _STRONG or word.endswith("n't")]
     weak = [*strong, *(i for i, word in enumerate(sentence) if word in _WEAK)]
     negated: set[int] = set()
@@ -170,10 +178,11 @@ def _polarities(sentence: Sequence[str]) -> list[tuple[str, Polarity]]:
             continue  # "but not the lie": a noun, of which nothing is stated
         first = next((i for i in following if sentence[i] not in STOP_WORDS), None)
         negated |= set() if first is None else {first}
-    found: list[tuple[str, Polarity]] = []
+    found: list[tuple[int, str, Polarity]] = []
     for i, word in enumerate(sentence):
         if word in STOP_WORDS or word in CONNECTIVES:
             continue
         near = any(abs(i - place) <= OPEN_REACH for place in weak)
-        found.append((stem(word), "negated" if i in negated else "open" if near else "stated"))
+        polarity = "negated" if i in negated else "open" if near else "stated"
+        found.append((i, stem(word), polarity))
     return found

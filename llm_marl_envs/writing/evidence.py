@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from llm_marl_envs.writing.contradiction import Said, contradicts, read_said
-from llm_marl_envs.writing.order import END, START, order, slot, tight
+from llm_marl_envs.writing.order import END, LOOSE, START, order, slot, tight
 from llm_marl_envs.writing.words import (
     CONNECTIVES,
     STOP_WORDS,
@@ -33,6 +33,9 @@ FORGIVEN = 2
 
 JOINED = 0.25
 """What two words are worth that an author set beside each other, before `order.order` is added."""
+
+READ = 1.2
+"""A text is read up to this share of its source's words; longer ones are paid nothing."""
 
 MAX_WORDS = 1500
 """Eight times as many characters of one text are read."""
@@ -83,7 +86,7 @@ class Evidence:
     """How a text compares with its source. Shares are in [0, 1].
 
     Attributes:
-        words: number of words, at most one more than the source has.
+        words: number of words read, see `READ`.
         length: words / words of the source.
         grounded: share of the content words that the source has.
         foreign: names and numbers, and words in other letters, that it does not have.
@@ -99,7 +102,7 @@ class Evidence:
             those whose slots the source does not have beside each other (ends of sentences count
             as words), divided by the words of the text. Above 0 for English, 0 for a copy, below 0
             for a salad.
-        connectives: share of the words that only connect.
+        connectives: share of the words that only connect, or are loose.
         function_words: share of the words without content.
         distinct: distinct runs of three words / all of them.
         sentences: number of sentences.
@@ -150,9 +153,9 @@ def read_source(text: str) -> Source:
 def weigh(source: Source, text: str) -> Evidence:
     """Compare a text with its source. Any text can be compared.
 
-    Of a text that is longer than its source only one word more is read than the source has.
+    A text is read up to `READ` times the length of its source.
     """
-    pieces, sentences = _beginning(text, len(source.words) + 1)
+    pieces, sentences = _beginning(text, int(READ * len(source.words)) + 1)
     words = [word for sentence in sentences for word in sentence]
     stems = [one for sentence in sentences for one in content(sentence)]
     threes = _runs(words, 3)
@@ -170,7 +173,7 @@ def weigh(source: Source, text: str) -> Evidence:
         copied=_copied(source.slots, list(map(slot, tight(words))), 2),
         content_copied=_copied(source.stems, stems, 1),
         own=sum(JOINED + order(left, right) for left, right in own) / n,
-        connectives=sum(word in CONNECTIVES for word in words) / n,
+        connectives=sum(word in CONNECTIVES or word in LOOSE for word in words) / n,
         function_words=1 - len(stems) / n,
         distinct=len(set(threes)) / max(len(threes), 1),
         sentences=len(sentences),

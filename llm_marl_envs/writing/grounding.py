@@ -14,7 +14,7 @@ all. `evidence.py` says what is measured. A factor is linear between its two num
 | copied: mean length of the run that a word stands in | up to 8 | at 10.5 |
 | ... of content words alone | up to 8.5 | at 10.5 |
 | own: worth of the joins that the source does not have, for each word | from -0.07 | at -0.12 |
-| connectives: words that only connect | up to 0.18 | at 0.28 |
+| connectives: words that only connect, or are loose | up to 0.18 | at 0.28 |
 | function words | 0.22 to 0.7 | at 0.1 and 0.85 |
 | distinct: distinct runs of three words | from 0.85 | at 0.6 |
 | words | from 8 | at 4 |
@@ -42,7 +42,7 @@ from llm_marl_envs.writing.evidence import Evidence, Source, read_source, weigh
 from llm_marl_envs.writing.factual import ramp
 
 LENGTHS: Mapping[Kind, tuple[tuple[float, float], tuple[float, float]]] = {
-    "post": ((0.75, 0.4), (1.0, 0.9)),
+    "post": ((0.75, 0.4), (1.15, 1.0)),
     "abstract": ((0.85, 0.6), (0.95, 0.8)),
 }
 """Kind -> seat -> (zero, full) for the share of the source's words."""
