@@ -5,11 +5,15 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from models import make_trainer
+from toys import Lower
 
 from llm_marl_envs import make
+from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Request
 from trainers.algorithms.magrpo import MAGRPO
@@ -100,3 +104,20 @@ def test_it_listens_to_what_is_trained_on(tmp_path: Path) -> None:
     assert flat_share(tmp_path, "own", ["Score: 3"] * 3) == 1.0
     # Who was right is the same in all episodes: rewards vary, and are not what is learned from.
     assert flat_share(tmp_path, "own", mixed, shaping="potential") == 1.0
+
+
+class Even(Lower):
+    """Pays everybody the same, whatever they say."""
+
+    def play(self, joint_action: Any) -> Outcome:
+        return Outcome(reward_terms={agent: {"even": 0.5} for agent in self.agents})
+
+
+def test_a_run_without_a_signal_warns(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, lambda: Even(turns=1), max_steps=2, adapters=False)
+    alarm = next(c for c in trainer.callback_handler.callbacks if isinstance(c, FlatRewards))
+    assert alarm.patience == 20
+    alarm.patience = 2
+    with pytest.warns(UserWarning, match="not varied for 2 updates"):
+        trainer.train()
+    assert [log["frac_reward_zero_std"] for log in trainer.state.log_history[:2]] == [1.0, 1.0]
