@@ -75,7 +75,8 @@ def shaped_returns(
     | wrong -> right | +a3 | +a2 |
     | right -> wrong | -a2 | -a3 |
 
-    "The others are right" means more than half of them. No change earns nothing.
+    "The others are right" means more than half of them. No change earns nothing. An answer that
+    cannot be read is wrong, no worse; the paper pays -10 for it.
 
     Args:
         right: bool or [0, 1], (..., A, K), all A agents of the debate.
