@@ -175,7 +175,19 @@ def test_experts_of_one_convention_always_succeed(kind: str, number: int) -> Non
         assert [episode.undiscounted_return(a) for a in episode.agents] == [1.0] * 4
         for turn in episode.turns[:3]:
             known = env.conventions(env.source.find(episode.task_id))
-            assert turn.info["convention"] in (known[number], None)  # None: both look the same
+            # None: both look the same.
+            assert turn.info["convention"] in (known[number % len(known)], None)
+
+
+@pytest.mark.parametrize("split", ["train", "ood"])
+@pytest.mark.parametrize("kind", DEFAULT_KINDS)
+@pytest.mark.parametrize("n", [3, 5])
+def test_no_message_can_be_done_without(kind: str, n: int, split: str) -> None:
+    """Experts with any one message blank are as wrong as a guess at that part."""
+    env = make(ID, tasks=f"generated:{kind}", n_agents=n, split=split)
+    for seat in env.possible_agents[:-1]:
+        episodes = play(env, {**agreed(env), seat: says("")}, 12)
+        assert sum(bool(e.success) for e in episodes) <= 2, seat
 
 
 def test_cooperation_is_needed() -> None:
@@ -348,7 +360,8 @@ def test_constant_answers_are_as_good_as_guesses(constant: str) -> None:
     env = make(ID)
 
     def script(request: Request) -> str:
-        choices = question_of(env.source.find(request.task_id)).choices
+        question = question_of(env.source.find(request.task_id))
+        choices = question.choices or ("red red red", question.lure)
         return f"Answer: [{choices[0 if constant == 'first' else -1]}]"
 
     episodes = play(env, dict.fromkeys(env.possible_agents, ScriptedPolicy(script)), 280)

@@ -61,7 +61,8 @@ After `rounds` rounds. Never truncated.
 - `tasks`, `split`: as in `debate-v0`; kinds default to suspects, points, meeting, order, cups,
   lights, seats.
 - `info`: "split" or "full"; None takes "split" where the questions bring evidence.
-- `n_agents`: 3 to 9; evidence is divided over solver and evaluators.
+- `n_agents`: 3 to 9; evidence is divided over solver and evaluators. Of several evaluators one is
+  enough in suspects, points and meeting, and often in order; in the other kinds all are needed.
 - `rounds`: at least 1.
 - `anchor`: share of tasks, by a hash of their id, whose scorer is paid for the truth; 0 to 1.
 - `ablate`: None, "evaluation" (`n_agents` must be 3) or "scoring".

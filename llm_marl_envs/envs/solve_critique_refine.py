@@ -50,8 +50,9 @@ of what a critique was worth: `refinement` is what critics and refiner did toget
 After every seat has acted once. Never truncated.
 
 ## Arguments
-- `tasks`, `split`: as in `debate-v0`; kinds default to suspects, points, meeting, order, cups,
-  lights, seats.
+- `tasks`, `split`: as in `debate-v0`; kinds default to safe, cups, lights, seats. In them every
+  part is needed; in suspects, points and meeting any two are enough, in order often, so there a
+  critique may be worth nothing.
 - `info`: "split" or "full"; None takes "split" where the questions bring evidence.
 - `n_agents`: 3 to 9, shadows not counted; generated evidence is divided into as many parts.
 - `credit`: "team" or "difference".
@@ -69,7 +70,8 @@ valuable than they are; shadows are paid so that it learns such worlds too.
 As in `debate-v0`.
 
 ## Version history
-- v0: first version.
+- v0: first version. Before the first release the default kinds were suspects, points, meeting,
+  order, cups, lights and seats.
 """
 
 from __future__ import annotations
@@ -110,7 +112,7 @@ from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 CREDITS = ("team", "difference")
-DEFAULT_KINDS = ("suspects", "points", "meeting", "order", "cups", "lights", "seats")
+DEFAULT_KINDS = ("safe", "cups", "lights", "seats")
 MAX_ACTION_CHARS = 4096
 
 OPENING = {
