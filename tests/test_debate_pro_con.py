@@ -164,6 +164,21 @@ def test_of_rows_with_equal_choices_each_draws_its_own_sides() -> None:
     assert 30 < pro < 70  # four standard deviations
 
 
+@pytest.mark.parametrize("kind", rules.KINDS)
+def test_one_refuting_quotation_is_enough(kind: str) -> None:
+    """A supporting one is not always: in a chain both claims are older than somebody."""
+    env = make(ID, tasks=f"generated:{kind}:2", judge="scripted", rounds=1)
+    won = {"against": 0.0, "for": 0.0}
+    for index in range(20):
+        right, wrong = honest(env, index)
+        for convention in won:
+            team = {right: ExpertPolicy(env, convention), wrong: ExpertPolicy(env, "for")}
+            episode = rollout(VectorTextEnv([env]), team, [Start(task=index, seed=index)])[0]
+            won[convention] += episode.undiscounted_return(right) / 20
+    assert won["against"] == pytest.approx(1.0)
+    assert (won["for"] < 0.9) == (kind == "order")
+
+
 def test_what_a_line_says_of_a_claim() -> None:
     assert rules.bearing("Time 1, at the scene: [Ana][Bo]", "Ana") == 1
     assert rules.bearing("Time 1, at the scene: [Ana][Bo]", "Cy") == -1
