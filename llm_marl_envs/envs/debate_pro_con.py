@@ -64,9 +64,9 @@ After the last judge. Never truncated.
 `bounds(task)` are mean rewards over the seats: debaters share 1, each judge adds its accuracy, 1/2
 alone and at random, 1 where the right side quotes a line that refutes the other claim. A line that
 only supports a claim may leave both standing, and verified does not mean to the point: a true line
-can mislead, and then the other side must quote. A judge that is a language model can be talked over;
-`speech=False` prevents it. A judge that a debater can pay or that is the debater's own model can
-collude with it: that shows in `judge_accuracy`, which is no part of a debater's reward.
+can mislead, and then the other side must quote. A judge that is a language model can be talked
+over; `speech=False` prevents it. A judge that a debater can pay or that is the debater's own model
+can collude with it: that shows in `judge_accuracy`, which is no part of a debater's reward.
 
 ## Tasks and licence
 As in `debate-v0`.
