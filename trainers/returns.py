@@ -50,33 +50,10 @@ def shaped_returns(
         bonus * (v_K-1,i - v_t-1,i) + bonus * (mean of others' v_K-1 - mean of others' v_t)
 
     with v_-1 = 0. The own part depends on turn t only through the last answer, so neither
-    right-wrong-right nor a wrong first answer earns anything. Every cell, in units of `bonus`:
-
-    | i before t (first turn: wrong) | i right at last | i wrong at last |
-    |---|---|---|
-    | wrong | +1 | 0 |
-    | right | 0 | -1 |
-
-    | each of the A - 1 others at t | right at last | wrong at last |
-    |---|---|---|
-    | wrong | +1 / (A - 1) | 0 |
-    | right | 0 | -1 / (A - 1) |
-
-    "maporl" adds the paper's bonuses
-    of turn t, with the signs of its stated intent (its released code pays for misleading others):
-
-    | from t-1 to t, i itself | others right at t-1 | others wrong at t-1 |
-    |---|---|---|
-    | wrong -> right | +a0 | +a1 |
-    | right -> wrong | -a1 | -a0 |
-
-    | from t to t+1, the others | i right at t | i wrong at t |
-    |---|---|---|
-    | wrong -> right | +a3 | +a2 |
-    | right -> wrong | -a2 | -a3 |
-
-    "The others are right" means more than half of them. No change earns nothing. An answer that
-    cannot be read is wrong, no worse; the paper pays -10 for it.
+    right-wrong-right nor a wrong first answer earns anything. "maporl" adds the
+    paper's bonuses of turn t, with the signs of its stated intent (its released code pays for
+    misleading others). `_potential` and `_paper` have tables of every cell. An answer that cannot
+    be read is wrong, no worse; the paper pays -10 for it.
 
     Args:
         right: bool or [0, 1], (..., A, K), all A agents of the debate.
@@ -107,11 +84,37 @@ def shaped_returns(
 
 
 def _potential(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The bonus of turn t of agent i is the sum of
+
+    | i before t (first turn: wrong) | i right at last | i wrong at last |
+    |---|---|---|
+    | wrong | +1 | 0 |
+    | right | 0 | -1 |
+
+    | each of the A - 1 others at t | right at last | wrong at last |
+    |---|---|---|
+    | wrong | +1 / (A - 1) | 0 |
+    | right | 0 | -1 / (A - 1) |
+    """
     before = np.concatenate([np.zeros_like(values[..., :1]), values[..., :-1]], axis=-1)
     return (values[..., -1:] - before) + (others[..., -1:] - others)
 
 
 def _paper(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The bonus of turn t of agent i is the sum of
+
+    | from t-1 to t, i itself | others right at t-1 | others wrong at t-1 |
+    |---|---|---|
+    | wrong -> right | +a0 | +a1 |
+    | right -> wrong | -a1 | -a0 |
+
+    | from t to t+1, the others | i right at t | i wrong at t |
+    |---|---|---|
+    | wrong -> right | +a3 | +a2 |
+    | right -> wrong | -a2 | -a3 |
+
+    "The others are right" means more than half of them. No change earns nothing.
+    """
     a0, a1, a2, a3 = PAPER_BONUS
     right, together = values > 0.5, others > 0.5  # (..., A, K)
     added = np.zeros_like(values)
