@@ -84,7 +84,7 @@ def shaped_returns(
 
 
 def _potential(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The bonus of turn t of agent i is the sum of
+    """Bonus of agent i at turn t: one cell of each table, the second one summed over the others.
 
     | i before t (first turn: wrong) | i right at last | i wrong at last |
     |---|---|---|
@@ -101,7 +101,7 @@ def _potential(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _paper(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The bonus of turn t of agent i is the sum of
+    """Bonus of agent i at turn t: one cell of each table, added.
 
     | from t-1 to t, i itself | others right at t-1 | others wrong at t-1 |
     |---|---|---|
