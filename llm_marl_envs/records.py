@@ -7,6 +7,7 @@ tensors (`trainers`).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,6 +20,7 @@ from llm_marl_envs.atomic import replacing
 from llm_marl_envs.spaces import Message
 
 TRANSCRIPT_VERSION = 1
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class StopReason(StrEnum):
@@ -225,7 +227,8 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """`value` as JSON can hold it: numpy numbers and arrays unpacked, the unknown by its `repr`.
 
-    Environments of others put anything into `info`; a transcript must not fail on it.
+    Environments of others put anything into `info`; a transcript must not fail on it. An address in
+    a `repr` is left out: the same episode reads the same in every process.
     """
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
@@ -237,7 +240,9 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, str):
         return str(value)
-    return value if value is None or isinstance(value, (bool, int, float)) else repr(value)
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return ADDRESS.sub("", repr(value))
 
 
 def episode_from_dict(data: Mapping[str, Any]) -> Episode:

@@ -209,9 +209,10 @@ def test_a_seat_can_be_played_by_another_saved_team_s_member(saved: Any):
     env, folder = make(ENV), saved(seats=SEATS[:1])
     mixed = named_team("random", env, SHORT, partners={"brief_0": folder})
     assert isinstance(mixed.seats["detailed_0"], RandomPolicy)
-    assert mixed.identity["brief_0"] == named_team(
-        folder, env, SHORT, partners={"detailed_0": "random"}
-    ).identity["brief_0"]
+    assert (
+        mixed.identity["brief_0"]
+        == named_team(folder, env, SHORT, partners={"detailed_0": "random"}).identity["brief_0"]
+    )
     with pytest.raises(ValueError, match=r"this team plays \['brief_0'\], and no 'detailed_0'"):
         named_team("random", env, SHORT, partners={"detailed_0": folder})
 

@@ -120,6 +120,7 @@ def test_plain() -> None:
     assert plain(odd) == {"1": 0.5, "a": [0, 1], "t": [True, None], "s": "terminated"}
     assert type(plain(StopReason.TERMINATED)) is str
     assert plain(len).startswith("<built-in")
+    assert plain({"judge": object()}) == {"judge": "<object object>"}  # in every process
 
 
 @pytest.mark.parametrize("make_env", [WordPair, lambda: Relay(rounds=2)])
