@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from llm_marl_envs.registry import EnvSpec
 
 RENDER_MODES = ("ansi", "human", "html")
+MAX_NAME_CHARS = 100
+"""What may stand around an action where another agent is shown it."""
 
 
 class TextEnv:
@@ -83,8 +85,10 @@ class TextEnv:
         self._chat: dict[str, list[Message]] = {}
         self._taken: dict[str, int] = {}
         self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
-        # A transcript holds at most this environment's texts plus the agent's own actions.
-        observation_chars = 1_000_000 + 2 * max_turns * max_action_chars
+        # A transcript holds this environment's own texts and every agent's actions, each shown
+        # once with a name; a quotation of empty lines is three times as long.
+        actions = max_turns * len(self.possible_agents)
+        observation_chars = 1_000_000 + actions * (3 * max_action_chars + MAX_NAME_CHARS)
         self._observation_spaces = {a: TextSpace(observation_chars) for a in self.possible_agents}
         self.state_space = TextSpace(observation_chars * len(self.possible_agents))
 

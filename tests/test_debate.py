@@ -407,7 +407,9 @@ def test_rows_with_and_without_evidence() -> None:
     [
         ({"n_agents": 1}, "n_agents"),
         ({"n_agents": 10}, "n_agents"),
-        ({"rounds": 0}, "turns"),
+        ({"rounds": 0}, "rounds=0"),
+        ({"n_agents": 3.0}, "n_agents=3.0"),
+        ({"rounds": "2"}, "rounds='2'"),
         ({"pay": "nobody"}, "pay"),
         ({"info": "half"}, "info"),
         ({"tasks": "generated:riddles"}, "kinds"),

@@ -110,6 +110,10 @@ def test_thinking_is_private() -> None:
     assert words_of("<think>[secret]</think>\n[told]\nAnswer: [x]") == ("told",)
 
 
+def test_marks_that_turn_the_direction_of_writing_are_not_shown() -> None:
+    assert quoted("debater_0", "a\u202eb\u2066\nc") == "debater_0 says:\n> ab\n> c"
+
+
 def test_words_are_bounded() -> None:
     assert words_of("[a]\n" * 100_000) == ("a",) * 256
     assert words_of("[" * 100_000) == ()

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from llm_marl_envs.questions import canonical, read_answer, same_answer
+from llm_marl_envs.questions import Question, canonical, is_right, read_answer, same_answer
+from llm_marl_envs.questions.answers import can_be_given
 from llm_marl_envs.testing import JUNK
 
 
@@ -20,6 +21,9 @@ from llm_marl_envs.testing import JUNK
         ("> debater_1: Answer: Bo\n> Answer: Bo\nAnswer: Ana", "Ana"),
         ("```\nAnswer: Bo\n```\nAnswer: Ana", "Ana"),
         ("Answer: 1,234", "1,234"),
+        ("~~~\nAnswer: Bo\n~~~\nAnswer: Ana", "Ana"),
+        ("```\nAnswer: Bo\n~~~\nAnswer: Cy\n```\nAnswer: Ana", "Ana"),
+        ("```inline``` code opens nothing\nAnswer: Ana", "Ana"),
     ],
 )
 def test_one_answer_line_counts(text: str, answer: str) -> None:
@@ -37,6 +41,8 @@ def test_one_answer_line_counts(text: str, answer: str) -> None:
         "Answer: Ana\nAnswer: Ana",  # several are wrong even where they agree
         "> Answer: Ana",  # a quotation
         "```\nAnswer: Ana\n```",
+        "~~~\nAnswer: Ana\n~~~",
+        "~~~~ text\n~~~\nAnswer: Ana",  # three do not close four
         "The answer is Ana",
         "\u0410nswer: Ana",  # a Cyrillic A
         "\uff21nswer: Ana",  # a full-width A
@@ -58,6 +64,11 @@ def test_anything_else_is_no_answer(text: str) -> None:
         ("42", "42.0"),
         ("1,234", "1234"),
         ("$5", "5.00"),
+        ("-$42", "-42"),
+        ("$-42", "-42"),
+        ("Dr. No.", "Dr. No"),
+        ("[1, 2, 3]", "1, 2, 3"),
+        ("f[0]", "f 0"),
         ("-0", "0"),
         ("caf\u00e9", "cafe\u0301"),
     ],
@@ -75,6 +86,9 @@ def test_same(one: str, other: str) -> None:
         ("Ana", "Ana][Bo"),
         ("Bo", "B\u043e"),  # a Cyrillic o
         ("42", "4 2"),
+        ("-$42", "42"),
+        ("--42", "42"),
+        ("$$5", "5"),
         ("42", "042.1"),
         ("12", "1,2"),
         ("42", "\u0664\u0662"),  # Arabic digits
@@ -104,3 +118,26 @@ def test_a_megabyte_of_answer_lines_is_read_quickly() -> None:
     start = time.process_time()
     assert read_answer("Answer: 1\n" * 100_000) is None
     assert time.process_time() - start < 0.5
+
+
+def test_the_canonical_text_of_a_canonical_text_is_itself() -> None:
+    """Every character alone and before marks that Unicode joins or reorders."""
+    for code in range(0x110000):
+        for mark in ("", "\u0345\u0301") if code < 0x2000 else ("",):
+            once = canonical(chr(code) + mark)
+            assert canonical(once) == once, hex(code)
+    for text in ("a...", "[a.]", ". . a . .", "-$ 4.0", "[[1]]"):
+        assert canonical(canonical(text)) == canonical(text)
+
+
+@pytest.mark.parametrize("answer", ["f[0]", "[1, 2, 3]", "Dr. No.", "5.", "-$42", "a..", "x [y]."])
+def test_a_right_answer_is_right_as_it_stands(answer: str) -> None:
+    assert can_be_given(answer)
+    question = Question(kind="k", level=0, text="?", answer=answer)
+    assert is_right(question, read_answer(f"Answer: {answer}"))
+    assert is_right(question, read_answer(f"Answer: [{answer}]."))
+
+
+@pytest.mark.parametrize("answer", ["", "[]", "[ ]", ".", "...", "[.]", "a</think>"])
+def test_what_no_answer_line_gives_cannot_be_given(answer: str) -> None:
+    assert not can_be_given(answer)

@@ -63,6 +63,11 @@ def test_a_jsonl_file(tmp_path: Path) -> None:
         ({"question": "?", "answer": "a", "also": "b"}, "list of texts"),
         ({"question": "?", "answer": "a", "also": [""]}, "one line"),
         ({"question": "?", "answer": "a", "evidence": "abc"}, "list of texts"),
+        ({"question": "?", "answer": "a", "evidence": 5}, "evidence: expected a list of texts"),
+        ({"question": "?", "answer": "a", "evidence": {"x": "y"}}, "list of texts"),
+        ({"question": "?", "answer": "a", "evidence": ["x", 1]}, "list of texts"),
+        ({"question": "?", "answer": "[]"}, "no line 'Answer: ...' is read as it"),
+        ({"question": "?", "answer": "a", "also": ["..."]}, "no line"),
         ({"question": "?", "answer": "a", "level": "hard"}, "integer"),
     ],
 )
@@ -70,6 +75,28 @@ def test_unusable_rows_are_named(row: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match) as error:
         question_tasks([row], split="all")
     assert "row 1" in str(error.value)
+
+
+def test_yes_or_no_rows_are_divided_over_the_splits() -> None:
+    """They differ in their text alone; the order of choices does not make another question."""
+    rows = [
+        {"question": f"Is {n} prime?", "answer": "no", "choices": ["yes", "no"]} for n in range(40)
+    ]
+    sizes = [len(question_tasks(rows, split=split)) for split in ("train", "val", "test")]
+    assert sum(sizes) == 40
+    assert min(sizes) >= 2
+    turned = [{**row, "choices": ["no", "yes"]} for row in rows]
+    one, other = (question_tasks(given, split="all") for given in (rows, turned))
+    assert [task.split for task in one] == [task.split for task in other]
+    assert len({question_of(task).identity() for task in one}) == 40
+
+
+def test_answers_with_brackets_or_a_full_stop_can_be_right() -> None:
+    for answer in ("f[0]", "[1, 2, 3]", "Dr. No."):
+        row = {"question": "?", "answer": answer, "choices": [answer, "other"]}
+        question = question_of(question_tasks([row], split="all")[0])
+        assert is_right(question, read_answer(f"Answer: {answer}"))
+        assert not is_right(question, read_answer("Answer: other"))
 
 
 def gsm_folder(folder: Path, configs: dict[str, list[dict[str, str]]]) -> str:

@@ -7,10 +7,12 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from llm_marl_envs import make
 from llm_marl_envs.debate.experts import conventions, read_convention
 from llm_marl_envs.questions import (
     KINDS,
@@ -26,6 +28,8 @@ from llm_marl_envs.questions import (
 )
 from llm_marl_envs.questions.dials import PER_LEVEL, WORN
 from llm_marl_envs.questions.kinds import SAFE
+from llm_marl_envs.questions.words import NAMES
+from llm_marl_envs.tasks import ListSource
 
 BOTH, NO_COLOURS, NO_SHAPES = 0, PER_LEVEL, 5 * PER_LEVEL
 """The first turns at level 1 of questions with both descriptions, and with one."""
@@ -267,6 +271,45 @@ def test_possible_answers_by_hand() -> None:
     assert (SAFE.possible(both), SAFE.possible(one)) == (2 * 4**3, 4**3)
     assert blind_guess(both) == blind_guess(one) == 1 / 64
     assert blind_guess(SAFE.draw(random.Random(0), 2, 9, 0)) == 1 / 8**9
+
+
+@pytest.mark.parametrize(("kind", "parts"), [("safe", 2), ("safe", 3), ("order", 2)])
+def test_harder_questions_hold_a_word_that_easier_ones_cannot(kind: str, parts: int) -> None:
+    source = ProceduralQuestions("ood", kinds=[kind], parts=parts)
+    harder = [question_of(task) for task in source]
+    assert len(harder) == 1024
+    assert {KINDS[kind].lowest(question) for question in harder} == {2}
+    names = {name for words in SAFE.words for name in words[:PER_LEVEL]} | {*NAMES[:10]}
+    for question in harder:
+        words = [word for part in question.parts for word in part] + question.lure.split()
+        assert any(word and not word.isdigit() and word not in names for word in words)
+    seen = {
+        question_of(task).identity()
+        for split in ("train", "val", "test")
+        for task in ProceduralQuestions(split, kinds=[kind], parts=parts)
+    }
+    assert not seen & {question.identity() for question in harder}
+
+
+def test_a_source_needs_no_hash() -> None:
+    @dataclass
+    class Mine(ListSource):
+        name: str
+
+        def __post_init__(self) -> None:
+            ListSource.__init__(self, [task_of(drawn(1, 3, 1)[0], self.name, "train")], "train")
+
+    source = Mine("a")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(source)
+    assert constant_accuracy(source) == {"safe": 1.0}
+    env = make("debate-v0", tasks=source)
+    env.reset(seed=0)
+    while env.agents:
+        env.step(None if env.terminations[env.agent_selection] else "Answer: red")
+    many = [Mine(str(i)) for i in range(100)]
+    assert constant_accuracy(source) is constant_accuracy(source)
+    assert [constant_accuracy(one) for one in many] == [{"safe": 1.0}] * 100
 
 
 def test_a_constant_is_measured_against_every_right_answer() -> None:

@@ -6,11 +6,10 @@ format of the debaters. Statements can still try to talk it over: that is the ju
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llm_marl_envs.debate.statements import quoted
-from llm_marl_envs.questions import read_answer
+from llm_marl_envs.debate.statements import Said
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message, render_messages
 
@@ -24,22 +23,21 @@ PROMPT = (
 )
 
 
-def judge_answer(
-    judge: Policy, env_id: str, task_id: str, question: str, said: Mapping[str, str], seed: int
-) -> tuple[str, str | None]:
-    """What the judge wrote, and the answer in it (None for none or several).
+def judge_request(
+    env_id: str, task_id: str, question: str, said: Sequence[Said], seed: int
+) -> Request:
+    """What the judge is shown.
 
     Args:
-        judge: any policy.
         env_id: as in `Request`.
         task_id: as in `Request`.
         question: the question and what everybody knows.
-        said: debater -> its last statement.
+        said: the last statement of each debater.
         seed: of the judge's randomness.
     """
-    statements = "\n".join(quoted(agent, text) for agent, text in said.items())
+    statements = "\n".join(statement.quotation for statement in said)
     messages = (Message("user", PROMPT.format(question=question, statements=statements)),)
-    request = Request(
+    return Request(
         env_id=env_id,
         agent=JUDGE,
         turn=0,
@@ -49,5 +47,18 @@ def judge_answer(
         observation=render_messages(messages),
         seed=seed,
     )
-    text = judge.act([request])[0].text
-    return text, read_answer(text)
+
+
+def verdicts(judge: Policy, requests: Sequence[Request], max_chars: int) -> list[str]:
+    """What a policy answers as a judge, cut to `max_chars` as the texts of seats are.
+
+    Raises:
+        ValueError: it gave more or fewer responses than it was asked for.
+    """
+    responses = judge.act(requests)
+    if len(responses) != len(requests):
+        raise ValueError(
+            f"judge: {type(judge).__name__} gave {len(responses)} responses to {len(requests)} "
+            "requests; expected one each"
+        )
+    return [(response.text or "")[:max_chars] for response in responses]

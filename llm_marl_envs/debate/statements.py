@@ -8,25 +8,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 from llm_marl_envs.parsing import answer_of
-from llm_marl_envs.questions.answers import ANSWER_MARK
+from llm_marl_envs.questions.answers import ANSWER_MARK, read_answer
 from llm_marl_envs.spaces import Message
 
 QUOTE = "> "
 HEADER = re.compile(r"(\w+_[0-9]+) says:")
 BRACKETS = re.compile(r"\[([^\[\]\n]{1,80})\]")
 MAX_WORDS = 256
+# Marks that make a reader's screen show a line in another order than it is written.
+DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A statement, read once when it is made.
+
+    Attributes:
+        agent: who made it.
+        text: as it was made.
+        answer: as `read_answer` gives it.
+        quotation: as others are shown it.
+    """
+
+    agent: str
+    text: str
+    answer: str | None
+    quotation: str
+
+    @classmethod
+    def of(cls, agent: str, text: str) -> Said:
+        """Read a statement."""
+        return cls(agent, text, read_answer(text), quoted(agent, text))
 
 
 def quoted(agent: str, statement: str) -> str:
     """A statement as others are shown it: a line that names the agent, every line quoted.
 
     All line ends that Unicode knows begin a quoted line, not only the newline. Thinking, which is
-    everything up to the last `</think>`, is not shown.
+    everything up to the last `</think>`, is not shown, nor are marks that change the direction of
+    writing.
     """
-    lines = answer_of(statement).strip().splitlines() or [""]
-    return "\n".join([f"{agent} says:", *(f"{QUOTE}{line}" for line in lines)])
+    lines = DIRECTION_MARKS.sub("", answer_of(statement)).strip().splitlines() or [""]
+    return f"{agent} says:\n{QUOTE}" + f"\n{QUOTE}".join(lines)
 
 
 def statements_in(messages: Sequence[Message]) -> dict[str, list[str]]:
@@ -53,17 +80,15 @@ def words_of(statement: str) -> tuple[str, ...]:
 
     A statement of one word needs no brackets.
     """
-    found: list[str] = []
-    lines = [
-        line
-        for line in answer_of(statement).split("\n")
-        if line.strip()[: len(ANSWER_MARK)].lower() != ANSWER_MARK
-    ]
-    for line in lines:
-        found += BRACKETS.findall(line)
-        if len(found) >= MAX_WORDS:
-            break
-    alone = "".join(lines).strip()
+    said = answer_of(statement)
+    if ANSWER_MARK in said.lower():
+        said = "\n".join(
+            line
+            for line in said.split("\n")
+            if line.strip()[: len(ANSWER_MARK)].lower() != ANSWER_MARK
+        )
+    found = tuple(word[1] for word in islice(BRACKETS.finditer(said), MAX_WORDS))
+    alone = said.replace("\n", "").strip()
     if not found and alone and len(alone) <= 80 and not any(c in alone for c in " []"):
         return (alone,)
-    return tuple(found[:MAX_WORDS])
+    return found

@@ -5,9 +5,11 @@
 half of the last answers are one right answer. With `info="split"` (default for questions that bring
 evidence) everybody knows the question and, in most kinds, a fact that points to a wrong answer (a
 hidden profile), and each debater alone holds a part of the evidence. No part decides, all parts
-together do: what is not said is lost, and what is said in a way that the others read otherwise
-misleads them. With `info="full"` everybody is told everything, as in the debates of the literature;
-then one debater could answer alone.
+together do. What is said in a way that the others read otherwise misleads them. In safe, lost,
+games and trail every part is needed: what is not said is lost. So it is in cups, lights and seats,
+but for rare extreme counts. In suspects, points and meeting two parts can suffice, often in order
+too, so a debater may be silent. With `info="full"` everybody is told everything, as in the debates
+of the literature; then one debater could answer alone.
 
 The default questions are about a safe. Each debater sees one dial, which has a colour and a shape.
 Right are all colours in order and all shapes in order, nothing else. Everybody knows what the
@@ -98,8 +100,8 @@ from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
 from llm_marl_envs.debate import experts, votes
-from llm_marl_envs.debate.judge import judge_answer
-from llm_marl_envs.debate.statements import quoted
+from llm_marl_envs.debate.judge import judge_request, verdicts
+from llm_marl_envs.debate.statements import Said
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import (
     KINDS,
@@ -112,10 +114,11 @@ from llm_marl_envs.questions import (
     question_tasks,
     read_answer,
 )
+from llm_marl_envs.roles.briefs import asked, check_whole, info_of, share
+from llm_marl_envs.roles.reports import check_convention, conventions_of
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
-INFOS = ("split", "full")
 PAYS = ("team", "own")
 MAX_ACTION_CHARS = 4096
 DEFAULT_KINDS = ("safe",)
@@ -157,14 +160,12 @@ class DebateEnv(TextAECEnv):
         judge: Policy | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if n_agents not in range(2, 10):
-            raise ValueError(f"n_agents={n_agents!r}: expected 2 to 9")
+        check_whole("n_agents", n_agents, 2, 9)
+        check_whole("rounds", rounds, 1)
+        if pay not in PAYS:
+            raise ValueError(f"pay={pay!r}: expected one of {PAYS}")
         source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
-        has_parts = len(question_of(source[0]).evidence) >= 2
-        self.info_mode = info or ("split" if has_parts else "full")
-        for name, given, known in (("info", self.info_mode, INFOS), ("pay", pay, PAYS)):
-            if given not in known:
-                raise ValueError(f"{name}={given!r}: expected one of {known}")
+        self.info_mode = info_of(info, source)
         if judge is not None and not isinstance(judge, Policy):
             raise TypeError(f"judge: expected a policy, got {type(judge).__name__}")
         super().__init__(
@@ -176,7 +177,8 @@ class DebateEnv(TextAECEnv):
         )
         self.pay = pay
         self.judge = judge
-        self._said: list[tuple[str, str]] = []  # (agent, statement), in the order made
+        self._said: list[Said] = []  # in the order made
+        self._known: dict[str, dict[str, Any]] = {}  # agent -> what its statements say so far
         self._heard: dict[str, int] = {}  # agent -> how many of them it was shown
 
     # -- the episode ------------------------------------------------------------------------------
@@ -185,13 +187,14 @@ class DebateEnv(TextAECEnv):
         super().reset(seed=seed, options=options)
         self.question = question_of(self.task)
         self._said = []
+        self._known = {a: {"answer": None, "right": False, "convention": None} for a in self.agents}
         self._heard = dict.fromkeys(self.agents, 0)
         self._judge_seed = self.rng.getrandbits(63)
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message per debater."""
         question = question_of(task)
-        asked = question_text(question, self.info_mode == "full")
+        told = asked(question, self.info_mode == "full") + "\n"
         texts = {}
         for seat, agent in enumerate(self.possible_agents):
             own = "\n".join(self._share(question, seat))
@@ -199,26 +202,25 @@ class DebateEnv(TextAECEnv):
                 agent=agent,
                 n=len(self.possible_agents),
                 rounds=self.max_turns,
-                question=asked,
+                question=told,
                 own=OWN.format(evidence=own) if own else "",
             )
         return {agent: (Message("user", text),) for agent, text in texts.items()}
 
     def _share(self, question: Question, seat: int) -> tuple[str, ...]:
         """The parts of the evidence that one seat alone is told: every n-th, from its own on."""
-        if self.info_mode == "full":
-            return ()
-        if len(question.evidence) < 2:
-            raise ValueError(
-                f"info='split' needs questions with evidence in parts, and {question.text!r:.60} "
-                "has none; use info='full'"
-            )
-        return question.evidence[seat :: len(self.possible_agents)]
+        full = self.info_mode == "full"
+        return () if full else share(question, seat, len(self.possible_agents))
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one statement; after the last one, count the answers."""
-        self._said.append((agent, action))
-        facts = {a: self._latest(a) for a in self.agents}
+        made = Said.of(agent, action)
+        self._said.append(made)
+        known = {**self._known[agent], "answer": made.answer, "right": self._right(made.answer)}
+        if len(self._said) <= len(self.agents):
+            known["convention"] = self.read_convention(self.task, agent, action)
+        self._known[agent] = known
+        facts = dict(self._known)
         if len(self._said) < self.max_turns * len(self.agents):
             return Outcome(reward_terms={}, feedback=self._news(), facts=facts)
         verdict = self._verdict()
@@ -245,13 +247,13 @@ class DebateEnv(TextAECEnv):
         agent = self.agents[made % len(self.agents)]
         # What was said in the running round is heard in the next one.
         until = made - made % len(self.agents)
-        fresh = [(a, text) for a, text in self._said[self._heard[agent] : until] if a != agent]
+        fresh = [said for said in self._said[self._heard[agent] : until] if said.agent != agent]
         self._heard[agent] = until
         head = ROUND.format(number=made // len(self.agents) + 1, rounds=self.max_turns)
-        return {agent: "\n".join([head, *(quoted(a, text) for a, text in fresh)])}
+        return {agent: "\n".join([head, *(said.quotation for said in fresh)])}
 
     def _answers(self, agent: str) -> list[str | None]:
-        return [read_answer(text) for a, text in self._said if a == agent]
+        return [said.answer for said in self._said if said.agent == agent]
 
     def _right(self, answer: str | None) -> bool:
         return is_right(self.question, answer)
@@ -259,13 +261,6 @@ class DebateEnv(TextAECEnv):
     def _voted_right(self, answer: str | None) -> str | None:
         """The answer as it is counted, None where it is wrong."""
         return canonical(answer) if answer is not None and self._right(answer) else None
-
-    def _latest(self, agent: str) -> dict[str, Any]:
-        """What is known of a debater so far."""
-        texts = [text for a, text in self._said if a == agent]
-        answer = read_answer(texts[-1]) if texts else None
-        first = self.read_convention(self.task, agent, texts[0]) if texts else None
-        return {"answer": answer, "right": self._right(answer), "convention": first}
 
     def _verdict(self) -> dict[str, Any]:
         """What everybody is told of the whole debate."""
@@ -281,18 +276,22 @@ class DebateEnv(TextAECEnv):
             "constant_accuracy": constant_accuracy(self.source).get(self.question.kind, 0.0),
         }
         if self.judge is not None:
-            asked = question_text(self.question, self.info_mode == "full")
-            said = dict(self._said[-len(self.agents) :])
+            told = asked(self.question, self.info_mode == "full") + "\n"
+            last = self._said[-len(self.agents) :]
             name, task_id = self.metadata["name"], self.task.id
-            verdict["judge"], verdict["team_answer"] = judge_answer(
-                self.judge, name, task_id, asked, said, self._judge_seed
-            )
+            request = judge_request(name, task_id, told, last, self._judge_seed)
+            (text,) = verdicts(self.judge, [request], self.max_action_chars)
+            verdict["judge"], verdict["team_answer"] = text, read_answer(text)
         return verdict
 
     # -- what is known of tasks -------------------------------------------------------------------
     def conventions(self, task: Task) -> tuple[str, ...]:
-        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`."""
-        return experts.conventions(question_of(task), self.info_mode == "split")
+        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`.
+
+        None for rows, and where generated evidence has not one part per debater.
+        """
+        seats = len(self.possible_agents)
+        return conventions_of(question_of(task), seats, self.info_mode == "split")
 
     def expert(self, task: Task, agent: str, convention: str) -> str:
         """An expert's first statement: its part in one convention, and its first impression.
@@ -300,6 +299,7 @@ class DebateEnv(TextAECEnv):
         Raises:
             ValueError: no such convention; divided rows have none.
         """
+        check_convention(question_of(task), convention, self.conventions(task))
         seat = self.possible_agents.index(agent)
         return experts.first_statement(
             question_of(task), seat, convention, self.info_mode == "split"
@@ -309,13 +309,14 @@ class DebateEnv(TextAECEnv):
         """An expert's statement after `messages`: its report first, then what it concludes."""
         if self.info_mode == "full" or all(m.role != "assistant" for m in messages):
             return self.expert(task, agent, convention)
+        check_convention(question_of(task), convention, self.conventions(task))
         seat = self.possible_agents.index(agent)
         return experts.later_statement(question_of(task), agent, seat, convention, messages)
 
     def read_convention(self, task: Task, agent: str, action: str) -> str | None:
         """Which convention a first statement follows; None for none and for undivided evidence."""
         question = question_of(task)
-        if self.info_mode == "full" or not question.parts:
+        if self.info_mode == "full" or len(question.parts) != len(self.possible_agents):
             return None
         return experts.read_convention(question, self.possible_agents.index(agent), action)
 
@@ -345,12 +346,3 @@ class DebateEnv(TextAECEnv):
             solo=alone if self.info_mode == "split" else 1.0,
             team=1.0,
         )
-
-
-def question_text(question: Question, everything: bool) -> str:
-    """The question, its choices and what everybody knows, as lines."""
-    known = [*question.shared, *(question.evidence if everything else ())]
-    lines = [f"Question: {question.text}"]
-    if known:
-        lines += ["Everybody knows:", *known]
-    return "\n".join([*lines, ""])

@@ -82,12 +82,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
+from llm_marl_envs.debate.judge import verdicts
 from llm_marl_envs.policies.base import Policy, derive_seed
 from llm_marl_envs.questions import question_of, question_tasks
 from llm_marl_envs.records import Request
 from llm_marl_envs.roles import claims as rules
-from llm_marl_envs.roles.briefs import check_whole, info_of
-from llm_marl_envs.roles.judge import QuotesJudge, hearing, scripted_verdict, side_of, verdicts
+from llm_marl_envs.roles.briefs import check_info, check_whole
+from llm_marl_envs.roles.judge import QuotesJudge, hearing, scripted_verdict, side_of
 from llm_marl_envs.roles.quotes import Statement, lines_of, read_statement, shown
 from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.tasks import Row, Task, TaskSource
@@ -143,7 +144,7 @@ class DebateProConEnv(TextAECEnv):
         check_whole("rounds", rounds, 1)
         check_whole("quotes", quotes, 1)
         source = question_tasks(tasks, split=split, kinds=rules.KINDS, parts=PARTS)
-        self.info_mode = info_of(info or "split", source)
+        self.info_mode = check_info(info or "split")
         seats = SEATS.get(judge, 0) if isinstance(judge, str) else 0
         policy = QuotesJudge() if isinstance(judge, str) else judge
         self.judge = None if seats else policy

@@ -1,7 +1,8 @@
 """Questions with one verifiable answer: generated ones, rows of files and data sets.
 
 Generated questions bring evidence in parts: each part beside what everybody knows points to a wrong
-answer or to none, all parts together decide. What a team does with them is an environment's rule.
+answer or to none, all parts together decide; in some kinds fewer do. What a team does with them is
+an environment's rule.
 """
 
 from llm_marl_envs.questions.answers import canonical, read_answer, same_answer

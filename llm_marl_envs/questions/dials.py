@@ -131,6 +131,15 @@ class DialKind:
             answer.append(next((word for word in words if word in known), words[0]))
         return " ".join(answer)
 
+    def lowest(self, question: Question) -> int:
+        """By the words of the dials and of the manual; all else looks the same at every level."""
+        used = {w for _, *words in question.parts for w in words if w} | {*question.lure.split()}
+        return next(
+            level
+            for level in range(1, question.level + 1)
+            if used <= {w for words in self.words for w in table(words, level, PER_LEVEL)}
+        )
+
     def solo(self, level: int, parts: int) -> float:
         """The own word; for each other dial one of the words that the manual does not say there.
 

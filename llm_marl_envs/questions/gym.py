@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from llm_marl_envs.questions.answers import MAX_ANSWER_CHARS
+from llm_marl_envs.questions.answers import MAX_ANSWER_CHARS, can_be_given
 from llm_marl_envs.questions.question import Question, task_of
 from llm_marl_envs.tasks import ListSource, Task, split_of_row
 
@@ -59,6 +59,6 @@ def gym_questions(name: str, split: str) -> ListSource:
 
 def _question(name: str, item: Any) -> Question:
     answer = str(item["answer"]).strip()
-    if not answer or "\n" in answer or len(answer) > MAX_ANSWER_CHARS:
+    if "\n" in answer or len(answer) > MAX_ANSWER_CHARS or not can_be_given(answer):
         raise ValueError(f"reasoning-gym:{name}: answer {answer!r:.80} is not one short line")
     return Question(kind=name, level=0, text=str(item["question"]).strip(), answer=answer)

@@ -76,8 +76,15 @@ class Kind(Protocol):
         """
         ...
 
+    def lowest(self, question: Question) -> int:
+        """The lowest level at which such a question could be drawn, words and form considered."""
+        ...
+
     def solo(self, level: int, parts: int) -> float:
-        """How often the best guess from one part and what is shared is right, exactly."""
+        """How often the best guess from one part and what is shared is right, exactly.
+
+        Over all questions that `draw` gives at the level.
+        """
         ...
 
 

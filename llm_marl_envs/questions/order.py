@@ -15,6 +15,8 @@ from functools import lru_cache
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.words import NAMES, place_of, table, with_choices
 
+PER_LEVEL = 10
+"""Names at level 1, and as many more at each level."""
 MIN_PAIRS = 3  # with fewer the one person in the middle gives the oldest away
 
 
@@ -34,7 +36,7 @@ class Order:
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; the chain is one person longer than there are pairs."""
         each = pairs_per_part(level, parts)
-        words = table(NAMES, level, 10)
+        words = table(NAMES, level, PER_LEVEL)
         length = each * parts + 1
         if parts < 2 or length > len(words):
             raise ValueError(
@@ -97,6 +99,16 @@ class Order:
 
     def _turned(self, pair: tuple[str, str], convention: str) -> tuple[str, str]:
         return (pair[1], pair[0]) if convention == self.conventions[1] else pair
+
+    def lowest(self, question: Question) -> int:
+        """By the names: two parts hold as many pairs at level 2 as at level 1."""
+        parts, names = len(question.parts), {*question.choices}
+        return next(
+            level
+            for level in range(1, question.level + 1)
+            if pairs_per_part(level, parts) == pairs_per_part(question.level, parts)
+            and names <= {*table(NAMES, level, PER_LEVEL)}
+        )
 
     def solo(self, level: int, parts: int) -> float:
         """By enumeration of the places that the pairs of a part and the lure can have."""

@@ -111,6 +111,10 @@ class PairKind:
             return question.lure
         return " ".join(answer[place] for place in sorted(answer))
 
+    def lowest(self, question: Question) -> int:
+        """Its own: every level has a form of its own."""
+        return question.level
+
     def solo(self, level: int, parts: int) -> float:
         """The own pairs, once the others' pairs are known; their words are equally likely."""
         return 0.5 ** (level * (parts - 1))

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from llm_marl_envs.questions.answers import same_answer
+from llm_marl_envs.questions.words import with_choices
 from llm_marl_envs.tasks import Task
 
 
@@ -53,7 +54,11 @@ class Question:
 
         Splits are disjoint by it: two questions with one identity have the same solution.
         """
-        asked = sorted(self.choices) or self.text
+        # Rows may differ in their text alone, as yes-or-no questions do; generated questions of one
+        # kind have one text.
+        asked: object = sorted(self.choices) or self.text
+        if self.choices and not self.parts:
+            asked = [self.text.removesuffix(with_choices("", self.choices)), asked]
         key = [self.kind, asked, sorted(self.evidence), sorted(self.shared)]
         return hashlib.sha256(json.dumps(key).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

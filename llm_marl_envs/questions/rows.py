@@ -9,9 +9,15 @@ per part), `shared` (a list of texts), `lure`, `kind`, `level`, `id` and `split`
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
-from llm_marl_envs.questions.answers import MAX_ANSWER_CHARS, number_of, same_answer
+from llm_marl_envs.questions.answers import (
+    MAX_ANSWER_CHARS,
+    can_be_given,
+    number_of,
+    same_answer,
+)
 from llm_marl_envs.questions.question import Question, task_of
 from llm_marl_envs.questions.words import with_choices
 from llm_marl_envs.tasks import Row, Task, split_of_row
@@ -75,11 +81,16 @@ def _also(row: Row) -> tuple[str, ...]:
 
 
 def _line(given: str) -> str:
-    """An answer that can be given: one line, not empty, not too long."""
+    """An answer that can be given: one line, not empty, not too long, not brackets alone."""
     answer = given.strip()
     if not 0 < len(answer) <= MAX_ANSWER_CHARS or "\n" in answer:
         raise ValueError(
             f"answer of {len(answer)} characters: expected one line of 1 to {MAX_ANSWER_CHARS}"
+        )
+    if not can_be_given(answer):
+        raise ValueError(
+            f"answer {answer!r:.80}: no line 'Answer: ...' is read as it; expected a text that is "
+            "more than brackets and full stops"
         )
     return answer
 
@@ -88,6 +99,7 @@ def _texts(row: Row, column: str) -> tuple[str, ...]:
     given = row.get(column)
     if given is None:
         return ()
-    if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+    listed = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+    if not listed or not all(isinstance(one, str) for one in given):
         raise ValueError(f"{column}: expected a list of texts, got {given!r:.80}")
     return tuple(given)

@@ -123,6 +123,10 @@ class SetKind:
         candidates = [word for word in question.choices if word != question.lure]
         return max(candidates, key=lambda word: (score[word], word in own))
 
+    def lowest(self, question: Question) -> int:
+        """Its own: every level has a form of its own."""
+        return question.level
+
     def solo(self, level: int, parts: int) -> float:
         """One of the members of a part."""
         return 1 / (level + 1)

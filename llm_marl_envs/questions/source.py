@@ -31,8 +31,11 @@ class ProceduralQuestions(TaskSource):
     """Generated questions of one split; ids are `<split>/<index>`.
 
     Kinds take turns; within a kind the answers do. Which split a question belongs to is decided by
-    a hash of its identity, so no question of one split is in another; `ood` is one level harder.
-    Within a split a question comes back only where its kind has too few.
+    a hash of its identity, so no question of one split is in another. `ood` is one level harder:
+    questions that could be of a lower level, as all their words are, are left out. That is one in
+    64 of "safe" in two parts at level 1, one in 11 at level 2, few in more parts; there one part
+    tells a little more than the bound `Kind.solo`, which is of all questions of the level. Within a
+    split a question comes back only where its kind has too few.
 
     Args:
         split: one of `SPLITS`.
@@ -94,7 +97,10 @@ class ProceduralQuestions(TaskSource):
             # A small kind may have no question of this split for the answer whose turn it is.
             question = self._question(index, rng, skip=draw // PATIENCE)
             identity = question.identity()
-            if self.split != "ood" and split_of_row({}, identity) != self.split:
+            if self.split == "ood":
+                if KINDS[question.kind].lowest(question) < self.level:
+                    continue
+            elif split_of_row({}, identity) != self.split:
                 continue
             tries += 1
             if identity not in self._seen or tries >= TRIES:

@@ -110,6 +110,10 @@ class StockKind:
         total = sum(there) + sum(int(part[0]) for part in parts)
         return min(question.choices, key=lambda choice: abs(int(choice) - total))
 
+    def lowest(self, question: Question) -> int:
+        """Its own: every level has a form of its own."""
+        return question.level
+
     def solo(self, level: int, parts: int) -> float:
         """By Bayes' rule over all counts and lures."""
         return _solo(level, parts)

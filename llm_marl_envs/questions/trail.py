@@ -97,6 +97,10 @@ class Trail:
             place = inside.get(place, "")
         return place if place in question.choices else question.lure
 
+    def lowest(self, question: Question) -> int:
+        """Its own: every level has a form of its own."""
+        return question.level
+
     def solo(self, level: int, parts: int) -> float:
         """One of the rooms that are not the lure."""
         return 1 / (width_of(level) - 1)

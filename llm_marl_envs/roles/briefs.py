@@ -5,16 +5,13 @@ Owns how evidence is divided over seats and how another seat's text is shown. Pu
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from llm_marl_envs.debate.statements import quoted
 from llm_marl_envs.questions import Question, question_of
-from llm_marl_envs.tasks import TaskSource
+from llm_marl_envs.tasks import ListSource, TaskSource
 
 INFOS = ("split", "full")
-# Marks that make a reader's screen show a line in another order than it is written.
-DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def check_whole(name: str, given: Any, low: int, high: int | None = None) -> None:
@@ -25,17 +22,37 @@ def check_whole(name: str, given: Any, low: int, high: int | None = None) -> Non
         raise ValueError(f"{name}={given!r:.60}: expected a whole number, {expected}")
 
 
+def check_info(info: str) -> str:
+    """The argument `info`; raises `ValueError` where it is neither "split" nor "full"."""
+    if info not in INFOS:
+        raise ValueError(f"info={info!r}: expected one of {INFOS}")
+    return info
+
+
 def info_of(info: str | None, source: TaskSource) -> str:
     """The argument `info`: None takes "split" where the questions bring evidence in parts.
 
+    Rows are all looked at; of other sources, which may make questions when asked, the first.
+
     Raises:
-        ValueError: neither "split" nor "full".
+        ValueError: neither "split" nor "full"; or a question has no evidence in parts, which
+            "split" needs, while others have it or "split" was asked for. The row is named.
     """
-    divided = len(question_of(source[0]).evidence) >= 2
-    chosen = info or ("split" if divided else "full")
-    if chosen not in INFOS:
-        raise ValueError(f"info={chosen!r}: expected one of {INFOS}")
-    return chosen
+    if info is not None and check_info(info) == "full":
+        return info
+    looked_at = len(source) if isinstance(source, ListSource) else 1
+    divided = [len(question_of(source[i]).evidence) >= 2 for i in range(looked_at)]
+    if info is None and not any(divided):
+        return "full"
+    if not all(divided):
+        number = divided.index(False)
+        task = source[number]
+        raise ValueError(
+            f"info='split' needs questions with evidence in parts, and task {task.id!r}, number "
+            f"{number + 1} of {looked_at}, {question_of(task).text!r:.60}, has none; give each "
+            "question a list of two or more texts as `evidence`, or use info='full'"
+        )
+    return "split"
 
 
 def asked(question: Question, everything: bool) -> str:
@@ -62,8 +79,5 @@ def share(question: Question, seat: int, seats: int) -> tuple[str, ...]:
 
 
 def heard(agent: str, text: str) -> str:
-    """Another seat's text: a line that names it, then its lines behind `> `.
-
-    Thinking is not shown, and neither are marks that change the direction of writing.
-    """
-    return quoted(agent, DIRECTION_MARKS.sub("", text))
+    """Another seat's text: a line that names it, then its lines behind `> `; as `quoted`."""
+    return quoted(agent, text)

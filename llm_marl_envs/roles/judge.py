@@ -20,7 +20,7 @@ from llm_marl_envs.roles.quotes import VERIFIED, Statement, shown
 from llm_marl_envs.spaces import Message
 
 if TYPE_CHECKING:
-    from llm_marl_envs.policies.base import Policy
+    pass
 
 CLAIM = re.compile(r"\w+_[0-9]+ claims: \[(.*)\]")
 OWN_MARKS = re.compile(rf"^(?!{QUOTE}).+", re.MULTILINE)
@@ -44,21 +44,6 @@ def hearing(claims: dict[str, str], statements: Sequence[Statement], speech: boo
     for agent in claims:
         lines += [shown(made, speech) for made in statements if made.agent == agent]
     return "\n".join([*lines, END])
-
-
-def verdicts(judge: Policy, requests: Sequence[Request], max_chars: int) -> list[str]:
-    """What a policy answers to the hearings, cut to `max_chars` as the texts of seats are.
-
-    Raises:
-        ValueError: it gave more or fewer responses than it was asked for.
-    """
-    responses = judge.act(requests)
-    if len(responses) != len(requests):
-        raise ValueError(
-            f"judge: {type(judge).__name__} gave {len(responses)} responses to {len(requests)} "
-            "requests; expected one each"
-        )
-    return [(response.text or "")[:max_chars] for response in responses]
 
 
 def side_of(text: str, claims: Claims) -> str | None:

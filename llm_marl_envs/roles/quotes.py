@@ -13,9 +13,8 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.debate.statements import QUOTE
+from llm_marl_envs.debate.statements import DIRECTION_MARKS, QUOTE
 from llm_marl_envs.parsing import answer_of
-from llm_marl_envs.roles.briefs import DIRECTION_MARKS
 
 MARK = "quote:"
 VERIFIED = "Verified: "
