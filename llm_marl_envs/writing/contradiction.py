@@ -54,11 +54,13 @@ class Said:
     Attributes:
         sides: stem or pronoun -> what stands beside it, at each of its places.
         polarities: content stem -> its polarities.
+        negated: content stems that are negated wherever they stand.
         verbs: stems that stand in a verb's form or place, some nouns among them.
     """
 
     sides: Mapping[str, tuple[Sides, ...]]
     polarities: Mapping[str, frozenset[Polarity]]
+    negated: frozenset[str]
     verbs: frozenset[str]
 
 
@@ -75,6 +77,7 @@ def read_said(sentences: Sequence[Sequence[str]]) -> Said:
     return Said(
         sides={one: tuple(found) for one, found in sides.items()},
         polarities={one: frozenset(found) for one, found in polarities.items()},
+        negated=frozenset(one for one, found in polarities.items() if found == {"negated"}),
         verbs=frozenset(one for sentence in sentences for one in _verbs(sentence)),
     )
 
@@ -91,6 +94,10 @@ def _is_swapped(said: Said, sentence: Sequence[str]) -> bool:
     nodes = _nodes(sentence)
     for i in range(1, len(nodes) - 1):
         (start, left), (place, one) = nodes[i - 1 : i + 1]
+        seen = said.sides.get(one)
+        # Asked first because it is rarely so.
+        if not seen or not _only_behind(left, seen):
+            continue
         # "waste sorting robots" and "the sewing machine" are things, "long" does nothing to
         # anybody, in "slow to listen", "for years", "five hours" and "cases are" nobody does
         # anything, "it is late and costs" has another subject, and in a passive the doer is not in
@@ -103,11 +110,19 @@ def _is_swapped(said: Said, sentence: Sequence[str]) -> bool:
         if thing or joined or passive or not (is_verb_form(sentence[place]) or one in said.verbs):
             continue
         behind = _behind(sentence, nodes[i + 1 : i + 1 + SIDE]) - {left}
-        seen = said.sides.get(one, ())
-        turned = any(left in after and behind & before for before, after in seen)
-        if turned and not any(left in before for before, _ in seen):
+        if any(left in after and behind & before for before, after in seen):
             return True
     return False
+
+
+def _only_behind(word: str, seen: Sequence[Sides]) -> bool:
+    """Whether a word stands behind at some of these places, and before at none."""
+    behind = False
+    for before, after in seen:
+        if word in before:
+            return False
+        behind = behind or word in after
+    return behind
 
 
 def _is_governed(sentence: Sequence[str], place: int) -> bool:
@@ -122,12 +137,19 @@ def _is_turned(said: Said, sentence: Sequence[str]) -> bool:
     Only where it stands beside the same words: that she does not want it contradicts nothing that
     he wants.
     """
-    beside = {place: before | after for place, _, (before, after) in _sides(sentence)}
-    for place, one, polarity in _polarities(sentence):
-        seen = said.polarities.get(one)
-        if seen and polarity != "open" and seen == {_OPPOSITE[polarity]}:
-            sides = said.sides.get(one, ())
-            if any(not beside[place].isdisjoint(before | after) for before, after in sides):
+    if not _negating(sentence) and said.negated.isdisjoint(map(stem, sentence)):
+        return False  # so most sentences end here
+    turned = {
+        place: one
+        for place, one, polarity in _polarities(sentence)
+        if polarity != "open" and said.polarities.get(one) == {_OPPOSITE[polarity]}
+    }
+    if not turned:
+        return False
+    for place, _, (before, after) in _sides(sentence):
+        beside = before | after
+        for others in said.sides.get(turned[place], ()) if place in turned else ():
+            if not all(map(beside.isdisjoint, others)):
                 return True
     return False
 
@@ -167,9 +189,14 @@ def _behind(sentence: Sequence[str], nodes: Sequence[tuple[int, str]]) -> frozen
     return frozenset(one for place, one in nodes if not _is_governed(sentence, place))
 
 
+def _negating(sentence: Sequence[str]) -> list[int]:
+    """Places of the words that negate one behind them."""
+    return [i for i, word in enumerate(sentence) if word in _STRONG or word.endswith("n't")]
+
+
 def _polarities(sentence: Sequence[str]) -> list[tuple[int, str, Polarity]]:
     """Places and stems of the content words of a sentence with their polarities."""
-    strong = [i for i, word in enumerate(sentence) if word in _STRONG or word.endswith("n't")]
+    strong = _negating(sentence)
     weak = [*strong, *(i for i, word in enumerate(sentence) if word in _WEAK)]
     negated: set[int] = set()
     for place in strong:

@@ -41,12 +41,17 @@ MAX_WORDS = 1500
 """Eight times as many characters of one text are read."""
 
 
+_JOINING = CONNECTIVES | LOOSE
+_WITHOUT_CONTENT = STOP_WORDS | CONNECTIVES
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """Words of a source in which copies are looked for.
 
     Attributes:
-        words: all of them, in order.
+        words: all of them, in order, and two empty ones, which stand before the first word too (at
+            the places -2 and -1).
         starts: word with content -> its places; a run needs one.
     """
 
@@ -140,8 +145,8 @@ def read_source(text: str) -> Source:
     return Source(
         words=tuple(words),
         places=places,
-        slots=Line(tuple(slots), starts),
-        stems=Line(tuple(stems), places),
+        slots=Line((*slots, "", ""), starts),
+        stems=Line((*stems, "", ""), places),
         joins=frozenset(pair for one in sentences for pair in map(_slots, _joins(one))),
         sentences=tuple(frozenset(content(sentence)) for sentence in sentences),
         neighbours=frozenset(pair for one in sentences for pair in _runs(content(one), 2)),
@@ -157,10 +162,11 @@ def weigh(source: Source, text: str) -> Evidence:
     """
     pieces, sentences = _beginning(text, int(READ * len(source.words)) + 1)
     words = [word for sentence in sentences for word in sentence]
-    stems = [one for sentence in sentences for one in content(sentence)]
+    contents = [content(sentence) for sentence in sentences]
+    stems = [one for found in contents for one in found]
     threes = _runs(words, 3)
-    near = _near(source, sentences)
-    own = [p for one in sentences for p in _joins(one) if _slots(p) not in source.joins]
+    near = _near(source, contents)
+    own = [pair for one in sentences for pair in _added(source, one)]
     n = max(len(words), 1)
     return Evidence(
         words=len(words),
@@ -169,11 +175,11 @@ def weigh(source: Source, text: str) -> Evidence:
         foreign=_foreign(source, pieces, words),
         pairs=len(near),
         near=sum(near),
-        inverted=_inverted(source, sentences),
+        inverted=_inverted(source, contents),
         copied=_copied(source.slots, list(map(slot, tight(words))), 2),
         content_copied=_copied(source.stems, stems, 1),
         own=sum(JOINED + order(left, right) for left, right in own) / n,
-        connectives=sum(word in CONNECTIVES or word in LOOSE for word in words) / n,
+        connectives=sum(word in _JOINING for word in words) / n,
         function_words=1 - len(stems) / n,
         distinct=len(set(threes)) / max(len(threes), 1),
         sentences=len(sentences),
@@ -184,7 +190,7 @@ def weigh(source: Source, text: str) -> Evidence:
 
 def content(words: Sequence[str]) -> list[str]:
     """Stems of the words that neither connect nor belong to the grammar."""
-    return [stem(word) for word in words if word not in STOP_WORDS and word not in CONNECTIVES]
+    return [stem(word) for word in words if word not in _WITHOUT_CONTENT]
 
 
 def _beginning(text: str, n: int) -> tuple[list[str], list[list[str]]]:
@@ -215,18 +221,31 @@ def _slots(pair: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(slot, pair))
 
 
+def _added(source: Source, sentence: Sequence[str]) -> list[tuple[str, str]]:
+    """Neighbouring words whose slots the source does not have beside each other."""
+    words = [START, *tight(sentence), END]
+    slots = list(map(slot, words))
+    joins = zip(
+        zip(slots, slots[1:], strict=False), zip(words, words[1:], strict=False), strict=True
+    )
+    return [pair for join, pair in joins if join not in source.joins]
+
+
 def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+    return list(zip(*(words[i:] for i in range(n)), strict=False))
 
 
 def _is_latin(word: str) -> bool:
-    return all(character < "\u0250" for character in word)
+    return word.isascii() or max(word) < "\u0250"
+
+
+_NAME = re.compile(r"[^\w]*([A-Z][\w]+)")
 
 
 def _names(sentences: Sequence[str]) -> frozenset[str]:
     """Words with a capital letter that do not begin a sentence, "I" aside."""
     inside = (piece for sentence in sentences for piece in sentence.split()[1:])
-    found = (re.match(r"[^\w]*([A-Z][\w]+)", piece) for piece in inside)
+    found = (_NAME.match(piece) for piece in inside if not piece[0].islower())
     return frozenset(match[1].lower() for match in found if match)
 
 
@@ -237,20 +256,23 @@ def _foreign(source: Source, sentences: Sequence[str], words: Sequence[str]) -> 
     return len({word for word in marked if stem(word) not in source.places} - STOP_WORDS)
 
 
-def _near(source: Source, sentences: Sequence[Sequence[str]]) -> list[bool]:
-    """For each pair of neighbours that the author brought together: are they near in the source."""
+def _near(source: Source, contents: Sequence[Sequence[str]]) -> list[bool]:
+    """For each pair of neighbours that the author brought together: are they near in the source.
+
+    Neighbours among the content words of a sentence that the source has.
+    """
     found: list[bool] = []
-    for sentence in sentences:
-        places = [source.places[one] for one in content(sentence) if one in source.places]
+    for sentence in contents:
+        places = [source.places[one] for one in sentence if one in source.places]
         for left, right in zip(places, places[1:], strict=False):
             apart = [b - a for a in left for b in right if a != b]
             if 1 not in apart:
-                found.append(any(abs(distance) <= NEAR for distance in apart))
+                found.append(any(-NEAR <= distance <= NEAR for distance in apart))
     return found
 
 
-def _inverted(source: Source, sentences: Sequence[Sequence[str]]) -> float:
-    pairs = [pair for sentence in sentences for pair in _runs(content(sentence), 2)]
+def _inverted(source: Source, contents: Sequence[Sequence[str]]) -> float:
+    pairs = [pair for sentence in contents for pair in _runs(sentence, 2)]
     wrong = sum(p not in source.neighbours and p[::-1] in source.neighbours for p in pairs)
     return max(wrong - FORGIVEN, 0) / max(len(pairs), 1)
 
@@ -261,9 +283,13 @@ def _copied(line: Line, words: Sequence[str], gap: int) -> float:
     since = _run_lengths(line, words[::-1], (-1, -gap))[::-1]
     total = 0
     for up, on in zip(until, since, strict=True):
-        longest = 0
-        for place in up.keys() | on.keys():
-            longest = max(longest, up.get(place, 1) + on.get(place, 1) - 1)
+        if not up:
+            longest = max(on.values()) if on else 0
+        elif not on:
+            longest = max(up.values())
+        else:
+            longest = max(length + on.get(place, 1) - 1 for place, length in up.items())
+            longest = max(longest, *on.values())  # where a run only begins
         total += min(longest, LONGEST)
     return total / max(len(words), 1)
 
@@ -272,24 +298,30 @@ def _run_lengths(line: Line, words: Sequence[str], steps: tuple[int, int]) -> li
     """For each word: place in the source -> words of the run that ends there."""
     found: list[dict[int, int]] = []
     before: dict[int, int] = {}
-    end = len(line.words)
-    for i, word in enumerate(words):
+    source, starts = line.words, line.starts
+    near, far = steps
+    last = ""
+    for word in words:
         here: dict[int, int] = {}
         for place, length in before.items():
-            for step in steps:
-                after = place + step
-                if 0 <= after < end and line.words[after] == word:
-                    here[after] = max(here.get(after, 0), length + 1)
-        for place in line.starts.get(word, ()):
-            if place not in here:
-                here[place] = 1 + _lead(line, words, (i, place), steps, found)
+            if source[place + near] == word and length >= here.get(place + near, 0):
+                here[place + near] = length + 1
+            if far != near and source[place + far] == word and length >= here.get(place + far, 0):
+                here[place + far] = length + 1
+        if word in starts:
+            for place in starts[word]:
+                if place in here:
+                    continue
+                here[place] = 1
+                if last and (source[place - near] == last or source[place - far] == last):
+                    here[place] += _lead(source, words, (len(found), place), steps, found)
         found.append(here)
-        before = here
+        before, last = here, word
     return found
 
 
 def _lead(
-    line: Line,
+    source: Sequence[str],
     words: Sequence[str],
     start: tuple[int, int],
     steps: tuple[int, int],
@@ -297,14 +329,16 @@ def _lead(
 ) -> int:
     """Add to `found` the words without content that lead up to a run; how many they are."""
     number, place = start
+    near, far = steps
     places: list[int] = []
-    while len(places) < number:
-        word = words[number - 1 - len(places)]
-        ahead = (place - step for step in steps if 0 <= place - step < len(line.words))
-        led = next((one for one in ahead if line.words[one] == word), None)
-        if led is None:
+    for before in range(number - 1, -1, -1):
+        word = words[before]
+        if source[place - near] == word:
+            place -= near
+        elif source[place - far] == word:
+            place -= far
+        else:
             break
-        place = led
         places.append(place)
     for back, one in enumerate(places):
         lengths = found[number - 1 - back]

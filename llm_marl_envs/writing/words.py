@@ -12,7 +12,16 @@ from functools import lru_cache
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 # A point inside a number or an abbreviation ends no sentence; a line end always does.
-_END = re.compile(r"[.!?]+(?=[\s\"')\]]|$)|[;\n\r\u2028\u2029\u2026]|(?<=\w)\.(?=[A-Z][a-z])")
+_END = re.compile(r"[.!?]+(?=[\s\"')\]]|$)|[;\u2026]|[\n\r\u2028\u2029]\s*|(?<=\w)\.(?=[A-Z][a-z])")
+# Words and phrases in one character; their letters are up to 18.
+_PHRASES = re.compile("[\u321d\u321e\u3300-\u3357\u337f\u33ae\u33af\ufdf0-\ufdfc]")
+_FIRST_LETTERS = {
+    code: unicodedata.normalize("NFKC", chr(code))[0]
+    for code in range(0x3200, 0xFE00)
+    if _PHRASES.match(chr(code))
+}
+# Long rows of marks, which are sorted at a cost that grows with the square of their number.
+_MARKS = re.compile(r"([^\w\s\x00-\x7f]{32})[^\w\s\x00-\x7f]+")
 
 
 def _set(text: str) -> frozenset[str]:
@@ -54,11 +63,21 @@ CONNECTIVES = _set("""
 
 
 def clean(text: str) -> str:
-    """`text` in compatibility form, without invisible format characters, quotes made plain."""
+    """`text` in compatibility form, without invisible format characters, quotes made plain.
+
+    Of a word in one character, as Arabic has some, one letter is left, and of a row of signs 32:
+    a short text must not become a long one.
+    """
+    if text.isascii():
+        return text
+    if _PHRASES.search(text):
+        text = text.translate(_FIRST_LETTERS)
+    text = _MARKS.sub(r"\1", text)
     plain = unicodedata.normalize("NFKC", text).replace("\u2019", "'").replace("\u2018", "'")
     if plain.isascii():
         return plain
-    return "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Mn", "Cs"))
+    unseen = [ord(c) for c in set(plain) if unicodedata.category(c) in ("Cf", "Mn", "Cs")]
+    return plain.translate(dict.fromkeys(unseen)) if unseen else plain
 
 
 def words_of(text: str) -> list[str]:
@@ -74,12 +93,17 @@ def sentences_of(text: str) -> list[str]:
     found: list[str] = []
     start = 0
     plain = clean(text)
-    for match in [*_END.finditer(plain), None]:
-        end = match.end() if match else len(plain)
-        piece = plain[start:end].strip()
-        if _WORD.search(piece):
-            found.append(piece)
+    word = _WORD.search(plain)
+    for match in _END.finditer(plain):
+        if word is None:
+            break
+        end = match.end()
+        if word.start() < end:
+            found.append(plain[start:end].strip())
+            word = _WORD.search(plain, end)
         start = end
+    if word is not None:
+        found.append(plain[start:].strip())
     return found
 
 
