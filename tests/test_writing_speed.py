@@ -72,7 +72,7 @@ def test_a_turn_of_odd_characters_costs_little(name: str) -> None:
 
 
 def test_scoring_texts_of_usual_length_costs_about_a_millisecond() -> None:
-    """A source of 400 words and texts of 230: 0.9 ms on a busy core, 3 ms before."""
+    """A source of 400 words and texts of 230: 0.9 to 1.7 ms, as busy as the machine is."""
     file = Path(__file__).parent / "honest_pairs.jsonl"
     pairs = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     own = " ".join(pair["second"] for pair in pairs if pair["kind"] == "post").split()
@@ -80,7 +80,7 @@ def test_scoring_texts_of_usual_length_costs_about_a_millisecond() -> None:
     source = " ".join("\n".join(task.data["text"] for task in rows).split()[:400])
     texts = (" ".join(own[:60]), " ".join(own[:170]))
     grounded_terms("post", source, texts)  # the source is read once
-    assert seconds(lambda: grounded_terms("post", source, texts), times=20) < 1.9e-3
+    assert seconds(lambda: grounded_terms("post", source, texts), times=20) < 2.5e-3
 
 
 def plain_copied(line: Line, words: Sequence[str], gap: int, longest: int = 12) -> float:

@@ -67,7 +67,8 @@ After `rounds` statements of every debater. Never truncated.
   questions. Kinds: safe, lost, games, cups, lights, seats, suspects, points, meeting, order, trail.
   In lost and games nothing misleads.
 - `split`: "train", "val", "test", "ood" (one level harder), or "all" for rows.
-- `info`: "split" or "full"; None takes "split" where the questions bring evidence.
+- `info`: "split" or "full"; None takes "split" where the questions bring evidence, which then all
+  rows must.
 - `n_agents`: 2 to 9; generated evidence is divided into as many parts.
 - `rounds`: K, at least 1.
 - `pay`: "team" or "own".
