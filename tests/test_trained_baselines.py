@@ -20,12 +20,11 @@ from trainers.sweep_run import run_point
 from trainers.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trained_baselines import (
     TUNING_SEED,
-    baselines_table,
     best_rates,
-    headline,
     methods,
     run_trained_baselines,
 )
+from trainers.trained_baselines_report import baselines_table, headline, save_picture
 
 
 @pytest.fixture
@@ -194,6 +193,7 @@ def test_all_methods_are_tuned_trained_and_measured(
         assert {"mean_return", "success", "cooperation"} == set(one["after"]) == set(one["before"])
     table = baselines_table(found)
     assert [line.split()[0] for line in table.splitlines()[1:5]] == [*trained]
+    assert save_picture(found, tmp_path / "out").stat().st_size > 10_000
     capsys.readouterr()
     assert run_trained_baselines(run, **asked) == found
     assert "5 runs, 5 finished before" in capsys.readouterr().out

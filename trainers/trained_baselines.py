@@ -1,6 +1,7 @@
 """What a team trained with MAGRPO must be compared with, at equal cost: trained baselines.
 
-Owns which methods are compared, how their costs are made equal, and the numbers. The runs are
+Owns which methods are compared, how their costs are made equal, and the numbers;
+`trained_baselines_report.py` shows them. The runs are
 those of two sweeps (`sweep_run.py`): one tries learning rates, measured on the `val` split; one
 trains every seed with the best of them, measured on `test`. `llm-marl train-baselines` prints it.
 
@@ -29,14 +30,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import yaml
 
 from llm_marl_envs.evaluation.json_files import read_json, write_json
-from llm_marl_envs.evaluation.metrics import t_interval
-from llm_marl_envs.evaluation.table import format_table, number, with_interval
 from llm_marl_envs.registry import make
 from trainers.sweep import SUMMARY_FILE, Point, read_sweep
 from trainers.sweep_run import measure_point, run_sweep
@@ -253,91 +251,3 @@ def _trained(method: Method, points: Mapping[tuple[str, int], Point], seed: int)
         parameters=sum(cost["trained_parameters"] for cost in costs),
         updates=sum(cost["updates"] for cost in costs),
     )
-
-
-def baselines_table(found: Mapping[str, Any]) -> str:
-    """One line per method: means over seeds with Student's 95 % intervals, then the costs."""
-    key, name_of_key = headline(found)
-    heading = ("", "success", "mean return", "cooperation index", "before", "team ahead by")
-    heading += ("tokens", "parameters", "updates", "learning rate")
-    first = [one["after"][key] for one in found["methods"][TEAM]]
-    rows = []
-    for name, trained in found["methods"].items():
-        rates = [
-            f"{rate:g}"
-            for run, rate in found["learning_rates"].items()
-            if run == name or run.startswith(f"{name}_")
-        ]
-        reached = [
-            _over_seeds([one["after"].get(measure) for one in trained])
-            for measure in ("success", "mean_return", "cooperation")
-        ]
-        before = number(mean(one["before"][key] for one in trained))
-        ahead = [one - other["after"][key] for one, other in zip(first, trained, strict=True)]
-        costs = [f"{mean(one[k] for one in trained):.0f}" for k in ("tokens", "parameters")]
-        rows.append(
-            (
-                name,
-                *reached,
-                before,
-                "" if name == TEAM else _over_seeds(ahead),
-                *costs,
-                f"{trained[0]['updates']}",
-                ", ".join(rates),
-            )
-        )
-    note = (
-        f"Means over {len(first)} seeds on {found['tasks']} held-out tasks, Student's 95 % "
-        f"intervals over seeds; learning rates tried: {found['trials']}.\nbefore, team ahead by: "
-        f"of the {name_of_key}; the warm start on the same tasks, and the difference seed by seed."
-    )
-    return f"{format_table(heading, rows)}\n{note}"
-
-
-def headline(found: Mapping[str, Any]) -> tuple[str, str]:
-    """(key, name) of what methods are compared by: the index where it is known, else the return."""
-    trained = [one for some in found["methods"].values() for one in some]
-    if all("cooperation" in one[when] for one in trained for when in ("before", "after")):
-        return "cooperation", "cooperation index"
-    return "mean_return", "mean return"
-
-
-def _over_seeds(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return "-"
-    return with_interval(mean(known), t_interval(known) if len(known) > 1 else None)
-
-
-def save_picture(found: Mapping[str, Any], path: Path) -> None:
-    """Every seed of every method, from the warm start to what was trained, as an image."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    trained = found["methods"]
-    measure, measure_name = headline(found)
-    figure, axes = pyplot.subplots(figsize=(7, 1.2 + 0.7 * len(trained)), layout="constrained")
-    for place, some in enumerate(trained.values()):
-        heights = [
-            place + (i - (len(some) - 1) / 2) * 0.6 / max(1, len(some)) for i in range(len(some))
-        ]
-        for height, one in zip(heights, some, strict=True):
-            old, new = one["before"][measure], one["after"][measure]
-            axes.plot([old, new], [height, height], color="0.8", zorder=1)
-            first = place == 0 and height == heights[0]
-            axes.scatter([old], [height], color="0.6", s=16, label="warm start" if first else None)
-            axes.scatter(
-                [new], [height], color="tab:blue", s=24, label="trained" if first else None
-            )
-        middle = mean(one["after"][measure] for one in some)
-        axes.plot([middle, middle], [place - 0.35, place + 0.35], color="tab:red", linewidth=2)
-    axes.set_yticks(range(len(trained)), list(trained))
-    axes.invert_yaxis()
-    axes.set_xlabel(f"{measure_name}, held-out tasks")
-    axes.set_title(f"{found['env_id']}: every seed; red: mean of the trained")
-    axes.grid(axis="x", alpha=0.3)
-    axes.legend(loc="best")
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)

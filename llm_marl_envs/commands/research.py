@@ -307,8 +307,9 @@ def _train_baselines(options: Namespace) -> None:
         jobs=options.jobs,
         overrides=options.override,
     )
-    print("\n" + baselines.baselines_table(found))
-    baselines.save_picture(found, Path(options.output) / "trained_baselines.png")
+    report = trainers_module("trained_baselines_report", "trained baselines")
+    print("\n" + report.baselines_table(found))
+    report.save_picture(found, Path(options.output))
     print(f"written to {options.output}")
 
 

@@ -1,0 +1,130 @@
+"""Trained baselines as a table and a picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from llm_marl_envs.evaluation.metrics import t_interval
+from llm_marl_envs.evaluation.table import format_table, number, with_interval
+from llm_marl_envs.report.numbers import curve
+from trainers.trained_baselines import TEAM
+from trainers.transcripts import LOG_FILE
+
+PICTURE_FILE = "trained_baselines.png"
+SMOOTH = 8
+
+
+def baselines_table(found: Mapping[str, Any]) -> str:
+    """One line per method: means over seeds with Student's 95 % intervals, then the costs."""
+    key, name_of_key = headline(found)
+    heading = ("", "success", "mean return", "cooperation index", "before", "team ahead by")
+    heading += ("tokens", "parameters", "updates", "learning rate")
+    first = [one["after"][key] for one in found["methods"][TEAM]]
+    rows = []
+    for name, trained in found["methods"].items():
+        rates = [
+            f"{rate:g}"
+            for run, rate in found["learning_rates"].items()
+            if run == name or run.startswith(f"{name}_")
+        ]
+        reached = [
+            _over_seeds([one["after"].get(measure) for one in trained])
+            for measure in ("success", "mean_return", "cooperation")
+        ]
+        before = number(mean(one["before"][key] for one in trained))
+        ahead = [one - other["after"][key] for one, other in zip(first, trained, strict=True)]
+        costs = [f"{mean(one[k] for one in trained):.0f}" for k in ("tokens", "parameters")]
+        rows.append(
+            (
+                name,
+                *reached,
+                before,
+                "" if name == TEAM else _over_seeds(ahead),
+                *costs,
+                f"{trained[0]['updates']}",
+                ", ".join(rates),
+            )
+        )
+    note = (
+        f"Means over {len(first)} seeds on {found['tasks']} held-out tasks, Student's 95 % "
+        f"intervals over seeds; learning rates tried: {found['trials']}.\nbefore, team ahead by: "
+        f"of the {name_of_key}; the warm start on the same tasks, and the difference seed by seed."
+    )
+    return f"{format_table(heading, rows)}\n{note}"
+
+
+def headline(found: Mapping[str, Any]) -> tuple[str, str]:
+    """(key, name) of what methods are compared by: the index where it is known, else the return."""
+    trained = [one for some in found["methods"].values() for one in some]
+    if all("cooperation" in one[when] for one in trained for when in ("before", "after")):
+        return "cooperation", "cooperation index"
+    return "mean_return", "mean return"
+
+
+def _over_seeds(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    return with_interval(mean(known), t_interval(known) if len(known) > 1 else None)
+
+
+def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
+    """Every seed from the warm start to what was trained, and the runs' curves, as an image.
+
+    Args:
+        found: what `trained_baselines.json` holds.
+        folder: which holds it and the runs' logs.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    height = 1.4 + 0.7 * len(found["methods"])
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, height), layout="constrained")
+    _draw_points(left, found)
+    for number_of, name in enumerate(found["learning_rates"]):
+        files = sorted(folder.glob(f"final/variant-{name}_*/train/{LOG_FILE}"))
+        logs = [[json.loads(x) for x in file.read_text("utf-8").splitlines()] for file in files]
+        one = curve(logs, "reward")
+        if one is not None:
+            right.plot(one.steps, _smooth(one.mean), color=f"C{number_of}", label=name)
+    right.set(xlabel="update", ylabel=f"team return, training tasks, mean of {SMOOTH} updates")
+    right.set_title("mean over seeds")
+    right.grid(alpha=0.3)
+    right.legend(fontsize="small")
+    path = folder / PICTURE_FILE
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+    return path
+
+
+def _draw_points(axes: Any, found: Mapping[str, Any]) -> None:
+    """One line per method and seed, from before to after."""
+    trained = found["methods"]
+    measure, measure_name = headline(found)
+    for place, some in enumerate(trained.values()):
+        for i, one in enumerate(some):
+            height = place + (i - (len(some) - 1) / 2) * 0.6 / len(some)
+            old, new = one["before"][measure], one["after"][measure]
+            axes.plot([old, new], [height, height], color="0.8", zorder=1)
+            labels = ("warm start", "trained") if place == i == 0 else (None, None)
+            axes.scatter([old], [height], color="0.6", s=16, label=labels[0])
+            axes.scatter([new], [height], color="tab:blue", s=24, label=labels[1])
+        middle = mean(one["after"][measure] for one in some)
+        axes.plot([middle, middle], [place - 0.35, place + 0.35], color="tab:red", linewidth=2)
+    axes.set_yticks(range(len(trained)), list(trained))
+    axes.invert_yaxis()
+    axes.set_xlabel(f"{measure_name}, held-out tasks")
+    axes.set_title(f"{found['env_id']}: every seed; red: mean of the trained")
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(loc="best", fontsize="small")
+
+
+def _smooth(values: Sequence[float]) -> list[float]:
+    """The mean of the last `SMOOTH` values up to each."""
+    return [mean(values[max(0, end - SMOOTH) : end]) for end in range(1, len(values) + 1)]
