@@ -190,7 +190,7 @@ def _saved(arguments: Mapping[str, Any]) -> dict[str, Any]:
     saved = {}
     for name, value in arguments.items():
         entry = plain(value)
-        told = " object at 0x" in repr(entry)
+        told = " object>" in repr(entry)  # as `plain` writes what it does not know
         saved[name] = f"<{type(value).__name__}, not saved>" if told else entry
     return saved
 
