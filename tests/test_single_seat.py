@@ -39,6 +39,7 @@ def agreeing(env: Any) -> ScriptedPolicy:
     return ScriptedPolicy(script)
 
 
+@pytest.mark.filterwarnings("ignore:.*unknown reset options")  # PettingZoo's test sends one
 @pytest.mark.parametrize("env_id", IDS)
 def test_contract(env_id: str):
     check_text_env(lambda: make(env_id, single_seat=True), seeds=(0,))
