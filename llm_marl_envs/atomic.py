@@ -13,9 +13,16 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """A path to write to; when the block ends well, what was written takes the place of `path`.
 
     The folder is made where it is missing. After an error `path` is what it was before.
+
+    Raises:
+        ValueError: the folder is a file.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next(one for one in (path.parent, *path.parents) if one.exists())
+        raise ValueError(f"{file}: a file; expected a folder to write into") from error
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial

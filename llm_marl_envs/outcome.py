@@ -16,7 +16,10 @@ class Outcome:
         feedback: agent -> what it is told next, shown before its next action. None: nothing.
         ended: the task is over for everybody.
         success: whether the task is solved so far; None where the question makes no sense.
-        facts: agent -> further entries of its info (diagnostics; plain JSON values).
+        facts: agent -> further entries of its info (diagnostics; plain JSON values). Two are
+            measured wherever they occur: `readable`, whether the agent's last action has the form
+            that was asked for (leave it out where any text is one), and `answer`, its answer to the
+            task's question, or None.
     """
 
     reward_terms: Mapping[str, Mapping[str, float]]

@@ -21,6 +21,13 @@ def test_what_was_written_takes_the_place_at_the_end(tmp_path: Path):
     assert [p.name for p in path.parent.iterdir()] == ["file"]
 
 
+def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "new", tmp_path / "file" / "deeper" / "new"):
+        with pytest.raises(ValueError, match="file: a file; expected a folder"), replacing(path):
+            pass
+
+
 def test_after_an_error_the_file_is_what_it_was(tmp_path: Path):
     path = tmp_path / "file"
     path.write_text("before")

@@ -142,7 +142,10 @@ def test_unequal_sides_are_refused(a: Any, b: Any, words: str):
 
 def result(value: float, **changes: Any) -> dict[str, Any]:
     tasks = [{"task_id": f"t{i}", "returns": [value], "solved": [value > 0.5]} for i in range(3)]
-    return {"version": 1, "env_id": "e-v0", "env_kwargs": {}, "tasks": tasks, **changes}
+    same = [value, value]
+    whole = {"mean_return": value, "return_ci95": same, "success": value, "success_ci95": same}
+    whole |= {"cooperation": None, "pass_at_k": {}, "reward_terms": {}, "cost": {}, "faults": {}}
+    return {"version": 1, "env_id": "e-v0", "env_kwargs": {}, **whole, "tasks": tasks, **changes}
 
 
 def write(path: Path, value: Any) -> Path:

@@ -225,25 +225,29 @@ def known(*turns: Turn) -> Episode:
 
 
 def test_what_environments_say_of_unreadable_actions():
-    programs = known(
-        turn("helper_0", 0, defined={"helper": True, "main": False}),
-        turn("main_0", 0, defined={"helper": True, "main": False}),
-    )
-    texts = known(turn("a_0", 0, action_read=True), turn("b_0", 0, action_read=True))
-    answers = known(
+    half = known(turn("a_0", 0, readable=True), turn("b_0", 0, readable=False))
+    whole = known(turn("a_0", 0), turn("b_0", 0, readable=True), turn("c_0", 0, readable=True))
+    both = summarise([half, whole], 1)
+    assert both.faults.unreadable_actions == 0.25  # one of the four that had to have a form
+    assert both.faults.format_success == 0.5
+    silent = summarise([known(turn("a_0", 0), turn("b_0", 0))], 1)
+    assert silent.faults.unreadable_actions is silent.faults.format_success is None
+
+
+def test_agreement_is_of_the_last_answers_that_were_asked_for():
+    changed = known(
         turn("a_0", 0, answer=None),
         turn("b_0", 0, answer="4"),
+        turn("c_0", 0),
         turn("a_0", 1, answer="4.0"),
         turn("b_0", 1, answer=None),
+        turn("c_0", 1),
     )
-    both = summarise([programs, texts], 1)
-    assert both.faults.unreadable_actions == 0.25
-    assert both.faults.format_success == 0.5
-    debate = summarise([answers], 1)
-    assert debate.faults.unreadable_actions == 0.25  # a first statement needs no answer
-    assert debate.answer_agreement == 0.0
-    agreed = known(turn("a_0", 0, answer="4.0"), turn("b_0", 0, answer="4"))
+    assert summarise([changed], 1).answer_agreement == 0.0
+    agreed = known(turn("a_0", 0, answer="4.0"), turn("b_0", 0, answer="4"), turn("c_0", 0))
     assert summarise([agreed], 1).answer_agreement == 1.0
+    alone = known(turn("a_0", 0, answer="4"), turn("b_0", 0))
+    assert summarise([alone], 1).answer_agreement is None
 
 
 def test_numbers_of_episodes_must_fit():

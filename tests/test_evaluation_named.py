@@ -244,7 +244,10 @@ def test_scripts_by_name():
     ("more", "words"),
     [
         (["--greedy", "--samples", "2"], "2 greedy samples of a task are all alike"),
-        (["--tasks", "some"], "--tasks some"),
+        (["--set", "split=val", "--split", "test"], "--split test and --set split=val"),
+        (["--max-tokens", "0"], "at most 0 tokens per action: expected at least 1"),
+        (["--temperature", "-1"], "temperature=-1.0: expected a number >= 0"),
+        (["--partner", "brief_0=expert:sideways"], "convention 'sideways': the first"),
         (["--tasks", "99999"], "expected 1 to"),
         (["--samples", "0"], "samples=0"),
         (["--seed", "1", "1"], "none twice"),
@@ -256,9 +259,25 @@ def test_bad_arguments_of_eval(more: list[str], words: str, capsys: pytest.Captu
     assert words in capsys.readouterr().err
 
 
+def test_tasks_are_a_number_or_all(capsys: pytest.CaptureFixture[str]):
+    for bad in ("some", "0", "-3", "1.5"):
+        with pytest.raises(SystemExit):
+            main(["eval", ENV, "--team", "random", f"--tasks={bad}"])
+        assert f"{bad!r}: expected a whole number from 1, or all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "more", [["--set", "split=val"], ["--split", "val"], ["--split", "val", "--set", "split=val"]]
+)
+def test_the_split_can_be_said_in_two_ways(more: list[str], tmp_path: Path):
+    command = ["eval", ENV, "--team", "random", "--tasks", "2", "--output", str(tmp_path), *more]
+    assert main(command) == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["env_kwargs"] == {"split": "val"}
+
+
 def test_greedy_votes_are_refused(capsys: pytest.CaptureFixture[str]):
     assert main(["baselines", ENV, "--policy", "random", "--tasks", "1", "--greedy"]) == 1
-    assert "4 greedy samples are all alike" in capsys.readouterr().err
+    assert "4 greedy samples of a task are all alike" in capsys.readouterr().err
 
 
 def test_the_command_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -75,6 +75,47 @@ def test_evaluations_become_rows(tmp_path: Path):
     assert rows_at(tmp_path / "half") == rows_at(tmp_path / "half" / "summary.json") == rows[1:]
 
 
+def test_a_reward_term_does_not_hide_a_result(tmp_path: Path):
+    terms = {"success": 0.01, "mean_return": 9.0, "turns": 7.0, "words": 0.5}
+    evaluation(tmp_path, ExpertPolicy(WordPair(), "lower"), reward_terms=terms)
+    (row,) = rows_at(tmp_path)
+    shown = {name: cell.mean for name, cell in row.cells.items()}
+    assert (shown["success"], shown["mean_return"], shown["turns"]) == (1.0, 1.0, 2.0)
+    assert (shown["term success"], shown["term mean_return"], shown["term turns"]) == (0.01, 9, 7)
+    assert shown["words"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cooperation", {"ci95": [0, 1]}),
+        ("cooperation", {"mean": 0.5, "ci95": None}),
+        ("cooperation", 5),
+        ("mean_return", "x"),
+        ("mean_return", None),
+        ("success", [1]),
+        ("return_ci95", [0.5]),
+        ("faults", {"cut_actions": "none"}),
+        ("pass_at_k", None),
+    ],
+)
+def test_damaged_summaries_are_named(tmp_path: Path, name: str, value: Any):
+    evaluation(tmp_path, ExpertPolicy(WordPair(), "lower"), **{name: value})
+    with pytest.raises(ValueError, match=rf"summary\.json: '{name}' is missing or damaged"):
+        rows_at(tmp_path)
+    found = json.loads((tmp_path / "summary.json").read_text())
+    del found[name]
+    write_json(tmp_path / "summary.json", found)
+    with pytest.raises(ValueError, match=f"'{name}' is missing or damaged"):
+        rows_at(tmp_path)
+
+
+def test_a_team_without_an_index_has_a_row(tmp_path: Path):
+    none = {"mean": None, "ci95": None, "above_solo": 0.0, "n_tasks": 0}
+    evaluation(tmp_path, ExpertPolicy(WordPair(), "lower"), cooperation=none)
+    assert "cooperation" not in rows_at(tmp_path)[0].cells
+
+
 def test_a_sweep_becomes_a_row_per_setting(tmp_path: Path):
     group = {
         "settings": {"learning_rate": 0.001, "algorithm": "magrpo"},
@@ -92,11 +133,17 @@ def test_files_that_are_no_results_are_named(tmp_path: Path):
     with pytest.raises(ValueError, match=r"no summary\.json there"):
         rows_at(tmp_path)
     path = tmp_path / "results.json"
+    group = {"settings": {}, "seeds": [0]}
     for text, words in (
         ('{"groups": [', "half-written"),
         ("{}", "no groups"),
         (json.dumps({"groups": [{"settings": {}}]}), "damaged"),
         (json.dumps({"groups": [3]}), "damaged"),
+        (json.dumps({"groups": [{**group, "results": {"success": {"mean": "x"}}}]}), "damaged"),
+        (
+            json.dumps({"groups": [{**group, "results": {"a": {"mean": 1, "ci95": [0]}}}]}),
+            "damaged",
+        ),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=words):

@@ -185,9 +185,20 @@ def test_unequal_and_missing_inputs_are_named(hf, call: str, inputs: dict, words
         getattr(hf.CoopReturn(), call)(**inputs)
 
 
-def test_unequal_terms_of_an_episode_are_named(hf):
+def test_bad_terms_of_an_episode_are_named(hf):
     with pytest.raises(ValueError, match="2 term names for 1 term values"):
         hf.RewardTerms().compute(term_names=[["x", "y"]], term_values=[[1.0]])
+    with pytest.raises(ValueError, match="names a term twice"):
+        hf.RewardTerms().compute(term_names=[["x", "x"]], term_values=[[1.0, 5.0]])
+
+
+@pytest.mark.parametrize("call", ["compute", "add_batch"])
+def test_successes_are_true_or_false(hf, call: str):
+    for bad in ("no", 0.5, None):
+        with pytest.raises(ValueError, match=f"{bad!r} is neither True nor False"):
+            getattr(hf.SuccessRate(), call)(successes=[True, bad], task_ids=["a", "b"])
+    found = hf.SuccessRate().compute(successes=np.array([1, 0, 0, 0]), task_ids=list("abcd"))
+    assert found["success_rate"] == 0.25
 
 
 def test_the_runner_and_the_metrics_agree(hf):

@@ -17,6 +17,7 @@ from llm_marl_envs.policies import (
 )
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
 
 
 def request(**changes: Any) -> Request:
@@ -68,8 +69,30 @@ def test_an_expert_without_convention_draws_one_from_the_seed() -> None:
     assert texts == [policy.act([request(seed=s)])[0].text for s in range(40)]
 
 
-def test_an_impossible_convention_is_replaced() -> None:
-    assert ExpertPolicy(WordPair(), "backwards").act([request()])[0].text in ("apple", "APPLE")
+class SometimesLoud(WordPair):
+    """Tasks whose second word is apple may be shouted."""
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        return (*super().conventions(task), *(("loud",) if task.id.endswith("-apple") else ()))
+
+
+class Unnamed(WordPair):
+    """No task has conventions."""
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        return ()
+
+
+def test_a_convention_that_a_task_does_not_allow_is_replaced_there() -> None:
+    policy = ExpertPolicy(SometimesLoud(), "loud")
+    assert policy.act([request()])[0].text in ("apple", "APPLE")
+
+
+def test_a_convention_that_no_task_allows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"'Lower': the first \d+ tasks .* \['lower', 'upper'\]"):
+        ExpertPolicy(WordPair(), "Lower")
+    with pytest.raises(ValueError, match=r"'odd': the first \d+ tasks of this split allow none"):
+        ExpertPolicy(Unnamed(), "odd")
 
 
 def test_experts_need_an_environment_of_this_library() -> None:

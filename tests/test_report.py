@@ -462,6 +462,12 @@ def test_a_malformed_cross_play_is_named(tmp_path: Path, field: str, value: Any,
     assert "c.json" in str(caught.value)
 
 
+def test_a_cross_play_that_is_no_object_is_named(tmp_path: Path):
+    (tmp_path / "c.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"c\.json: expected a JSON object, got list"):
+        read_cross_play(tmp_path / "c.json")
+
+
 def a_cross_play(path: Path) -> None:
     """A measured one: two scripted teams, two seats, partners of each convention."""
     teams = {"loud": experts("upper"), "quiet": experts("lower")}

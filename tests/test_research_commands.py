@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from toys import Relay, WordPair
 
-from llm_marl_envs import cli, registry
+from llm_marl_envs import cli, make, registry
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands.research import named_arguments
 from llm_marl_envs.evaluation.cross_play_files import read_cross_play
 from llm_marl_envs.registry import EnvSpec
+from trainers.dataset import read_dataset
 
 COMMANDS = ("cross-play", "contribution", "sweep", "table", "collect")
 
@@ -117,12 +118,24 @@ def test_collect_writes_a_dataset(tmp_path: Path):
     assert shard.read_text().count("\n") == 3 * 3
 
 
+GREEDY = ("--temperature", "0", "--samples", "2")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["cross-play", "word_pair-v0", "--team", "expert"], "1 teams"),
         (["cross-play", "word_pair-v0", "--team", "a=expert", "--team", "a=random"], "given twice"),
         (["contribution", "relay-v0", "--team", "expert", "--tasks", "1"], "at least 2 tasks"),
+        (
+            ["cross-play", "word_pair-v0", "--team", "a=expert", "--team", "b=expert:Upper"],
+            "convention 'Upper'",
+        ),
+        (
+            ["collect", "relay-v0", "--team", "random", *GREEDY, "--output", "x"],
+            "2 greedy samples of a task are all alike",
+        ),
+        (["contribution", "relay-v0", "--team", "random", *GREEDY], "2 greedy samples"),
         (["sweep", "nothing.yaml"], "nothing.yaml: no such file"),
         (["table", "nothing"], "no summary.json there"),
         (["collect", "relay-v0", "--team", "expert", "--format", "csv", "--output", "x"], "'csv'"),
@@ -140,6 +153,13 @@ def test_bad_input_is_one_line(
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"llm-marl {arguments[0]}: ")
     assert words in error
+
+
+def test_all_tasks_of_a_split(tmp_path: Path):
+    output = ["--output", str(tmp_path / "out")]
+    assert main(["collect", "word_pair-v0", "--team", "expert", "--tasks", "all", *output]) == 0
+    tasks = len(make("word_pair-v0", split="train").unwrapped.source)
+    assert sum(1 for _ in read_dataset(tmp_path / "out")) == tasks
 
 
 def test_teams_may_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -171,6 +191,7 @@ def test_a_team_of_another_environment_needs_leave(tmp_path: Path, capsys: Any):
     for command in (
         ["cross-play", "word_pair-v0", "--team", f"a={saved}", "--team", "b=random"],
         ["contribution", "word_pair-v0", "--team", saved],
+        ["collect", "word_pair-v0", "--team", saved, "--output", str(tmp_path / "episodes")],
     ):
         assert main([*command, "--tasks", "2"]) == 1
         assert "trained in word_pair-v7, and word_pair-v0" in capsys.readouterr().err

@@ -63,6 +63,7 @@ def run_collect(
     shards: Shards | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
     partners: Mapping[str, str] | None = None,
+    transfer: bool = False,
 ) -> dict[str, Any]:
     """Play and write a dataset; returns what `collection.json` holds.
 
@@ -75,26 +76,26 @@ def run_collect(
         shards: format and size of the files.
         env_kwargs: arguments of the environment; `split` is "train" unless they say another.
         partners: agent -> policy by name, for seats that the team does not play.
+        transfer: allow a team that was trained in another environment or version.
 
     Raises:
-        ValueError: unknown names, or a folder that holds another collection.
+        ValueError: unknown names, samples that would all be alike, or a folder that holds another
+            collection.
     """
     plan, shards = plan or Plan(n_tasks=100), shards or Shards()
+    sampling = sampling or Sampling()
+    sampling.check_samples(plan.samples)
     kwargs = {"split": "train", **(env_kwargs or {})}
     stage = Stage(lambda: make(env_id, **kwargs), copies=plan.copies, context=plan.context)
     starts = starts_of(plan, stage.env)
-    named = named_team(team, stage.env, sampling or Sampling(), partners=partners)
+    named = named_team(team, stage.env, sampling, partners=partners, transfer=transfer)
     pinned = {
         "schema_version": SCHEMA_VERSION,
         "env_id": stage.env.spec.id,
         "env_kwargs": plain(kwargs),
         "team": named.identity,
-        "tasks": plan.n_tasks,
-        "samples": plan.samples,
-        "seeds": list(plan.seeds),
+        **_plan_and_shards(plan, shards),
         "episodes": len(starts),
-        "format": shards.kind,
-        "episodes_per_shard": shards.episodes,
         "package_version": __version__,
         "prompts_sha256": prompt_hashes(env_id, kwargs)["all"],
     }
@@ -112,6 +113,16 @@ def run_collect(
     stage.close()
     (folder / CARD_FILE).write_text(card(pinned, kwargs["split"]), encoding="utf-8")
     return pinned
+
+
+def _plan_and_shards(plan: Plan, shards: Shards) -> dict[str, Any]:
+    return {
+        "tasks": plan.n_tasks,
+        "samples": plan.samples,
+        "seeds": list(plan.seeds),
+        "format": shards.kind,
+        "episodes_per_shard": shards.episodes,
+    }
 
 
 def _play_shard(stage: Stage, team: Team, part: Sequence[Start], first: int, path: Path) -> None:

@@ -6,9 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
-from llm_marl_envs.commands import quiet_libraries
-
-SPLITS = "train, val, test or ood (default test)"
+from llm_marl_envs.commands import add_task_arguments, env_kwargs_of, quiet_libraries
 
 
 def add_measuring(
@@ -91,8 +89,7 @@ def _add_baselines(add: Callable[..., Any], add_env_arguments: Any, assignments:
 
 
 def _add_plan(command: Any) -> None:
-    command.add_argument("--split", default="test", help=SPLITS)
-    command.add_argument("--tasks", default="100", help="how many, or all (default 100)")
+    add_task_arguments(command, split="test")
     command.add_argument("--copies", type=int, default=64, help="episodes at once (default 64)")
     command.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
     command.add_argument("--greedy", action="store_true", help="the same as --temperature 0")
@@ -102,10 +99,8 @@ def _add_plan(command: Any) -> None:
 def _plan(options: Namespace, samples: int) -> Any:
     from llm_marl_envs.evaluation.runner import Plan
 
-    if options.tasks != "all" and not options.tasks.isdecimal():
-        raise ValueError(f"--tasks {options.tasks}: expected a whole number or all")
     return Plan(
-        n_tasks=None if options.tasks == "all" else int(options.tasks),
+        n_tasks=options.tasks,
         samples=samples,
         seeds=tuple(options.seed),
         copies=options.copies,
@@ -131,7 +126,7 @@ def _eval(options: Namespace, assignments: Any) -> None:
         plan=_plan(options, options.samples),
         sampling=_sampling(options),
         output=options.output,
-        env_kwargs={"split": options.split, **assignments(options.set)},
+        env_kwargs=env_kwargs_of(options, assignments),
         partners=assignments(options.partner),
         transfer=options.transfer,
     )
@@ -159,5 +154,5 @@ def _baselines(options: Namespace, assignments: Any) -> None:
         names=options.only,
         n=options.n,
         output=options.output,
-        env_kwargs={"split": options.split, **assignments(options.set)},
+        env_kwargs=env_kwargs_of(options, assignments),
     )

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.commands import quiet_libraries
+from llm_marl_envs.commands import add_task_arguments, env_kwargs_of, quiet_libraries
 
 TEAM_HELP = (
     "folder of a saved team, or a policy for every seat: expert, expert:<convention>, random, "
@@ -144,12 +144,12 @@ def _add_collect(
     command.add_argument("--shard", type=int, default=1024, help="episodes per file (default 1024)")
     command.add_argument("--output", required=True, help="folder of the dataset")
     _add_plan(command, split="train")
+    _add_transfer(command)
     add_env_arguments(command)
 
 
 def _add_plan(command: Any, split: str = "test") -> None:
-    command.add_argument("--split", default=split, help=f"train, val, test or ood ({split})")
-    command.add_argument("--tasks", type=int, default=100, help="how many (default 100)")
+    add_task_arguments(command, split=split)
     command.add_argument("--samples", type=int, default=1, help="episodes per task (default 1)")
     command.add_argument("--seed", type=int, default=0, help="default 0")
     command.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
@@ -183,6 +183,7 @@ def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
     from llm_marl_envs.registry import make
 
     sampling = Sampling(temperature=options.temperature)
+    sampling.check_samples(options.samples)
     env = make(options.id, **kwargs)
     return named_team(name, env, sampling, transfer=options.transfer)
 
@@ -197,7 +198,7 @@ def _cross_play(options: Namespace, assignments: Any) -> None:
     from llm_marl_envs.registry import make
 
     quiet_libraries()
-    kwargs = {"split": options.split, **assignments(options.set)}
+    kwargs = env_kwargs_of(options, assignments)
     given = named_arguments(options.team)
     named = {name: _named(options, team, kwargs) for name, team in given.items()}
     teams = {name: one.seats for name, one in named.items()}
@@ -237,7 +238,7 @@ def _contribution(options: Namespace, assignments: Any) -> None:
     from llm_marl_envs.registry import make
 
     quiet_libraries()
-    kwargs = {"split": options.split, **assignments(options.set)}
+    kwargs = env_kwargs_of(options, assignments)
 
     def env() -> Any:
         return make(options.id, **kwargs)
@@ -347,7 +348,8 @@ def _collect(options: Namespace, assignments: Any) -> None:
         plan=Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,)),
         sampling=Sampling(temperature=options.temperature),
         shards=Shards(kind=options.format, episodes=options.shard),
-        env_kwargs={"split": options.split, **assignments(options.set)},
+        env_kwargs=env_kwargs_of(options, assignments),
         partners=assignments(options.partner),
+        transfer=options.transfer,
     )
     print(f"written to {options.output}")

@@ -47,8 +47,9 @@ earlier one. `paper` keeps the paper's pay, the full score of every turn.
 
 `info["success"]`: all tests pass. Further entries: which functions were `defined`, `syntax_errors`,
 `tests_passed`, `tests_total`, the sandbox's `verdict` and the `author` it is charged to,
-`calls_helper`, the `convention` that the agent's own program follows (generated tasks), and under
-`contribution` each author's `contribution` and `cooperative_success`.
+`calls_helper`, `readable` (the agent's program defines its function), the `convention` that it
+follows (generated tasks), and under `contribution` each author's `contribution` and
+`cooperative_success`.
 
 ## Episode end
 All tests pass, or after `turns` turns. Never truncated.
@@ -227,6 +228,7 @@ class CoopCodingEnv(TextParallelEnv):
             facts={
                 agent: {
                     **shared,
+                    "readable": work.defined[ROLES[agent]],
                     "convention": self.read_convention(self.task, agent, joint_action[agent]),
                 }
                 for agent in ROLES

@@ -51,7 +51,8 @@ the judge reads the last statements and its answer takes the place of the majori
 
 `info["success"]`: the team is right; None before the last statement. Entries for every agent:
 `answer` (its latest, None for none or several), `right`, `convention` (which shorthand its first
-statement followed, generated questions only). After the last statement also: `kind`, `level`,
+statement followed, generated questions only), with its last statement `readable` (it has an
+answer). After the last statement also: `kind`, `level`,
 `team_answer`, `majority_right` (one entry per round), `deliberation_gain` (last majority minus
 first: 1, 0 or -1), `pivotal` (this debater can make the majority right and can keep it from that),
 `flips` (changes between right and wrong of this debater), `constant_accuracy` (of the best constant
@@ -220,6 +221,8 @@ class DebateEnv(TextAECEnv):
         known = {**self._known[agent], "answer": made.answer, "right": self._right(made.answer)}
         if len(self._said) <= len(self.agents):
             known["convention"] = self.read_convention(self.task, agent, action)
+        if len(self._said) > (self.max_turns - 1) * len(self.agents):
+            known["readable"] = made.answer is not None  # earlier rounds need no answer
         self._known[agent] = known
         facts = dict(self._known)
         if len(self._said) < self.max_turns * len(self.agents):

@@ -43,7 +43,8 @@ Train the sides on their own rewards (`credit="own"` of the trainer): their mean
 `info["success"]`: every verdict is right. Entries for every agent after the end: `kind`, `level`,
 `pro_right`, `verdicts` ("pro", "con" or None, one per judge), `judge_accuracy` (share of right
 verdicts), `position_bias` (the two orders got different verdicts; None for one seat),
-`verified` and `struck` (quotations of each side). Before: the last two.
+`verified` and `struck` (quotations of each side). Before: the last two. For a judge in a seat that
+has spoken also `readable` (its verdict could be read).
 
 ## Episode end
 After the last judge. Never truncated.
@@ -215,7 +216,7 @@ class DebateProConEnv(TextAECEnv):
             self._verdicts = self._run_judge(self.judge)
         if len(self._verdicts) == len(self.judges):
             return self._end()
-        facts = dict.fromkeys(self.agents, self._quoted())
+        facts = {one: {**self._quoted(), **self._readable(one)} for one in self.agents}
         feedback = self._hearings() if ready and not self._verdicts else self._news()
         return Outcome(reward_terms={}, feedback=feedback, facts=facts)
 
@@ -288,8 +289,13 @@ class DebateProConEnv(TextAECEnv):
             reward_terms=terms,
             ended=True,
             success=all(right),
-            facts=dict.fromkeys(self.agents, facts),
+            facts={agent: {**facts, **self._readable(agent)} for agent in self.agents},
         )
+
+    def _readable(self, agent: str) -> dict[str, bool]:
+        """Whether a judge that sits in a seat gave a verdict; nothing is asked of debaters."""
+        given = dict(zip(self.possible_agents[2:], self._verdicts, strict=False))
+        return {"readable": given[agent] is not None} if agent in given else {}
 
     # -- what is known of tasks -------------------------------------------------------------------
     def conventions(self, task: Task) -> tuple[str, ...]:

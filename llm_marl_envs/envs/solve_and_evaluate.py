@@ -48,11 +48,12 @@ round paid, a later one cannot take.
 Train on own rewards (`credit="own"` of the trainer): the mean of solver and evaluators is constant.
 
 `info["success"]`: the solver's last answer is right; None before the end. Entries for every agent:
-`answer`, `right` (of the solver's latest answer), `scores` (one per scoring so far, None for no
-score), `convention` (which shorthand this seat's first text follows; generated questions under
-`split` only). After the end also: `kind`, `level`, `agreement` (mean over the scores given: 1 for 3
-and right or 1 and wrong, 0.5 for 2, else 0; None without scores), `gain` (last answer right minus
-first), `anchored`.
+`right` (the solver's latest answer), `scores` (one per scoring so far, None for no score),
+`convention` (which shorthand this seat's first text follows; generated questions under `split`
+only); for the solver its `answer`, and for solver and scorers `readable` (the latest answer or
+score could be read). After the end also: `kind`, `level`, `agreement` (mean over the scores given:
+1 for 3 and right or 1 and wrong, 0.5 for 2, else 0; None without scores), `gain` (last answer right
+minus first), `anchored`.
 
 ## Episode end
 After `rounds` rounds. Never truncated.
@@ -198,6 +199,7 @@ class SolveAndEvaluateEnv(TextAECEnv):
         self._right: list[bool] = []
         self._answer: str | None = None
         self._convention: dict[str, str | None] = {}
+        self._readable: dict[str, bool] = {}  # seat that is asked for an answer or a score -> given
 
     # -- the episode ------------------------------------------------------------------------------
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -205,7 +207,7 @@ class SolveAndEvaluateEnv(TextAECEnv):
         super().reset(seed=seed, options=options)
         self.question = question_of(self.task)
         self._said, self._scores, self._right = [], [], []
-        self._answer, self._convention = None, {}
+        self._answer, self._convention, self._readable = None, {}, {}
 
     def share_of(self, agent: str) -> int | None:
         """Which share of the evidence a seat holds; None for a scorer beside evaluators."""
@@ -234,8 +236,10 @@ class SolveAndEvaluateEnv(TextAECEnv):
         if agent == SOLVER:
             self._answer = read_answer(action)
             self._right.append(is_right(self.question, self._answer))
+            self._readable[agent] = self._answer is not None
         if agent in self.scorers:
             self._scores.append(read_score(action))
+            self._readable[agent] = self._scores[-1] is not None
         if agent not in self._convention:
             self._convention[agent] = self.read_convention(self.task, agent, action)
         facts = {a: self._known_of(a) for a in self.agents}
@@ -291,12 +295,16 @@ class SolveAndEvaluateEnv(TextAECEnv):
         return unit_hash(f"anchor/{self.task.id}") < self.anchor
 
     def _known_of(self, agent: str) -> dict[str, Any]:
-        return {
-            "answer": self._answer,
+        known: dict[str, Any] = {
             "right": self._right[-1],
             "scores": list(self._scores),
             "convention": self._convention.get(agent),
         }
+        if agent == SOLVER:
+            known["answer"] = self._answer
+        if agent in self._readable:
+            known["readable"] = self._readable[agent]
+        return known
 
     def _verdict(self) -> dict[str, Any]:
         """What everybody is told of the whole episode."""

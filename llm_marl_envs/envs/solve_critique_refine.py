@@ -39,9 +39,10 @@ policies are deterministic and sit in the shadows too, else an estimate. A blank
 leave the draft as the answer; that is a definition, not a measurement. Train on differences with
 `credit="own"` of the trainer; a mean over seats would mix them with the shadows' pay.
 
-`info["success"]`: the refiner's answer is right. Entries for every agent: `answer` (its own, None
-for none or several), `right`, `convention` (which shorthand its text follows; generated questions
-under `split` only). After the end also: `kind`, `level`, `draft_right`, `refinement` (success minus
+`info["success"]`: the refiner's answer is right. Entries for every agent: `right` (what it
+answers), `convention` (which shorthand its text follows; generated questions under `split` only),
+and for all but critics, once they have spoken, `answer` (None for none or several) and `readable`
+(there is one). After the end also: `kind`, `level`, `draft_right`, `refinement` (success minus
 `draft_right`: 1, 0 or -1), `cooperative_success` (success, and the draft was wrong) and, with
 `difference`, `without` (seat -> success of the world without it). Without shadows nothing is known
 of what a critique was worth: `refinement` is what critics and refiner did together.
@@ -183,7 +184,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         super().reset(seed=seed, options=options)
         self.question = question_of(self.task)
         self._said = {}
-        self._known = {a: {"answer": None, "right": False, "convention": None} for a in self.agents}
+        self._known = {a: {"right": False, "convention": None} for a in self.agents}
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message per seat; seats of one role and part are told the same."""
@@ -202,10 +203,11 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         self._said[agent] = action
         answer = read_answer(action)
         self._known[agent] = {
-            "answer": answer,
             "right": is_right(self.question, answer),
             "convention": self.read_convention(self.task, agent, action),
         }
+        if self.stations[agent].role != CRITIC:  # critics are asked for none
+            self._known[agent] |= {"answer": answer, "readable": answer is not None}
         facts = self._known
         if len(self._said) < len(self.stations):
             listener = self.stations[self.next_agent(agent)]

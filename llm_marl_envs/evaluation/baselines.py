@@ -226,7 +226,10 @@ def check_names(names: Sequence[str] | None, n: int) -> None:
     """
     unknown = [name for name in names or () if name not in BASELINES]
     if unknown or n < 1:
-        raise ValueError(f"baselines {unknown}, n={n}: expected some of {[*BASELINES]}, n >= 1")
+        raise ValueError(
+            f"baselines {unknown}, n={n}: expected some of {[*BASELINES]} (the oracle comes with "
+            f"{PARALLEL!r}), n >= 1"
+        )
 
 
 def tokens_written(found: Baselines) -> int | None:
@@ -242,8 +245,8 @@ def tokens_written(found: Baselines) -> int | None:
 def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
     """The best of every `n` episodes of a task, chosen by the environment's own reward.
 
-    An upper bound, not a way to play: nobody has the reward when it counts. It costs all n
-    episodes, and so its cost is theirs.
+    An upper bound of the return, not a way to play: nobody has the reward when it counts. It costs
+    all n episodes, and so its cost is theirs.
 
     Raises:
         ValueError: the episodes per task and seed are no multiple of `n`.
@@ -280,6 +283,7 @@ def baseline_table(found: Baselines) -> str:
                 f"{cost['seconds'] / episodes:.3f}" if cost["seconds"] is not None else "-",
             )
         )
-    lines = [format_table(heading, rows), "Costs are per episode; an oracle is an upper bound."]
+    about = "Costs are per episode; an oracle is an upper bound of the return."
+    lines = [format_table(heading, rows), about]
     lines += [f"{name}: not here ({why})" for name, why in found.skipped.items()]
     return "\n".join(lines)

@@ -85,7 +85,7 @@ class CooperationIndex:
             None where one seat alone can get everything (`info="full"`): nothing is credited.
         ci95: its 95 % bootstrap interval over tasks, None with `mean`.
         above_solo: score - best solo, mean over all tasks, in units of reward.
-        n_tasks: all tasks.
+        n_tasks: the tasks that need a team.
     """
 
     mean: float | None

@@ -70,6 +70,8 @@ def _reward_terms(inputs: Any, options: Any) -> dict[str, Any]:
     for names, values in zip(inputs["term_names"], inputs["term_values"], strict=True):
         if len(names) != len(values):
             raise ValueError(f"{len(names)} term names for {len(values)} term values in an episode")
+        if len(set(names)) < len(names):
+            raise ValueError(f"an episode names a term twice: {list(names)}")
         episodes.append(dict(zip(names, values, strict=True)))
     return metrics.mean_terms(episodes)
 
@@ -115,6 +117,9 @@ def _given(
     """
     named = {"predictions": predictions, "references": references, **others}
     given = {name: value for name, value in named.items() if value is not None}
+    unsaid = [one for one in given.get("successes", ()) if one not in (True, False)]
+    if unsaid:
+        raise ValueError(f"{type(metric).__name__}: {unsaid[0]!r} is neither True nor False")
     lengths = {name: len(given[name]) for name in metric.inputs if name in given}
     if not lengths:  # `compute()` after `add_batch`
         return given

@@ -73,15 +73,17 @@ def _result_row(path: Path) -> TableRow:
     folder = path if path.is_dir() else path.parent
     cells: dict[str, Cell] = {}
     for name, interval in (("mean_return", "return_ci95"), ("success", "success_ci95")):
-        if found.get(name) is not None:
-            cells[name] = Cell(found[name], _pair(found.get(interval)))
-    if found.get("cooperation"):
-        index = found["cooperation"]
-        cells["cooperation"] = Cell(index["mean"], _pair(index.get("ci95")))
-    for group in ("pass_at_k", "reward_terms", "cost", "faults"):
-        for name, value in (found.get(group) or {}).items():
-            if value is not None:
-                cells[f"pass@{name}" if group == "pass_at_k" else name] = Cell(value)
+        if found[name] is not None:
+            cells[name] = Cell(found[name], _pair(found[interval]))
+    index = found["cooperation"]
+    if index is not None and index["mean"] is not None:
+        cells["cooperation"] = Cell(index["mean"], _pair(index["ci95"]))
+    for group in ("pass_at_k", "cost", "faults", "reward_terms"):
+        for name, value in found[group].items():
+            if group == "pass_at_k":
+                name = f"pass@{name}"
+            if value is not None:  # a reward term may have a result's name
+                cells[f"term {name}" if name in cells else name] = Cell(value)
     return TableRow(str(found.get("team") or folder.name), cells)
 
 
@@ -96,11 +98,11 @@ def _sweep_rows(path: Path) -> list[TableRow]:
             settings = ", ".join(f"{key}={value}" for key, value in group["settings"].items())
             label = f"{settings or 'all'} ({len(group['seeds'])} seeds)"
             cells = {
-                name: Cell(one["mean"], _pair(one["ci95"]))
+                name: Cell(float(one["mean"]), _pair(one["ci95"]))
                 for name, one in group["results"].items()
             }
             rows.append(TableRow(label, cells))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise ValueError(f"{path}: its groups are damaged ({error!r})") from error
     return rows
 

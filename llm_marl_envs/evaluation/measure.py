@@ -66,10 +66,7 @@ def measure_team(
     kwargs = {"split": "test", **(env_kwargs or {})}
     env = make(env_id, **kwargs)
     starts = starts_of(plan, env)  # refuses what cannot be played, before a model is loaded
-    if sampling.temperature == 0 and plan.samples > 1:
-        raise ValueError(
-            f"{plan.samples} greedy samples of a task are all alike; use 1, or a temperature"
-        )
+    sampling.check_samples(plan.samples)
     named = named_team(team, env, sampling, partners=partners, transfer=transfer)
     if output:  # what holds another evaluation is refused before anything is written there
         open_log(env, plan, output, named.identity)
@@ -198,9 +195,9 @@ def run_all_baselines(
     env = make(env_id, **kwargs)
     check_names(names, n)  # before a model is loaded
     starts_of(plan, env)
-    if sampling is not None and sampling.temperature == 0 and n > 1:
-        raise ValueError(f"{n} greedy samples are all alike; use --n 1, or a temperature")
-    made, identity = named_policy(policy, env, sampling or Sampling())
+    sampling = sampling or Sampling()
+    sampling.check_samples(n)
+    made, identity = named_policy(policy, env, sampling)
     config = {"policy": identity, "n": n, "plan": asdict(plan)}
     with (
         _manifest(output, "baselines", config, env) as costs,

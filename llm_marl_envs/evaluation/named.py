@@ -7,6 +7,7 @@ stand for, and what tells one such team from another when an evaluation goes on.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +30,34 @@ class Sampling:
 
     Attributes:
         temperature: 0 is greedy.
-        max_completion_length: most tokens of one action; None takes what a saved team was trained
-            with, else 256.
+        max_completion_length: most tokens of one action, at least 1; None takes what a saved team
+            was trained with, else 256.
+
+    Raises:
+        ValueError: a temperature below 0 or that is not finite, or no tokens.
     """
 
     temperature: float = 1.0
     max_completion_length: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise ValueError(f"temperature={self.temperature}: expected a number >= 0")
+        if self.max_completion_length is not None and self.max_completion_length < 1:
+            raise ValueError(
+                f"at most {self.max_completion_length} tokens per action: expected at least 1"
+            )
+
+    def check_samples(self, samples: int) -> None:
+        """Refuse several samples of a task that would all be alike.
+
+        Raises:
+            ValueError: more than one sample at temperature 0.
+        """
+        if self.temperature == 0 and samples > 1:
+            raise ValueError(
+                f"{samples} greedy samples of a task are all alike; use 1, or a temperature"
+            )
 
     @property
     def length(self) -> int:
@@ -156,8 +179,7 @@ def _saved_team(
     if not transfer and here is not None and trained not in (None, here):
         raise ValueError(
             f"{folder}: this team was trained in {trained}, and {here} is asked for; its prompts, "
-            "tasks or rewards may differ, so eval, cross-play and contribution want --transfer if "
-            "you mean that"
+            "tasks or rewards may differ; say --transfer if you mean that"
         )
     length = sampling.max_completion_length or described.get("max_completion_length")
     length = length or DEFAULT_COMPLETION_LENGTH

@@ -7,7 +7,7 @@ estimators are `metrics.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from llm_marl_envs.evaluation import metrics
 from llm_marl_envs.evaluation.coordination import CooperationIndex
 from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.questions.answers import canonical
-from llm_marl_envs.records import Episode, StopReason, Turn
+from llm_marl_envs.records import Episode, StopReason
 
 RESULT_VERSION = 1
 RESULT_FILE = "summary.json"
@@ -68,9 +68,9 @@ class Faults:
         truncated_episodes: episodes that a limit ended.
         cut_actions: actions that the token limit ended.
         overlong_actions: actions that the environment cut (`info["action_truncated"]`).
-        unreadable_actions: actions that the environment could not read, see `unreadable`; None
-            where it does not say.
-        format_success: episodes in which it could read every action, None likewise.
+        unreadable_actions: actions whose `info["readable"]` is False, of those that have the entry:
+            the environment asked for a form and did not find it. None where none has it.
+        format_success: episodes with such actions in which all were readable, None likewise.
     """
 
     truncated_episodes: float
@@ -97,8 +97,8 @@ class TeamResult:
         return_ci95: its 95 % bootstrap interval over tasks.
         reward_terms: name -> its sum over an episode, mean over episodes and agents.
         cooperation: the cooperation index, None where its bounds are not known.
-        answer_agreement: share of pairs of agents whose last answers agree, None where the
-            environment reports no answers.
+        answer_agreement: share of pairs of agents whose last answers (`info["answer"]`) agree, None
+            where fewer than two are asked for one.
         cost, faults, tasks: see there.
     """
 
@@ -233,42 +233,23 @@ def _text_balance(episode: Episode) -> float | None:
 def _agreement(episode: Episode) -> float | None:
     last = [episode.trajectory(agent)[-1:] for agent in episode.agents]
     answers = [turns[0].info["answer"] for turns in last if turns and "answer" in turns[0].info]
-    if len(answers) < len(episode.agents) or len(answers) < 2:
+    if len(answers) < 2:
         return None
     return metrics.answer_agreement([one and canonical(one) for one in answers])
-
-
-def unreadable(episode: Episode, turn: Turn) -> bool | None:
-    """Whether the environment could not read an action, None where it does not say.
-
-    Read from `info`: "action_read" is False, the agent's role is not "defined" (programs), or the
-    agent's last action has an "answer" of None (questions; earlier statements need none).
-    """
-    info = turn.info
-    if "action_read" in info:
-        return not info["action_read"]
-    if isinstance(info.get("defined"), Mapping):
-        role = turn.agent.rpartition("_")[0]
-        return not info["defined"].get(role, True)
-    if "answer" in info:
-        last = turn.index == episode.trajectory(turn.agent)[-1].index
-        return info["answer"] is None if last else False
-    return None
 
 
 def _faults(episodes: Sequence[Episode]) -> Faults:
     turns = [turn for episode in episodes for turn in episode.turns]
     actions = max(1, len(turns))
-    found = [[unreadable(episode, turn) for turn in episode.turns] for episode in episodes]
-    judged = [[one for one in each if one is not None] for each in found]
-    said = [one for each in judged for one in each]
+    asked = [[t.info["readable"] for t in e.turns if "readable" in t.info] for e in episodes]
+    said = [not one for each in asked for one in each]
     return Faults(
         truncated_episodes=sum(e.stop_reason is StopReason.TRUNCATED for e in episodes)
         / len(episodes),
         cut_actions=sum(turn.response.cut for turn in turns) / actions,
         overlong_actions=sum(bool(t.info.get("action_truncated")) for t in turns) / actions,
         unreadable_actions=sum(said) / len(said) if said else None,
-        format_success=_mean([float(not any(each)) for each in judged if each]),
+        format_success=_mean([float(all(each)) for each in asked if each]),
     )
 
 
@@ -305,7 +286,7 @@ def read_result(path: str | Path) -> dict[str, Any]:
     """The summary of an evaluation, from its file or the folder that holds it.
 
     Raises:
-        ValueError: no such file, no JSON, another version, or its tasks are damaged.
+        ValueError: no such file, no JSON, another version, or a part of it is damaged.
     """
     path = Path(path)
     file = path / RESULT_FILE if path.is_dir() else path
@@ -320,7 +301,43 @@ def read_result(path: str | Path) -> dict[str, Any]:
     tasks = found.get("tasks")
     if not isinstance(tasks, list) or not tasks or not all(map(_is_task, tasks)):
         raise ValueError(f"{file}: its list of tasks is missing, empty or damaged")
+    damaged = [name for name, fits in _SUMMARY.items() if not fits(found.get(name, ...))]
+    if damaged:
+        raise ValueError(
+            f"{file}: {damaged[0]!r} is missing or damaged; run `llm-marl eval` again into the "
+            "same folder, which plays only what is missing"
+        )
     return found
+
+
+def _is_number(one: Any) -> bool:
+    return isinstance(one, (int, float)) and math.isfinite(one)
+
+
+def _is_pair(one: Any) -> bool:
+    return isinstance(one, list) and len(one) == 2 and all(map(_is_number, one))
+
+
+def _are_numbers(one: Any) -> bool:
+    return isinstance(one, dict) and all(v is None or _is_number(v) for v in one.values())
+
+
+def _is_index(one: Any) -> bool:
+    if not isinstance(one, dict):
+        return one is None
+    mean, interval = one.get("mean", ...), one.get("ci95", ...)
+    return (_is_number(mean) and _is_pair(interval)) or mean is interval is None
+
+
+_SUMMARY: dict[str, Callable[[Any], bool]] = {
+    "mean_return": _is_number,
+    "return_ci95": _is_pair,
+    "success": lambda one: one is None or _is_number(one),
+    "success_ci95": lambda one: one is None or _is_pair(one),
+    "cooperation": _is_index,
+    **dict.fromkeys(("pass_at_k", "reward_terms", "cost", "faults"), _are_numbers),
+}
+"""What readers of a summary rely on; `...` stands for what is missing."""
 
 
 def _is_task(one: Any) -> bool:

@@ -11,6 +11,9 @@ from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import TextSpace
 from llm_marl_envs.tasks import Task
 
+_LOOKED_AT = 512
+"""Tasks that are searched for a convention; kinds of tasks take turns, so all come early."""
+
 
 class ScriptedPolicy:
     """Answers each request with `script(request)`.
@@ -49,13 +52,16 @@ class ExpertPolicy:
             the convention of an expert's first action is kept for its later ones.
 
     Raises:
-        ValueError: the environment has no scripted experts.
+        TypeError: an environment of another library.
+        ValueError: none of the first tasks allows the convention.
     """
 
     def __init__(self, env: Any, convention: str | None = None) -> None:
         inner = getattr(env, "unwrapped", env)
         if not isinstance(inner, TextEnv):
             raise TypeError(f"expected an environment of this library, got {type(env).__name__}")
+        if convention is not None:
+            _check_convention(inner, convention)
         self.env = inner
         self.convention = convention
 
@@ -78,3 +84,16 @@ class ExpertPolicy:
         if first is None or not self.env.experts_listen:
             return None
         return self.env.read_convention(task, request.agent, first)
+
+
+def _check_convention(env: TextEnv, convention: str) -> None:
+    known: dict[str, None] = {}
+    looked = min(len(env.source), _LOOKED_AT)
+    for index in range(looked):
+        known |= dict.fromkeys(env.conventions(env.source[index]))
+        if convention in known:
+            return
+    raise ValueError(
+        f"convention {convention!r}: the first {looked} tasks of this split allow "
+        f"{[*known] or 'none'}"
+    )

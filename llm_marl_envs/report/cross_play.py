@@ -80,6 +80,8 @@ def read_cross_play(path: str | Path) -> CrossPlay:
         value = json.loads(Path(path).read_text(encoding="utf-8", errors="replace"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: no JSON: {error or 'nested too deeply'}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
     try:
         return _cross_play(value)
     except ValueError as error:
