@@ -63,9 +63,8 @@ def test_datasets_loads_a_collection_with_its_columns(tmp_path: Path, kind: str)
     run_collect(
         "coop_coding-v0",
         team="expert",
-        output=folder,
         plan=Plan(n_tasks=3, samples=2),
-        shards=Shards(kind=kind, episodes=4),
+        shards=Shards(folder=folder, kind=kind, episodes=4),
     )
     assert len(list((folder / "data").iterdir())) == 2
     rows = datasets.load_dataset(str(folder), split="train", cache_dir=str(tmp_path / "cache"))
@@ -98,7 +97,7 @@ def test_token_ids_and_log_probs_of_a_saved_team_are_kept(tmp_path: Path):
     run_collect(
         "coop_coding-v0",
         team=str(tmp_path / "team"),
-        output=tmp_path / "set",
+        shards=Shards(folder=tmp_path / "set"),
         plan=Plan(n_tasks=2),
         partners={"main_0": "expert"},
     )
@@ -113,28 +112,28 @@ def test_token_ids_and_log_probs_of_a_saved_team_are_kept(tmp_path: Path):
 
 
 def test_an_interrupted_collection_goes_on(tmp_path: Path):
-    arguments: dict[str, Any] = {"team": "expert", "plan": Plan(n_tasks=5), "output": tmp_path}
-    run_collect("coop_coding-v0", shards=Shards(episodes=2), **arguments)
+    arguments: dict[str, Any] = {"team": "expert", "plan": Plan(n_tasks=5)}
+    arguments["shards"] = Shards(folder=tmp_path, episodes=2)
+    run_collect("coop_coding-v0", **arguments)
     whole = {p.name: p.read_bytes() for p in (tmp_path / "data").iterdir()}
     assert len(whole) == 3
     kept, gone, _ = sorted((tmp_path / "data").iterdir())
     stamp = kept.stat().st_mtime_ns
     gone.unlink()
-    run_collect("coop_coding-v0", shards=Shards(episodes=2), **arguments)
+    run_collect("coop_coding-v0", **arguments)
     assert {p.name: p.read_bytes() for p in (tmp_path / "data").iterdir()} == whole
     assert kept.stat().st_mtime_ns == stamp
     with pytest.raises(ValueError, match=r"other settings lies there \(seeds differ\)"):
-        run_collect(
-            "coop_coding-v0",
-            shards=Shards(episodes=2),
-            **{**arguments, "plan": Plan(n_tasks=5, seeds=(1,))},
-        )
+        run_collect("coop_coding-v0", **{**arguments, "plan": Plan(n_tasks=5, seeds=(1,))})
+
+
+ONE = Plan(n_tasks=1)
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path):
     (tmp_path / "thesis.tex").write_text("all my work")
     with pytest.raises(ValueError, match="not empty and no collection"):
-        run_collect("coop_coding-v0", team="expert", output=tmp_path, plan=Plan(n_tasks=1))
+        run_collect("coop_coding-v0", team="expert", shards=Shards(folder=tmp_path), plan=ONE)
 
 
 def test_damaged_shards_are_named(tmp_path: Path):
@@ -162,7 +161,7 @@ def test_rows_that_do_not_make_an_episode_are_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="ends in one of"):
         write_shard(tmp_path / "x.csv", rows)
     with pytest.raises(ValueError, match="format 'csv'"):
-        Shards(kind="csv")
+        Shards(folder=".", kind="csv")
 
 
 def test_any_text_can_be_stored(tmp_path: Path):
@@ -175,7 +174,7 @@ def test_any_text_can_be_stored(tmp_path: Path):
 
 
 def test_the_card_says_what_is_in_it(tmp_path: Path):
-    run_collect("coop_coding-v0", team="expert", output=tmp_path, plan=Plan(n_tasks=1))
+    run_collect("coop_coding-v0", team="expert", shards=Shards(folder=tmp_path), plan=ONE)
     text = (tmp_path / "README.md").read_text()
     head = yaml.safe_load(text.split("---\n")[1])
     assert head["configs"][0]["data_files"] == [{"split": "train", "path": "data/*.jsonl"}]

@@ -32,9 +32,10 @@ CARD_FILE = "README.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shards:
-    """How a dataset lies on disk.
+    """How and where a dataset lies on disk.
 
     Attributes:
+        folder: of the dataset.
         kind: "jsonl" or "parquet".
         episodes: per shard, at least 1.
 
@@ -42,6 +43,7 @@ class Shards:
         ValueError: another kind, or no episodes.
     """
 
+    folder: str | Path
     kind: str = "jsonl"
     episodes: int = 1024
 
@@ -57,10 +59,9 @@ def run_collect(
     env_id: str,
     *,
     team: str,
-    output: str | Path,
+    shards: Shards,
     plan: Plan | None = None,
     sampling: Sampling | None = None,
-    shards: Shards | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
     partners: Mapping[str, str] | None = None,
     transfer: bool = False,
@@ -70,10 +71,9 @@ def run_collect(
     Args:
         env_id: id of an environment.
         team: as `named_team` takes it.
-        output: folder of the dataset.
+        shards: the folder, and the format and size of its files.
         plan: which episodes; 100 tasks once where None.
         sampling: how models sample.
-        shards: format and size of the files.
         env_kwargs: arguments of the environment; `split` is "train" unless they say another.
         partners: agent -> policy by name, for seats that the team does not play.
         transfer: allow a team that was trained in another environment or version.
@@ -82,8 +82,7 @@ def run_collect(
         ValueError: unknown names, samples that would all be alike, or a folder that holds another
             collection.
     """
-    plan, shards = plan or Plan(n_tasks=100), shards or Shards()
-    sampling = sampling or Sampling()
+    plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
     sampling.check_samples(plan.samples)
     kwargs = {"split": "train", **(env_kwargs or {})}
     stage = Stage(lambda: make(env_id, **kwargs), copies=plan.copies, context=plan.context)
@@ -99,7 +98,7 @@ def run_collect(
         "package_version": __version__,
         "prompts_sha256": prompt_hashes(env_id, kwargs)["all"],
     }
-    folder = Path(output)
+    folder = Path(shards.folder)
     _claim(folder / COLLECTION_FILE, pinned)
     with counter(len(starts), f"collect {env_id}") as progress:
         stage.progress = progress

@@ -344,10 +344,9 @@ def _collect(options: Namespace, assignments: Any) -> None:
     run_collect(
         options.id,
         team=options.team,
-        output=options.output,
+        shards=Shards(folder=options.output, kind=options.format, episodes=options.shard),
         plan=Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,)),
         sampling=Sampling(temperature=options.temperature),
-        shards=Shards(kind=options.format, episodes=options.shard),
         env_kwargs=env_kwargs_of(options, assignments),
         partners=assignments(options.partner),
         transfer=options.transfer,
