@@ -210,6 +210,8 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
     _check_kwargs(chosen, create, merged)
     env = _checked(chosen, create(**merged))
     form = chosen.api
+    if not isinstance(single_seat, bool):
+        raise TypeError(f"single_seat={single_seat!r}: expected True or False")
     if single_seat:
         from llm_marl_envs.wrappers import SingleSeat
 

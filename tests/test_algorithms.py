@@ -123,7 +123,12 @@ def test_no_two_algorithms_give_proportional_advantages():
 
 
 def rejection() -> Any:
-    return make_algorithm("rejection", SimpleNamespace())
+    return make_algorithm("rejection", SimpleNamespace(scale_rewards="none"))
+
+
+def test_rejection_has_nothing_to_scale():
+    with pytest.raises(ValueError, match="scale_rewards='group': rejection sampling"):
+        make_algorithm("rejection", SimpleNamespace(scale_rewards="group"))
 
 
 def test_rejection_imitates_the_best_episodes_at_every_turn():

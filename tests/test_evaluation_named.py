@@ -209,12 +209,58 @@ def test_a_seat_can_be_played_by_another_saved_team_s_member(saved: Any):
     env, folder = make(ENV), saved(seats=SEATS[:1])
     mixed = named_team("random", env, SHORT, partners={"brief_0": folder})
     assert isinstance(mixed.seats["detailed_0"], RandomPolicy)
+    assert mixed.seats["brief_0"].team.policy_of == {"brief_0": "shared"}  # pyright: ignore[reportAttributeAccessIssue]
     assert (
         mixed.identity["brief_0"]
         == named_team(folder, env, SHORT, partners={"detailed_0": "random"}).identity["brief_0"]
     )
     with pytest.raises(ValueError, match=r"this team plays \['brief_0'\], and no 'detailed_0'"):
         named_team("random", env, SHORT, partners={"detailed_0": folder})
+
+
+def test_a_member_of_another_team_takes_the_seat_of_a_saved_team(model: str, tmp_path: Path):
+    from models import lora
+
+    from trainers.team_files import build_team_model, save_team
+
+    for name, seed in (("own", 0), ("other", 1)):
+        team = build_team_model(model, SEATS, weights="adapters", peft_config=lora(), seed=seed)
+        save_team(team, tmp_path / name, env={"env_id": ENV, "max_completion_length": 4})
+    own, other = str(tmp_path / "own"), str(tmp_path / "other")
+    alone = named_team(own, make(ENV), SHORT).seats
+    mixed = named_team(own, make(ENV), SHORT, partners={"detailed_0": other}).seats
+    assert mixed["brief_0"] is not mixed["detailed_0"]
+    for seat, from_other in (("brief_0", False), ("detailed_0", True)):
+        weights = [
+            policy[seat].team.parameters(seat)[0].detach().tolist()
+            for policy in (mixed, named_team(other, make(ENV), SHORT).seats)
+        ]
+        assert (weights[0] == weights[1]) is from_other
+    assert alone["brief_0"] is alone["detailed_0"]
+
+
+def test_a_saved_team_keeps_the_variables_of_its_chat_template(saved: Any):
+    env, folder = make(ENV), Path(saved())
+    described = json.loads((folder / "team.json").read_text())
+    described["chat_template_kwargs"] = {"enable_thinking": False, "tag": "a"}
+    (folder / "team.json").write_text(json.dumps(described))
+    policy: Any = named_team(str(folder), env, SHORT).seats["brief_0"]
+    assert policy.template_kwargs == {"enable_thinking": False, "tag": "a"}
+    other = named_team(str(folder), env, replace(SHORT, template={"tag": "b"}))
+    policy = other.seats["brief_0"]
+    assert policy.template_kwargs == {"enable_thinking": False, "tag": "b"}
+    assert other.identity["brief_0"].endswith('template {"tag": "b"}')
+
+
+def test_the_chat_template_s_variables_of_a_model(model: str, capsys: pytest.CaptureFixture[str]):
+    sampling = replace(SHORT, template={"tag": "b"})
+    identity = named_policy(model, make(ENV), sampling)[1]
+    assert identity.endswith('template {"tag": "b"}')
+    command = ["eval", ENV, "--team", "endpoint:http://localhost:9", "--tasks", "1"]
+    assert main([*command, "--template", "enable_thinking=false"]) == 1
+    assert (
+        "the server applies its chat template; set ['enable_thinking']" in capsys.readouterr().err
+    )
 
 
 def test_damaged_and_empty_folders_are_named(tmp_path: Path, saved: Any):

@@ -13,7 +13,7 @@ from llm_marl_envs import make
 from llm_marl_envs.evaluation import cooperation_index, evaluate_team
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.rollout import Start, rollout
-from llm_marl_envs.spaces import render_messages
+from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.testing import check_text_env
 from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import SingleSeat
@@ -148,3 +148,73 @@ def test_make_notes_how_it_was_made():
     assert env.metadata["name"] == "single_seat"
     turned = make("coop_coding-v0", single_seat=True, api="aec")
     assert turned.env_kwargs == {"single_seat": True, "api": "aec"}
+
+
+class Dicey(WordPair):
+    """What is told is drawn; so is nothing else."""
+
+    def opening(self, task: Any) -> Any:
+        drawn = self.rng.randrange(10**9)
+        told = super().opening(task)
+        return {
+            seat: [*messages, Message("user", f"Number {drawn}.")]
+            for seat, messages in told.items()
+        }
+
+
+def test_the_writer_is_told_the_opening_of_this_episode():
+    env = SingleSeat(Dicey())
+    for seed in (1, 2, 1):
+        env.reset(seed=seed, options={"task": 0})
+        (told,) = env.chat(WRITER)
+        inner = env.inner.chat("left_0")[-1].content
+        assert inner.startswith("Number")
+        assert told.content.count(inner) == 2  # of both seats
+    check_text_env(lambda: SingleSeat(Dicey()), seeds=(0, 1))
+
+
+def test_what_is_told_is_told_once_however_many_turns():
+    """Six turns of the writer are three of each debater: rounds 2 and 3 bring news once each."""
+    env = make("debate-v0", single_seat=True, rounds=3)
+    episode = play(env, *[f"statement {i}\nAnswer: a{i}" for i in range(9)])
+    chat = "\n".join(m.content for m in episode.turns[-1].messages if m.role == "user")
+    assert chat.count("statement 0") == 2  # each of the two others heard it, once
+    assert chat.count("statement 4") == 2
+    assert chat.count("Now write the part of debater_0.") == 3
+
+
+def test_limits_and_bounds_are_the_team_s():
+    inner = make("debate-v0", rounds=3)
+    env = make("debate-v0", rounds=3, single_seat=True)
+    assert (env.max_turns, env.max_action_chars) == (9, inner.max_action_chars)
+    assert (env.reward_range, env.blocking) == (inner.reward_range, inner.blocking)
+    coding = make("coop_coding-v0", single_seat=True)
+    assert (coding.blocking, coding.reward_range) == (
+        coding.inner.blocking,
+        coding.inner.reward_range,
+    )
+
+
+def test_the_seed_reaches_the_environment_inside():
+    told = set()
+    for seed in range(4):
+        env = SingleSeat(Dicey())
+        env.reset(seed=seed, options={"task": 0})
+        told.add(env.inner.chat("left_0")[-1].content)
+    assert len(told) == 4
+
+
+def test_closing_closes_the_environment_inside():
+    closed = []
+
+    class Closing(WordPair):
+        def close(self) -> None:
+            closed.append(True)
+
+    SingleSeat(Closing()).close()
+    assert closed == [True]
+
+
+def test_single_seat_is_true_or_false():
+    with pytest.raises(TypeError, match="single_seat='no': expected True or False"):
+        make("debate-v0", single_seat="no")  # pyright: ignore[reportArgumentType]

@@ -91,6 +91,9 @@ def test_odd_values_make_distinct_folders(sweep: Path):
         ({"grid": {"seed": [1]}}, "'seed' is decided by the sweep"),
         ({"grid": [1]}, "expected a map from settings to lists"),
         ({"grid": {"learning_rate": [1, 1]}}, "is a value listed twice"),
+        ({"grid": {"trainer.seed": [1]}}, "'seed' is decided by the sweep"),
+        ({"grid": {"lora": [{"r": 2}], "lora.r": [2]}}, "'lora' and 'lora.r' set the same thing"),
+        ({"variants": {"a": {}, "b": {}}}, "'variant-a_.*' and 'variant-b_.*' are the same run"),
         ({"seeds": 0}, "expected a number >= 1 or a list"),
         ({"seeds": [True]}, "expected a number >= 1 or a list"),
         ({"evaluate": {"task": 3}}, "did you mean 'tasks'"),
@@ -170,6 +173,56 @@ def test_a_crashed_run_goes_on_from_its_checkpoint(sweep: Path, monkeypatch: pyt
     assert asked == [None, True]
     manifest = json.loads((point.folder / "train" / "run_manifest.json").read_text())
     assert [one["status"] for one in manifest["sessions"]] == ["failed", "finished"]
+
+
+def test_a_run_whose_evaluation_was_cut_off_is_not_trained_again(
+    sweep: Path, monkeypatch: pytest.MonkeyPatch
+):
+    point = read_sweep(write(sweep.parent, seeds=[3], evaluate={"tasks": 2}))[0]
+    measure = sweep_run.measure_point
+
+    def cut(*given: Any) -> Any:
+        measure(*given)
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(sweep_run, "measure_point", cut)
+    with pytest.raises(RuntimeError, match="power cut"):
+        run_point(point)
+    assert point.summary() is None
+    monkeypatch.setattr(sweep_run, "measure_point", measure)
+    monkeypatch.setattr(sweep_run, "_train", lambda point: pytest.fail("trained again"))
+    results = run_point(point)["results"]
+    assert results["updates"] == 1
+    assert 4 <= results["tokens"] <= 16
+    assert "mean_return" in results
+
+
+def test_an_evaluation_of_a_team_that_is_trained_again_is_dropped(sweep: Path):
+    point = read_sweep(write(sweep.parent, seeds=[3], evaluate={"tasks": 2}))[0]
+    (point.folder / "eval").mkdir(parents=True)
+    (point.folder / "eval" / "plan.json").write_text('{"version": 1, "team": "another"}')
+    assert "mean_return" in run_point(point)["results"]
+
+
+def test_what_a_run_is_evaluated_with(sweep: Path):
+    """The run's partners, template and length of action; the sweep's split and temperature."""
+    run = (sweep.parent / "run.yaml").read_text()
+    run += "  chat_template_kwargs: {tag: x}\npartners: {helper_0: expert}\n"
+    (sweep.parent / "run.yaml").write_text(run)
+    asked = {"tasks": 2, "split": "val", "temperature": 0.5, "seed": 7}
+    point = read_sweep(write(sweep.parent, evaluate=asked))[0]
+    run_point(point)
+    plan = json.loads((point.folder / "eval" / "plan.json").read_text())
+    assert plan["team"]["helper_0"] == "expert"
+    shown = 'at most 4 tokens, temperature 0.5, template {"tag": "x"}'
+    assert shown in plan["team"]["main_0"]
+    assert (plan["env_kwargs"], plan["seeds"]) == ({"split": "val"}, [7])
+    team = json.loads((point.folder / "team" / "team.json").read_text())
+    assert team["chat_template_kwargs"] == {"tag": "x"}
+    for change in ({"tasks": 3}, {"split": "test"}, {"temperature": 1.0}, {"seed": 8}):
+        other = read_sweep(write(sweep.parent, evaluate={**asked, **change}))[0]
+        with pytest.raises(ValueError, match="a run of other settings lies there"):
+            other.summary()
 
 
 def test_a_training_that_was_stopped_is_not_finished(sweep: Path, monkeypatch: pytest.MonkeyPatch):
@@ -288,6 +341,8 @@ def trained(point: Point, seats: int) -> int:
         ({"a": {"seed": 1}}, "'seed' of 'a' is decided by the sweep"),
         ({"a": {"learning_rate": 1}}, "'learning_rate' of 'a' is decided by the grid"),
         ({"a": {"learning_rat": 1}}, "unknown key 'learning_rat'"),
+        ({"a": {"trainer.output_dir": "x"}}, "'output_dir' of 'a' is decided by the sweep"),
+        ({"a": {"trainer.learning_rate": 1}}, "'learning_rate' of 'a' is decided by the grid"),
     ],
 )
 def test_wrong_variants_say_what_is_wrong(sweep: Path, variants: Any, words: str):

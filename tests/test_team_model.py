@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from models import lora, untrained
-from peft import AutoPeftModelForCausalLM, PeftModel
+from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainers.adapter_weights import AdapterWeights
@@ -149,3 +149,16 @@ def test_errors_say_what_to_do(tmp_path: Path):
         load_team(tmp_path)
     with pytest.raises(ValueError, match="neither a folder"):
         build_team_model(str(tmp_path / "nowhere"), AGENTS, weights="shared")
+
+
+def test_equal_adapters_have_equal_files(tmp_path: Path):
+    """PEFT writes the names of modules in the order of a set, which each process has its own of."""
+    model, tokenizer = untrained()
+    config = LoraConfig(r=2, target_modules="all-linear")
+    team = build_team_model(
+        model, ["a_0"], weights="adapters", peft_config=config, tokenizer=tokenizer
+    )
+    save_team(team, tmp_path, env={})
+    written = json.loads((tmp_path / "a_0" / "adapter_config.json").read_text())
+    assert written["target_modules"] == sorted(written["target_modules"])
+    assert len(written["target_modules"]) == 7

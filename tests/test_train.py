@@ -57,6 +57,31 @@ def test_a_run_file_trains_and_saves_a_team(tmp_path: Path):
     assert manifest["packages"]["trl"].startswith("1.")
 
 
+def test_tokens_are_counted_whatever_is_logged(tmp_path: Path):
+    """A count, not the mean over the updates between two entries of the log; resumed, too."""
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+
+    def tokens(name: str, *more: str) -> list[int]:
+        output = tmp_path / name
+        text = RUN.format(model=tmp_path / "base", output=output)
+        run_train(write(tmp_path / "run.yaml", text), ["max_steps=4", *more])
+        log = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+        logged = [entry["num_tokens"] for entry in log if "num_tokens" in entry]
+        return [*logged, json.loads((output / "run_manifest.json").read_text())["tokens"]]
+
+    each = tokens("each", "logging_steps=1")
+    assert len(each) == 5
+    assert each == sorted(each)
+    assert each[0] > 0
+    assert tokens("some", "logging_steps=2") == [each[1], each[3], each[3]]
+    assert tokens("last", "logging_steps=3")[-1] == each[3]
+    kept = tokens("kept", "save_strategy=steps", "save_steps=2")
+    again = tokens("kept", "save_strategy=steps", "save_steps=2", "resume_from_checkpoint=true")
+    assert kept[-1] == again[-1] == each[3]
+
+
 def test_a_team_with_a_scripted_partner_is_measured_with_it(tmp_path: Path):
     model, tokenizer = untrained()
     model.save_pretrained(tmp_path / "base")

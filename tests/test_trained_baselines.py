@@ -16,7 +16,7 @@ from llm_marl_envs.evaluation.json_files import write_json
 from llm_marl_envs.registry import EnvSpec
 from trainers import trained_baselines
 from trainers.sweep import collect_results, read_sweep
-from trainers.sweep_run import run_point
+from trainers.sweep_run import alone, run_point
 from trainers.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trained_baselines import (
     TUNING_SEED,
@@ -114,21 +114,40 @@ def test_each_method_has_the_same_budget():
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "words"),
     [
-        {"lora": None},
-        {"trainer": {"max_steps": 2}},
-        {"trainer": {}},
-        {"partners": {"debater_0": "expert"}},
-        {"trainer": {"max_steps": 8, "frozen": ["debater_0"]}},
-        {"trainer": {"max_steps": 8, "weights": "shared"}},
-        {"trainer": {"max_steps": 8, "policy_learning_rates": {"debater_0": 1.0}}},
-        {"env_kwargs": {"single_seat": True}},
+        ({"lora": None}, "lora={}: expected a section with settings"),
+        ({"lora": True}, "lora=True: expected a section"),
+        ({"lora": {"r": 4, "modules_to_save": ["lm_head"]}}, r"\['lora.modules_to_save'\] set"),
+        ({"trainer": {"max_steps": 2}}, "max_steps=2: expected at least one for each seat"),
+        ({"trainer": {"max_steps": "8"}}, "max_steps='8'"),
+        ({"trainer": {}}, "max_steps=0"),
+        ({"partners": {"debater_0": "expert"}}, r"\['partners'\] set"),
+        ({"trainer": {"max_steps": 8, "frozen": ["debater_0"]}}, r"\['trainer.frozen'\] set"),
+        ({"trainer": {"max_steps": 8, "weights": "shared"}}, "trainer.weights"),
+        ({"trainer": {"max_steps": 8, "shaping": "potential"}}, "trainer.shaping"),
+        ({"trainer": {"max_steps": 8, "discount": 0.5}}, "discount: expected 1"),
+        (
+            {"trainer": {"max_steps": 8, "policy_learning_rates": {"debater_0": 1.0}}},
+            "trainer.policy_learning_rates",
+        ),
+        ({"env_kwargs": {"single_seat": True}}, "expected two or more"),
+        ({"env_kwargs": {"split": "test"}}, "split 'test': expected another one"),
     ],
 )
-def test_runs_whose_costs_cannot_be_made_equal_are_refused(changes: dict[str, Any]):
-    with pytest.raises(ValueError, match="trained baselines need a run file with a `lora` section"):
+def test_runs_whose_costs_cannot_be_made_equal_are_refused(changes: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=f"cannot be made equal to this run: .*{words}"):
         methods(described(**changes))
+
+
+def test_a_single_writer_is_evaluated_in_training_as_it_is_trained():
+    single = methods(described(eval_env_kwargs={"split": "val"}))[1].runs["single"]
+    assert single["eval_env_kwargs.single_seat"] is True
+
+
+def test_a_team_that_imitates_already_is_not_compared_with_itself():
+    run = described(trainer={"max_steps": 8, "algorithm": "rejection"}, env_kwargs=None)
+    assert [method.name for method in methods(run)] == ["team", "single", "alone"]
 
 
 def test_the_best_rate_is_chosen_for_each_run_and_the_first_of_equals():
@@ -177,8 +196,16 @@ def test_all_methods_are_tuned_trained_and_measured(
     run: Path, lower_case: str, tmp_path: Path, capsys: Any
 ):
     asked: dict[str, Any] = {"output": tmp_path / "out", "seeds": 1, "tasks": 2}
-    asked |= {"learning_rates": [1e-3, 2e-3], "overrides": [f"env={lower_case}"]}
+    asked |= {"learning_rates": [2e-3, 3e-3], "overrides": [f"env={lower_case}"]}
     found = run_trained_baselines(run, **asked)
+    out = tmp_path / "out"
+    for sweep, split in (("tuning", "val"), ("final", "test")):
+        plans = [json.loads(file.read_text()) for file in out.glob(f"{sweep}/*/eval/plan.json")]
+        assert len(plans) == (10 if sweep == "tuning" else 5)
+        assert {plan["env_kwargs"]["split"] for plan in plans} == {split}
+    for point in read_sweep(out / "final.yaml"):
+        rate = found["learning_rates"][point.settings["variant"]]
+        assert point.run["trainer"]["learning_rate"] == rate in (2e-3, 3e-3)
     tuning = json.loads((tmp_path / "out" / "tuning" / "results.json").read_text())
     assert {one["seed"] for one in tuning["runs"]} == {TUNING_SEED}
     assert len(tuning["runs"]) == 2 * 5
@@ -194,9 +221,60 @@ def test_all_methods_are_tuned_trained_and_measured(
     table = baselines_table(found)
     assert [line.split()[0] for line in table.splitlines()[1:5]] == [*trained]
     assert save_picture(found, tmp_path / "out").stat().st_size > 10_000
+    with_curves = (out / "trained_baselines.png").read_bytes()
+    for log in out.glob("final/*/train/log.jsonl"):
+        log.unlink()
+    assert save_picture(found, out).read_bytes() != with_curves
     capsys.readouterr()
     assert run_trained_baselines(run, **asked) == found
     assert "5 runs, 5 finished before" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("in_process")
+def test_what_is_wrong_is_said_before_anything_is_trained_or_written(
+    run: Path, lower_case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(trained_baselines, "run_sweep", lambda *_, **__: pytest.fail("trained"))
+    asked: dict[str, Any] = {"output": tmp_path / "out", "learning_rates": [1e-3, 2e-3], "tasks": 2}
+    asked["overrides"] = [f"env={lower_case}"]
+    for wrong, words in (
+        ({"tasks": 10**6}, "n_tasks=1000000"),
+        ({"seeds": 0}, "seeds"),
+        ({"learning_rates": [1e-3, 1e-3]}, "is a value listed twice"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            run_trained_baselines(run, **{**asked, **wrong})
+        assert not list((tmp_path / "out").glob("*.yaml"))
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_comparison_of_other_settings_leaves_the_folder_as_it_was(
+    run: Path, lower_case: str, tmp_path: Path
+):
+    asked: dict[str, Any] = {"output": tmp_path / "out", "seeds": 1, "tasks": 2}
+    own = [f"env={lower_case}", "max_steps=2"]
+    run_trained_baselines(run, **asked, overrides=own)
+    files = {file: file.read_bytes() for file in (tmp_path / "out").glob("*.*")}
+    with pytest.raises(ValueError, match="a run of other settings lies there"):
+        run_trained_baselines(run, **asked, overrides=[f"env={lower_case}", "max_steps=4"])
+    assert {file: file.read_bytes() for file in (tmp_path / "out").glob("*.*")} == files
+
+
+def test_two_processes_do_not_work_on_one_comparison(
+    run: Path, lower_case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: dict[str, Any] = {"output": tmp_path / "out", "seeds": 1, "tasks": 2}
+    asked["overrides"] = [f"env={lower_case}"]
+    with (
+        alone(tmp_path / "out"),
+        pytest.raises(ValueError, match="another process works on this comparison"),
+    ):
+        run_trained_baselines(run, **asked)
+    busy = {"runs": [], "missing": ["variant-team_seed-0"]}
+    monkeypatch.setattr(trained_baselines, "run_sweep", lambda *_, **__: busy)
+    for rates in ([], [1e-3, 2e-3]):  # a tuning that is not whole chooses nothing
+        with pytest.raises(ValueError, match=r"variant-team_seed-0'\]: worked on by another"):
+            run_trained_baselines(run, **asked, learning_rates=rates)
 
 
 @pytest.mark.usefixtures("in_process")
@@ -223,4 +301,4 @@ def test_from_the_command_line(run: Path, tmp_path: Path, capsys: Any):
     assert "rejection" in capsys.readouterr().out
     assert (folder / "trained_baselines.png").stat().st_size > 1000
     assert main([*command, "--override", "lora=null"]) == 1
-    assert "at least one update per seat" in capsys.readouterr().err
+    assert "lora={}: expected a section" in capsys.readouterr().err

@@ -7,6 +7,7 @@ one forward pass can mix, and an adapter's folder.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,7 @@ class AdapterWeights(TeamModel):
             cpu, folder / "adapter_model.safetensors", metadata={"format": "pt"}
         )
         self.module.peft_config[policy].save_pretrained(str(folder))
+        _sort_names(folder / "adapter_config.json")
         self.tokenizers[policy].save_pretrained(folder)
 
     def load_policy(self, policy: str, folder: Path) -> None:
@@ -132,6 +134,18 @@ class AdapterWeights(TeamModel):
             raise ValueError(
                 f"{folder} does not fit adapter {policy!r}: unexpected {result.unexpected_keys[:3]}"
             )
+
+
+def _sort_names(file: Path) -> None:
+    """Write the sets in a config in one order: PEFT's changes with the process's hash seed.
+
+    A saved team is known by its files, so equal teams must have equal ones.
+    """
+    config = json.loads(file.read_text(encoding="utf-8"))
+    for key in ("target_modules", "exclude_modules"):
+        if isinstance(config.get(key), list):
+            config[key] = sorted(config[key])
+    file.write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
 
 
 def _can_mix(config: PeftConfig) -> bool:

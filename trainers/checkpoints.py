@@ -46,7 +46,7 @@ class TeamCheckpoints(Base):
     plan: PackPlan
     algorithm: Algorithm
     collector: Collector
-    _sampled_tokens: int
+    sampled_tokens: int
     _staging: str | None = None
 
     def env_description(self) -> dict[str, Any]:
@@ -56,7 +56,13 @@ class TeamCheckpoints(Base):
             "env_id": env_name(env),
             "env_kwargs": _saved(env_arguments(env)),
             "max_completion_length": self.args.max_completion_length,
+            **({"chat_template_kwargs": template} if (template := self._template()) else {}),
         }
+
+    def _template(self) -> dict[str, Any]:
+        """Further variables of the chat template, parsed from JSON text by now."""
+        given: Any = self.args.chat_template_kwargs
+        return dict(given or {})
 
     def save_team(self, folder: str | Path) -> None:
         """Write the team so that `load_team`, PEFT or Transformers can load it."""
@@ -92,6 +98,7 @@ class TeamCheckpoints(Base):
             return None
         self._load_from_checkpoint(str(path))
         self.state = state
+        self.sampled_tokens = self._read_own_state(str(path))["sampled_tokens"]
         return TrainOutput(state.global_step, 0.0, {})
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -151,24 +158,32 @@ class TeamCheckpoints(Base):
                 # Needed only between the iterations over one rollout.
                 "buffer": self._buffered_inputs if self._step % every else None,
                 "algorithm": self.algorithm.state_dict(),
-                "sampled_tokens": self._sampled_tokens,
+                "sampled_tokens": self.sampled_tokens,
                 "start": self.team.start_digest(),
                 "split": self._split(),
             },
             folder / STATE_FILE.format(rank=self.args.process_index),
         )
 
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is None:
-            return
+    def _read_own_state(self, checkpoint: str) -> dict[str, Any]:
+        """What `_save_own_state` wrote.
+
+        Raises:
+            ValueError: there is no such file.
+        """
         path = Path(checkpoint) / STATE_FILE.format(rank=self.args.process_index)
         if not path.is_file():
             raise ValueError(
                 f"{checkpoint} has no {path.name}: it was not written by this trainer, or by a run "
                 "with fewer processes"
             )
-        state = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+        return torch.load(path, map_location=self.accelerator.device, weights_only=True)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        state = self._read_own_state(checkpoint)
         if state["split"] != self._split():
             raise ValueError(
                 f"{checkpoint} was written with {state['split']}, this run has {self._split()}: "
@@ -181,7 +196,7 @@ class TeamCheckpoints(Base):
             )
         self._step = state["step"]
         self._buffered_inputs = state["buffer"]
-        self._sampled_tokens = state["sampled_tokens"]
+        self.sampled_tokens = state["sampled_tokens"]
         self.algorithm.load_state_dict(state["algorithm"])
 
 

@@ -108,7 +108,7 @@ def read_sweep(file: str | Path) -> list[Point]:
 
     Raises:
         ValueError: no such file, malformed YAML, an unknown key, values that are no lists, a
-            setting that the sweep itself decides, or two runs of one name.
+            setting that the sweep itself decides, or two runs of one name or of one meaning.
     """
     file = Path(file)
     try:
@@ -149,6 +149,11 @@ def read_sweep(file: str | Path) -> list[Point]:
                 )
             )
     names = [point.name for point in points]
+    meanings: dict[str, str] = {}
+    for point in points:
+        other = meanings.setdefault(point.digest, point.name)
+        if other != point.name:
+            raise ValueError(f"{file}: {other!r} and {point.name!r} are the same run")
     _check_evaluations(file, points)
     for name in names:
         if names.count(name) > 1:
@@ -183,20 +188,37 @@ def _variants(
         return {None: {}}
     if not isinstance(variants, dict) or not variants:
         raise ValueError(f"{file}, variants: expected a map from names, got {variants!r}")
+    found: dict[str | None, dict[str, Any]] = {}
     for name, changes in variants.items():
         if not isinstance(changes, dict):
             raise ValueError(f"{file}, variants: {name!r} needs a map of settings, got {changes!r}")
-        for key in changes:
-            if key in OWN_SETTINGS or key in grid:
-                where = "the sweep" if key in OWN_SETTINGS else "the grid"
+        found[str(name)] = own = {_plain_key(key): value for key, value in changes.items()}
+        for key in own:
+            taken = any(_overlap(key, other) for other in grid)
+            if key in OWN_SETTINGS or taken:
+                where = "the grid" if taken else "the sweep"
                 raise ValueError(f"{file}, variants: {key!r} of {name!r} is decided by {where}")
-    return {str(name): dict(changes) for name, changes in variants.items()}
+    return found
+
+
+def _plain_key(key: Any) -> str:
+    """A setting of the trainer has two names; the short one."""
+    return str(key).removeprefix("trainer.")
+
+
+def _overlap(key: str, other: str) -> bool:
+    """Whether two settings are one, or one is a section that holds the other."""
+    return key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.")
 
 
 def _grid(file: Path, grid: Any) -> dict[str, list[Any]]:
     grid = {} if grid is None else grid
     if not isinstance(grid, dict):
         raise ValueError(f"{file}, grid: expected a map from settings to lists, got {grid!r}")
+    grid = {_plain_key(key): values for key, values in grid.items()}
+    for one, other in itertools.combinations(grid, 2):
+        if _overlap(one, other):
+            raise ValueError(f"{file}, grid: {one!r} and {other!r} set the same thing")
     for key, values in grid.items():
         if key in OWN_SETTINGS:
             raise ValueError(f"{file}, grid: {key!r} is decided by the sweep; for seeds use seeds:")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import json
 import os
 import queue
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -27,6 +29,8 @@ from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
 from trainers.sweep import POINT_FILE, SUMMARY_FILE, Point, collect_results, read_sweep
 
 RESULTS_FILE = "results.json"
+TRAINED_FILE = "trained.json"
+EVAL = "eval"
 BUSY = 75
 """Exit status of a run that another process works on (EX_TEMPFAIL)."""
 
@@ -110,14 +114,18 @@ def run_point(point: Point) -> dict[str, Any]:
         BlockingIOError: another process works on this run.
         KeyboardInterrupt: the training was interrupted; it goes on from its checkpoint next time.
     """
-    with _alone(point.folder):
+    with alone(point.folder):
         found = point.summary()
         return found if found is not None else _carry_out(point)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the system releases whatever becomes of the process."""
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system releases whatever becomes of the process.
+
+    Raises:
+        BlockingIOError: another process holds it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -125,10 +133,27 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _carry_out(point: Point) -> dict[str, Any]:
-    from trainers.train import train
-
     pinned = {"digest": point.digest, "settings": dict(point.settings), "seed": point.seed}
     write_json(point.folder / POINT_FILE, pinned)
+    try:  # a training that ended is not repeated because its evaluation was cut off
+        results = dict(read_json(point.folder / TRAINED_FILE)["results"])
+    except (ValueError, KeyError):  # missing or half-written
+        results = _train(point)
+        write_json(point.folder / TRAINED_FILE, {**pinned, "results": results})
+    if point.evaluation is not None:
+        partners = point.run.get("partners") or {}
+        results |= measure_point(point, str(point.folder / "team"), point.folder / EVAL, partners)
+    summary = {**pinned, "results": results}
+    write_json(point.folder / SUMMARY_FILE, summary)
+    return summary
+
+
+def _train(point: Point) -> dict[str, Any]:
+    """Train and save the team; what the training itself found."""
+    from trainers.train import train
+
+    # Without the file that says so no training ended: an evaluation there is of another team.
+    shutil.rmtree(point.folder / EVAL, ignore_errors=True)
     run = {**point.run, "trainer": dict(point.run["trainer"])}
     output = Path(run["trainer"]["output_dir"])
     if output.is_dir() and get_last_checkpoint(str(output)) is not None:
@@ -141,13 +166,7 @@ def _carry_out(point: Point) -> dict[str, Any]:
     results: dict[str, Any] = {"updates": trainer.state.global_step}
     results |= {"tokens": costs["tokens"], "hours": costs["hours"]}
     results["trained_parameters"] = trainer.trained_parameters
-    results |= _last_logged(trainer.state.log_history, ("reward", "success"))
-    if point.evaluation is not None:
-        partners = point.run.get("partners") or {}
-        results |= measure_point(point, str(point.folder / "team"), point.folder / "eval", partners)
-    summary = {**pinned, "results": results}
-    write_json(point.folder / SUMMARY_FILE, summary)
-    return summary
+    return results | _last_logged(trainer.state.log_history, ("reward", "success"))
 
 
 def _last_logged(log: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, float]:
@@ -175,13 +194,19 @@ def measure_point(
     from llm_marl_envs.evaluation.runner import Plan
 
     asked: Any = point.evaluation
+    trainer = point.run["trainer"]
     summary = measure_team(
         point.run["env"],
         team=team,
-        plan=Plan(n_tasks=asked["tasks"], seeds=(asked["seed"],)),
+        plan=Plan(
+            n_tasks=asked["tasks"],
+            seeds=(asked["seed"],),
+            context=trainer.get("context", "append"),
+        ),
         sampling=Sampling(
             temperature=asked["temperature"],
-            max_completion_length=point.run["trainer"].get("max_completion_length"),
+            max_completion_length=trainer.get("max_completion_length"),
+            template=_template(trainer),
         ),
         output=str(folder),
         env_kwargs={**(point.run.get("env_kwargs") or {}), "split": asked["split"]},
@@ -190,6 +215,12 @@ def measure_point(
     found = {name: summary[name] for name in ("mean_return", "success")}
     found["cooperation"] = (summary["cooperation"] or {}).get("mean")
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _template(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """The chat template's variables, which a run file may give as JSON text."""
+    given = trainer.get("chat_template_kwargs") or {}
+    return dict(json.loads(given) if isinstance(given, str) else given)
 
 
 def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = ()) -> int:

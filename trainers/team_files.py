@@ -147,7 +147,7 @@ def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) ->
         team: what to save. Seats that it leaves behind are not in the saved team.
         folder: created where missing; existing files of the same names are replaced.
         env: what the team plays, kept in `team.json`: "env_id", "env_kwargs",
-            "max_completion_length"; JSON values.
+            "max_completion_length" and, where there are any, "chat_template_kwargs"; JSON values.
     """
     folder = Path(folder)
     for policy in team.policies:

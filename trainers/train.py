@@ -196,8 +196,7 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
         try:
             trainer.train(True if resume in (True, "true", "True") else resume)
         finally:
-            logged = [e["num_tokens"] for e in trainer.state.log_history if "num_tokens" in e]
-            costs.tokens = int(logged[-1]) if logged else None
+            costs.tokens = trainer.sampled_tokens
     return trainer
 
 

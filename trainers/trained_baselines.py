@@ -27,6 +27,7 @@ Equal costs:
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,10 +35,11 @@ from typing import Any
 
 import yaml
 
+from llm_marl_envs.atomic import replacing
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.registry import make
 from trainers.sweep import SUMMARY_FILE, Point, read_sweep
-from trainers.sweep_run import measure_point, run_sweep
+from trainers.sweep_run import alone, measure_point, run_sweep
 from trainers.train import model_path, read_run
 
 TEAM, SINGLE, ALONE, REJECTION = "team", "single", "alone", "rejection"
@@ -45,8 +47,10 @@ TUNING_SEED = 1000
 """Of the runs that try learning rates; none of the seeds that are reported."""
 RESULTS_FILE = "trained_baselines.json"
 VERSION = 1
-FIXED = ("frozen", "policies", "weights", "policy_learning_rates")
-"""Settings of the trainer that the methods decide."""
+FIXED = ("frozen", "policies", "weights", "policy_learning_rates", "shaping")
+"""Settings of the trainer that the methods decide, or that one of them cannot follow."""
+UNEQUAL = ("modules_to_save", "rank_pattern", "alpha_pattern", "use_rslora")
+"""Settings of LoRA with which n times the rank is not n times the parameters, or another scale."""
 MEASURES = ("mean_return", "success", "cooperation")
 
 
@@ -90,22 +94,11 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
     """The methods that a run file is compared with, itself first.
 
     Raises:
-        ValueError: without adapters, a number of updates, or with partners: then costs cannot be
-            made equal.
+        ValueError: without adapters, a number of updates, with partners or another setting with
+            which costs cannot be made equal, or trained on what is held out.
     """
-    kwargs = dict(run.get("env_kwargs") or {})
-    trainer, lora = run.get("trainer") or {}, run.get("lora")
-    agents = list(make(run["env"], **kwargs).possible_agents)
-    updates = trainer.get("max_steps") or 0
-    taken = ["partners"] if run.get("partners") else []
-    taken += [key for key in FIXED if trainer.get(key)]
-    if lora is None or updates < len(agents) or taken or len(agents) < 2:
-        raise ValueError(
-            f"lora={lora!r}, max_steps={updates}, seats {agents}"
-            + (f", {taken} set" if taken else "")
-            + ": trained baselines need a run file with a `lora` section (one adapter for each "
-            "seat), at least one update per seat, two seats or more, and every seat trained"
-        )
+    trainer, lora, agents = _checked(run)
+    updates = trainer["max_steps"]
     rank = lora.get("r", 8)  # PEFT's default
     alpha = lora.get("lora_alpha", 8)
     single = {
@@ -113,6 +106,8 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
         "lora.r": rank * len(agents),
         "lora.lora_alpha": alpha * len(agents),
     }
+    if run.get("eval_env_kwargs") is not None:
+        single["eval_env_kwargs.single_seat"] = True
     each = {agent: f"{ALONE}_{agent}" for agent in agents}
     alone = {
         name: {
@@ -121,12 +116,41 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
         }
         for seat, (agent, name) in enumerate(each.items())
     }
-    return (
+    found = (
         Method(name=TEAM, runs={TEAM: {}}, seats={}),
         Method(name=SINGLE, runs={SINGLE: single}, seats={}),
         Method(name=ALONE, runs=alone, seats=each),
-        Method(name=REJECTION, runs={REJECTION: {"algorithm": REJECTION}}, seats={}),
     )
+    if trainer.get("algorithm") == REJECTION:  # the team does that already
+        return found
+    return (*found, Method(name=REJECTION, runs={REJECTION: {"algorithm": REJECTION}}, seats={}))
+
+
+def _checked(run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """The trainer's settings, the adapters' and the seats of a run that can be compared."""
+    trainer, lora, kwargs = (run.get(key) or {} for key in ("trainer", "lora", "env_kwargs"))
+    agents = list(make(run["env"], **kwargs).possible_agents)
+    updates = trainer.get("max_steps", 0)
+    wrong = []
+    if not isinstance(lora, dict) or not lora:
+        wrong.append(f"lora={lora!r}: expected a section with settings, e.g. {{r: 16}}")
+        lora = {}
+    if type(updates) is not int or updates < len(agents):
+        wrong.append(f"max_steps={updates!r}: expected at least one for each seat")
+    if len(agents) < 2:
+        wrong.append(f"seats {agents}: expected two or more")
+    set_here = [f"trainer.{key}" for key in FIXED if trainer.get(key) not in (None, "none", [])]
+    set_here += [f"lora.{key}" for key in UNEQUAL if lora.get(key)]
+    set_here += ["partners"] if run.get("partners") else []
+    if set_here:
+        wrong.append(f"{set_here} set: expected none of them, for costs would not be equal")
+    if trainer.get("discount", 1.0) != 1.0:
+        wrong.append("discount: expected 1, for a single writer's turns are other ones")
+    if kwargs.get("split") in ("val", "test"):
+        wrong.append(f"split {kwargs['split']!r}: expected another one, for this one measures")
+    if wrong:
+        raise ValueError("trained baselines cannot be made equal to this run: " + "; ".join(wrong))
+    return trainer, lora, agents
 
 
 def run_trained_baselines(
@@ -154,48 +178,44 @@ def run_trained_baselines(
         What `trained_baselines.json` holds.
 
     Raises:
-        ValueError: a run file whose costs cannot be made equal, or runs that failed.
+        ValueError: a run file whose costs cannot be made equal, no seeds, more tasks than are held
+            out, a folder with a comparison of other settings or one that another process works
+            on, or runs that failed.
     """
     run = read_run(config, overrides)
     compared, folder = methods(run), Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "run.yaml").write_text(yaml.safe_dump(run, sort_keys=False), encoding="utf-8")
-    variants = {name: dict(run) for method in compared for name, run in method.runs.items()}
     rates = list(learning_rates) or [run["trainer"].get("learning_rate", 1e-6)]  # TRL's default
-    held_out = len(make(run["env"], **{**(run.get("env_kwargs") or {}), "split": "val"}).source)
-    chosen = _choose(folder, variants, rates, min(tasks, held_out), jobs)
-    tuned = {name: {**run, "learning_rate": chosen[name]} for name, run in variants.items()}
-    file = _write_sweep(folder, "final", tuned, seeds=list(range(seeds)), split="test", tasks=tasks)
-    print(f"training: {seeds} seeds of each")
-    run_sweep(file, jobs=jobs)
-    points = {(point.settings["variant"], point.seed): point for point in read_sweep(file)}
-    found = {
-        "version": VERSION,
-        "env_id": run["env"],
-        "run": run,
-        "trials": len(rates),
-        "learning_rates": chosen,
-        "tasks": tasks,
-        "methods": {
-            method.name: [asdict(_trained(method, points, seed)) for seed in range(seeds)]
-            for method in compared
-        },
-    }
-    write_json(folder / RESULTS_FILE, found)
+    plan = _Comparison(folder=folder, run=run, methods=compared, seeds=seeds, tasks=tasks)
+    plan.sweep("final", plan.tuned(dict.fromkeys(plan.variants, rates[0])))  # refuses what is wrong
+    try:
+        with alone(folder):
+            chosen = _choose(plan, rates, jobs)
+            file = plan.sweep("final", plan.tuned(chosen), keep=True)
+            print(f"training: {seeds} seeds of each")
+            _whole(run_sweep(file, jobs=jobs))
+            found = plan.collect(file, rates, chosen)
+            write_json(folder / RESULTS_FILE, found)
+    except BlockingIOError as error:
+        raise ValueError(f"{folder}: another process works on this comparison") from error
     return found
 
 
-def _choose(
-    folder: Path, runs: Mapping[str, Mapping[str, Any]], rates: list[float], tasks: int, jobs: int
-) -> dict[str, float]:
+def _choose(plan: _Comparison, rates: list[float], jobs: int) -> dict[str, float]:
     """Run -> the best of the learning rates; nothing is tried where there is one."""
     if len(rates) == 1:
-        return dict.fromkeys(runs, rates[0])
-    file = _write_sweep(
-        folder, "tuning", runs, seeds=[TUNING_SEED], split="val", tasks=tasks, rates=rates
-    )
-    print(f"tuning: {len(rates)} learning rates for each of {len(runs)} runs")
-    return best_rates(run_sweep(file, jobs=jobs))
+        return dict.fromkeys(plan.variants, rates[0])
+    file = plan.sweep("tuning", plan.variants, rates=rates, keep=True)
+    print(f"tuning: {len(rates)} learning rates for each of {len(plan.variants)} runs")
+    return best_rates(_whole(run_sweep(file, jobs=jobs)))
+
+
+def _whole(results: dict[str, Any]) -> dict[str, Any]:
+    """The results of a sweep of which no run is missing."""
+    if results["missing"]:
+        raise ValueError(
+            f"{results['missing']}: worked on by another process; run this again when it has ended"
+        )
+    return results
 
 
 def best_rates(tuning: Mapping[str, Any]) -> dict[str, float]:
@@ -209,27 +229,93 @@ def best_rates(tuning: Mapping[str, Any]) -> dict[str, float]:
     return {name: rate for name, (_, rate) in best.items()}
 
 
-def _write_sweep(
-    folder: Path,
-    name: str,
-    variants: Mapping[str, Mapping[str, Any]],
-    *,
-    seeds: Sequence[int],
-    split: str,
-    tasks: int,
-    rates: Sequence[float] = (),
-) -> Path:
-    sweep = {
-        "run": "run.yaml",
-        "output": str(folder / name),
-        "variants": {key: dict(value) for key, value in variants.items()},
-        **({"grid": {"learning_rate": list(rates)}} if rates else {}),
-        "seeds": list(seeds),
-        "evaluate": {"tasks": tasks, "split": split},
-    }
-    file = folder / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(sweep, sort_keys=False), encoding="utf-8")
-    return file
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Comparison:
+    """What was asked for, and the sweeps that carry it out."""
+
+    folder: Path
+    run: Mapping[str, Any]
+    methods: tuple[Method, ...]
+    seeds: int
+    tasks: int
+
+    @property
+    def variants(self) -> dict[str, dict[str, Any]]:
+        """Run -> what it overrides."""
+        return {name: dict(own) for method in self.methods for name, own in method.runs.items()}
+
+    def tuned(self, rates: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+        """The variants, each with its learning rate."""
+        return {name: {**own, "learning_rate": rates[name]} for name, own in self.variants.items()}
+
+    def sweep(
+        self,
+        name: str,
+        variants: Mapping[str, Mapping[str, Any]],
+        *,
+        rates: Sequence[float] = (),
+        keep: bool = False,
+    ) -> Path:
+        """The file of the sweep "tuning" or "final"; written only once nothing is wrong with it.
+
+        Args:
+            name: "tuning" tries `rates` on the split `val`, "final" measures on `test`.
+            variants: of the sweep.
+            rates: learning rates to try.
+            keep: write it; otherwise it is only checked.
+
+        Raises:
+            ValueError: a setting is wrong, or runs of other settings lie in the folder.
+        """
+        split, seeds, tasks = "test", list(range(self.seeds)) or 0, self.tasks
+        if name == "tuning":
+            split, seeds, tasks = "val", [TUNING_SEED], min(self.tasks, self._held_out("val"))
+        sweep = {
+            "run": "run.yaml",
+            "output": str(self.folder / name),
+            "variants": {key: dict(value) for key, value in variants.items()},
+            **({"grid": {"learning_rate": list(rates)}} if rates else {}),
+            "seeds": seeds,
+            "evaluate": {"tasks": tasks, "split": split},
+        }
+        texts = {"run.yaml": dict(self.run), f"{name}.yaml": sweep}
+        with tempfile.TemporaryDirectory() as asked:
+            for file, content in texts.items():
+                text = yaml.safe_dump(content, sort_keys=False)
+                (Path(asked) / file).write_text(text, encoding="utf-8")
+            try:
+                points = read_sweep(Path(asked) / f"{name}.yaml")
+            except ValueError as error:  # of the files that would be written
+                raise ValueError(str(error).replace(asked, str(self.folder))) from error
+        if keep:
+            for point in points:
+                point.summary()  # refuses a folder of other settings
+            for file, content in texts.items():
+                with replacing(self.folder / file) as partial:
+                    partial.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        return self.folder / f"{name}.yaml"
+
+    def _held_out(self, split: str) -> int:
+        kwargs = {**(self.run.get("env_kwargs") or {}), "split": split}
+        return len(make(self.run["env"], **kwargs).source)
+
+    def collect(
+        self, file: Path, rates: Sequence[float], chosen: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """What `trained_baselines.json` holds."""
+        points = {(point.settings["variant"], point.seed): point for point in read_sweep(file)}
+        return {
+            "version": VERSION,
+            "env_id": self.run["env"],
+            "run": dict(self.run),
+            "trials": len(rates),
+            "learning_rates": dict(chosen),
+            "tasks": self.tasks,
+            "methods": {
+                method.name: [asdict(_trained(method, points, one)) for one in range(self.seeds)]
+                for method in self.methods
+            },
+        }
 
 
 def _trained(method: Method, points: Mapping[tuple[str, int], Point], seed: int) -> Trained:

@@ -88,7 +88,8 @@ def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, height), layout="constrained")
     _draw_points(left, found)
     for number_of, name in enumerate(found["learning_rates"]):
-        files = sorted(folder.glob(f"final/variant-{name}_*/train/{LOG_FILE}"))
+        runs = [f"variant-{name}_*seed-{one['seed']}" for one in found["methods"][TEAM]]
+        files = [file for one in runs for file in folder.glob(f"final/{one}/train/{LOG_FILE}")]
         logs = [[json.loads(x) for x in file.read_text("utf-8").splitlines()] for file in files]
         one = curve(logs, "reward")
         if one is not None:

@@ -155,7 +155,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         )
         self.beta = self.args.beta = beta
         self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
-        self._sampled_tokens = 0
+        self.sampled_tokens = 0
         self._settle()
 
     # -- set-up -----------------------------------------------------------------------------------
@@ -333,10 +333,11 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         values["time/rollout"] = time.perf_counter() - begun
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
-        self._sampled_tokens += metrics.sampled_tokens(groups)
-        values["num_tokens"] = float(self._sampled_tokens)
         for name, value in values.items():
             self._metrics["train"][name].append(value)
+        self.sampled_tokens += metrics.sampled_tokens(groups)
+        # A count, of which the last is logged; TRL logs the mean of what was appended.
+        self._metrics["train"]["num_tokens"] = [float(self.sampled_tokens)]
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"

@@ -94,6 +94,13 @@ def _add_plan(command: Any) -> None:
     command.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
     command.add_argument("--greedy", action="store_true", help="the same as --temperature 0")
     command.add_argument("--max-tokens", type=int, help="most tokens of one action")
+    command.add_argument(
+        "--template",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a variable of the chat template, e.g. enable_thinking=false",
+    )
 
 
 def _plan(options: Namespace, samples: int) -> Any:
@@ -107,12 +114,13 @@ def _plan(options: Namespace, samples: int) -> Any:
     )
 
 
-def _sampling(options: Namespace) -> Any:
+def _sampling(options: Namespace, assignments: Any) -> Any:
     from llm_marl_envs.evaluation.named import Sampling
 
     return Sampling(
         temperature=0.0 if options.greedy else options.temperature,
         max_completion_length=options.max_tokens,
+        template=assignments(options.template),
     )
 
 
@@ -124,7 +132,7 @@ def _eval(options: Namespace, assignments: Any) -> None:
         options.id,
         team=options.team,
         plan=_plan(options, options.samples),
-        sampling=_sampling(options),
+        sampling=_sampling(options, assignments),
         output=options.output,
         env_kwargs=env_kwargs_of(options, assignments),
         partners=assignments(options.partner),
@@ -150,7 +158,7 @@ def _baselines(options: Namespace, assignments: Any) -> None:
         options.id,
         policy=options.policy,
         plan=_plan(options, 1),
-        sampling=_sampling(options),
+        sampling=_sampling(options, assignments),
         names=options.only,
         n=options.n,
         output=options.output,

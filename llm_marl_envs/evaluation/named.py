@@ -7,9 +7,10 @@ stand for, and what tells one such team from another when an evaluation goes on.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ class Sampling:
         temperature: 0 is greedy.
         max_completion_length: most tokens of one action, at least 1; None takes what a saved team
             was trained with, else 256.
+        template: further variables of the chat template; a saved team has those that it was
+            trained with, and these come on top.
 
     Raises:
         ValueError: a temperature below 0 or that is not finite, or no tokens.
@@ -39,6 +42,7 @@ class Sampling:
 
     temperature: float = 1.0
     max_completion_length: int | None = None
+    template: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -99,6 +103,10 @@ def named_policy(name: str, env: Any, sampling: Sampling) -> tuple[Policy, str]:
     if kind == "expert":
         return ExpertPolicy(env, convention or None), name
     if name.startswith(ENDPOINT):
+        if sampling.template:
+            raise ValueError(
+                f"{name}: the server applies its chat template; set {[*sampling.template]} there"
+            )
         url, _, model = name.removeprefix(ENDPOINT).partition("#")
         served = EndpointPolicy(
             url,
@@ -111,10 +119,13 @@ def named_policy(name: str, env: Any, sampling: Sampling) -> tuple[Policy, str]:
         raise ValueError(f"{name}: no such folder; expected a saved team, a model or its name")
     folder = _tiny(env) if name == "tiny" else name
     local = LocalPolicy(
-        folder, temperature=sampling.temperature, max_completion_length=sampling.length
+        folder,
+        temperature=sampling.temperature,
+        max_completion_length=sampling.length,
+        template_kwargs=sampling.template or None,
     )
     if not Path(folder).is_dir():
-        return local, local.identity
+        return local, local.identity + _template_identity(sampling)
     return local, _identity("model", folder, sampling.length, sampling)
 
 
@@ -187,6 +198,7 @@ def _saved_team(
         files.load_team(folder),
         max_completion_length=length,
         temperature=sampling.temperature,
+        template_kwargs={**described.get("chat_template_kwargs", {}), **sampling.template} or None,
     )
     print_of = _identity("team", folder, length, sampling)
     base = Path(described.get("base") or "")
@@ -198,7 +210,13 @@ def _saved_team(
 def _identity(kind: str, folder: str, length: int, sampling: Sampling) -> str:
     """What it is, wherever its folder lies and however the path to it is written."""
     asked = f"at most {length} tokens, temperature {sampling.temperature:g}"
-    return f"{kind} {fingerprint(folder)}, {asked}"
+    return f"{kind} {fingerprint(folder)}, {asked}{_template_identity(sampling)}"
+
+
+def _template_identity(sampling: Sampling) -> str:
+    return (
+        f", template {json.dumps(sampling.template, sort_keys=True)}" if sampling.template else ""
+    )
 
 
 def _tiny(env: Any) -> str:

@@ -71,7 +71,7 @@ class SingleSeat(TextParallelEnv):
         self._told: dict[str, int] = {}  # seat -> how many of its messages the writer knows
 
     def __copy__(self) -> SingleSeat:
-        """A copy steps an environment of its own."""
+        """A copy steps an environment of its own; reset it first, as every copy."""
         duplicate = object.__new__(type(self))
         duplicate.__dict__.update(self.__dict__)
         duplicate.inner = copy.copy(self.inner)
@@ -82,21 +82,31 @@ class SingleSeat(TextParallelEnv):
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         """As `TextParallelEnv.reset`; the seed is the inner environment's, too."""
-        begun = super().reset(seed=seed, options=options)
+        _, infos = super().reset(seed=seed, options=options)
         self.inner.reset(seed=seed, options={"task": self.task})
         self._parts = {}
-        self._told = {seat: len(self._messages(seat)) for seat in self.inner.possible_agents}
-        return begun
+        told = {seat: self._messages(seat) for seat in self.inner.possible_agents}
+        self._told = {seat: len(messages) for seat, messages in told.items()}
+        # An opening may be drawn at random: the writer is told the one of this episode.
+        self._chat = {WRITER: [self._assignment(told)]}
+        return {WRITER: self._observe(WRITER)}, infos
+
+    def close(self) -> None:
+        """As `TextParallelEnv.close`, of the environment inside, too."""
+        self.inner.close()
+        super().close()
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message: what every seat is told, and whose part comes first."""
-        told = self.inner.opening(task)
+        return {WRITER: (self._assignment(self.inner.opening(task)),)}
+
+    def _assignment(self, told: Mapping[str, Sequence[Message]]) -> Message:
         sections = [
             SECTION.format(agent=seat, text=render_messages(told[seat]))
             for seat in self.inner.possible_agents
         ]
         first = NEXT.format(agent=self.inner.possible_agents[0])
-        return {WRITER: (Message("user", "\n\n".join([INTRO, *sections, first])),)}
+        return Message("user", "\n\n".join([INTRO, *sections, first]))
 
     @property
     def seat(self) -> str:
@@ -152,7 +162,8 @@ class SingleSeat(TextParallelEnv):
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """The next part: what the expert of the seat whose turn it is would say there.
 
-        The parts in `messages` are played to a copy, so that experts hear what they would hear.
+        The parts in `messages` are played to a copy, so that experts hear what they would hear;
+        where an environment draws what it tells, under the reset seed 0.
         """
         written = [m.content for m in messages if m.role == "assistant"]
         rehearsal = copy.copy(self)
@@ -174,14 +185,16 @@ class SingleSeat(TextParallelEnv):
         if self.inner.experts_listen:
             return played_demonstrations(self, n, seed)
         rng = random.Random(f"demonstrations/{seed}")
-        seats = self.inner.possible_agents
+        inner = copy.copy(self.inner)
+        inner.rng = rng  # of openings that are drawn
+        seats = inner.possible_agents
         pairs: list[tuple[tuple[Message, ...], str]] = []
         while len(pairs) < n:
             task = self.source[rng.randrange(len(self.source))]
-            chat = [*self.opening(task)[WRITER]]
-            possible = self.inner.conventions(task) or ("",)
+            chat = [self._assignment(inner.opening(task))]
+            possible = inner.conventions(task) or ("",)
             for seat, following in itertools.zip_longest(seats, seats[1:]):
-                part = self.inner.expert(task, seat, rng.choice(possible))
+                part = inner.expert(task, seat, rng.choice(possible))
                 pairs.append((tuple(chat), part))
                 more = NEXT.format(agent=following)
                 chat += [Message("assistant", part), Message("user", more)]
