@@ -161,4 +161,4 @@ def test_equal_adapters_have_equal_files(tmp_path: Path):
     save_team(team, tmp_path, env={})
     written = json.loads((tmp_path / "a_0" / "adapter_config.json").read_text())
     assert written["target_modules"] == sorted(written["target_modules"])
-    assert len(written["target_modules"]) == 7
+    assert len(written["target_modules"]) == 2 * 7  # two layers
