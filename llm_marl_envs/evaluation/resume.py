@@ -83,7 +83,10 @@ class EvaluationLog:
                 )
             write_json(path, manifest)
             return
-        there = read_json(path)
+        try:
+            there = read_json(path)
+        except ValueError as error:
+            raise ValueError(f"{error}; delete the folder to evaluate anew") from error
         if there != manifest:
             differing = [
                 f"{key}: {there.get(key)!r:.200} there, {manifest.get(key)!r:.200} asked"
