@@ -8,6 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, where they are missing.
+
+    Raises:
+        ValueError: one of them is a file.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next(one for one in (folder, *folder.parents) if one.exists())
+        raise ValueError(f"{file}: a file; expected a folder to write into") from error
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A path to write to; when the block ends well, what was written takes the place of `path`.
@@ -18,11 +31,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         ValueError: the folder is a file.
     """
     path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        file = next(one for one in (path.parent, *path.parents) if one.exists())
-        raise ValueError(f"{file}: a file; expected a folder to write into") from error
+    make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial

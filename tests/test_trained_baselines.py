@@ -116,7 +116,7 @@ def test_each_method_has_the_same_budget():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"lora": None}, "lora={}: expected a section with settings"),
+        ({"lora": None}, "lora=None: expected a section with settings"),
         ({"lora": True}, "lora=True: expected a section"),
         ({"lora": {"r": 4, "modules_to_save": ["lm_head"]}}, r"\['lora.modules_to_save'\] set"),
         ({"trainer": {"max_steps": 2}}, "max_steps=2: expected at least one for each seat"),
@@ -143,6 +143,10 @@ def test_runs_whose_costs_cannot_be_made_equal_are_refused(changes: dict[str, An
 def test_a_single_writer_is_evaluated_in_training_as_it_is_trained():
     single = methods(described(eval_env_kwargs={"split": "val"}))[1].runs["single"]
     assert single["eval_env_kwargs.single_seat"] is True
+
+
+def test_adapters_of_the_default_rank_have_a_budget_too():
+    assert methods(described(lora={}))[1].runs["single"]["lora.r"] == 24  # PEFT's 8 for 3 seats
 
 
 def test_a_team_that_imitates_already_is_not_compared_with_itself():
@@ -301,4 +305,4 @@ def test_from_the_command_line(run: Path, tmp_path: Path, capsys: Any):
     assert "rejection" in capsys.readouterr().out
     assert (folder / "trained_baselines.png").stat().st_size > 1000
     assert main([*command, "--override", "lora=null"]) == 1
-    assert "lora={}: expected a section" in capsys.readouterr().err
+    assert "lora=None: expected a section" in capsys.readouterr().err

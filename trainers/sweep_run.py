@@ -24,6 +24,7 @@ from typing import Any
 
 from transformers.trainer_utils import get_last_checkpoint
 
+from llm_marl_envs.atomic import make_folder
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
 from trainers.sweep import POINT_FILE, SUMMARY_FILE, Point, collect_results, read_sweep
@@ -125,8 +126,9 @@ def alone(folder: Path) -> Iterator[None]:
 
     Raises:
         BlockingIOError: another process holds it.
+        ValueError: the folder is a file.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -128,11 +128,11 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
 
 def _checked(run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """The trainer's settings, the adapters' and the seats of a run that can be compared."""
-    trainer, lora, kwargs = (run.get(key) or {} for key in ("trainer", "lora", "env_kwargs"))
+    trainer, kwargs, lora = run.get("trainer") or {}, run.get("env_kwargs") or {}, run.get("lora")
     agents = list(make(run["env"], **kwargs).possible_agents)
     updates = trainer.get("max_steps", 0)
     wrong = []
-    if not isinstance(lora, dict) or not lora:
+    if not isinstance(lora, dict):
         wrong.append(f"lora={lora!r}: expected a section with settings, e.g. {{r: 16}}")
         lora = {}
     if type(updates) is not int or updates < len(agents):
