@@ -97,7 +97,8 @@ def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
     right.set(xlabel="update", ylabel=f"team return, training tasks, mean of {SMOOTH} updates")
     right.set_title("mean over seeds")
     right.grid(alpha=0.3)
-    right.legend(fontsize="small")
+    if right.lines:
+        right.legend(fontsize="small")
     path = folder / PICTURE_FILE
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
