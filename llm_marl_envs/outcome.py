@@ -18,8 +18,8 @@ class Outcome:
         success: whether the task is solved so far; None where the question makes no sense.
         facts: agent -> further entries of its info (diagnostics; plain JSON values). Two are
             measured wherever they occur: `readable`, whether the agent's last action has the form
-            that was asked for (leave it out where any text is one), and `answer`, its answer to the
-            task's question, or None.
+            that was asked for (leave it out where any text will do), and `answer`, its answer to
+            the task's question, or None.
     """
 
     reward_terms: Mapping[str, Mapping[str, float]]

@@ -99,6 +99,14 @@ def test_bounds_by_hand() -> None:
     assert own.bounds(own.source[0]).random == 1 / 8
 
 
+def test_bounds_are_unknown_where_nobody_hears_anything() -> None:
+    env = make("debate-v0", rounds=1)
+    with pytest.raises(ValueError, match="not for task 'train/0' in one round"):
+        env.bounds(env.source[0])
+    told = make("debate-v0", rounds=1, info="full")
+    assert (told.bounds(told.source[0]).solo, told.bounds(told.source[0]).team) == (1.0, 1.0)
+
+
 def test_bounds_of_the_default_by_hand() -> None:
     env = make("debate-v0")
     own = make("debate-v0", pay="own")

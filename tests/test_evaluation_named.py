@@ -290,6 +290,7 @@ def test_scripts_by_name():
     [
         (["--greedy", "--samples", "2"], "2 greedy samples of a task are all alike"),
         (["--set", "split=val", "--split", "test"], "--split test and --set split=val"),
+        (["--set", "split=[test]", "--split", "test"], "--set split=['test']"),
         (["--max-tokens", "0"], "at most 0 tokens per action: expected at least 1"),
         (["--temperature", "-1"], "temperature=-1.0: expected a number >= 0"),
         (["--partner", "brief_0=expert:sideways"], "convention 'sideways': the first"),

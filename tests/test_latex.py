@@ -83,6 +83,13 @@ def test_a_reward_term_does_not_hide_a_result(tmp_path: Path):
     assert (shown["success"], shown["mean_return"], shown["turns"]) == (1.0, 1.0, 2.0)
     assert (shown["term success"], shown["term mean_return"], shown["term turns"]) == (0.01, 9, 7)
     assert shown["words"] == 0.5
+    # Nor does one take the place of a result that this evaluation has not.
+    named = {"cooperation": 1.3, "prompt_tokens": 5.0}
+    evaluation(tmp_path, ExpertPolicy(WordPair()), reward_terms=named, cooperation=None)
+    (row,) = rows_at(tmp_path)
+    assert not {"cooperation", "prompt_tokens"} & set(row.cells)
+    assert row.cells["term cooperation"].mean == 1.3
+    assert row.cells["term prompt_tokens"].mean == 5.0
 
 
 @pytest.mark.parametrize(

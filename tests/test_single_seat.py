@@ -204,6 +204,24 @@ def test_the_seed_reaches_the_environment_inside():
     assert len(told) == 4
 
 
+@pytest.mark.parametrize(
+    ("env_id", "parts", "readable"),
+    [
+        (
+            "debate-v0",
+            ["no"] * 3 + ["Answer: a", "no", "Answer: b"],
+            [None] * 3 + [True, False, True],
+        ),
+        ("coop_coding-v0", ["def aux(a, b):\n    return a", "no"], [None, False]),
+        ("coop_writing_tldr-v0", ["one", "two"], [None, None]),
+    ],
+)
+def test_whether_parts_were_readable_is_said(env_id: str, parts: list[str], readable: list[Any]):
+    """In simultaneous environments of the whole joint action, with its last part."""
+    episode = play(make(env_id, single_seat=True), *parts)
+    assert [turn.info.get("readable") for turn in episode.turns] == readable
+
+
 def test_closing_closes_the_environment_inside():
     closed = []
 

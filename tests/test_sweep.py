@@ -93,6 +93,12 @@ def test_odd_values_make_distinct_folders(sweep: Path):
         ({"grid": {"learning_rate": [1, 1]}}, "is a value listed twice"),
         ({"grid": {"trainer.seed": [1]}}, "'seed' is decided by the sweep"),
         ({"grid": {"lora": [{"r": 2}], "lora.r": [2]}}, "'lora' and 'lora.r' set the same thing"),
+        (
+            {"grid": {"learning_rate": [1], "trainer.learning_rate": [2]}},
+            "'learning_rate' and 'trainer.learning_rate' set the same thing",
+        ),
+        ({"grid": {"trainer": [{}], "max_steps": [2]}}, "'trainer' and 'max_steps' set the same"),
+        ({"variants": {"a": {"lora": {}, "lora.r": 2}}}, "'lora' and 'lora.r' set the same thing"),
         ({"variants": {"a": {}, "b": {}}}, "'variant-a_.*' and 'variant-b_.*' are the same run"),
         ({"seeds": 0}, "expected a number >= 1 or a list"),
         ({"seeds": [True]}, "expected a number >= 1 or a list"),
@@ -234,6 +240,28 @@ def test_a_training_that_was_stopped_is_not_finished(sweep: Path, monkeypatch: p
     point = read_sweep(sweep)[0]
     assert main([str(sweep), "--index", "0"]) == 130
     assert point.summary() is None
+
+
+def test_a_training_of_other_settings_is_not_taken(sweep: Path):
+    path = write(sweep.parent, seeds=[3])
+    point = read_sweep(path)[0]
+    point.folder.mkdir(parents=True)
+    for results in ({"updates": 9}, None):
+        trained = {"digest": "another" if results else point.digest, "results": results}
+        (point.folder / "trained.json").write_text(json.dumps(trained))
+        if results:
+            with pytest.raises(ValueError, match=r"trained\.json: a run of other settings"):
+                run_point(point)
+    assert run_point(point)["results"]["updates"] == 1  # trained: the file said nothing
+
+
+def test_no_other_lack_is_taken_for_a_busy_folder(sweep: Path, monkeypatch: pytest.MonkeyPatch):
+    def no_more_processes(point: Point) -> Any:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(sweep_run, "_carry_out", no_more_processes)
+    with pytest.raises(BlockingIOError, match="temporarily"):
+        main([str(sweep), "--index", "0"])
 
 
 def test_two_processes_do_not_work_on_one_run(sweep: Path):

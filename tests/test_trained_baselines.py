@@ -86,6 +86,9 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trained_baselines, "run_sweep", carry_out)
 
 
+ROWS = {"tasks": "bundled:coop_problems", "info": "full", "split": "all"}
+
+
 def described(**changes: Any) -> dict[str, Any]:
     run = {
         "model": "tiny",
@@ -119,12 +122,13 @@ def test_each_method_has_the_same_budget():
         ({"lora": None}, "lora=None: expected a section with settings"),
         ({"lora": True}, "lora=True: expected a section"),
         ({"lora": {"r": 4, "modules_to_save": ["lm_head"]}}, r"\['lora.modules_to_save'\] set"),
+        ({"lora": {"r": 4, "bias": "all", "use_dora": True}}, r"\['lora.use_dora', 'lora.bias'\]"),
         ({"trainer": {"max_steps": 2}}, "max_steps=2: expected at least one for each seat"),
         ({"trainer": {"max_steps": "8"}}, "max_steps='8'"),
         ({"trainer": {}}, "max_steps=0"),
         ({"partners": {"debater_0": "expert"}}, r"\['partners'\] set"),
         ({"trainer": {"max_steps": 8, "frozen": ["debater_0"]}}, r"\['trainer.frozen'\] set"),
-        ({"trainer": {"max_steps": 8, "weights": "shared"}}, "trainer.weights"),
+        ({"trainer": {"max_steps": 8, "weights": "shared"}}, "weights='shared': expected an"),
         ({"trainer": {"max_steps": 8, "shaping": "potential"}}, "trainer.shaping"),
         ({"trainer": {"max_steps": 8, "discount": 0.5}}, "discount: expected 1"),
         (
@@ -133,11 +137,23 @@ def test_each_method_has_the_same_budget():
         ),
         ({"env_kwargs": {"single_seat": True}}, "expected two or more"),
         ({"env_kwargs": {"split": "test"}}, "split 'test': expected another one"),
+        ({"env": "coop_coding-v0", "env_kwargs": ROWS}, "split 'all': expected another one"),
     ],
 )
 def test_runs_whose_costs_cannot_be_made_equal_are_refused(changes: dict[str, Any], words: str):
     with pytest.raises(ValueError, match=f"cannot be made equal to this run: .*{words}"):
         methods(described(**changes))
+
+
+def test_settings_that_change_nothing_are_no_obstacle():
+    off = {"weights": "adapters", "shaping": "none", "frozen": [], "policies": {}}
+    lora = {"r": 4, "bias": "none", "use_dora": False}
+    assert len(methods(described(trainer={"max_steps": 8, **off}, lora=lora))) == 4
+
+
+def test_rejection_runs_without_a_scale():
+    run = described(trainer={"max_steps": 8, "scale_rewards": "group"})
+    assert methods(run)[-1].runs["rejection"] == {"algorithm": "rejection", "scale_rewards": "none"}
 
 
 def test_a_single_writer_is_evaluated_in_training_as_it_is_trained():
@@ -243,7 +259,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained_or_written(
     asked["overrides"] = [f"env={lower_case}"]
     for wrong, words in (
         ({"tasks": 10**6}, "n_tasks=1000000"),
-        ({"seeds": 0}, "seeds"),
+        ({"seeds": 0}, "seeds=0: expected at least 1"),
         ({"learning_rates": [1e-3, 1e-3]}, "is a value listed twice"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -253,7 +269,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained_or_written(
 
 @pytest.mark.usefixtures("in_process")
 def test_a_comparison_of_other_settings_leaves_the_folder_as_it_was(
-    run: Path, lower_case: str, tmp_path: Path
+    run: Path, lower_case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     asked: dict[str, Any] = {"output": tmp_path / "out", "seeds": 1, "tasks": 2}
     own = [f"env={lower_case}", "max_steps=2"]
@@ -262,6 +278,15 @@ def test_a_comparison_of_other_settings_leaves_the_folder_as_it_was(
     with pytest.raises(ValueError, match="a run of other settings lies there"):
         run_trained_baselines(run, **asked, overrides=[f"env={lower_case}", "max_steps=4"])
     assert {file: file.read_bytes() for file in (tmp_path / "out").glob("*.*")} == files
+    # Also before anything is tuned; a comparison with one of the rates is no other one.
+    monkeypatch.setattr(trained_baselines, "run_sweep", lambda *_, **__: pytest.fail("trained"))
+    for rates, error in (
+        ([2e-3, 3e-3], pytest.raises(ValueError, match="a run of other settings lies there")),
+        ([1e-3, 2e-3], pytest.raises(pytest.fail.Exception, match="trained")),
+    ):
+        assert {file: file.read_bytes() for file in files} == files
+        with error:
+            run_trained_baselines(run, **asked, overrides=own, learning_rates=rates)
 
 
 def test_two_processes_do_not_work_on_one_comparison(
@@ -271,7 +296,7 @@ def test_two_processes_do_not_work_on_one_comparison(
     asked["overrides"] = [f"env={lower_case}"]
     with (
         alone(tmp_path / "out"),
-        pytest.raises(ValueError, match="another process works on this comparison"),
+        pytest.raises(ValueError, match="out: another process works on it"),
     ):
         run_trained_baselines(run, **asked)
     busy = {"runs": [], "missing": ["variant-team_seed-0"]}

@@ -36,6 +36,7 @@ from llm_marl_envs.evaluation.manifest import sha256
 from llm_marl_envs.evaluation.metrics import t_interval
 from llm_marl_envs.evaluation.runner import Plan, starts_of
 from llm_marl_envs.registry import make
+from trainers.train import KEYS as RUN_KEYS
 from trainers.train import TINY, YAMLLoader, read_run, refuse_unknown
 
 SWEEP_VERSION = 1
@@ -43,6 +44,7 @@ KEYS = ("run", "grid", "variants", "seeds", "output", "evaluate")
 EVALUATION = {"tasks": 100, "split": "test", "temperature": 1.0, "seed": 0}
 SUMMARY_FILE = "summary.json"
 POINT_FILE = "point.json"
+TRAINED_FILE = "trained.json"
 OWN_SETTINGS = ("seed", "output_dir", "resume_from_checkpoint")
 MAX_NAME = 120
 
@@ -85,7 +87,7 @@ class Point:
         Raises:
             ValueError: the folder belongs to other settings.
         """
-        for file in (POINT_FILE, SUMMARY_FILE):
+        for file in (POINT_FILE, TRAINED_FILE, SUMMARY_FILE):
             path = self.folder / file
             try:
                 found = read_json(path)
@@ -192,7 +194,9 @@ def _variants(
     for name, changes in variants.items():
         if not isinstance(changes, dict):
             raise ValueError(f"{file}, variants: {name!r} needs a map of settings, got {changes!r}")
-        found[str(name)] = own = {_plain_key(key): value for key, value in changes.items()}
+        if str(name) in found:
+            raise ValueError(f"{file}, variants: two are called {name!r}")
+        found[str(name)] = own = _plain_keys(f"{file}, variants, {name!r}", changes)
         for key in own:
             taken = any(_overlap(key, other) for other in grid)
             if key in OWN_SETTINGS or taken:
@@ -201,24 +205,31 @@ def _variants(
     return found
 
 
-def _plain_key(key: Any) -> str:
-    """A setting of the trainer has two names; the short one."""
-    return str(key).removeprefix("trainer.")
+def _plain_keys(where: str, settings: Mapping[Any, Any]) -> dict[str, Any]:
+    """The settings by their short names: one of the trainer has two.
+
+    Raises:
+        ValueError: two of them set the same thing.
+    """
+    for one, other in itertools.combinations(map(str, settings), 2):
+        if _overlap(one, other):
+            raise ValueError(f"{where}: {one!r} and {other!r} set the same thing")
+    return {str(key).removeprefix("trainer."): value for key, value in settings.items()}
 
 
 def _overlap(key: str, other: str) -> bool:
     """Whether two settings are one, or one is a section that holds the other."""
-    return key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.")
+    one, two = (
+        f"{k}." if k.partition(".")[0] in RUN_KEYS else f"trainer.{k}." for k in (key, other)
+    )
+    return one.startswith(two) or two.startswith(one)
 
 
 def _grid(file: Path, grid: Any) -> dict[str, list[Any]]:
     grid = {} if grid is None else grid
     if not isinstance(grid, dict):
         raise ValueError(f"{file}, grid: expected a map from settings to lists, got {grid!r}")
-    grid = {_plain_key(key): values for key, values in grid.items()}
-    for one, other in itertools.combinations(grid, 2):
-        if _overlap(one, other):
-            raise ValueError(f"{file}, grid: {one!r} and {other!r} set the same thing")
+    grid = _plain_keys(f"{file}, grid", grid)
     for key, values in grid.items():
         if key in OWN_SETTINGS:
             raise ValueError(f"{file}, grid: {key!r} is decided by the sweep; for seeds use seeds:")

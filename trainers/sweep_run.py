@@ -27,13 +27,23 @@ from transformers.trainer_utils import get_last_checkpoint
 from llm_marl_envs.atomic import make_folder
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
-from trainers.sweep import POINT_FILE, SUMMARY_FILE, Point, collect_results, read_sweep
+from trainers.sweep import (
+    POINT_FILE,
+    SUMMARY_FILE,
+    TRAINED_FILE,
+    Point,
+    collect_results,
+    read_sweep,
+)
 
 RESULTS_FILE = "results.json"
-TRAINED_FILE = "trained.json"
 EVAL = "eval"
 BUSY = 75
 """Exit status of a run that another process works on (EX_TEMPFAIL)."""
+
+
+class BusyError(RuntimeError):
+    """Another process works in a folder."""
 
 
 def run_sweep(
@@ -112,7 +122,7 @@ def run_point(point: Point) -> dict[str, Any]:
 
     Raises:
         ValueError: the folder holds a run of other settings.
-        BlockingIOError: another process works on this run.
+        BusyError: another process works on this run.
         KeyboardInterrupt: the training was interrupted; it goes on from its checkpoint next time.
     """
     with alone(point.folder):
@@ -125,12 +135,15 @@ def alone(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, which the system releases whatever becomes of the process.
 
     Raises:
-        BlockingIOError: another process holds it.
+        BusyError: another process holds it.
         ValueError: the folder is a file.
     """
     make_folder(folder)
     with open(folder / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BusyError(f"{folder}: another process works on it") from error
         yield
 
 
@@ -138,8 +151,10 @@ def _carry_out(point: Point) -> dict[str, Any]:
     pinned = {"digest": point.digest, "settings": dict(point.settings), "seed": point.seed}
     write_json(point.folder / POINT_FILE, pinned)
     try:  # a training that ended is not repeated because its evaluation was cut off
-        results = dict(read_json(point.folder / TRAINED_FILE)["results"])
-    except (ValueError, KeyError):  # missing or half-written
+        results = read_json(point.folder / TRAINED_FILE).get("results")
+    except ValueError:  # missing or half-written
+        results = None
+    if not isinstance(results, dict):
         results = _train(point)
         write_json(point.folder / TRAINED_FILE, {**pinned, "results": results})
     if point.evaluation is not None:
@@ -155,7 +170,8 @@ def _train(point: Point) -> dict[str, Any]:
     from trainers.train import train
 
     # Without the file that says so no training ended: an evaluation there is of another team.
-    shutil.rmtree(point.folder / EVAL, ignore_errors=True)
+    if (point.folder / EVAL).exists():
+        shutil.rmtree(point.folder / EVAL)
     run = {**point.run, "trainer": dict(point.run["trainer"])}
     output = Path(run["trainer"]["output_dir"])
     if output.is_dir() and get_last_checkpoint(str(output)) is not None:
@@ -276,8 +292,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--index {options.index}: expected 0 to {len(points) - 1}")
     try:
         run_point(points[options.index])
-    except BlockingIOError:
-        print(f"{points[options.index].name}: another process works on it")
+    except BusyError as error:
+        print(error)
         return BUSY
     except KeyboardInterrupt:
         print("interrupted; run the sweep again to go on")

@@ -196,7 +196,7 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
         try:
             trainer.train(True if resume in (True, "true", "True") else resume)
         finally:
-            costs.tokens = trainer.sampled_tokens
+            costs.tokens = trainer.sampled_tokens or None
     return trainer
 
 

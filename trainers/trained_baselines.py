@@ -39,7 +39,7 @@ from llm_marl_envs.atomic import replacing
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.registry import make
 from trainers.sweep import SUMMARY_FILE, Point, read_sweep
-from trainers.sweep_run import alone, measure_point, run_sweep
+from trainers.sweep_run import BusyError, alone, measure_point, run_sweep
 from trainers.train import model_path, read_run
 
 TEAM, SINGLE, ALONE, REJECTION = "team", "single", "alone", "rejection"
@@ -47,9 +47,12 @@ TUNING_SEED = 1000
 """Of the runs that try learning rates; none of the seeds that are reported."""
 RESULTS_FILE = "trained_baselines.json"
 VERSION = 1
-FIXED = ("frozen", "policies", "weights", "policy_learning_rates", "shaping")
+FIXED = ("frozen", "policies", "policy_learning_rates", "shaping")
 """Settings of the trainer that the methods decide, or that one of them cannot follow."""
-UNEQUAL = ("modules_to_save", "rank_pattern", "alpha_pattern", "use_rslora")
+UNEQUAL = (
+    *("modules_to_save", "rank_pattern", "alpha_pattern"),
+    *("use_rslora", "use_dora", "bias", "lora_bias"),
+)
 """Settings of LoRA with which n times the rank is not n times the parameters, or another scale."""
 MEASURES = ("mean_return", "success", "cooperation")
 
@@ -123,7 +126,10 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
     )
     if trainer.get("algorithm") == REJECTION:  # the team does that already
         return found
-    return (*found, Method(name=REJECTION, runs={REJECTION: {"algorithm": REJECTION}}, seats={}))
+    imitating: dict[str, Any] = {"algorithm": REJECTION}
+    if trainer.get("scale_rewards"):  # rejection sampling knows no scale
+        imitating["scale_rewards"] = "none"
+    return (*found, Method(name=REJECTION, runs={REJECTION: imitating}, seats={}))
 
 
 def _checked(run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
@@ -139,14 +145,17 @@ def _checked(run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], li
         wrong.append(f"max_steps={updates!r}: expected at least one for each seat")
     if len(agents) < 2:
         wrong.append(f"seats {agents}: expected two or more")
-    set_here = [f"trainer.{key}" for key in FIXED if trainer.get(key) not in (None, "none", [])]
-    set_here += [f"lora.{key}" for key in UNEQUAL if lora.get(key)]
+    off = (None, "none", False, [], {})
+    set_here = [f"trainer.{key}" for key in FIXED if trainer.get(key) not in off]
+    set_here += [f"lora.{key}" for key in UNEQUAL if lora.get(key) not in off]
     set_here += ["partners"] if run.get("partners") else []
     if set_here:
         wrong.append(f"{set_here} set: expected none of them, for costs would not be equal")
+    if trainer.get("weights") not in (None, "adapters"):
+        wrong.append(f"weights={trainer['weights']!r}: expected an adapter for each seat")
     if trainer.get("discount", 1.0) != 1.0:
         wrong.append("discount: expected 1, for a single writer's turns are other ones")
-    if kwargs.get("split") in ("val", "test"):
+    if kwargs.get("split") in ("val", "test", "all"):
         wrong.append(f"split {kwargs['split']!r}: expected another one, for this one measures")
     if wrong:
         raise ValueError("trained baselines cannot be made equal to this run: " + "; ".join(wrong))
@@ -185,18 +194,20 @@ def run_trained_baselines(
     run = read_run(config, overrides)
     compared, folder = methods(run), Path(output)
     rates = list(learning_rates) or [run["trainer"].get("learning_rate", 1e-6)]  # TRL's default
+    if seeds < 1:
+        raise ValueError(f"seeds={seeds}: expected at least 1")
     plan = _Comparison(folder=folder, run=run, methods=compared, seeds=seeds, tasks=tasks)
-    plan.sweep("final", plan.tuned(dict.fromkeys(plan.variants, rates[0])))  # refuses what is wrong
+    plan.check_final(rates)
     try:
         with alone(folder):
             chosen = _choose(plan, rates, jobs)
-            file = plan.sweep("final", plan.tuned(chosen), keep=True)
+            file = plan.write("final", plan.tuned(chosen))
             print(f"training: {seeds} seeds of each")
             _whole(run_sweep(file, jobs=jobs))
             found = plan.collect(file, rates, chosen)
             write_json(folder / RESULTS_FILE, found)
-    except BlockingIOError as error:
-        raise ValueError(f"{folder}: another process works on this comparison") from error
+    except BusyError as error:
+        raise ValueError(str(error)) from error
     return found
 
 
@@ -204,7 +215,7 @@ def _choose(plan: _Comparison, rates: list[float], jobs: int) -> dict[str, float
     """Run -> the best of the learning rates; nothing is tried where there is one."""
     if len(rates) == 1:
         return dict.fromkeys(plan.variants, rates[0])
-    file = plan.sweep("tuning", plan.variants, rates=rates, keep=True)
+    file = plan.write("tuning", plan.variants, rates)
     print(f"tuning: {len(rates)} learning rates for each of {len(plan.variants)} runs")
     return best_rates(_whole(run_sweep(file, jobs=jobs)))
 
@@ -248,13 +259,28 @@ class _Comparison:
         """The variants, each with its learning rate."""
         return {name: {**own, "learning_rate": rates[name]} for name, own in self.variants.items()}
 
-    def sweep(
-        self,
-        name: str,
-        variants: Mapping[str, Mapping[str, Any]],
-        *,
-        rates: Sequence[float] = (),
-        keep: bool = False,
+    def check_final(self, rates: Sequence[float]) -> None:
+        """Refuse what could not be measured, and a folder that holds another comparison.
+
+        Raises:
+            ValueError: a setting is wrong, or a run there has none of the learning rates.
+        """
+        each = [
+            self._points(self._sweep("final", self.tuned(dict.fromkeys(self.variants, rate))))
+            for rate in rates
+        ]
+        for candidates in zip(*each, strict=True):
+            refusals = []
+            for point in candidates:
+                try:
+                    point.summary()
+                except ValueError as error:
+                    refusals.append(error)
+            if len(refusals) == len(candidates):
+                raise refusals[0]
+
+    def write(
+        self, name: str, variants: Mapping[str, Mapping[str, Any]], rates: Sequence[float] = ()
     ) -> Path:
         """The file of the sweep "tuning" or "final"; written only once nothing is wrong with it.
 
@@ -262,12 +288,23 @@ class _Comparison:
             name: "tuning" tries `rates` on the split `val`, "final" measures on `test`.
             variants: of the sweep.
             rates: learning rates to try.
-            keep: write it; otherwise it is only checked.
 
         Raises:
             ValueError: a setting is wrong, or runs of other settings lie in the folder.
         """
-        split, seeds, tasks = "test", list(range(self.seeds)) or 0, self.tasks
+        texts = self._sweep(name, variants, rates)
+        for point in self._points(texts):
+            point.summary()  # refuses a folder of other settings
+        for file, text in texts.items():
+            with replacing(self.folder / file) as partial:
+                partial.write_text(text, encoding="utf-8")
+        return self.folder / f"{name}.yaml"
+
+    def _sweep(
+        self, name: str, variants: Mapping[str, Mapping[str, Any]], rates: Sequence[float] = ()
+    ) -> dict[str, str]:
+        """File -> its text: the run file, and the sweep's, which comes last."""
+        split, seeds, tasks = "test", list(range(self.seeds)), self.tasks
         if name == "tuning":
             split, seeds, tasks = "val", [TUNING_SEED], min(self.tasks, self._held_out("val"))
         sweep = {
@@ -278,22 +315,18 @@ class _Comparison:
             "seeds": seeds,
             "evaluate": {"tasks": tasks, "split": split},
         }
-        texts = {"run.yaml": dict(self.run), f"{name}.yaml": sweep}
+        files = {"run.yaml": dict(self.run), f"{name}.yaml": sweep}
+        return {file: yaml.safe_dump(one, sort_keys=False) for file, one in files.items()}
+
+    def _points(self, texts: Mapping[str, str]) -> list[Point]:
+        """The runs of a sweep whose files are not written yet."""
         with tempfile.TemporaryDirectory() as asked:
-            for file, content in texts.items():
-                text = yaml.safe_dump(content, sort_keys=False)
+            for file, text in texts.items():
                 (Path(asked) / file).write_text(text, encoding="utf-8")
             try:
-                points = read_sweep(Path(asked) / f"{name}.yaml")
+                return read_sweep(Path(asked) / [*texts][-1])
             except ValueError as error:  # of the files that would be written
                 raise ValueError(str(error).replace(asked, str(self.folder))) from error
-        if keep:
-            for point in points:
-                point.summary()  # refuses a folder of other settings
-            for file, content in texts.items():
-                with replacing(self.folder / file) as partial:
-                    partial.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-        return self.folder / f"{name}.yaml"
 
     def _held_out(self, split: str) -> int:
         kwargs = {**(self.run.get("env_kwargs") or {}), "split": split}

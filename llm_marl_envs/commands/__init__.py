@@ -40,8 +40,7 @@ def env_kwargs_of(options: Namespace, assignments: Callable[[Any], dict[str, Any
         ValueError: the two name different splits.
     """
     given = assignments(options.set)
-    named = {value for value in (options.split, given.get("split")) if value is not None}
-    if len(named) > 1:
+    if options.split is not None and given.get("split", options.split) != options.split:
         raise ValueError(
             f"--split {options.split} and --set split={given['split']}: expected one of them"
         )

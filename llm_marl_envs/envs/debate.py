@@ -328,14 +328,16 @@ class DebateEnv(TextAECEnv):
         """Known returns of generated questions, decided by majority.
 
         Raises:
-            ValueError: for rows, and with a judge.
+            ValueError: for rows, with a judge, and where evidence is divided and nobody hears
+                anything, as in a single round.
         """
         question = question_of(task)
         n = len(self.possible_agents)
-        if self.judge is not None or len(question.parts) != n:
+        silent = self.max_turns == 1 and self.info_mode == "split"
+        if self.judge is not None or silent or len(question.parts) != n:
             raise ValueError(
                 f"bounds are known for generated questions decided by majority, not for task "
-                f"{task.id!r}" + (" with a judge" if self.judge else "")
+                f"{task.id!r}" + (" with a judge" if self.judge else "") + " in one round" * silent
             )
         guess = blind_guess(question)
         each = guess / len(question.right)

@@ -78,12 +78,12 @@ def _result_row(path: Path) -> TableRow:
     index = found["cooperation"]
     if index is not None and index["mean"] is not None:
         cells["cooperation"] = Cell(index["mean"], _pair(index["ci95"]))
-    for group in ("pass_at_k", "cost", "faults", "reward_terms"):
-        for name, value in found[group].items():
-            if group == "pass_at_k":
-                name = f"pass@{name}"
-            if value is not None:  # a reward term may have a result's name
-                cells[f"term {name}" if name in cells else name] = Cell(value)
+    results = {**{f"pass@{k}": v for k, v in found["pass_at_k"].items()}, **found["cost"]}
+    results |= found["faults"]
+    cells |= {name: Cell(value) for name, value in results.items() if value is not None}
+    for name, value in found["reward_terms"].items():  # a term may have a result's name
+        taken = name in DEFAULT_COLUMNS or name in results
+        cells[f"term {name}" if taken else name] = Cell(value)
     return TableRow(str(found.get("team") or folder.name), cells)
 
 

@@ -128,6 +128,7 @@ class SingleSeat(TextParallelEnv):
         else:
             _, paid, _, _, infos = self.inner.step(self._parts)
             ended = not self.inner.agents
+        forms = [infos[seat]["readable"] for seat in self._parts if "readable" in infos[seat]]
         self._parts = {}
         news = {} if ended else {WRITER: self._news()}
         return Outcome(
@@ -135,7 +136,12 @@ class SingleSeat(TextParallelEnv):
             feedback=news,
             ended=ended,
             success=next(iter(infos.values())).get("success"),
-            facts={WRITER: {"seats": {seat: dict(info) for seat, info in infos.items()}}},
+            facts={
+                WRITER: {
+                    "seats": {seat: dict(info) for seat, info in infos.items()},
+                    **({"readable": all(forms)} if forms else {}),
+                }
+            },
         )
 
     def _messages(self, seat: str) -> list[Message]:
