@@ -124,7 +124,7 @@ def _draw_points(axes: Any, found: Mapping[str, Any]) -> None:
     axes.set_xlabel(f"{measure_name}, held-out tasks")
     axes.set_title(f"{found['env_id']}: every seed; red: mean of the trained")
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(loc="best", fontsize="small")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, fontsize="small")
 
 
 def _smooth(values: Sequence[float]) -> list[float]:

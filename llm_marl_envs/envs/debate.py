@@ -78,8 +78,9 @@ After `rounds` statements of every debater. Never truncated.
 
 ## What can be had without debating
 `bounds(task)`: `random` is a majority of independent guesses, `solo` the best that one part and the
-shared knowledge allow (everybody else repeats it), `team` is 1. About the safe, `solo` is 1/9 with
-three debaters: the own dial, and for each other one of the three words that the manual does not say
+shared knowledge allow (everybody else repeats it), `team` is 1; nothing is known where evidence is
+divided and a single round lets nobody hear of it. About the safe, `solo` is 1/9 with three
+debaters: the own dial, and for each other one of the three words that the manual does not say
 there. Constant answers are right as often as a guess, because answers are balanced. Copying the
 majority is allowed under `pay="team"`: it earns what the majority earns. A judge that is a language
 model can be talked over; the environment only makes sure that quoted text cannot pass for the
