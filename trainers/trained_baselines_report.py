@@ -94,7 +94,7 @@ def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
         one = curve(logs, "reward")
         if one is not None:
             right.plot(one.steps, _smooth(one.mean), color=f"C{number_of}", label=name)
-    right.set(xlabel="update", ylabel=f"team return, training tasks, mean of {SMOOTH} updates")
+    right.set(xlabel="update", ylabel=f"return in training, mean of {SMOOTH} updates")
     right.set_title("mean over seeds")
     right.grid(alpha=0.3)
     if right.lines:
