@@ -14,6 +14,8 @@ from any text. It judges no result: a program can follow a convention and still 
 
 import ast
 
+from llm_marl_envs.sandbox.jail.source import ERRORS, parse
+
 CONVENTIONS = {"item": ("item", "list"), "fold": ("args", "pair"), "sequence": ("list",)}
 """Kind of task -> the interfaces that can carry it."""
 
@@ -35,8 +37,8 @@ def read_convention(kind: str, role: str, text: str) -> str | None:
             "role 'helper' or 'main'"
         )
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # all that ast.parse raises
+        tree = parse(text)
+    except ERRORS:
         return None
     found = _of_helper(kind, tree) if role == "helper" else _of_main(kind, tree)
     return found if found in CONVENTIONS[kind] else None

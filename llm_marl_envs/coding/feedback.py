@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from llm_marl_envs.coding.syntax import Program
+from llm_marl_envs.sandbox.jail.source import ERRORS, parse
 
 MODES = ("plain", "diagnostics", "partner")
 REVISE = "Revise your code. Reply with code only."
@@ -126,8 +127,8 @@ def _builtin_name(text: str) -> str:
 def _is_numbers(text: str) -> bool:
     """Whether a text is the repr of None, numbers, or (possibly cut) lists of them."""
     try:
-        tree = ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse(text, mode="eval")
+    except ERRORS:
         return False
     return all(
         isinstance(node.value, (int, float, complex, type(None), type(...)))

@@ -24,6 +24,7 @@ from functools import lru_cache
 
 from llm_marl_envs.coding.contest import with_tests
 from llm_marl_envs.sandbox import units_of
+from llm_marl_envs.sandbox.jail.source import ERRORS, parse
 from llm_marl_envs.tasks import Row, Task, split_of_row
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -130,8 +131,8 @@ def _called_by(tests: str, code: str) -> str:
 
 def _tree(source: str) -> list[ast.stmt]:
     try:
-        return ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return parse(source).body
+    except ERRORS:
         return []  # a statement in prose is the usual case
 
 

@@ -11,17 +11,15 @@ an `if` or `while` on a false constant, functions that the entry point never rea
 from __future__ import annotations
 
 import ast
-import threading
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from llm_marl_envs.sandbox.jail.source import ERRORS, parse
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-# `catch_warnings` changes process-wide state; environments parse in threads.
-_PARSE_LOCK = threading.Lock()
 CACHED_PROGRAMS = 512
 
 
@@ -68,13 +66,10 @@ class Use:
 def read_program(source: str) -> Program:
     """Parse a text; whatever it holds, the answer is a `Program`."""
     try:
-        with _PARSE_LOCK, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of invalid escapes in the model's strings
-            tree = ast.parse(source)
+        tree = parse(source)
     except SyntaxError as error:
         return Program(source, None, error.msg, error.lineno or 0, error.offset or 0)
-    except (ValueError, RecursionError, MemoryError) as error:
-        # NUL bytes and lone surrogates; nesting too deep for the parser
+    except ERRORS as error:
         return Program(source, None, str(error) or type(error).__name__)
     return Program(source, tree, "" if tree.body else "nothing was written")
 

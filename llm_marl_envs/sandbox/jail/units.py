@@ -14,6 +14,8 @@ import ast
 from dataclasses import dataclass
 from types import CodeType
 
+from .source import parse
+
 UNIT = "__unit__"
 MAX_SOURCE = 160  # characters of a unit's text that are kept for feedback
 _SETUP = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -94,7 +96,7 @@ def _fails(node: ast.AST) -> bool:
 
 def split(source: str, entry: str) -> Plan:
     """Plan the run of a test source. Raises SyntaxError or ValueError for one that has no test."""
-    tree = ast.parse(source, "<tests>")
+    tree = parse(source, "<tests>")
     splitter = _Splitter(tree, entry)
     check = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"]
     functions: list[tuple[int, str]] = []
