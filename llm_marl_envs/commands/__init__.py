@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
@@ -13,6 +14,8 @@ def quiet_libraries() -> None:
     """Keep notes of the libraries below to their own developers out of a command's output."""
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|trl)\.")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if not sys.stderr.isatty():  # in a file each refresh of a bar is a line of its own
+        os.environ.setdefault("TQDM_MININTERVAL", "10")
 
 
 def add_task_arguments(command: Any, *, split: str) -> None:
