@@ -3,8 +3,8 @@
 python kill_runs.py FOLDER MODE KILLS STEPS
 
 Forks children that train and resume, and sends SIGKILL to each at a random moment after it has
-written at least one new checkpoint. Prints one line of JSON. Forking a process that has imported
-everything once makes a kill cost a second instead of ten.
+written at least one new checkpoint, to every third one in a save. Prints one line of JSON. Forking
+a process that has imported everything once makes a kill cost a second instead of ten.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def in_child(folder: Path, mode: str, steps: int) -> int:
         os._exit(1)
 
 
-def kill_once(folder: Path, mode: str, steps: int, delay: float) -> dict[str, Any]:
-    """Train on until a new checkpoint is there, wait `delay` seconds, SIGKILL."""
+def kill_once(folder: Path, mode: str, steps: int, delay: float, in_save: bool) -> dict[str, Any]:
+    """Train on until a new checkpoint is there, wait `delay` seconds, and for a save, SIGKILL."""
     before = newest(folder)
     child = in_child(folder, mode, steps)
     begun = time.monotonic()
@@ -90,6 +90,9 @@ def kill_once(folder: Path, mode: str, steps: int, delay: float) -> dict[str, An
             raise RuntimeError("no new checkpoint within two minutes")
         time.sleep(0.002)
     time.sleep(delay)
+    until = time.monotonic() + 10
+    while in_save and not (folder / STAGING).exists() and time.monotonic() < until:
+        pass  # a save takes milliseconds
     saving = (folder / STAGING).exists()
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -107,7 +110,8 @@ def main() -> None:
     (folder / "broken").mkdir(parents=True)
     (folder / "unbroken").mkdir()
     records = [
-        kill_once(folder / "broken", mode, steps, rng.uniform(0.0, 0.3)) for _ in range(kills)
+        kill_once(folder / "broken", mode, steps, rng.uniform(0.0, 0.3), in_save=number % 3 == 0)
+        for number in range(kills)
     ]
     digests = []
     for name in ("broken", "unbroken"):

@@ -132,4 +132,4 @@ def test_killed_a_few_times_it_ends_as_if_unbroken(tmp_path: Path):
 def test_killed_at_random_moments_it_ends_as_if_unbroken(tmp_path: Path, mode: str):
     """30 SIGKILLs, some in a save: every newest checkpoint loads, one update is lost at most."""
     kills = assert_survives(tmp_path, mode, kills=30, steps=200)
-    assert any(kill["saving"] for kill in kills)
+    assert sum(kill["saving"] for kill in kills) >= 5
