@@ -66,6 +66,17 @@ def test_resuming_a_finished_run_trains_no_further(tmp_path: Path):
         assert torch.equal(value, weights(done)[policy])
 
 
+def test_more_processes_may_load_a_finished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The second process finds no state of its own; tokens are counted alike in all."""
+    changes: dict[str, Any] = {"save_strategy": "steps", "save_steps": 2}
+    first = make_trainer(tmp_path, Lower, **changes)
+    first.train()
+    second = make_trainer(tmp_path, Lower, **changes)
+    monkeypatch.setattr(type(second.args), "process_index", property(lambda args: 1))
+    second.train(resume_from_checkpoint=True)
+    assert second.sampled_tokens == first.sampled_tokens > 0
+
+
 def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     trainer = make_trainer(tmp_path, Lower, max_steps=2, save_strategy="steps", save_steps=1)
     calls = []

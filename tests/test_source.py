@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,13 @@ print(len(failed), *failed[:1])
 def test_threads_do_not_disturb_each_other(run_python):
     """With `ast.parse` instead, 74 of these 400 failed (CPython 3.11.7)."""
     assert run_python(IN_THREADS).split() == ["0"]
+
+
+def test_nothing_parses_beside_it():
+    """`ast.parse` anywhere else would fail now and then in a rollout's threads."""
+    root = Path(source.__file__).parents[2]
+    callers = [path for path in root.rglob("*.py") if "ast.parse(" in path.read_text("utf-8")]
+    assert callers == [Path(source.__file__)]
 
 
 def test_a_parse_that_another_library_disturbed_is_repeated(monkeypatch: pytest.MonkeyPatch):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trainers.config import MAGRPOConfig
     from trainers.packing import PackPlan
     from trainers.team_model import TeamModel
+    from trainers.token_policy import TokenPolicy
 else:
     Base = object
 
@@ -46,23 +47,19 @@ class TeamCheckpoints(Base):
     plan: PackPlan
     algorithm: Algorithm
     collector: Collector
+    token_policy: TokenPolicy
     sampled_tokens: int
     _staging: str | None = None
 
     def env_description(self) -> dict[str, Any]:
         """What the team plays, as `team.json` keeps it."""
-        env = self.collector.env
+        env, template = self.collector.env, self.token_policy.template_kwargs
         return {
             "env_id": env_name(env),
             "env_kwargs": _saved(env_arguments(env)),
             "max_completion_length": self.args.max_completion_length,
-            **({"chat_template_kwargs": template} if (template := self._template()) else {}),
+            **({"chat_template_kwargs": dict(template)} if template else {}),
         }
-
-    def _template(self) -> dict[str, Any]:
-        """Further variables of the chat template, parsed from JSON text by now."""
-        given: Any = self.args.chat_template_kwargs
-        return dict(given or {})
 
     def save_team(self, folder: str | Path) -> None:
         """Write the team so that `load_team`, PEFT or Transformers can load it."""
@@ -98,7 +95,8 @@ class TeamCheckpoints(Base):
             return None
         self._load_from_checkpoint(str(path))
         self.state = state
-        self.sampled_tokens = self._read_own_state(str(path))["sampled_tokens"]
+        # Every process counts the tokens of all; there may have been fewer processes then.
+        self.sampled_tokens = self._read_own_state(str(path), rank=0)["sampled_tokens"]
         return TrainOutput(state.global_step, 0.0, {})
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -165,13 +163,13 @@ class TeamCheckpoints(Base):
             folder / STATE_FILE.format(rank=self.args.process_index),
         )
 
-    def _read_own_state(self, checkpoint: str) -> dict[str, Any]:
-        """What `_save_own_state` wrote.
+    def _read_own_state(self, checkpoint: str, rank: int) -> dict[str, Any]:
+        """What `_save_own_state` of one process wrote.
 
         Raises:
             ValueError: there is no such file.
         """
-        path = Path(checkpoint) / STATE_FILE.format(rank=self.args.process_index)
+        path = Path(checkpoint) / STATE_FILE.format(rank=rank)
         if not path.is_file():
             raise ValueError(
                 f"{checkpoint} has no {path.name}: it was not written by this trainer, or by a run "
@@ -183,7 +181,7 @@ class TeamCheckpoints(Base):
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
             return
-        state = self._read_own_state(checkpoint)
+        state = self._read_own_state(checkpoint, self.args.process_index)
         if state["split"] != self._split():
             raise ValueError(
                 f"{checkpoint} was written with {state['split']}, this run has {self._split()}: "

@@ -50,8 +50,13 @@ VERSION = 1
 FIXED = ("frozen", "policies", "policy_learning_rates", "shaping")
 """Settings of the trainer that the methods decide, or that one of them cannot follow."""
 UNEQUAL = (
-    *("modules_to_save", "rank_pattern", "alpha_pattern"),
-    *("use_rslora", "use_dora", "bias", "lora_bias"),
+    "modules_to_save",
+    "rank_pattern",
+    "alpha_pattern",
+    "use_rslora",
+    "use_dora",
+    "bias",
+    "lora_bias",
 )
 """Settings of LoRA with which n times the rank is not n times the parameters, or another scale."""
 MEASURES = ("mean_return", "success", "cooperation")
@@ -306,7 +311,7 @@ class _Comparison:
         """File -> its text: the run file, and the sweep's, which comes last."""
         split, seeds, tasks = "test", list(range(self.seeds)), self.tasks
         if name == "tuning":
-            split, seeds, tasks = "val", [TUNING_SEED], min(self.tasks, self._held_out("val"))
+            split, seeds, tasks = "val", [TUNING_SEED], min(self.tasks, self._tuning_tasks())
         sweep = {
             "run": "run.yaml",
             "output": str(self.folder / name),
@@ -328,8 +333,8 @@ class _Comparison:
             except ValueError as error:  # of the files that would be written
                 raise ValueError(str(error).replace(asked, str(self.folder))) from error
 
-    def _held_out(self, split: str) -> int:
-        kwargs = {**(self.run.get("env_kwargs") or {}), "split": split}
+    def _tuning_tasks(self) -> int:
+        kwargs = {**(self.run.get("env_kwargs") or {}), "split": "val"}
         return len(make(self.run["env"], **kwargs).source)
 
     def collect(

@@ -36,7 +36,9 @@ def _task_count(text: str) -> int | None:
     return int(text)
 
 
-def env_kwargs_of(options: Namespace, assignments: Callable[[Any], dict[str, Any]]) -> Any:
+def env_kwargs_of(
+    options: Namespace, assignments: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
     """The environment's arguments, from --split and --set.
 
     Raises:

@@ -344,8 +344,6 @@ def _is_task(one: Any) -> bool:
     if not isinstance(one, dict) or not isinstance(one.get("task_id"), str):
         return False
     returns, solved = one.get("returns"), one.get("solved")
-    numbers = isinstance(returns, list) and all(
-        isinstance(r, (int, float)) and math.isfinite(r) for r in returns
-    )
+    numbers = isinstance(returns, list) and all(map(_is_number, returns))
     fits = solved is None or (isinstance(solved, list) and len(solved) == len(returns or ()))
     return bool(numbers and returns and fits)
