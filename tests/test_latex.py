@@ -104,6 +104,8 @@ def test_a_reward_term_does_not_hide_a_result(tmp_path: Path):
         ("return_ci95", [0.5]),
         ("faults", {"cut_actions": "none"}),
         ("pass_at_k", None),
+        ("pass_at_k", {"1": None}),
+        ("reward_terms", {"words": None}),
     ],
 )
 def test_damaged_summaries_are_named(tmp_path: Path, name: str, value: Any):

@@ -319,6 +319,10 @@ def _is_pair(one: Any) -> bool:
 
 
 def _are_numbers(one: Any) -> bool:
+    return isinstance(one, dict) and all(map(_is_number, one.values()))
+
+
+def _are_numbers_or_none(one: Any) -> bool:
     return isinstance(one, dict) and all(v is None or _is_number(v) for v in one.values())
 
 
@@ -335,7 +339,8 @@ _SUMMARY: dict[str, Callable[[Any], bool]] = {
     "success": lambda one: one is None or _is_number(one),
     "success_ci95": lambda one: one is None or _is_pair(one),
     "cooperation": _is_index,
-    **dict.fromkeys(("pass_at_k", "reward_terms", "cost", "faults"), _are_numbers),
+    **dict.fromkeys(("pass_at_k", "reward_terms"), _are_numbers),
+    **dict.fromkeys(("cost", "faults"), _are_numbers_or_none),
 }
 """What readers of a summary rely on; `...` stands for what is missing."""
 
