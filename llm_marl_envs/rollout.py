@@ -28,6 +28,7 @@ from llm_marl_envs.vector import VectorTextEnv
 
 Context = Literal["append", "fresh"]
 CONTEXTS = ("append", "fresh")
+NEWLINES = ("\n", "\r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +113,8 @@ class _Live:
             )
         if self.context == "fresh":
             return (Message("user", observation),)
-        before = self.seen.get(agent)
-        grown = before is not None and observation.startswith(before)
-        self.chats[agent].append(Message("user", observation[len(before or "") * grown :]))
+        shown = _news(self.seen.get(agent, ""), observation)
+        self.chats[agent].append(Message("user", shown))
         self.seen[agent] = observation
         return tuple(self.chats[agent])
 
@@ -197,6 +197,17 @@ class _Live:
         )
 
 
+def _news(before: str, observation: str) -> str:
+    """The lines that an observation adds to the one before; all of it where it adds none.
+
+    A cut inside a line would show "2" where "Score: 1" became "Score: 12", and an observation that
+    did not change would be an empty message.
+    """
+    rest = observation.removeprefix(before)
+    whole_lines = before.endswith(NEWLINES) or rest.startswith(NEWLINES)
+    return rest if whole_lines and rest.strip() else observation
+
+
 def env_name(env: Any) -> str:
     """The registered id of an environment, or its class name."""
     spec = getattr(env, "spec", None)
@@ -232,9 +243,9 @@ def rollout(
         copies: environment copies; as many episodes run at once.
         team: agent -> policy, for every agent.
         starts: one per episode.
-        context: for environments that send bare strings: "append" keeps the chat (only what is new
-            is added where an observation starts with the one before), "fresh" shows the last
-            observation alone.
+        context: for environments that send bare strings: "append" keeps the chat and adds each
+            observation, or only its new lines where it is the one before with lines added; "fresh"
+            shows the last observation alone.
         progress: called with the number of episodes just finished.
         chunks: parts into which the episodes that run at once are divided; each policy is asked for
             one part while the environments of the others step, if these block. The episodes are the

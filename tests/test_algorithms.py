@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,8 +30,12 @@ def inputs(returns: Any, alive: Any = None) -> AdvantageInputs:
     )
 
 
-def magrpo(scale: str = "none") -> Any:
-    return make_algorithm("magrpo", SimpleNamespace(scale_rewards=scale))
+def algorithm_of(name: str, scale: str = "none", baseline: str = "leave_one_out") -> Any:
+    return make_algorithm(name, SimpleNamespace(scale_rewards=scale, baseline=baseline))
+
+
+def magrpo(scale: str = "none", baseline: str = "leave_one_out") -> Any:
+    return algorithm_of("magrpo", scale, baseline)
 
 
 def test_discounted_returns():
@@ -47,41 +52,100 @@ def test_turns_that_were_not_taken_pay_nothing():
     assert discounted_returns(rewards, alive, 1.0).tolist() == [[[1.0, 0.0]]]
 
 
-def test_first_turn_baseline_is_the_group_mean_with_the_sample_in_it():
-    advantages = magrpo().advantages(inputs([[[[0.0]], [[1.0]], [[5.0]]]]))  # mean 2
-    assert advantages[0, :, 0, 0].tolist() == [-2.0, -1.0, 3.0]
+# Three episodes of one agent and two turns; the third ends after the first turn.
+RETURNS = [[[[0.0, 1.0]], [[1.0, 3.0]], [[5.0, 8.0]]]]
+ALIVE = [[[[True, True]], [[True, True]], [[True, NO]]]]
 
 
-def test_standard_deviation_is_an_option_and_the_sample_one():
-    advantages = magrpo("group").advantages(inputs([[[[0.0]], [[1.0]], [[5.0]]]]))
-    std = 7**0.5  # (4 + 1 + 9) / 2
-    assert advantages[0, :, 0, 0] == pytest.approx(
-        [-2 / (std + 1e-4), -1 / (std + 1e-4), 3 / (std + 1e-4)]
-    )
-
-
-def test_later_turns_leave_the_sample_out_and_count_only_the_living():
-    returns = [[[[9.0, 1.0]], [[9.0, 3.0]], [[9.0, 8.0]]]]
-    alive = [[[[True, True]], [[True, True]], [[True, NO]]]]
-    advantages = magrpo().advantages(inputs(returns, alive))
+def test_every_turn_leaves_the_sample_out_and_counts_only_the_living():
+    advantages = magrpo().advantages(inputs(RETURNS, ALIVE))
+    # 0 is compared with (1 + 5) / 2, 1 with (0 + 5) / 2, 5 with (0 + 1) / 2.
+    assert advantages[0, :, 0, 0].tolist() == [-3.0, -1.5, 4.5]
     # 1 is compared with 3 and 3 with 1; the third episode has ended.
     assert advantages[0, :, 0, 1].tolist() == [-2.0, 2.0, 0.0]
-    assert advantages[0, :, 0, 0].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_lonely_episode_is_compared_with_the_past():
-    algorithm = magrpo()
-    alone = [[[[True, True]], [[True, NO]]]]
-    first = algorithm.advantages(inputs([[[[0.0, 4.0]], [[0.0, 0.0]]]], alone))
-    assert first[0, 0, 0, 1] == 4.0  # no past: baseline 0
+def test_the_papers_mean_contains_the_sample_in_the_first_turn_only():
+    advantages = magrpo(baseline="mean").advantages(inputs(RETURNS, ALIVE))
+    assert advantages[0, :, 0, 0].tolist() == [-2.0, -1.0, 3.0]  # mean 2
+    assert advantages[0, :, 0, 1].tolist() == [-2.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "first"), [("leave_one_out", [-3.0, -1.5, 4.5]), ("mean", [-2.0, -1.0, 3.0])]
+)
+def test_a_scale_divides_every_turn_by_the_sample_deviation(baseline: str, first: list[float]):
+    advantages = magrpo("group", baseline).advantages(inputs(RETURNS, ALIVE))
+    std = 7**0.5  # of 0, 1, 5: (4 + 1 + 9) / 2
+    assert advantages[0, :, 0, 0] == pytest.approx([one / (std + 1e-4) for one in first])
+    std = 2**0.5  # of 1, 3: (1 + 1) / 1
+    assert advantages[0, :, 0, 1] == pytest.approx([-2 / (std + 1e-4), 2 / (std + 1e-4), 0.0])
+
+
+@pytest.mark.parametrize("baseline", ["leave_one_out", "mean"])
+def test_a_scale_makes_the_unit_of_rewards_irrelevant(baseline: str):
+    """At every turn, alone or not, from the first update on."""
+    rng = np.random.default_rng(1)
+    small, large = magrpo("group", baseline), magrpo("group", baseline)
+    for _ in range(5):
+        returns = rng.normal(1, 1, size=(2, 4, 2, 3))
+        alive = np.ones(returns.shape, bool)
+        alive[:, 1:, :, 2] = NO  # the last turn is taken alone
+        found = small.advantages(inputs(returns, alive))
+        assert np.allclose(large.advantages(inputs(100 * returns, alive)), found, rtol=0.01)
+        assert (np.sqrt((found**2).sum(axis=(0, 1, 2)) / alive.sum(axis=(0, 1, 2))) > 0.1).all()
+
+
+ALONE = [[[[True, True]], [[True, NO]]]]
+
+
+def alone(algorithm: Any, earned: float) -> float:
+    """The advantage of a second turn that only one of two episodes took."""
+    return algorithm.advantages(inputs([[[[0.0, earned]], [[0.0, 0.0]]]], ALONE))[0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("baseline", ["leave_one_out", "mean"])
+def test_a_lonely_episode_is_compared_with_the_past(baseline: str):
+    algorithm = magrpo(baseline=baseline)
+    assert alone(algorithm, 4.0) == 4.0  # no past: baseline 0
     assert algorithm.counters == {"running_baseline": 1.0}
-    second = algorithm.advantages(inputs([[[[0.0, 10.0]], [[0.0, 0.0]]]], alone))
-    assert second[0, 0, 0, 1] == 6.0  # baseline 4, the mean so far
-    third = algorithm.advantages(inputs([[[[0.0, 0.0]], [[0.0, 0.0]]]], alone))
-    assert third[0, 0, 0, 1] == pytest.approx(-(0.95 * 4 + 0.05 * 10))
-    again = magrpo()
-    again.load_state_dict(algorithm.state_dict())
-    assert again.running == algorithm.running
+    assert alone(algorithm, 10.0) == 6.0  # baseline 4, the mean so far
+    assert alone(algorithm, 0.0) == pytest.approx(-(0.95 * 4 + 0.05 * 10))
+
+
+def test_a_lonely_episode_is_scaled_by_the_past():
+    algorithm = magrpo("group")
+    assert alone(algorithm, 4.0) == pytest.approx(4 / (4 + 1e-4))
+    distance = (0.95 * 4**2 + 0.05 * 6**2) ** 0.5  # 10 lies 6 from the mean so far
+    assert alone(algorithm, 10.0) == pytest.approx(6 / (distance + 1e-4))
+
+
+def test_an_agent_that_acts_alone_is_lonely_in_its_first_turn_too():
+    acted = [[[[True], [True]], [[True], [NO]]]]
+    for baseline in ("leave_one_out", "mean"):
+        algorithm = magrpo(baseline=baseline)
+        for earned, expected in ((4.0, 4.0), (10.0, 6.0)):
+            returns = [[[[earned], [earned]], [[0.0], [0.0]]]]
+            assert algorithm.advantages(inputs(returns, acted))[0, 0, 1, 0] == expected
+
+
+@pytest.mark.parametrize("scale", ["none", "group"])
+def test_what_a_checkpoint_keeps_is_all_that_was_learned_from_the_past(scale: str):
+    """Saved as JSON, loaded by another: both go on alike, and not as one without a past."""
+    algorithm, again = magrpo(scale), magrpo(scale)
+    for earned in (4.0, 10.0):
+        alone(algorithm, earned)
+    again.load_state_dict(json.loads(json.dumps(algorithm.state_dict())))
+    for earned in (1.0, 7.0):
+        expected = alone(algorithm, earned)
+        assert alone(again, earned) == expected
+        assert alone(magrpo(scale), earned) != pytest.approx(expected, rel=0.1)
+
+
+def test_a_checkpoint_that_holds_no_scale_loads():
+    algorithm = magrpo("group")
+    algorithm.load_state_dict({"running": {"agent_0/1": 4.0}})
+    assert alone(algorithm, 10.0) == pytest.approx(6 / (6 + 1e-4))
 
 
 def test_groups_and_agents_do_not_mix():
@@ -89,8 +153,8 @@ def test_groups_and_agents_do_not_mix():
     returns[0, :, 0, 0] = [0, 2]
     returns[1, :, 1, 0] = [10, 20]
     advantages = magrpo().advantages(inputs(returns))
-    assert advantages[0, :, 0, 0].tolist() == [-1.0, 1.0]
-    assert advantages[1, :, 1, 0].tolist() == [-5.0, 5.0]
+    assert advantages[0, :, 0, 0].tolist() == [-2.0, 2.0]
+    assert advantages[1, :, 1, 0].tolist() == [-10.0, 10.0]
     assert not advantages[0, :, 1].any()
     assert not advantages[1, :, 0].any()
 
@@ -106,10 +170,7 @@ def test_no_two_algorithms_give_proportional_advantages():
     alive = np.ones(returns.shape, bool)
     alive[:, 2:, :, 2] = NO
     fixed = inputs(returns, alive)
-    found = {
-        name: cls(SimpleNamespace(scale_rewards="none")).advantages(fixed).ravel()
-        for name, cls in ALGORITHMS.items()
-    }
+    found = {name: algorithm_of(name).advantages(fixed).ravel() for name in ALGORITHMS}
     names = sorted(found)
     for i, one in enumerate(names):
         for other in names[i + 1 :]:
@@ -123,12 +184,14 @@ def test_no_two_algorithms_give_proportional_advantages():
 
 
 def rejection() -> Any:
-    return make_algorithm("rejection", SimpleNamespace(scale_rewards="none"))
+    return algorithm_of("rejection")
 
 
-def test_rejection_has_nothing_to_scale():
+def test_rejection_has_nothing_to_scale_and_nothing_to_subtract():
     with pytest.raises(ValueError, match="scale_rewards='group': rejection sampling"):
-        make_algorithm("rejection", SimpleNamespace(scale_rewards="group"))
+        algorithm_of("rejection", scale="group")
+    with pytest.raises(ValueError, match="baseline='mean': rejection sampling"):
+        algorithm_of("rejection", baseline="mean")
 
 
 def test_rejection_imitates_the_best_episodes_at_every_turn():

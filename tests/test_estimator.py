@@ -1,34 +1,33 @@
 """The gradient estimator against exact policy gradients, on games small enough to enumerate.
 
-Two agents each say one of three words and are paid by a table. Policies are softmax tables, so the
-exact gradient of the expected return is a finite sum. Thousands of groups go through the real
-returns, the real algorithm and the real packing; the estimate is the sum of advantage * grad log pi
-over the packed tokens. A mean that contains the sample scales the gradient by (G - 1) / G (Kool et
-al. 2019); for later turns the baseline leaves the sample out and there is no factor.
-
-Four ways of getting it wrong must be seen: the missing factor, the other agent's advantage, a mask
-shifted by one token, a discount that is ignored.
+Two agents say one of a few words and are paid by tables. Policies are softmax tables, so the exact
+gradient of the expected return is a finite sum, which autograd differentiates. And there are so few
+episodes that every possible group of them goes through the real returns, the real algorithm and the
+real packing: the estimator's expectation is computed, not sampled. The estimate is the sum of
+advantage * grad log pi over the packed tokens. With the sample in the mean, first turns are scaled
+by (G - 1) / G (Kool et al. 2019) and later turns are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from llm_marl_envs.records import Episode, EpisodeGroup, Response, StopReason, Turn
 from trainers.algorithms import AdvantageInputs, make_algorithm
 from trainers.packing import Row, pack_rows, reward_array
 from trainers.returns import discounted_returns
 
-WORDS = 3
-GROUP = 3
-GROUPS = 20_000
-DISCOUNT = 0.5
 AGENTS = ("left_0", "right_0")
+LEFT, RIGHT = 0, 1
 EOS, BETWEEN = 90, 91
 # Reward tables (agent, turn, left's word, right's word). They differ between the agents, so that an
 # advantage given to the wrong one shows.
@@ -44,120 +43,141 @@ PAYS = np.array(
         ],
     ]
 )
-# Logits (agent, turn, word): neither uniform nor sure.
-LOGITS = np.array([[[0.3, -0.2, 0.1], [0.0, 0.4, -0.3]], [[-0.4, 0.2, 0.3], [0.2, 0.1, -0.1]]])
+# Logits (agent, turn, word): neither uniform nor sure; left says its first word half of the time.
+LOGITS = np.array(
+    [[[math.log(2), 0.0, 0.0], [0.0, 0.4, -0.3]], [[-0.4, 0.2, 0.3], [0.2, 0.1, -0.1]]]
+)
+PI = torch.tensor(LOGITS).softmax(-1).numpy()
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
+@dataclass(frozen=True)
+class Move:
+    """An agent's k-th word and what that turn pays it."""
+
+    agent: int
+    turn: int
+    word: int
+    reward: float
 
 
-PI = softmax(LOGITS)
-CUMULATED = PI.cumsum(-1)
+# Each game: the possible episodes as tuples of moves.
+def one_turn() -> Iterator[tuple[Move, ...]]:
+    for pair in np.ndindex(3, 3):
+        yield tuple(Move(a, 0, pair[a], PAYS[a, 0][pair]) for a in (LEFT, RIGHT))
 
 
-def goes_on(left: int, right: int) -> bool:
-    """Whether a second turn follows a first joint action: not when both said the first word."""
-    return not left == right == 0
+def two_turns() -> Iterator[tuple[Move, ...]]:
+    """The second turn follows unless both said the first word."""
+    for first, opening in zip(np.ndindex(3, 3), one_turn(), strict=True):
+        for pair in np.ndindex(3, 3) if first != (0, 0) else ():
+            yield (*opening, *(Move(a, 1, pair[a], PAYS[a, 1][pair]) for a in (LEFT, RIGHT)))
+        if first == (0, 0):
+            yield opening
 
 
-def exact_gradient(turns: int) -> np.ndarray:
+def may_not_act() -> Iterator[tuple[Move, ...]]:
+    """Right answers only if left said the first word, which is half of the time."""
+    for left in range(3):
+        for right in range(3) if left == 0 else ():
+            yield tuple(Move(a, 0, (left, right)[a], PAYS[a, 0][left, right]) for a in (0, 1))
+        if left != 0:
+            yield (Move(LEFT, 0, left, PAYS[LEFT, 0][left, 0]),)
+
+
+Game = Callable[[], Iterator[tuple[Move, ...]]]
+
+
+def exact_gradient(game: Game, discount: float = 1.0) -> np.ndarray:
     """d expected return of each agent / d its logits, (agent, turn, word), by enumeration.
 
     As in the trainer, turn k is weighed by the return from k on, without discount^k.
     """
     gradient = np.zeros_like(LOGITS)
-    one_hot = np.eye(WORDS)
-    for agent in range(2):
-        late = PI[0, 1] @ PAYS[agent, 1] @ PI[1, 1]
-        for first in np.ndindex(WORDS, WORDS):
-            follows = turns == 2 and goes_on(*first)
-            weight = PI[0, 0, first[0]] * PI[1, 0, first[1]]
-            value = PAYS[agent, 0][first] + (DISCOUNT * late if follows else 0.0)
-            gradient[agent, 0] += weight * value * (one_hot[first[agent]] - PI[agent, 0])
-            for second in np.ndindex(WORDS, WORDS) if follows else ():
-                later = weight * PI[0, 1, second[0]] * PI[1, 1, second[1]]
-                later *= PAYS[agent, 1][second]
-                gradient[agent, 1] += later * (one_hot[second[agent]] - PI[agent, 1])
+    for agent, turn in np.ndindex(2, 2):
+        logits = torch.tensor(LOGITS, requires_grad=True)
+        chances = logits.softmax(-1)
+        value = logits.sum() * 0.0
+        for moves in game():
+            chance = torch.stack([chances[m.agent, m.turn, m.word] for m in moves]).prod()
+            later = [m for m in moves if m.agent == agent and m.turn >= turn]
+            value = value + chance * sum(m.reward * discount ** (m.turn - turn) for m in later)
+        value.backward()
+        assert logits.grad is not None
+        gradient[agent, turn] = logits.grad[agent, turn].numpy()
     return gradient
 
 
-def played(rng: np.random.Generator, turns: int) -> tuple[Turn, ...]:
-    """One sampled episode as the rollout records it."""
-    found: list[Turn] = []
-    said: list[list[int]] = [[], []]
-    for k in range(turns):
-        words = [int(np.searchsorted(CUMULATED[agent, k], rng.random())) for agent in range(2)]
-        for agent, word in enumerate(words):
-            prompt = [10 + agent, *said[agent]]
-            response = Response(
-                text="",
-                prompt_ids=tuple(prompt),
-                completion_ids=(word, EOS),
-                logprobs=(float(np.log(PI[agent, k, word])), 0.0),
-                policy=AGENTS[agent],
-            )
-            said[agent] += [word, EOS, BETWEEN]
-            found.append(
-                Turn(
-                    agent=AGENTS[agent],
-                    index=k,
-                    messages=(),
-                    response=response,
-                    reward=float(PAYS[agent, k][tuple(words)]),
-                )
-            )
-        if not goes_on(*words):
-            break
-    return tuple(found)
-
-
-def sampled_groups(turns: int) -> list[EpisodeGroup]:
-    rng = np.random.default_rng(7)
-    return [
-        EpisodeGroup(
-            task_id="game",
-            seed=number,
-            episodes=tuple(
-                Episode(
-                    env_id="game",
-                    env_kwargs={},
-                    task_id="game",
-                    seed=number,
-                    agents=AGENTS,
-                    turns=played(rng, turns),
-                    stop_reason=StopReason.TERMINATED,
-                    success=None,
-                )
-                for _ in range(GROUP)
-            ),
+def episode(moves: tuple[Move, ...]) -> Episode:
+    """The episode as the rollout records it."""
+    turns, said = [], ([10], [11])
+    for move in moves:
+        response = Response(
+            text="",
+            prompt_ids=tuple(said[move.agent]),
+            completion_ids=(move.word, EOS),
+            logprobs=(float(np.log(PI[move.agent, move.turn, move.word])), 0.0),
+            policy=AGENTS[move.agent],
         )
-        for number in range(GROUPS)
+        said[move.agent].extend([move.word, EOS, BETWEEN])
+        found = Turn(
+            agent=AGENTS[move.agent],
+            index=move.turn,
+            messages=(),
+            response=response,
+            reward=move.reward,
+        )
+        turns.append(found)
+    return Episode(
+        env_id="game",
+        env_kwargs={},
+        task_id="game",
+        seed=0,
+        agents=AGENTS,
+        turns=tuple(turns),
+        stop_reason=StopReason.TERMINATED,
+        success=None,
+    )
+
+
+def every_group(game: Game, size: int) -> tuple[list[EpisodeGroup], np.ndarray]:
+    """All groups of `size` episodes, and how likely each is."""
+    found = [(episode(moves), likelihood(moves)) for moves in game()]
+    chosen = list(itertools.product(found, repeat=size))
+    groups = [
+        EpisodeGroup(task_id="game", seed=0, episodes=tuple(e for e, _ in group))
+        for group in chosen
     ]
+    return groups, np.array([math.prod(chance for _, chance in group) for group in chosen])
 
 
-def scores(row: Row) -> np.ndarray:
+def likelihood(moves: tuple[Move, ...]) -> float:
+    return math.prod(float(PI[m.agent, m.turn, m.word]) for m in moves)
+
+
+def score(row: Row) -> np.ndarray:
     """Advantage-weighted grad log pi of one row, (turn, word); EOS is certain, so it has none."""
     agent = AGENTS.index(row.policy)
-    gradient = np.zeros((2, WORDS))
+    gradient = np.zeros((2, 3))
     turn = 0
     for token, own, advantage in zip(row.completion_ids, row.own, row.advantages, strict=True):
         if token == BETWEEN:
             turn += 1
-        elif token < WORDS and own:
-            gradient[turn] += advantage * (np.eye(WORDS)[token] - PI[agent, turn])
+        elif token < EOS and own:
+            gradient[turn] += advantage * (np.eye(3)[token] - PI[agent, turn])
     return gradient
 
 
-def per_group_estimates(
-    groups: list[EpisodeGroup],
+def expected_estimate(
+    game: Game,
+    size: int,
     *,
-    discount: float = DISCOUNT,
+    baseline: str = "leave_one_out",
+    discount: float = 1.0,
     spoil: Callable[[Row], Row] = lambda row: row,
     swap: bool = False,
 ) -> np.ndarray:
-    """(groups, agent, turn, word): the mean over a group's episodes, as the loss averages."""
+    """(agent, turn, word): the estimator's mean over all groups; each averages its episodes."""
+    groups, chances = every_group(game, size)
     rewards, alive = reward_array(groups, AGENTS)
     inputs = AdvantageInputs(
         returns=discounted_returns(rewards, alive, discount),
@@ -167,27 +187,18 @@ def per_group_estimates(
         policies={a: a for a in AGENTS},
         groups=tuple(groups),
     )
-    algorithm = make_algorithm("magrpo", SimpleNamespace(scale_rewards="none"))
+    args = SimpleNamespace(scale_rewards="none", baseline=baseline)
+    algorithm: Any = make_algorithm("magrpo", args)
+    # Any number that was known before will do for those that have nobody to be compared with.
+    algorithm.load_state_dict({"running": {f"{a}/{k}": 0.7 for a in AGENTS for k in (0, 1)}})
     advantages = algorithm.advantages(inputs)
     if swap:
         advantages = advantages[:, :, ::-1]
-    rows = pack_rows(groups, AGENTS, advantages, alive)
-    found = np.zeros((len(groups), 2, 2, WORDS))
-    for i, row in enumerate(rows):
-        found[i // (2 * GROUP), AGENTS.index(row.policy)] += scores(spoil(row)) / GROUP
+    found = np.zeros((2, 2, 3))
+    for chance, group, own, keep in zip(chances, groups, advantages, alive, strict=True):
+        for row in pack_rows([group], AGENTS, own[None], keep[None]):
+            found[AGENTS.index(row.policy)] += chance * score(spoil(row)) / size
     return found
-
-
-def largest_z(estimates: np.ndarray, expected: np.ndarray) -> float:
-    mean = estimates.mean(axis=0)
-    error = estimates.std(axis=0, ddof=1) / len(estimates) ** 0.5
-    return float(np.max(np.abs(mean - expected) / np.maximum(error, 1e-9)))
-
-
-def expected_estimate(turns: int) -> np.ndarray:
-    exact = exact_gradient(turns)
-    exact[:, 0] *= (GROUP - 1) / GROUP
-    return exact
 
 
 def shift(row: Row) -> Row:
@@ -196,26 +207,49 @@ def shift(row: Row) -> Row:
     return row
 
 
-TURNS = [1, pytest.param(2, marks=pytest.mark.long)]  # the second takes most of a minute
+def same(one: np.ndarray, other: np.ndarray) -> bool:
+    return bool(np.allclose(one, other, rtol=0, atol=1e-12))
 
 
-@pytest.fixture(scope="module", params=TURNS, ids=["one turn", "two turns"])
-def game(request: Any) -> tuple[int, list[EpisodeGroup]]:
-    return request.param, sampled_groups(request.param)
+GAMES = [(one_turn, 2), (one_turn, 3), (two_turns, 2), (may_not_act, 2), (may_not_act, 4)]
 
 
-def test_the_estimator_is_the_exact_gradient_and_mistakes_are_seen(
-    game: tuple[int, list[EpisodeGroup]],
-):
-    turns, groups = game
-    if turns == 2:
-        lengths = {len(e.turns) for group in groups[:100] for e in group.episodes}
-        assert lengths == {2, 4}, "some episodes must end after the first turn"
-    expected = expected_estimate(turns)
-    right = per_group_estimates(groups)
-    assert largest_z(right, expected) < 4
-    assert largest_z(right, exact_gradient(turns)) > 6, "missing factor (G - 1) / G"
-    assert largest_z(per_group_estimates(groups, swap=True), expected) > 6, "wrong agent"
-    assert largest_z(per_group_estimates(groups, spoil=shift), expected) > 6, "mask shifted"
-    if turns == 2:
-        assert largest_z(per_group_estimates(groups, discount=1.0), expected) > 6, "no discount"
+@pytest.mark.parametrize(("game", "size"), GAMES)
+def test_the_expected_estimate_is_the_exact_gradient(game: Game, size: int):
+    """At every turn of every agent, so their sum too, however turns share weights."""
+    assert sum(map(likelihood, game())) == pytest.approx(1.0)
+    exact = exact_gradient(game)
+    assert same(expected_estimate(game, size), exact)
+    assert not same(expected_estimate(game, size, swap=True), exact)
+    assert not same(expected_estimate(game, size, spoil=shift), exact)
+
+
+def test_with_a_discount_turn_k_is_weighed_by_the_return_from_there():
+    found = expected_estimate(two_turns, 2, discount=0.5)
+    assert same(found, exact_gradient(two_turns, 0.5))
+    assert not same(found, exact_gradient(two_turns))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_papers_mean_of_one_turn_is_the_gradient_times_a_factor(size: int):
+    found = expected_estimate(one_turn, size, baseline="mean")
+    assert same(found, exact_gradient(one_turn) * (size - 1) / size)
+
+
+def test_the_papers_mean_points_elsewhere_with_two_turns():
+    """First turns carry 1 / 2, later ones 1: with weights behind both, no factor mends that."""
+    exact = exact_gradient(two_turns)
+    found = expected_estimate(two_turns, 2, baseline="mean")
+    assert same(found[:, 0], exact[:, 0] / 2)
+    assert same(found[:, 1], exact[:, 1])
+    of_both, exact_of_both = found.sum(axis=1).ravel(), exact.sum(axis=1).ravel()
+    cosine = of_both @ exact_of_both / np.linalg.norm(of_both) / np.linalg.norm(exact_of_both)
+    assert cosine < 0.99
+
+
+def test_with_the_papers_mean_the_factor_of_an_agent_depends_on_others():
+    """Right is compared with itself half of the time, and then by half."""
+    exact = exact_gradient(may_not_act)
+    found = expected_estimate(may_not_act, 2, baseline="mean")
+    assert same(found[LEFT], exact[LEFT] / 2)
+    assert same(found[RIGHT], exact[RIGHT] * 0.75)

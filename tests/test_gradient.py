@@ -230,9 +230,11 @@ def drawn() -> Any:
     return group(first, second)
 
 
-# Turn 0: returns 4 and 2, mean 3. Turn 1: the first episode is alone; its baseline is the running
-# mean, 0 so far. (P, G, K) per seat; the second episode has no turn 1.
-DRAWN = {seat: np.array([[[1.0, 3.0], [-1.0, 0.0]]]) for seat in ("left_0", "right_0")}
+# Turn 0: returns 4 and 2, each compared with the other. Turn 1: the first episode is alone; its
+# baseline is the running mean, 0 so far. (P, G, K) per seat; the second episode has no turn 1.
+DRAWN = {seat: np.array([[[2.0, 3.0], [-2.0, 0.0]]]) for seat in ("left_0", "right_0")}
+# With the paper's mean, 3, in the first turn.
+DRAWN_MEAN = {seat: np.array([[[1.0, 3.0], [-1.0, 0.0]]]) for seat in DRAWN}
 
 
 def drawn_trainer(folder: Path, **changes: Any) -> Any:
@@ -245,6 +247,12 @@ def test_a_drawn_update_from_its_rewards(tmp_path: Path, mode: str):
     trainer = drawn_trainer(tmp_path, rows_per_micro_batch=1, **MODES[mode])
     give(trainer, [drawn()], None)
     assert_same(update(trainer), written_out(trainer, [drawn()], DRAWN))
+
+
+def test_a_drawn_update_with_the_papers_mean(tmp_path: Path):
+    trainer = drawn_trainer(tmp_path, baseline="mean")
+    give(trainer, [drawn()], None)
+    assert_same(update(trainer), written_out(trainer, [drawn()], DRAWN_MEAN))
 
 
 def test_which_tokens_get_a_gradient(tmp_path: Path):
@@ -269,8 +277,8 @@ def test_which_tokens_get_a_gradient(tmp_path: Path):
     assert weight[0].ne(0).tolist() == [True, True, True, False, True, True]
     #                     73     EOS    padding
     assert weight[1].ne(0).tolist() == [True, True, False, False, False, False]
-    # A = 1 over 2 trajectories of 6 tokens at most, times -1.
-    assert weight[0, 2].item() == pytest.approx(-1.0 / (2 * LENGTH))
+    # A = 2 over 2 trajectories of 6 tokens at most, times -1.
+    assert weight[0, 2].item() == pytest.approx(-2.0 / (2 * LENGTH))
     assert weight[0, 5].item() == pytest.approx(-3.0 / (2 * LENGTH))
 
 

@@ -25,6 +25,7 @@ from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import ALGORITHMS
+from trainers.algorithms.magrpo import BASELINES
 from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.returns import SHAPINGS
 from trainers.team_model import WEIGHT_MODES
@@ -92,7 +93,22 @@ class MAGRPOConfig(GRPOConfig):
             "the others' programs run. Pays where both are slow."
         },
     )
-    discount: float = field(default=1.0, metadata={"help": "gamma of the returns, in [0, 1]."})
+    discount: float = field(
+        default=1.0,
+        metadata={
+            "help": "gamma of the returns, in [0, 1]; counts an agent's own actions, and turn k is "
+            "not weighed by gamma^k (see trainers.algorithms.magrpo)."
+        },
+    )
+    baseline: str = field(
+        default="leave_one_out",
+        metadata={
+            "help": "What magrpo subtracts: 'leave_one_out' (the mean return of the group's other "
+            "episodes, at every turn; no bias) or 'mean' (the paper's at first turns: the own "
+            "episode is in the mean, which shrinks their gradient by (G - 1) / G and later turns' "
+            "not, so that the sum over turns is not proportional to the gradient)."
+        },
+    )
     credit: str = field(
         default="team",
         metadata={"help": "'team': every agent gets the mean reward of the turn; 'own': its own."},
@@ -216,6 +232,7 @@ class MAGRPOConfig(GRPOConfig):
             "algorithm": sorted(ALGORITHMS),
             "weights": [None, *WEIGHT_MODES],
             "credit": list(CREDITS),
+            "baseline": list(BASELINES),
             "shaping": list(SHAPINGS),
             "context": list(CONTEXTS),
             "scale_rewards": list(SCALINGS),

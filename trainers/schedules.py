@@ -13,7 +13,9 @@ from llm_marl_envs.policies import derive_seed
 
 @dataclass(frozen=True, slots=True)
 class TaskSchedule:
-    """Visits all tasks once per epoch, in an order drawn anew for each epoch.
+    """Visits every task once per epoch, in an order drawn anew for each epoch.
+
+    An epoch ends where its tasks end, in the middle of an update too: the next one fills the rest.
 
     Attributes:
         n_tasks: size of the task source; None for an environment that has none, whose groups
@@ -28,19 +30,21 @@ class TaskSchedule:
 
     @property
     def updates_per_epoch(self) -> int:
-        """Updates that visit all tasks, rounded down, at least 1."""
-        return max(1, (self.n_tasks or self.per_update) // self.per_update)
+        """Updates that visit all tasks, rounded up."""
+        return -(-(self.n_tasks or self.per_update) // self.per_update)
 
     def tasks(self, update: int) -> list[int | None]:
         """Task indices of an update; None where the environment has no task source."""
         if self.n_tasks is None:
             return [None] * self.per_update
-        epoch, position = divmod(update, self.updates_per_epoch)
-        order = list(range(self.n_tasks))
+        visits = range(update * self.per_update, (update + 1) * self.per_update)
+        orders = {epoch: self._order(epoch) for epoch in {v // self.n_tasks for v in visits}}
+        return [orders[v // self.n_tasks][v % self.n_tasks] for v in visits]
+
+    def _order(self, epoch: int) -> list[int]:
+        order = list(range(self.n_tasks or 0))
         random.Random(derive_seed("epoch", self.seed, epoch)).shuffle(order)
-        first = position * self.per_update
-        # A source smaller than one update is gone through again.
-        return [order[(first + i) % self.n_tasks] for i in range(self.per_update)]
+        return order
 
     def reset_seed(self, update: int, position: int) -> int:
         """The reset seed of one group: the same for its G episodes; fits 32 bits (PettingZoo)."""

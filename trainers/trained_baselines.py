@@ -134,6 +134,8 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
     imitating: dict[str, Any] = {"algorithm": REJECTION}
     if trainer.get("scale_rewards"):  # rejection sampling knows no scale
         imitating["scale_rewards"] = "none"
+    if trainer.get("baseline"):  # nor a baseline
+        imitating["baseline"] = "leave_one_out"
     return (*found, Method(name=REJECTION, runs={REJECTION: imitating}, seats={}))
 
 

@@ -40,6 +40,11 @@ class Rejection(Algorithm):
             raise ValueError(
                 "scale_rewards='group': rejection sampling knows no scale; expected 'none'"
             )
+        if args.baseline == "mean":
+            raise ValueError(
+                "baseline='mean': rejection sampling subtracts none; expected 'leave_one_out', the "
+                "default"
+            )
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K): 1 at the turns of the best episodes."""
