@@ -5,13 +5,43 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from registries import restored
 from toys import Relay, WordPair
 
 ROOT = Path(__file__).parent.parent
+
+
+def _nothing_is_left() -> Iterator[None]:
+    with restored() as changed:
+        yield
+    if changed:
+        pytest.fail(
+            f"left registered or changed: {', '.join(changed)}; use the fixture own_registry, or "
+            "put it back"
+        )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_module_leaves_anything_registered() -> Iterator[None]:
+    yield from _nothing_is_left()
+
+
+@pytest.fixture(autouse=True)
+def no_test_leaves_anything_registered(
+    no_module_leaves_anything_registered: None,
+) -> Iterator[None]:
+    yield from _nothing_is_left()
+
+
+@pytest.fixture
+def own_registry(no_test_leaves_anything_registered: None) -> Iterator[None]:
+    """Registrations of this test are gone after it, in PettingZoo's registries too."""
+    with restored():
+        yield
 
 
 @pytest.fixture

@@ -1,29 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from registries import registries, restored
 from toys import Relay, WordPair
 
 from llm_marl_envs import registry
 from llm_marl_envs.registry import EnvSpec, list_envs, make, make_vec, register, spec
 
-
-@pytest.fixture(autouse=True)
-def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Registrations of one test are gone after it, in PettingZoo's registries too."""
-    from pettingzoo.env_registry import registration
-
-    known = dict(registry._specs())
-    monkeypatch.setattr(registry, "_specs", lambda: known)
-    theirs = (registration.aec_registry, registration.parallel_registry)
-    before = [dict(one) for one in theirs]
-    yield
-    for one, old in zip(theirs, before, strict=True):
-        one.clear()
-        one.update(old)
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 def test_make_knows_its_spec() -> None:
@@ -189,3 +180,52 @@ def test_a_malformed_registry_is_refused(tmp_path: Path, text: str, words: str) 
     with pytest.raises(ValueError, match=words) as error:
         registry.read_registry(path)
     assert str(path) in str(error.value)
+
+
+def test_what_a_test_registers_and_leaves_is_found_and_put_back() -> None:
+    before = {name: dict(one) for name, one in registries().items()}
+    with restored() as left:
+        register("word_pair-v0", WordPair)
+        del registry._specs()["debate-v0"]
+        registry._specs()["coop_coding-v0"] = EnvSpec(id="coop_coding-v0", entry_point=Relay)
+    assert left == [
+        *(f"'{one}' in llm_marl_envs.registry" for one in ("coop_coding-v0", "debate-v0")),
+        "'word_pair-v0' in llm_marl_envs.registry",
+        "'llm_marl/word_pair-v0' in PettingZoo's AEC registry",
+        "'llm_marl/word_pair-v0' in PettingZoo's parallel registry",
+    ]
+    assert registries() == before
+    with restored() as left:
+        pass
+    assert left == []
+
+
+def test_a_test_that_leaves_something_registered_fails(tmp_path: Path) -> None:
+    """Alone and in a fixture of its module; the tests after it see nothing of it."""
+    (tmp_path / "conftest.py").write_bytes((Path(__file__).parent / "conftest.py").read_bytes())
+    (tmp_path / "test_leaks.py").write_text(
+        "import pytest\n"
+        "from llm_marl_envs.registry import list_envs, register\n"
+        "from toys import WordPair\n"
+        "def test_leaks():\n"
+        "    register('leak-v0', WordPair)\n"
+        "def test_after_it():\n"
+        "    assert 'leak-v0' not in list_envs()\n"
+        "@pytest.fixture(scope='module')\n"
+        "def leak():\n"
+        "    register('leak-v1', WordPair)\n"
+        "def test_of_the_module(leak):\n"
+        "    assert 'leak-v1' in list_envs()\n"
+    )
+    paths = os.pathsep.join(str(one) for one in (ROOT, ROOT / "tests"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "3 passed, 2 errors" in done.stdout
+    assert "left registered or changed: 'leak-v0' in llm_marl_envs.registry" in done.stdout
+    assert "'llm_marl/leak-v1' in PettingZoo's AEC registry" in done.stdout

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from models import make_trainer, weights
+from process_cases import Uneven
 from toys import Lower
 from transformers import TrainerCallback
 
@@ -53,6 +54,22 @@ def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[s
     for policy, value in weights(resumed).items():
         assert torch.equal(value, end[policy]), policy
         assert torch.equal(value, start[policy]) is (policy in unbroken.team.frozen), policy
+
+
+def test_a_resumed_run_remembers_what_lonely_turns_are_compared_with(tmp_path: Path):
+    """Of two episodes one ends early, often: its twin has only the past to be compared with."""
+    plan: dict[str, Any] = {"max_steps": 3, "num_generations": 2, "scale_rewards": "group"}
+    plan |= {"save_strategy": "steps", "save_steps": 2, "optim": "sgd", "learning_rate": 1.0}
+    unbroken = make_trainer(tmp_path, Uneven, adapters=False, **plan)
+    unbroken.train()
+    lonely = [log.get("algorithm/running_baseline", 0) for log in unbroken.state.log_history]
+    assert sum(lonely[:2]) > 0
+    assert lonely[2] > 0
+    resumed = make_trainer(tmp_path, Uneven, adapters=False, **plan)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, weights(unbroken)[policy])
+    assert resumed.algorithm.state_dict() == unbroken.algorithm.state_dict()
 
 
 def test_resuming_a_finished_run_trains_no_further(tmp_path: Path):

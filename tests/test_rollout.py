@@ -85,6 +85,7 @@ def test_no_starts_no_episodes() -> None:
     assert played(WordPair(), say(""), []) == []
 
 
+@pytest.mark.usefixtures("own_registry")
 def test_both_forms_of_one_environment_give_the_same_episode() -> None:
     """The converted form leaves old infos standing between actions: no term counts twice."""
     register("rollout_pair-v0", WordPair)
@@ -129,6 +130,28 @@ def test_an_agent_that_dies_is_still_paid() -> None:
     assert one.stop_reason is StopReason.TRUNCATED
 
 
+class PaysAhead(BareAEC):
+    """`first_0` acts twice, then `second_0` twice; every action pays both, so twice too early."""
+
+    def step(self, action: str | None) -> None:
+        if self.terminations[self.agent_selection]:
+            self._was_dead_step(action)
+            return
+        self.count += 1
+        self.rewards = {"first_0": 1.0, "second_0": 10.0**self.count}
+        self.agent_selection = "first_0" if self.count < 2 else "second_0"
+        self.terminations = dict.fromkeys(self.agents, self.count == 4)
+
+
+def test_what_an_agent_earns_before_it_acts_belongs_to_its_first_action() -> None:
+    one = played(PaysAhead(), say("hi"))[0]
+    assert [turn.reward for turn in one.trajectory("first_0")] == [1.0, 3.0]
+    assert [turn.reward for turn in one.trajectory("second_0")] == [10.0 + 100 + 1000, 10_000.0]
+    # What the team earned before is no consequence of the late one's actions.
+    assert [turn.team_reward for turn in one.trajectory("second_0")] == [1001 / 2, 10_001 / 2]
+    assert one.undiscounted_return("second_0") == 11_110.0
+
+
 def test_pettingzoos_wrappers_change_nothing() -> None:
     wrapped: Any = OrderEnforcingWrapper(BareAEC())
     assert played(wrapped, say("hi")) == played(BareAEC(), say("hi"))
@@ -147,6 +170,65 @@ def test_bare_strings_become_a_chat() -> None:
     assert [m.content for m in other[1].messages] == ["1 actions so far", "hi", "2 actions so far"]
     fresh = played(BareAEC(), say("hi"), context="fresh")[0].trajectory("second_0")
     assert [m.content for m in fresh[1].messages] == ["2 actions so far"]
+
+
+class Showing(BareParallel):
+    """Shows `tall_0` the given texts, one after the other."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__()
+        self.texts = texts
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        _, infos = super().reset(seed, options)
+        self.agents, self.left = ["tall_0"], list(self.texts)
+        return {"tall_0": self.left.pop(0)}, {"tall_0": infos["tall_0"]}
+
+    def step(self, actions: dict[str, str]) -> Any:
+        over = not self.left
+        self.agents = [] if over else self.agents
+        text = "over" if over else self.left.pop(0)
+        return ({"tall_0": text}, {"tall_0": 0.0}, {"tall_0": over}, {"tall_0": False}, {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("Round score: 1", "Round score: 12", "Round score: 12"),  # inside a number
+        ("You see a car", "You see a carpet", "You see a carpet"),  # inside a word
+        ("You see a car", "You see a car and a bus", "You see a car and a bus"),  # inside a line
+        ("You see a car", "You see a car.\nMove!", "You see a car.\nMove!"),
+        ("Log:", "Log:\n1. left", "\n1. left"),  # the rest begins a line
+        ("Log:\n", "Log:\n1. left\n", "1. left\n"),  # the one before ended its line
+        ("Log:\r\n", "Log:\r\n1. left", "1. left"),
+        ("Log:", "Log:\r\n1. left", "\r\n1. left"),
+        ("Log:\r", "Log:\r\n1. left", "\n1. left"),
+        ("Log:", "Log:\n\n  1. left", "\n\n  1. left"),
+        ("Write.", "Write.", "Write."),  # unchanged
+        ("Write.\n", "Write.\n", "Write.\n"),
+        ("Write.", "Write.\n", "Write.\n"),  # nothing to read is added
+        ("Write.\n", "Write.\n \t\n", "Write.\n \t\n"),
+        ("", "Write.", "Write."),
+        ("", "", ""),
+        ("Write.", "", ""),
+        ("\n", "\nWrite.", "Write."),
+        ("Round 1\nGo.", "Round 2\nGo.", "Round 2\nGo."),  # another text
+        ("Round 1\nGo.", "Round 1\n", "Round 1\n"),  # a shorter one
+        ("Go.\nRound 1", "Round 1\nGo.\nRound 1\n", "Round 1\nGo.\nRound 1\n"),  # in the middle
+    ],
+)
+def test_what_is_added_to_a_chat_is_whole_lines(before: str, after: str, shown: str) -> None:
+    turns = played(Showing(before, after), say("hi"))[0].turns
+    assert [m.content for m in turns[1].messages] == [before, "hi", shown]
+
+
+def test_what_is_added_is_what_the_last_observation_lacked() -> None:
+    texts = ("A", "A\nB", "A\nB\nC", "A\nB\nC", "A\nB\nC\nD")
+    turns = played(Showing(*texts), say("hi"))[0].turns
+    shown = [m.content for m in turns[-1].messages if m.role == "user"]
+    assert shown == ["A", "\nB", "\nC", "A\nB\nC", "\nD"]
+    fresh = played(Showing(*texts), say("hi"), context="fresh")[0].turns
+    assert [[m.content for m in turn.messages] for turn in fresh] == [[text] for text in texts]
 
 
 def test_unicode_goes_through() -> None:

@@ -38,12 +38,41 @@ def test_gumbel_argmax_samples_the_softmax():
     assert counts[4] == 0
 
 
+SEEDS = torch.tensor([0, 1, 2, 3, 4, 255, 2**31, 2**62 + 1, 4294491576641134471])
+
+
 def test_noise_differs_by_seed_position_and_token():
-    seeds = torch.tensor([1, 2])
-    first, second = gumbel_noise(seeds, 0, 1000), gumbel_noise(seeds, 1, 1000)
-    for a, b in ((first[0], first[1]), (first[0], second[0]), (first[0, :-1], first[0, 1:])):
-        assert abs(float(torch.corrcoef(torch.stack([a, b]))[0, 1])) < 0.1
+    """Rows have nothing in common, nor has a row with the next tokens of any."""
+    rows = torch.cat([gumbel_noise(SEEDS, position, 4001) for position in range(16)])
+    assert torch.isfinite(rows).all()
+    related = torch.corrcoef(rows[:, 1:])
+    assert float((related - torch.eye(len(rows))).abs().max()) < 0.1
+    shifted = torch.corrcoef(torch.cat([rows[:, 1:], rows[:, :-1]]))[len(rows) :, : len(rows)]
+    assert float(shifted.abs().max()) < 0.1
     assert torch.isfinite(gumbel_noise(torch.arange(20_000), 0, 50)).all()
+
+
+def test_noise_of_a_row_knows_no_other_row():
+    together = gumbel_noise(SEEDS, 3, 100)
+    assert torch.equal(gumbel_noise(SEEDS.flip(0), 3, 100), together.flip(0))
+    for row, seed in enumerate(SEEDS):
+        assert torch.equal(gumbel_noise(seed[None], 3, 100)[0], together[row])
+
+
+def test_every_token_of_a_batch_is_sampled_with_noise_of_its_own():
+    """Five calls with the same scores; a row alone gets what it got among others."""
+    scores = torch.zeros(len(SEEDS), 4000)
+    no_ids: Any = torch.zeros(len(SEEDS), 1, dtype=torch.long)
+
+    def keys(rows: slice) -> torch.Tensor:
+        sampler = RowSampler(SEEDS[rows], 1.0)
+        return torch.stack([sampler(no_ids[rows], scores[rows]) for _ in range(5)])  # (T, B, V)
+
+    together = keys(slice(None))
+    related = torch.corrcoef(together.flatten(0, 1))
+    assert float((related - torch.eye(len(related))).abs().max()) < 0.1
+    for row in range(len(SEEDS)):
+        assert torch.equal(keys(slice(row, row + 1))[:, 0], together[:, row])
 
 
 def test_greedy_adds_no_noise_and_reports_log_probs():

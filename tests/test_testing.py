@@ -29,6 +29,7 @@ def test_sound_environments_pass(make_env: Any) -> None:
     check_text_env(make_env, solution=experts, solution_return=1.0)
 
 
+@pytest.mark.usefixtures("own_registry")
 def test_the_converted_form_passes() -> None:
     register("testing_pair-v0", WordPair)
     check_text_env(lambda: make("testing_pair-v0", api="aec"))

@@ -1,0 +1,43 @@
+"""What is registered by name, and that tests leave it as it was."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pettingzoo.env_registry import registration
+
+from llm_marl_envs import registry
+
+
+def registries() -> dict[str, dict[str, Any]]:
+    """Everything that a name can be added to; algorithms only where torch is loaded anyway."""
+    found: dict[str, dict[str, Any]] = {
+        "llm_marl_envs.registry": registry._specs(),
+        "PettingZoo's AEC registry": registration.aec_registry,
+        "PettingZoo's parallel registry": registration.parallel_registry,
+    }
+    if "trainers.algorithms" in sys.modules:
+        found["trainers.algorithms"] = sys.modules["trainers.algorithms"].ALGORITHMS
+    return found
+
+
+@contextmanager
+def restored() -> Iterator[list[str]]:
+    """Put back what the block changes; the list that it gets then says what that was."""
+    before = {name: dict(one) for name, one in registries().items()}
+    changed: list[str] = []
+    try:
+        yield changed
+    finally:
+        for name, one in registries().items():
+            old = before.get(name, dict(one))  # loaded in the block: it holds what it came with
+            changed += [
+                f"{key!r} in {name}"
+                for key in sorted({*one, *old})
+                if key not in one or key not in old or one[key] != old[key]
+            ]
+            one.clear()
+            one.update(old)
