@@ -14,7 +14,8 @@ from llm_marl_envs import make, registry
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation.json_files import write_json
 from llm_marl_envs.registry import EnvSpec
-from trainers import trained_baselines
+from trainers import MAGRPOConfig, trained_baselines
+from trainers.algorithms import make_algorithm
 from trainers.sweep import collect_results, read_sweep
 from trainers.sweep_run import alone, run_point
 from trainers.tiny import TinySettings, build_model, build_tokenizer
@@ -151,9 +152,14 @@ def test_settings_that_change_nothing_are_no_obstacle():
     assert len(methods(described(trainer={"max_steps": 8, **off}, lora=lora))) == 4
 
 
-def test_rejection_runs_without_a_scale():
-    run = described(trainer={"max_steps": 8, "scale_rewards": "group"})
-    assert methods(run)[-1].runs["rejection"] == {"algorithm": "rejection", "scale_rewards": "none"}
+@pytest.mark.parametrize(
+    ("asked", "left_out"),
+    [({"scale_rewards": "group"}, "none"), ({"baseline": "mean"}, "leave_one_out")],
+)
+def test_rejection_runs_without_a_scale_or_a_baseline(asked: dict[str, str], left_out: str):
+    imitating = methods(described(trainer={"max_steps": 8, **asked}))[-1].runs["rejection"]
+    assert imitating == {"algorithm": "rejection", **dict.fromkeys(asked, left_out)}
+    make_algorithm("rejection", MAGRPOConfig("runs/none", **imitating))
 
 
 def test_a_single_writer_is_evaluated_in_training_as_it_is_trained():

@@ -368,6 +368,8 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"discount": 1.5}, "discount=1.5"),
         ({"tasks_per_update": 0}, "tasks_per_update=0"),
         ({"credit": "mine"}, "credit='mine'"),
+        ({"baseline": "median"}, "baseline='median': expected one of"),
+        ({"baseline": None}, "baseline=None"),
         ({"entropy_coef": 0.1}, "entropy_coef"),
         ({"use_vllm": True}, "use_vllm"),
         ({"num_iterations": 0}, "num_iterations=0"),
@@ -422,5 +424,6 @@ def test_a_tokenizer_without_chat_template_is_refused(tmp_path: Path):
 def test_defaults_come_from_the_paper_not_from_trl(tmp_path: Path):
     args = MAGRPOConfig(str(tmp_path))
     assert (args.loss_type, args.scale_rewards, args.beta) == ("dr_grpo", "none", 0.0)
+    assert args.baseline == "leave_one_out"  # neither's: the gradient without a factor
     assert not args.bf16 or torch.cuda.is_available()
     assert json.dumps(args.to_dict(), default=str)

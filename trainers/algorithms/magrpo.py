@@ -91,7 +91,7 @@ class MAGRPO(Algorithm):
         past = np.zeros(inputs.returns.shape[2:])
         distance = np.zeros_like(past)
         for agent, name in enumerate(inputs.agents):
-            for turn in range(past.shape[1]):
+            for turn in range(inputs.returns.shape[-1]):
                 seen = inputs.returns[:, :, agent, turn][inputs.alive[:, :, agent, turn]]
                 if not seen.size:
                     continue
