@@ -30,6 +30,8 @@ class StopReason(StrEnum):
     """Ended by the task."""
     TRUNCATED = "truncated"
     """Cut by a limit."""
+    FAILED = "failed"
+    """The environment raised; see `Episode.failure`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +139,12 @@ class Episode:
         turns: every action, in the order taken (agents of one parallel step in seat order).
         stop_reason: why it ended.
         success: whether the task was solved, None where the environment does not say.
+        failure: the traceback of what the environment raised, None where it raised nothing. Such an
+            episode holds what was played before; its last actions may have earned nothing only
+            because nobody judged them. It belongs in no mean.
+
+    Raises:
+        ValueError: `failure` without `StopReason.FAILED`, or the other way round.
     """
 
     env_id: str
@@ -147,6 +155,19 @@ class Episode:
     turns: tuple[Turn, ...]
     stop_reason: StopReason
     success: bool | None
+    failure: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.failed is not isinstance(self.failure, str):
+            raise ValueError(
+                f"an episode with stop_reason={str(self.stop_reason)!r} and a failure of type "
+                f"{type(self.failure).__name__}: expected a text where it failed, else None"
+            )
+
+    @property
+    def failed(self) -> bool:
+        """Whether the environment raised."""
+        return self.stop_reason is StopReason.FAILED
 
     def trajectory(self, agent: str) -> tuple[Turn, ...]:
         """One agent's view of the episode: its turns, in order."""
@@ -169,7 +190,8 @@ class EpisodeGroup:
     Attributes:
         task_id: the task they share.
         seed: the reset seed they share.
-        episodes: the G episodes.
+        episodes: the G episodes. Those that failed keep their places, so that element g of an array
+            (P, G, ...) is episode g; nothing is learned from them and nothing counts them.
     """
 
     task_id: str
@@ -178,11 +200,23 @@ class EpisodeGroup:
 
     def __post_init__(self) -> None:
         for episode in self.episodes:
-            if (episode.task_id, episode.seed) != (self.task_id, self.seed):
+            unnamed = episode.failed and not episode.task_id  # failed before it had a task
+            task_id = self.task_id if unnamed else episode.task_id
+            if (task_id, episode.seed) != (self.task_id, self.seed):
                 raise ValueError(
                     f"group of task {self.task_id!r}, seed {self.seed} holds an episode of task "
                     f"{episode.task_id!r}, seed {episode.seed}; a group shares both"
                 )
+
+    @property
+    def living(self) -> tuple[tuple[int, Episode], ...]:
+        """(g, episode) of those that did not fail."""
+        return tuple((g, one) for g, one in enumerate(self.episodes) if not one.failed)
+
+
+def living(episodes: Iterable[Episode]) -> list[Episode]:
+    """The episodes that did not fail, in order: those that a mean is taken over."""
+    return [episode for episode in episodes if not episode.failed]
 
 
 def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
@@ -196,6 +230,7 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         "agents": list(episode.agents),
         "stop_reason": str(episode.stop_reason),
         "success": episode.success,
+        **({} if episode.failure is None else {"failure": episode.failure}),
         "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
     }
 
@@ -267,6 +302,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             turns=tuple(_turn_from_dict(turn) for turn in data["turns"]),
             stop_reason=StopReason(data["stop_reason"]),
             success=data["success"],
+            failure=data.get("failure"),
         )
     except KeyError as missing:
         raise ValueError(f"transcript lacks the field {missing}") from missing

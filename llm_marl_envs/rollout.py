@@ -2,17 +2,19 @@
 
 Many episodes advance in lockstep: every acting (episode, agent) is gathered, each policy is asked
 once for all of its seats, then the environments step. Owns the chat that a policy sees where the
-environment sends bare strings. No gradients, no reward arithmetic.
+environment sends bare strings, and what becomes of an episode whose environment raises. No
+gradients, no reward arithmetic.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
@@ -29,6 +31,10 @@ from llm_marl_envs.vector import VectorTextEnv
 Context = Literal["append", "fresh"]
 CONTEXTS = ("append", "fresh")
 NEWLINES = ("\n", "\r")
+LONGEST_FAILURE = 20_000
+"""Characters of a traceback that are kept, half of them from its end."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,55 @@ class Start:
     sample_seed: int = 0
 
 
+class EpisodesFailedError(RuntimeError):
+    """So many environments raised that there is nothing, or too little, to go on with."""
+
+
+class Failures:
+    """Lets a rollout go on where an environment raises: that episode fails, the others play on.
+
+    What counts is any `Exception` that comes of driving one environment: out of `reset`, `step` or
+    `observe`, or because what they return is no observation, reward or info. What a policy raises
+    is no failure of an episode.
+
+    Args:
+        make_env: makes a fresh environment. It takes the place of the copy that raised, which may
+            be in any state.
+
+    Attributes:
+        first: what was raised first, in the order of the episodes; None so far.
+    """
+
+    def __init__(self, make_env: Callable[[], Any]) -> None:
+        self.make_env = make_env
+        self.first: Exception | None = None
+
+    def refuse_if_all(self, episodes: Sequence[Episode]) -> None:
+        """Check that some episode was played to its end.
+
+        Raises:
+            Exception: none was; what the first environment raised, with a note that says so.
+            EpisodesFailedError: none was, and the first one failed in another process.
+        """
+        if not episodes or any(not episode.failed for episode in episodes):
+            return
+        told = f"none of {len(episodes)} episodes was played to its end: the environment raised"
+        if self.first is None:
+            raise EpisodesFailedError(f"{told}. The first: {failure_of(episodes[0])}")
+        self.first.add_note(f"{told} ({failure_name(episodes[0])})")
+        raise self.first
+
+
+def failure_of(episode: Episode) -> str:
+    """A failed episode's task, reset seed and traceback, to be read."""
+    return f"{failure_name(episode)}\n\n{episode.failure}"
+
+
+def failure_name(episode: Episode) -> str:
+    """Environment, task and reset seed."""
+    return f"{episode.env_id}, task {episode.task_id!r}, reset seed {episode.seed}"
+
+
 @dataclass(slots=True)
 class _Draft:
     """A turn whose reward is still arriving."""
@@ -61,12 +116,15 @@ class _Draft:
 
 
 class _Live:
-    """One running episode of either PettingZoo form."""
+    """One running episode of either PettingZoo form; `keep` makes what it raises its end."""
 
-    def __init__(self, env: Any, start: Start, context: Context) -> None:
+    def __init__(self, env: Any, start: Start, context: Context, *, keep: bool) -> None:
         if isinstance(env, turn_based_aec_to_parallel_wrapper):
             env = env.aec_env  # that form would ask agents whose answers it throws away
-        self.env, self.start, self.context = env, start, context
+        self.env, self.start, self.context, self.keep = env, start, context, keep
+        self.error: Exception | None = None
+        # Of an episode that failed.
+        self.failure: str | None = None
         self.aec = isinstance(env, AECEnv)
         self.drafts: list[_Draft] = []
         # Own rewards that arrive before an agent's first action.
@@ -75,13 +133,50 @@ class _Live:
         self.seen: dict[str, str] = {}
         self.success: bool | None = None
         self.truncated = False
-        options = None if start.task is None else {"task": start.task}
-        first = env.reset(seed=start.seed, options=options)
-        self.observations: dict[str, str] = {} if self.aec else first[0]
-        infos = env.infos if self.aec else first[1]
-        self.task_id = str(next((i["task_id"] for i in infos.values() if "task_id" in i), ""))
+        self.observations: dict[str, str] = {}
+        self.task_id = ""
         # Reward terms that are booked: an info may stand unchanged through several steps.
         self.booked: dict[str, tuple[Any, dict[str, float]]] = {}
+        self.guarded(self._begin, None)
+
+    def guarded(self, act: Callable[[], T], otherwise: T) -> T:
+        """What driving the environment gives; `otherwise` once it has raised and that is kept."""
+        if self.error is not None:
+            return otherwise
+        try:
+            return act()
+        except Exception as error:  # an environment may raise anything; it is kept in the record
+            if not self.keep:
+                raise
+            self.error, self.failure = error, _shortened(error)
+            return otherwise
+
+    def _begin(self) -> None:
+        env, start = self.env, self.start
+        options = None if start.task is None else {"task": start.task}
+        first = env.reset(seed=start.seed, options=options)
+        self.observations = {} if self.aec else first[0]
+        infos = env.infos if self.aec else first[1]
+        self.task_id = str(next((i["task_id"] for i in infos.values() if "task_id" in i), ""))
+
+    def requests(self, number: int) -> list[Request]:
+        """What the agents that act now are asked; `number` is the episode's in the rollout."""
+        found = []
+        for agent in self.pending():
+            turn = sum(draft.agent == agent for draft in self.drafts)
+            found.append(
+                Request(
+                    env_id=env_name(self.env),
+                    agent=agent,
+                    turn=turn,
+                    episode=number,
+                    task_id=self.task_id,
+                    messages=self.messages(agent),
+                    observation=str(self.observations[agent]),
+                    seed=derive_seed(self.start.sample_seed, agent, turn),
+                )
+            )
+        return found
 
     def pending(self) -> list[str]:
         """The agents to act now; dead agents of an AEC environment are stepped over."""
@@ -176,7 +271,7 @@ class _Live:
         return Episode(
             env_id=env_name(self.env),
             env_kwargs=env_arguments(self.env),
-            task_id=self.task_id,
+            task_id=self.task_id or ("" if self.error is None else _task_named(self)),
             seed=self.start.seed,
             agents=tuple(self.env.possible_agents),
             turns=tuple(
@@ -192,9 +287,35 @@ class _Live:
                 )
                 for d in self.drafts
             ),
-            stop_reason=StopReason.TRUNCATED if self.truncated else StopReason.TERMINATED,
-            success=self.success,
+            stop_reason=self._stop_reason(),
+            success=self.success if self.error is None else None,
+            failure=self.failure,
         )
+
+    def _stop_reason(self) -> StopReason:
+        if self.error is not None:
+            return StopReason.FAILED
+        return StopReason.TRUNCATED if self.truncated else StopReason.TERMINATED
+
+
+def _shortened(error: Exception) -> str:
+    """The traceback of an error as text; the middle of a very long one is left out."""
+    text = "".join(traceback.format_exception(error))
+    half, left = LONGEST_FAILURE // 2, len(text) - LONGEST_FAILURE
+    return text if left <= 0 else f"{text[:half]}\n[{left} characters]\n{text[-half:]}"
+
+
+def _task_named(live: _Live) -> str:
+    """The task of an episode whose environment did not come to say it, "" if nobody can."""
+    task = live.start.task
+    if task is None or isinstance(task, str):
+        return task or ""
+    if isinstance(task, Task):
+        return task.id
+    with suppress(Exception):  # the tasks themselves may be what raised
+        source = task_source(live.env)
+        return "" if source is None else source[task].id
+    return ""
 
 
 def _news(before: str, observation: str) -> str:
@@ -236,6 +357,7 @@ def rollout(
     context: Context = "append",
     progress: Callable[[int], object] | None = None,
     chunks: int = 1,
+    failures: Failures | None = None,
 ) -> list[Episode]:
     """Play one episode per start.
 
@@ -250,6 +372,8 @@ def rollout(
         chunks: parts into which the episodes that run at once are divided; each policy is asked for
             one part while the environments of the others step, if these block. The episodes are the
             same for any number, as long as an answer does not depend on its neighbours in a batch.
+        failures: makes of an environment that raises a failed episode (`StopReason.FAILED`) with
+            what was played so far and the traceback; None raises it.
 
     Returns:
         Episodes in the order of `starts`.
@@ -258,6 +382,7 @@ def rollout(
         ValueError: the team does not fit, an unknown context, a policy that answers another
             number of requests than it got, or a live agent without an observation.
         TypeError: observations that are no text, or answers that are no `Response`.
+        Exception: what an environment raises, where `failures` is None.
     """
     if context not in CONTEXTS:
         raise ValueError(f"context={context!r}: expected one of {CONTEXTS}")
@@ -272,12 +397,29 @@ def rollout(
     episodes: list[Episode] = []
     for first in range(0, len(starts), len(copies)):
         wave = starts[first : first + len(copies)]
-        live = [_Live(copies.envs[i], start, context) for i, start in enumerate(wave)]
+        keep = failures is not None
+        live = [_Live(copies.envs[i], start, context, keep=keep) for i, start in enumerate(wave)]
         _play(copies, live, team, first, chunks)
+        if failures is not None:
+            _replace_failed(copies, live, failures)
         episodes += [one.episode() for one in live]
         if progress is not None:
             progress(len(wave))
     return episodes
+
+
+def _replace_failed(copies: VectorTextEnv, live: Sequence[_Live], failures: Failures) -> None:
+    """Fresh environments for those that raised, before the next episodes begin there."""
+    for place, one in enumerate(live):
+        if one.error is None:
+            continue
+        if failures.first is None:
+            failures.first = one.error
+        try:
+            copies.replace(place, failures.make_env())
+        except Exception as error:  # noqa: BLE001 - kept in the record
+            replacing = f"While the environment was replaced:\n{_shortened(error)}"
+            one.failure = f"{one.failure}\n{replacing}"
 
 
 def _play(
@@ -311,7 +453,7 @@ def _play(
 
 
 def _step(live: Sequence[_Live], actions: Mapping[int, Mapping[str, str]], index: int) -> None:
-    live[index].step(actions[index])
+    live[index].guarded(partial(live[index].step, actions[index]), None)
 
 
 def _ask(
@@ -321,19 +463,8 @@ def _ask(
     asked: dict[int, tuple[Any, list[tuple[int, Request]]]] = {}
     for position in part:
         one = live[position]
-        for agent in one.pending():
-            turn = sum(draft.agent == agent for draft in one.drafts)
-            request = Request(
-                env_id=env_name(one.env),
-                agent=agent,
-                turn=turn,
-                episode=first + position,
-                task_id=one.task_id,
-                messages=one.messages(agent),
-                observation=str(one.observations[agent]),
-                seed=derive_seed(one.start.sample_seed, agent, turn),
-            )
-            policy = team[agent]
+        for request in one.guarded(partial(one.requests, first + position), []):
+            policy = team[request.agent]
             asked.setdefault(id(policy), (policy, []))[1].append((position, request))
     actions: dict[int, dict[str, str]] = {}
     for policy, requests in asked.values():

@@ -98,6 +98,18 @@ class VectorTextEnv:
         started: list[Future[T]] = [self._pool.submit(function, i) for i in indices]
         return [one.result for one in started]
 
+    def replace(self, index: int, env: Any) -> None:
+        """Put another environment in the place of a copy, which is closed.
+
+        Raises:
+            ValueError: the environment stands in another place already.
+        """
+        if any(env is one for place, one in enumerate(self.envs) if place != index):
+            raise ValueError(f"place {index} got the environment of another; make a copy for each")
+        old, self.envs[index] = self.envs[index], env
+        if old is not env:
+            old.close()
+
     def close(self) -> None:
         """Close every copy and the threads."""
         for env in self.envs:

@@ -112,7 +112,7 @@ def run(folder: Path, name: str) -> dict[str, Any]:
     try:
         resume = str(directory / "checkpoint-2") if name.startswith("resumed") else None
         trainer.train(resume_from_checkpoint=resume)
-    except FloatingPointError as stopped:
+    except (FloatingPointError, RuntimeError) as stopped:
         error = str(stopped)
     return {
         "error": error,

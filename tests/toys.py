@@ -238,3 +238,48 @@ class BareAEC(AECEnv[str, str, str | None]):
             self.truncations["second_0"] = True
         self._accumulate_rewards()
         self._deads_step_first()
+
+
+def shaky(base: Any, breaks: Any, where: str = "step") -> Any:
+    """A class like `base` whose environments raise `OSError` in some of their episodes.
+
+    Args:
+        base: `WordPair`, `Lower` or `Relay`.
+        breaks: environment -> whether this episode is to break. The environment says which one it
+            is: its `number` (0 for the first one made), its `episode` (0 for its first) and `seed`.
+        where: "reset", "step" (the first action) or "later" (the second).
+    """
+    made = iter(range(10**9))
+
+    class Shaky(base):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.number, self.episode, self.closed = next(made), -1, False
+            self.broken = False
+
+        def reset(self, seed: int | None = None, options: Any = None) -> Any:
+            assert not self.broken, "a broken environment was used again"
+            self.episode, self.seed, self.steps = self.episode + 1, seed, 0
+            self._break(where == "reset")
+            return super().reset(seed, options)
+
+        def play(self, joint_action: Any) -> Outcome:
+            self.steps += 1
+            self._break(where == "step" or (where == "later" and self.steps == 2))
+            return super().play(joint_action)
+
+        def play_one(self, agent: str, action: str) -> Outcome:
+            self.steps += 1
+            self._break(where == "step" or (where == "later" and self.steps == 2))
+            return super().play_one(agent, action)
+
+        def _break(self, here: bool) -> None:
+            if here and breaks(self):
+                self.broken = True
+                raise OSError(f"environment {self.number} broke in its episode {self.episode}")
+
+        def close(self) -> None:
+            self.closed = True
+            super().close()
+
+    return Shaky

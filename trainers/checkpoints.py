@@ -21,6 +21,7 @@ from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_
 
 from llm_marl_envs.records import plain
 from llm_marl_envs.rollout import env_arguments, env_name
+from trainers.collect import FailureWindow
 from trainers.team_files import save_team
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class TeamCheckpoints(Base):
     collector: Collector
     token_policy: TokenPolicy
     sampled_tokens: int
+    failures: FailureWindow
     _staging: str | None = None
 
     def env_description(self) -> dict[str, Any]:
@@ -157,6 +159,7 @@ class TeamCheckpoints(Base):
                 "buffer": self._buffered_inputs if self._step % every else None,
                 "algorithm": self.algorithm.state_dict(),
                 "sampled_tokens": self.sampled_tokens,
+                "failures": [list(update) for update in self.failures.updates],
                 "start": self.team.start_digest(),
                 "split": self._split(),
             },
@@ -196,6 +199,8 @@ class TeamCheckpoints(Base):
         self._buffered_inputs = state["buffer"]
         self.sampled_tokens = state["sampled_tokens"]
         self.algorithm.load_state_dict(state["algorithm"])
+        # Not in checkpoints of releases that knew no failed episodes.
+        self.failures = FailureWindow(tuple(tuple(one) for one in state.get("failures", ())))
 
 
 def _saved(arguments: Mapping[str, Any]) -> dict[str, Any]:

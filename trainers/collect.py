@@ -1,13 +1,15 @@
 """One update's experience: tasks -> episodes -> returns -> advantages. No tensors, no gradients.
 
-Owns the environment copies and the checks that every number is finite before it can reach a
-gradient. Token tensors are built by `packing.py`, the loss is TRL's.
+Owns the environment copies, the checks that every number is finite before it can reach a
+gradient, and how many episodes may fail. Token tensors are built by `packing.py`, the loss is
+TRL's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Team, derive_seed
 from llm_marl_envs.records import Episode, EpisodeGroup
-from llm_marl_envs.rollout import Start, rollout, task_source
+from llm_marl_envs.rollout import Failures, Start, failure_of, rollout, task_source
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
@@ -26,6 +28,36 @@ from trainers.token_policy import TokenPolicy
 
 # Openings looked at before training; larger sources are sampled evenly.
 CONTEXT_SAMPLE = 256
+FAILURE_WINDOW = 20
+"""Updates over which failed episodes are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureWindow:
+    """How many of the episodes of the last updates failed, over all processes.
+
+    Attributes:
+        updates: (failed, played, first) of each of the last updates, at most `FAILURE_WINDOW`;
+            `first` tells of the first failed episode, "" where there was none.
+    """
+
+    updates: tuple[tuple[int, int, str], ...] = ()
+
+    def after(self, episodes: Sequence[Episode]) -> FailureWindow:
+        """The window once one more update was played."""
+        failed = [episode for episode in episodes if episode.failed]
+        newest = (len(failed), len(episodes), failure_of(failed[0]) if failed else "")
+        return FailureWindow((*self.updates, newest)[-FAILURE_WINDOW:])
+
+    def exceeds(self, share: float) -> bool:
+        """Whether more than this share failed; a single one is too many only for a share of 0."""
+        failed, played, _ = self.totals()
+        return failed / played > share and (failed > 1 or share == 0)
+
+    def totals(self) -> tuple[int, int, str]:
+        """(failed, played, first) over the window."""
+        first = next((first for _, _, first in self.updates if first), "")
+        return sum(one[0] for one in self.updates), sum(one[1] for one in self.updates), first
 
 
 class Collector:
@@ -41,6 +73,7 @@ class Collector:
     Attributes:
         env: one copy, for its agents, tasks and limits.
         schedule: which tasks are played when.
+        failures: of the newest update, on this process.
 
     Raises:
         ValueError: the tasks of an update do not divide among the processes, or an environment
@@ -73,6 +106,7 @@ class Collector:
         n_tasks = None if source is None else len(source)
         self.schedule = TaskSchedule(n_tasks, args.tasks_per_update, args.seed)
         self._copies: VectorTextEnv | None = None
+        self.failures = Failures(make_env)
 
     @property
     def episodes_per_update(self) -> int:
@@ -87,7 +121,7 @@ class Collector:
         return slice(first, first + local)
 
     def play(self, update: int, team: Team) -> list[EpisodeGroup]:
-        """The groups of one update that belong to this process.
+        """The groups of one update that belong to this process, failed episodes in their places.
 
         Raises:
             FloatingPointError: a reward or a sampled log-prob that is not finite; the episode is
@@ -99,18 +133,28 @@ class Collector:
         if self._copies is None:
             copies = [self.env, *(self.make_env() for _ in range(len(starts) - 1))]
             self._copies = VectorTextEnv(copies)
+        self.failures = Failures(self.make_env)
         episodes = rollout(
-            self._copies, team, starts, context=self.args.context, chunks=self.args.rollout_chunks
+            self._copies,
+            team,
+            starts,
+            context=self.args.context,
+            chunks=self.args.rollout_chunks,
+            failures=self.failures,
         )
+        self.env = self._copies.envs[0]  # the first one may have been replaced
         for number, episode in enumerate(episodes):
-            _check_numbers(episode, number % size, update)
+            if not episode.failed:
+                _check_numbers(episode, number % size, update)
+        groups = [tuple(episodes[i : i + size]) for i in range(0, len(episodes), size)]
         return [
             EpisodeGroup(
-                task_id=episodes[i].task_id,
-                seed=episodes[i].seed,
-                episodes=tuple(episodes[i : i + size]),
+                # An episode that failed at once may have no task.
+                task_id=next((e.task_id for e in group if e.task_id), ""),
+                seed=group[0].seed,
+                episodes=group,
             )
-            for i in range(0, len(episodes), size)
+            for group in groups
         ]
 
     def _starts(self, update: int) -> list[Start]:
@@ -148,7 +192,7 @@ class Collector:
             bonus=args.shaping_bonus,
         )[:, :, seats]
         if args.shuffle_rewards:
-            returns = _shuffled(returns, derive_seed("shuffle", args.seed, update))
+            returns = _shuffled(returns, groups, derive_seed("shuffle", args.seed, update))
         return returns
 
     def judge(
@@ -161,7 +205,8 @@ class Collector:
         """
         rewards, alive = reward_array(groups, self.trained, self.args.credit)
         if self.args.shuffle_rewards:
-            rewards = _shuffled(rewards, derive_seed("shuffle", self.args.seed, update))
+            seed = derive_seed("shuffle", self.args.seed, update)
+            rewards = _shuffled(rewards, groups, seed)
         rewards = self.algorithm.transform_rewards(rewards, groups)
         inputs = AdvantageInputs(
             returns=self._returns(update, groups, rewards, alive),
@@ -187,6 +232,8 @@ class Collector:
 def correctness(groups: Sequence[EpisodeGroup], turns: int) -> tuple[np.ndarray, np.ndarray]:
     """Who was right when, and who acted, all agents: two of bool, (P, G, A, K).
 
+    In an episode that failed nobody acted.
+
     Raises:
         ValueError: an environment whose infos do not say `right`.
     """
@@ -194,7 +241,7 @@ def correctness(groups: Sequence[EpisodeGroup], turns: int) -> tuple[np.ndarray,
     right = np.zeros((len(groups), len(groups[0].episodes), len(agents), turns), dtype=bool)
     acted = np.zeros_like(right)
     for p, group in enumerate(groups):
-        for g, episode in enumerate(group.episodes):
+        for g, episode in group.living:
             for turn in episode.turns:
                 if "right" not in turn.info:
                     raise ValueError(
@@ -205,10 +252,14 @@ def correctness(groups: Sequence[EpisodeGroup], turns: int) -> tuple[np.ndarray,
     return right, acted
 
 
-def _shuffled(rewards: np.ndarray, seed: int) -> np.ndarray:
+def _shuffled(rewards: np.ndarray, groups: Sequence[EpisodeGroup], seed: int) -> np.ndarray:
     """Rewards (P, G, A, K) dealt anew among the episodes of each group: a control experiment."""
     rng = np.random.default_rng(seed)
-    return np.stack([group[rng.permutation(len(group))] for group in rewards])
+    dealt = rewards.copy()
+    for p, group in enumerate(groups):
+        places = np.array([g for g, _ in group.living], dtype=int)
+        dealt[p, places] = rewards[p, rng.permutation(places)]
+    return dealt
 
 
 def _check_numbers(episode: Episode, number: int, update: int) -> None:
@@ -231,10 +282,24 @@ def not_finite(update: int, what: str) -> FloatingPointError:
     )
 
 
+def too_many_failed(window: FailureWindow, args: MAGRPOConfig, told: str) -> str:
+    """The words of the error that stops a run whose environment fails too often."""
+    failed, played, first = window.totals()
+    return (
+        f"{told}. In the last {len(window.updates)} updates {failed} of {played} did, more than "
+        f"max_failed_share={args.max_failed_share}. A checkpoint of before this update is in "
+        f"{args.output_dir}: mend the environment, or raise max_failed_share, and resume. "
+        f"The first: {first}"
+    )
+
+
 def evaluation_episodes(
-    make_env: Callable[[], Any], team: Team, args: MAGRPOConfig
+    make_env: Callable[[], Any], team: Team, args: MAGRPOConfig, failures: Failures
 ) -> list[Episode]:
-    """One episode on each of the first `eval_tasks` tasks, the same ones every time."""
+    """One episode on each of the first `eval_tasks` tasks, the same ones every time.
+
+    Those that failed are among them; `failures` keeps the first error.
+    """
     env = make_env()
     source = task_source(env)
     count = min(args.eval_tasks, len(source)) if source else args.eval_tasks
@@ -244,7 +309,7 @@ def evaluation_episodes(
         for i, seed in enumerate(seeds)
     ]
     copies = VectorTextEnv([env, *(make_env() for _ in range(count - 1))])
-    episodes = rollout(copies, team, starts, context=args.context)
+    episodes = rollout(copies, team, starts, context=args.context, failures=failures)
     copies.close()
     return episodes
 

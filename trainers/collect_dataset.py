@@ -6,6 +6,7 @@ there whole or not at all, and finished ones are not played again.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from llm_marl_envs.evaluation.runner import Plan, starts_of
 from llm_marl_envs.policies import Team
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
-from llm_marl_envs.rollout import Start
+from llm_marl_envs.rollout import Start, failure_of
 from trainers.dataset import FORMATS, SCHEMA_VERSION, features, rows_of, write_shard
 
 COLLECTION_FILE = "collection.json"
@@ -81,6 +82,8 @@ def run_collect(
     Raises:
         ValueError: unknown names, samples that would all be alike, or a folder that holds another
             collection.
+        Exception: what the environment raised first, where every episode of a shard failed; where
+            some did, they are left out with a warning.
     """
     plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
     sampling.check_samples(plan.samples)
@@ -125,8 +128,16 @@ def _plan_and_shards(plan: Plan, shards: Shards) -> dict[str, Any]:
 
 
 def _play_shard(stage: Stage, team: Team, part: Sequence[Start], first: int, path: Path) -> None:
-    numbered = enumerate(stage.play(team, part), start=first)
-    write_shard(path, [row for number, one in numbered for row in rows_of(one, number)])
+    episodes = stage.play(team, part)
+    failed = [episode for episode in episodes if episode.failed]
+    if failed:
+        warnings.warn(
+            f"{path}: {len(failed)} of {len(episodes)} episodes failed and are left out. The "
+            f"first: {failure_of(failed[0])}",
+            stacklevel=2,
+        )
+    played = [(number, one) for number, one in enumerate(episodes, first) if not one.failed]
+    write_shard(path, [row for number, one in played for row in rows_of(one, number)])
 
 
 def _claim(path: Path, pinned: Mapping[str, Any]) -> None:
@@ -166,7 +177,8 @@ def card(pinned: Mapping[str, Any], split: str) -> str:
             f"# Episodes of {pinned['env_id']}",
             "",
             f"{pinned['episodes']} episodes, one row per turn of an agent, schema version "
-            f"{pinned['schema_version']}. The columns are explained in `trainers/dataset.py` of "
+            f"{pinned['schema_version']}. Episodes whose environment raised are left out, their "
+            "numbers too. The columns are explained in `trainers/dataset.py` of "
             f"llm-marl-envs {pinned['package_version']}, whose `llm-marl collect` wrote this.",
             "",
             *(_line("Environment arguments", pinned["env_kwargs"])),

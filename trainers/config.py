@@ -150,6 +150,14 @@ class MAGRPOConfig(GRPOConfig):
     eval_tasks: int = field(
         default=32, metadata={"help": "Tasks of one evaluation during training."}
     )
+    max_failed_share: float = field(
+        default=0.05,
+        metadata={
+            "help": "Largest share of episodes whose environment raised, in [0, 1], over the last "
+            "20 updates; above it the run stops with a checkpoint. A single one is borne unless "
+            "this is 0."
+        },
+    )
 
     # Defaults of TRL that differ; reasons in the module's docstring.
     gradient_checkpointing: bool = field(default=False, metadata={"help": "See transformers."})
@@ -217,6 +225,9 @@ class MAGRPOConfig(GRPOConfig):
             raise ValueError(f"max_turns={self.max_turns!r}: expected at least 1 or None")
         if not isinstance(self.discount, (int, float)) or not 0 <= self.discount <= 1:
             raise ValueError(f"discount={self.discount!r}: expected a number from 0 to 1")
+        share = self.max_failed_share
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            raise ValueError(f"max_failed_share={share!r}: expected a number from 0 to 1")
         if not 0 <= self.shaping_discount <= 1 or self.shaping_bonus < 0:
             raise ValueError(
                 f"shaping_discount={self.shaping_discount!r}, shaping_bonus="

@@ -77,7 +77,12 @@ def rows_of(episode: Episode, number: int) -> list[dict[str, Any]]:
     Args:
         episode: what was played.
         number: of the episode in the dataset.
+
+    Raises:
+        ValueError: the episode failed; a dataset holds what was played to its end.
     """
+    if episode.failed:
+        raise ValueError(f"episode {number} failed, so it is no data: {episode.failure}")
     data = episode_to_dict(episode, tokens=True)
     shared = {name: data[name] for name in _OF_EPISODE} | {
         "schema_version": SCHEMA_VERSION,

@@ -95,6 +95,7 @@ def measure(
             "mean_return": sampled.mean_return,
             "ci95": sampled.success_ci95,
             "n": sampled.n_tasks,
+            "failed": sum(result.failed for result in results.values()),
         },
         sampled.episodes,
     )

@@ -11,13 +11,21 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from llm_marl_envs.records import Episode, EpisodeGroup, StopReason
+from llm_marl_envs.records import Episode, EpisodeGroup, StopReason, living
 
 METRICS: dict[str, tuple[str, str]] = {
     "reward": ("reward", "undiscounted team return, mean over the episodes of the update"),
     "reward_std": ("reward", "standard deviation of it inside a group, mean over groups"),
-    "frac_reward_zero_std": ("share", "groups in which no trained seat's return varied"),
+    "frac_reward_zero_std": (
+        "share",
+        "groups in which no trained seat's return varied, of those with two episodes or more",
+    ),
     "success": ("share", "episodes that solved their task"),
+    "episodes/failed": (
+        "count",
+        "episodes of the update whose environment raised; every other number but num_tokens is of "
+        "the rest",
+    ),
     "truncated": ("share", "episodes cut by a limit of the environment"),
     "turns": ("turns", "actions per agent and episode"),
     "reward_terms/<term>": ("reward", "a named part of the reward, summed over the episode"),
@@ -31,24 +39,26 @@ METRICS: dict[str, tuple[str, str]] = {
     "num_tokens": ("tokens", "sampled since the run began, by seats that are not trained too"),
     "eval_reward": ("reward", "as `reward`, on the evaluation tasks, one episode each"),
     "eval_success": ("share", "as `success`, on the evaluation tasks"),
+    "eval_failed": ("count", "as `episodes/failed`, on the evaluation tasks"),
 }
 
 
 def group_metrics(groups: Sequence[EpisodeGroup], trained_on: np.ndarray) -> dict[str, float]:
-    """Scalars of the episodes of one update.
+    """Scalars of the episodes of one update; those that failed are counted, and in no mean.
 
     Args:
         groups: P groups of G episodes.
         trained_on: the returns that advantages are computed from, (P, G, A, K). Of a constant sum
             the team return never varies although each seat's own does.
     """
-    returns = np.array([[e.team_return for e in group.episodes] for group in groups])  # (P, G)
-    flat = (np.ptp(trained_on, axis=1) < 1e-9).all(axis=(1, 2))
-    episodes = [episode for group in groups for episode in group.episodes]
-    metrics = {
-        "reward": float(returns.mean()),
-        "reward_std": float(returns.std(axis=1, ddof=1).mean()),
-        "frac_reward_zero_std": float(flat.mean()),
+    episodes = [episode for group in groups for _, episode in group.living]
+    failed = sum(len(group.episodes) for group in groups) - len(episodes)
+    metrics = {"episodes/failed": float(failed)}
+    if not episodes:
+        return metrics
+    metrics |= {
+        "reward": float(np.mean([e.team_return for e in episodes])),
+        **_spread(groups, trained_on),
         "truncated": _mean(e.stop_reason is StopReason.TRUNCATED for e in episodes),
         "turns": _mean(len(e.turns) / len(e.agents) for e in episodes),
     }
@@ -56,6 +66,17 @@ def group_metrics(groups: Sequence[EpisodeGroup], trained_on: np.ndarray) -> dic
     if judged:
         metrics["success"] = _mean(judged)
     return metrics | _terms(episodes) | _per_agent(episodes)
+
+
+def _spread(groups: Sequence[EpisodeGroup], trained_on: np.ndarray) -> dict[str, float]:
+    """How much returns differ inside the groups that have something to compare."""
+    stds: list[float] = []
+    flat: list[bool] = []
+    for group, returns in zip(groups, trained_on, strict=True):
+        if len(group.living) > 1:
+            stds.append(float(np.std([e.team_return for _, e in group.living], ddof=1)))
+            flat.append(bool((np.ptp(returns[[g for g, _ in group.living]], axis=0) < 1e-9).all()))
+    return {"reward_std": _mean(stds), "frac_reward_zero_std": _mean(flat)} if stds else {}
 
 
 def _terms(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -109,9 +130,12 @@ def sampled_tokens(groups: Sequence[EpisodeGroup]) -> int:
 
 
 def evaluation_metrics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
-    """Scalars of an evaluation during training."""
-    values = {f"{prefix}_reward": _mean(episode.team_return for episode in episodes)}
-    judged = [episode.success for episode in episodes if episode.success is not None]
+    """Scalars of an evaluation during training; where every episode failed only their number."""
+    played = living(episodes)
+    values = {f"{prefix}_failed": float(len(episodes) - len(played))}
+    if played:
+        values[f"{prefix}_reward"] = _mean(episode.team_return for episode in played)
+    judged = [episode.success for episode in played if episode.success is not None]
     if judged:
         values[f"{prefix}_success"] = _mean(judged)
     return values

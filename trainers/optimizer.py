@@ -14,7 +14,7 @@ import torch
 
 from trainers.algorithms import Algorithm
 from trainers.config import MAGRPOConfig
-from trainers.packing import total_weight
+from trainers.packing import own_tokens, total_weight
 from trainers.team_model import TeamModel
 
 if TYPE_CHECKING:
@@ -65,13 +65,14 @@ class TeamOptimizer(Base):
     def _leave_idle_policies(self, *_: Any) -> None:
         """Before the optimiser step: idle policies get no gradient, so no step and no decay.
 
-        A policy is idle if its rows weigh zero on every rank (deviation 3).
+        A policy is idle if its rows weigh zero on every rank (deviation 3); with a loss that is not
+        weighed by advantages, if it has none.
         """
-        if self.beta or type(self.algorithm).extra_loss is not Algorithm.extra_loss:
-            return
+        more = self.beta or type(self.algorithm).extra_loss is not Algorithm.extra_loss
+        weigh = own_tokens if more else total_weight
         for policy in self.trained_policies:
             batches: Any = self._buffered_inputs or ()
-            idle = self._sum(total_weight(batches, policy)) == 0.0
+            idle = self._sum(weigh(batches, policy)) == 0.0
             self._metrics["train"][f"{policy}/idle"].append(float(idle))
             for parameter in self.team.parameters(policy) if idle else ():
                 parameter.grad = None

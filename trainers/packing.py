@@ -88,18 +88,18 @@ def reward_array(
 ) -> tuple[Any, Any]:
     """Rewards (P, G, A, K), float64, and which turns were taken, bool; K is the longest episode.
 
-    With `credit="team"` each turn earns the mean over agents of what its steps paid; where the
-    environment pays all agents alike that is the same number.
+    An episode that failed took no turn. With `credit="team"` each turn earns the mean over agents
+    of what its steps paid; where the environment pays all agents alike that is the same number.
     """
-    episodes = [group.episodes for group in groups]
-    indices = [t.index for group in episodes for episode in group for t in episode.turns]
-    if not indices:
+    played = [episode for group in groups for _, episode in group.living]
+    indices = [turn.index for episode in played for turn in episode.turns]
+    if played and not indices:
         raise ValueError("no agent acted in any episode of the update: nothing to train on")
-    turns = max(indices) + 1
-    rewards = np.zeros((len(groups), len(episodes[0]), len(agents), turns))
+    turns = max(indices, default=0) + 1
+    rewards = np.zeros((len(groups), len(groups[0].episodes), len(agents), turns))
     alive = np.zeros(rewards.shape, dtype=bool)
-    for p, group in enumerate(episodes):
-        for g, episode in enumerate(group):
+    for p, group in enumerate(groups):
+        for g, episode in group.living:
             for turn in episode.turns:
                 if turn.agent in agents:
                     where = (p, g, agents.index(turn.agent), turn.index)
@@ -117,6 +117,8 @@ def pack_rows(
 ) -> list[Row]:
     """Rows of all trained agents, ordered by policy-independent (task, episode, agent).
 
+    Episodes that failed have none.
+
     Args:
         groups: P groups of G episodes.
         agents: the A trained agents.
@@ -128,7 +130,7 @@ def pack_rows(
     """
     rows: list[Row] = []
     for p, group in enumerate(groups):
-        for g, episode in enumerate(group.episodes):
+        for g, episode in group.living:
             for a, agent in enumerate(agents):
                 rows += _pack_trajectory(episode, agent, advantages[p, g, a], keep[p, g, a], g)
     return rows
@@ -151,7 +153,7 @@ def uncut(groups: Sequence[EpisodeGroup], agents: Sequence[str], shape: tuple[in
     """bool, (P, G, A, K): turns that ended by themselves, for `mask_truncated_completions`."""
     whole = np.ones(shape, dtype=bool)
     for p, group in enumerate(groups):
-        for g, episode in enumerate(group.episodes):
+        for g, episode in group.living:
             for turn in episode.turns:
                 if turn.agent in agents and turn.response.cut:
                     whole[p, g, agents.index(turn.agent), turn.index] = False
@@ -257,6 +259,15 @@ def total_weight(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Ten
         if batch["policy"] == policy:
             weight = weight + (batch["advantages"] * batch["tool_mask"]).abs().sum().cpu()
     return weight
+
+
+def own_tokens(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Tensor:
+    """How many tokens of a policy are trained on."""
+    tokens = torch.zeros(())
+    for batch in batches:
+        if batch["policy"] == policy:
+            tokens = tokens + batch["tool_mask"].sum().cpu()
+    return tokens
 
 
 def not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[str]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -38,13 +39,21 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Policy
-from llm_marl_envs.records import EpisodeGroup
+from llm_marl_envs.records import Episode, EpisodeGroup
+from llm_marl_envs.rollout import EpisodesFailedError, Failures, failure_name, failure_of
 from llm_marl_envs.vector import env_factory
 from trainers import metrics
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress
 from trainers.checkpoints import TeamCheckpoints
-from trainers.collect import Collector, check_context, evaluation_episodes, not_finite
+from trainers.collect import (
+    Collector,
+    FailureWindow,
+    check_context,
+    evaluation_episodes,
+    not_finite,
+    too_many_failed,
+)
 from trainers.config import MAGRPOConfig
 from trainers.optimizer import TeamOptimizer
 from trainers.packing import (
@@ -61,7 +70,7 @@ from trainers.team_files import Models, Tokenizers, build_team_model
 from trainers.team_model import SeparateWeights, TeamModel
 from trainers.team_module import fit_for_trl
 from trainers.token_policy import TokenPolicy
-from trainers.transcripts import LogFile, write_update
+from trainers.transcripts import LogFile, failed_file, write_failed, write_update
 
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
@@ -156,6 +165,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         self.beta = self.args.beta = beta
         self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
         self.sampled_tokens = 0
+        self.failures = FailureWindow()
         self._settle()
 
     # -- set-up -----------------------------------------------------------------------------------
@@ -231,10 +241,14 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         mine = self.collector.share
         rows = pack_rows(groups[mine], self.trained, advantages[mine], keep[mine])
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
+        episodes = sum(len(group.episodes) for group in groups)
+        played = sum(len(group.living) for group in groups)
         for batch in batches:  # what losses divide by is counted over all ranks
             tokens = batch["num_items_in_batch"]
             batch["num_items_in_batch"] = torch.full_like(tokens, self._sum(tokens))
-            if self.loss_type in ROW_LOSSES and self.loss_type != "dr_grpo":
+            if self.loss_type == "dr_grpo":  # an episode that failed is no trajectory
+                batch["loss_scale"] *= episodes / max(played, 1)
+            elif self.loss_type in ROW_LOSSES:
                 local = float(batch["policy_rows"])
                 everywhere = self._sum(torch.tensor(local))
                 batch["loss_scale"] *= local * self.args.world_size / max(everywhere, 1.0)
@@ -260,19 +274,45 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         groups, error = [], None
         try:
             groups = self.collector.play(self._update, self.seating)
-        except FloatingPointError as not_a_number:
-            error = not_a_number
+        except Exception as raised:  # noqa: BLE001 - raised again once every process knows of it
+            error = raised
         self._stop_together(error)
         if self.args.world_size > 1:
             groups = gather_object(groups)  # in the order of the ranks
+        self._bear_failures([episode for group in groups for episode in group.episodes])
         return (groups, *self.collector.judge(self._update, groups))
 
-    def _stop_together(self, error: FloatingPointError | None) -> None:
-        """A number that is not finite stops every process, not one of them."""
+    def _stop_together(self, error: Exception | None) -> None:
+        """What stops one process stops every one of them."""
         if self._sum(torch.tensor(float(error is not None))):
-            raise error or FloatingPointError(
-                "a number is not finite on another process; see there"
-            )
+            raise error or RuntimeError("stopped by an error on another process; see there")
+
+    def _bear_failures(self, episodes: Sequence[Episode]) -> None:
+        """Keep, count and bear the failed episodes of an update, of all processes.
+
+        Raises:
+            Exception: what the environment raised in the first update of the run.
+            EpisodesFailedError: that was on another process; or more than `max_failed_share` failed
+                in the last updates. Then a checkpoint of before the update was saved.
+        """
+        failed = [episode for episode in episodes if episode.failed]
+        window = self.failures.after(episodes)
+        if not failed:
+            self.failures = window
+            return
+        path = failed_file(self.args, f"{self._update:06d}")
+        if self.accelerator.is_main_process:
+            write_failed(path, failed)
+        told = f"update {self._update}: {len(failed)} of {len(episodes)} episodes failed ({path})"
+        if self._update == 0:
+            told = f"{told}; an environment that fails in the first update stops the run"
+            raise _first_error(self.collector.failures, failed[0], told)
+        if window.exceeds(self.args.max_failed_share):
+            self._save_checkpoint(self.model, None)
+            raise EpisodesFailedError(too_many_failed(window, self.args, told))
+        if self.accelerator.is_main_process:
+            warnings.warn(f"{told}; training goes on with the others", stacklevel=2)
+        self.failures = window
 
     @property
     def seating(self) -> dict[str, Policy]:
@@ -345,16 +385,36 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         """Play `eval_tasks` tasks of `eval_env` (an error without one) once each; log the means."""
         if self.make_eval_env is None:
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
-        episodes = evaluation_episodes(self.make_eval_env, self.seating, self.args)
+        failures = Failures(self.make_eval_env)
+        episodes = evaluation_episodes(self.make_eval_env, self.seating, self.args, failures)
         values = metrics.evaluation_metrics(episodes, metric_key_prefix)
+        failed = [episode for episode in episodes if episode.failed]
         if self.args.world_size > 1:  # one process's numbers for all: they decide what is saved
-            values = broadcast_object_list([values])[0]
+            values, failed = broadcast_object_list([values, failed])
+        self._bear_failed_evaluation(failures, failed, len(episodes))
         with self.team.evaluating():  # else TRL would file the training metrics under this entry
             self.log(values)
         self.control = self.callback_handler.on_evaluate(
             self.args, self.state, self.control, values
         )
         return values
+
+    def _bear_failed_evaluation(
+        self, failures: Failures, failed: Sequence[Episode], played: int
+    ) -> None:
+        """Keep the failed episodes of an evaluation; where all failed, stop with a checkpoint."""
+        if not failed:
+            return
+        path = failed_file(self.args, f"eval-{self.state.global_step:06d}")
+        if self.accelerator.is_main_process:
+            write_failed(path, failed)
+        told = f"{len(failed)} of {played} episodes of the evaluation failed ({path})"
+        if len(failed) == played:
+            if self.is_in_train and self.state.global_step:
+                self._save_checkpoint(self.model, None)
+            raise _first_error(failures, failed[0], told)
+        if self.accelerator.is_main_process:
+            warnings.warn(f"{told}; its means are of the others", stacklevel=3)
 
     def train(
         self,
@@ -368,6 +428,14 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             return finished
         with self.interrupt.listening():
             return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+
+
+def _first_error(failures: Failures, first: Episode, told: str) -> Exception:
+    """What an environment raised, with a note; if on another process, an error that says it."""
+    if failures.first is None:
+        return EpisodesFailedError(f"{told}. The first: {failure_of(first)}")
+    failures.first.add_note(f"{told}. The first: {failure_name(first)}")
+    return failures.first
 
 
 def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:

@@ -7,6 +7,8 @@ Owns both files' form; `llm_marl_envs.report` reads them. An episode's line is t
 
 one entry per sampled token: its text (joined they are the action, then the end token), the
 advantage that its loss was weighted with, and its log-prob when it was sampled.
+
+Episodes that failed are kept in files of their own, every one of them, tokens left out.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ import numpy as np
 from transformers import TrainerCallback
 
 from llm_marl_envs.atomic import replacing
-from llm_marl_envs.records import EpisodeGroup, Turn, episode_to_dict
+from llm_marl_envs.records import Episode, EpisodeGroup, Turn, episode_to_dict, write_jsonl
 from trainers.config import MAGRPOConfig
 from trainers.team_model import TeamModel
 
 LOG_FILE = "log.jsonl"
+TRANSCRIPTS = "transcripts"
 REPLACEMENT = "\ufffd"
 
 
@@ -38,8 +41,18 @@ def write_update(
 ) -> None:
     """Write a group of every `transcript_every`-th update; the rest as in `write_group`."""
     if args.transcript_every and update % args.transcript_every == 0:
-        path = Path(str(args.output_dir)) / "transcripts" / f"update-{update:06d}.jsonl"
+        path = Path(str(args.output_dir)) / TRANSCRIPTS / f"update-{update:06d}.jsonl"
         write_group(path, group, advantages, agents, team.tokenizers)
+
+
+def failed_file(args: MAGRPOConfig, of: str) -> Path:
+    """The file of failed episodes; `of` says of which update or evaluation."""
+    return Path(str(args.output_dir)) / TRANSCRIPTS / f"failed-{of}.jsonl"
+
+
+def write_failed(path: Path, episodes: Sequence[Episode]) -> None:
+    """Write failed episodes, as far as they came and with their tracebacks."""
+    write_jsonl(path, episodes)
 
 
 def write_group(
@@ -61,8 +74,9 @@ def write_group(
     lines = []
     for episode, judged in zip(group.episodes, advantages, strict=True):
         data = episode_to_dict(episode)
+        trained = () if episode.failed else agents
         for turn, written in zip(episode.turns, data["turns"], strict=True):
-            if turn.agent in agents and turn.response.completion_ids is not None:
+            if turn.agent in trained and turn.response.completion_ids is not None:
                 advantage = float(judged[agents.index(turn.agent), turn.index])
                 tokenizer = tokenizers[turn.response.policy]
                 written["tokens"] = _tokens(turn, advantage, tokenizer)

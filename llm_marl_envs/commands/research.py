@@ -259,19 +259,21 @@ def _contribution(options: Namespace, assignments: Any) -> None:
             f"{one.agent}, {'all turns' if one.turn is None else f'turn {one.turn}'}",
             with_interval(one.lost.mean, one.lost.ci95),
             f"{one.changed:.2f}",
+            str(one.failed),
         )
         for one in actions
     ]
-    print(format_table(("action replaced", "return lost", "changed"), rows))
+    print(format_table(("action replaced", "return lost", "changed", "failed"), rows))
     heard = [
         (
             f"{one.speaker}, {one.intervention}",
             with_interval(one.lost.mean, one.lost.ci95),
             f"{one.heard:.2f}",
+            str(one.failed),
         )
         for one in messages
     ]
-    print("\n" + format_table(("message changed", "return lost", "heard"), heard))
+    print("\n" + format_table(("message changed", "return lost", "heard", "failed"), heard))
     if options.output:
         asked = {"env_id": env().spec.id, "env_kwargs": plain(kwargs), "plan": plan}
         asked["identities"] = {role: one.identity for role, one in named.items()}

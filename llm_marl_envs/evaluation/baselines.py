@@ -25,6 +25,7 @@ from llm_marl_envs.policies.protocols import (
     SinglePolicy,
 )
 from llm_marl_envs.questions.answers import canonical, read_answer
+from llm_marl_envs.records import living
 from llm_marl_envs.rollout import task_source
 
 PARALLEL = "parallel"
@@ -246,7 +247,8 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
     """The best of every `n` episodes of a task, chosen by the environment's own reward.
 
     An upper bound of the return, not a way to play: nobody has the reward when it counts. It costs
-    all n episodes, and so its cost is theirs.
+    all n episodes, and so its cost is theirs. Where some of the n failed it is the best of the
+    others; where all did, it failed.
 
     Raises:
         ValueError: the episodes per task and seed are no multiple of `n`.
@@ -254,7 +256,7 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
     if result.samples % n:
         raise ValueError(f"{result.samples} samples per task: expected a multiple of {n}")
     groups = [result.episodes[i : i + n] for i in range(0, len(result.episodes), n)]
-    best = [max(group, key=lambda episode: episode.team_return) for group in groups]
+    best = [max(living(some) or some, key=lambda episode: episode.team_return) for some in groups]
     summary = result_to_dict(
         summarise(best, result.samples // n, seeds=result.seeds, seconds=result.cost.seconds)
     )
@@ -267,16 +269,18 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
 
 def baseline_table(found: Baselines) -> str:
     """One line per baseline: quality, then what an episode cost."""
-    heading = ("", "mean return", "success", "tokens read", "written", "characters", "seconds")
+    quality = ("", "mean return", "success", "failed")
+    heading = (*quality, "tokens read", "written", "characters", "seconds")
     rows = []
     for name, one in found.results.items():
         cost = one["cost"]
-        episodes = sum(len(task["returns"]) for task in one["tasks"])
+        episodes = sum(len(task["returns"]) + task["failed"] for task in one["tasks"])
         rows.append(
             (
                 name,
                 with_interval(one["mean_return"], one["return_ci95"]),
                 with_interval(one["success"], one["success_ci95"]),
+                str(one["failed"]),
                 number(cost["prompt_tokens"]),
                 number(cost["completion_tokens"]),
                 number(cost["chars"]),

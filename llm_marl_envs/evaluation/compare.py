@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class Comparison:
         p: two-sided p-value of the permutation test.
         smallest_p: the least that so few tasks or runs could give.
         exact: whether all permutations were counted.
+        left_out: tasks that are left out, because every episode of one failed in some run.
     """
 
     of: str
@@ -61,6 +62,7 @@ class Comparison:
     p: float
     smallest_p: float
     exact: bool
+    left_out: int = 0
 
 
 def compare(
@@ -211,7 +213,7 @@ def results_at(path: str | Path) -> list[dict[str, Any]]:
 
 
 def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
-    """Task id -> mean over its episodes.
+    """Task id -> mean over its episodes; a task whose every episode failed has none.
 
     Raises:
         ValueError: an unknown metric, success where the environment does not report it, or two
@@ -223,6 +225,8 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for task in result["tasks"]:
         values = task[field]
+        if not values and task.get("failed"):
+            continue
         if values is None:
             raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
         if task["task_id"] in found:
@@ -248,8 +252,17 @@ def compare_results(
             )
     if len(a) > 1 or len(b) > 1:
         _refuse_repeats([*a, *b])
-    sides = ([scores_of(one, metric) for one in side] for side in (a, b))
-    return compare(*sides, metric=metric)
+    failed = {
+        task["task_id"]
+        for one in (*a, *b)
+        for task in one["tasks"]
+        if not task["returns"] and task.get("failed")
+    }
+    sides = (
+        [{t: score for t, score in scores_of(one, metric).items() if t not in failed} for one in s]
+        for s in (a, b)
+    )
+    return replace(compare(*sides, metric=metric), left_out=len(failed))
 
 
 def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
@@ -281,6 +294,10 @@ def report(found: Comparison) -> str:
         lines.append(
             f"interquartile mean: A {found.iqm[0]:.3f}, B {found.iqm[1]:.3f}; "
             f"B - A = {found.iqm_difference:+.3f}, 95 % interval [{low:+.3f}, {high:+.3f}]"
+        )
+    if found.left_out:
+        lines.append(
+            f"{found.left_out} more tasks are left out: every episode of them failed in some run"
         )
     how = "exact" if found.exact else f"{MAX_EXACT} draws"
     if found.of == "checkpoints":

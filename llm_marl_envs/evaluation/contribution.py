@@ -22,7 +22,7 @@ from llm_marl_envs.evaluation.paired import (
     make_schedule,
 )
 from llm_marl_envs.policies import Policy, ScriptedPolicy, Team, check_team
-from llm_marl_envs.records import Episode, Request, Response
+from llm_marl_envs.records import Episode, Request, Response, living
 from llm_marl_envs.rollout import Context, Start
 from llm_marl_envs.vector import env_factory
 
@@ -39,6 +39,8 @@ class Contribution:
         lost: actual minus counterfactual team return, over the tasks whose episodes have the turn.
         mattered: share of these episodes whose return changed.
         changed: share of these episodes in which the replacement said something else.
+        failed: episodes that are left out, because the environment raised in them or in their
+            counterpart.
     """
 
     agent: str
@@ -46,6 +48,7 @@ class Contribution:
     lost: Estimate
     mattered: float
     changed: float
+    failed: int = 0
 
 
 def measure_contributions(
@@ -80,6 +83,7 @@ def measure_contributions(
         ValueError: the team does not fit, a replacement for an unknown agent, or a number out of
             range.
         TypeError: a replacement that is neither a policy nor a text.
+        Exception: what the environment raised first, where it raised in all episodes.
     """
     stage = Stage(env_factory(env), copies=copies, context=context)
     seats = stage.env.possible_agents
@@ -93,7 +97,7 @@ def measure_contributions(
     actual = stage.play(team, schedule.starts)
     found = []
     for agent, substitute in substitutes.items():
-        most = max(len(episode.trajectory(agent)) for episode in actual)
+        most = max(len(episode.trajectory(agent)) for episode in living(actual))
         for turn in [*range(most), None] if most else []:
             found.append(_contribution(stage, schedule, team, actual, (agent, turn, substitute)))
     stage.close()
@@ -121,26 +125,27 @@ def _contribution(
     swap: tuple[str, int | None, Policy],
 ) -> Contribution:
     agent, turn, substitute = swap
-    having = [i for i, e in enumerate(actual) if len(e.trajectory(agent)) > (turn or 0)]
+    having = [
+        i for i, e in enumerate(actual) if not e.failed and len(e.trajectory(agent)) > (turn or 0)
+    ]
     records = [actual[i] for i in having]
     starts = [schedule.starts[i] for i in having]
     again = replay_with(stage, team, records, starts, agent, turn, substitute)
-    lost = [
-        before.team_return - after.team_return for before, after in zip(records, again, strict=True)
-    ]
     by_task: dict[int, list[float]] = {}
-    for i, value in zip(having, lost, strict=True):
-        by_task.setdefault(i // schedule.samples, []).append(value)
-    changed = [
-        _said(before, agent, turn) != _said(after, agent, turn)
-        for before, after in zip(records, again, strict=True)
-    ]
+    changed = []
+    for i, before, after in zip(having, records, again, strict=True):
+        if not after.failed:
+            lost = before.team_return - after.team_return
+            by_task.setdefault(i // schedule.samples, []).append(lost)
+            changed.append(_said(before, agent, turn) != _said(after, agent, turn))
+    lost_by_all = [lost for some in by_task.values() for lost in some]
     return Contribution(
         agent=agent,
         turn=turn,
         lost=estimate_tasks([sum(some) / len(some) for some in by_task.values()]),
-        mattered=sum(value != 0 for value in lost) / len(lost),
+        mattered=sum(value != 0 for value in lost_by_all) / len(lost_by_all),
         changed=sum(changed) / len(changed),
+        failed=sum(one.failed for one in (*actual, *again)),
     )
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from llm_marl_envs.core import TextEnv, TextParallelEnv
 from llm_marl_envs.evaluation.metrics import bootstrap_interval
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import Episode, Request
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.records import Episode, Request, living
+from llm_marl_envs.rollout import Failures, Start, rollout
 from llm_marl_envs.vector import VectorTextEnv
 
 
@@ -46,13 +46,14 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
 
     Args:
         env: one copy of the environment that the episodes were played in.
-        episodes: of a team, e.g. `TeamResult.episodes`.
+        episodes: of a team, e.g. `TeamResult.episodes`; those that failed are left out.
         copies: how many episodes are replayed at once.
 
     Raises:
         ValueError: no episodes, or an environment without scripted experts.
     """
     inner = getattr(env, "unwrapped", env)
+    episodes = living(episodes)
     if not isinstance(inner, TextParallelEnv) or not episodes:
         raise ValueError(
             "coordination needs episodes of a simultaneous environment with scripted experts"
@@ -101,11 +102,11 @@ def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex
 
     Args:
         env: one copy of the environment that the episodes were played in.
-        episodes: of a team, any number per task.
+        episodes: of a team, any number per task; those that failed are left out.
     """
     inner = getattr(env, "unwrapped", env)
     returns: dict[str, list[float]] = {}
-    for episode in episodes:
+    for episode in living(episodes):
         returns.setdefault(episode.task_id, []).append(episode.team_return)
     index, above = [], []
     for task_id, found in returns.items():
@@ -160,8 +161,13 @@ def _competence(
     team = dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
     envs = VectorTextEnv([one_turn_copy(env) for _ in range(min(copies, len(readable)))])
     starts = [Start(task=episode.task_id, seed=episode.seed) for episode, _ in readable]
-    played = rollout(envs, team, starts)
-    return sum(bool(episode.success) for episode in played) / len(episodes)
+    failures = Failures(lambda: one_turn_copy(env))
+    again = rollout(envs, team, starts, failures=failures)
+    failures.refuse_if_all(again)
+    played = living(again)
+    return sum(bool(episode.success) for episode in played) / (
+        len(episodes) - (len(again) - len(played))
+    )
 
 
 def one_turn_copy(env: TextEnv) -> TextEnv:

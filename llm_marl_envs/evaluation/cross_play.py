@@ -23,9 +23,11 @@ from llm_marl_envs.evaluation.paired import (
     Stage,
     estimate_tasks,
     make_schedule,
+    returns_of,
 )
 from llm_marl_envs.policies import Team, check_team
-from llm_marl_envs.rollout import Context, env_arguments, env_name
+from llm_marl_envs.records import living
+from llm_marl_envs.rollout import Context, EpisodesFailedError, env_arguments, env_name
 from llm_marl_envs.vector import env_factory
 
 MIN_TEAMS_TO_RESAMPLE = 3
@@ -39,16 +41,18 @@ class Seating:
         seats: agent -> name of the team that its policy comes from.
         mean_return: undiscounted team return, over tasks.
         success: share of solved episodes, None where the environment does not say.
+        failed: episodes whose environment raised; they are in no mean.
     """
 
     seats: dict[str, str]
     mean_return: Estimate
     success: float | None
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossPlay:
-    """Every pairing of N teams on T tasks.
+    """Every pairing of N teams on T tasks; one whose every episode failed in a pairing is left out.
 
     Attributes:
         env_id: what was played.
@@ -71,6 +75,11 @@ class CrossPlay:
     seed: int
     scores: tuple[tuple[tuple[float, ...], ...], ...]
     seatings: tuple[Seating, ...]
+
+    @property
+    def failed(self) -> int:
+        """Episodes whose environment raised, of all seatings."""
+        return sum(one.failed for one in self.seatings)
 
     @property
     def matrix(self) -> list[list[float]]:
@@ -140,6 +149,7 @@ def cross_play(
 
     Raises:
         ValueError: fewer than two teams or seats, a team with other seats, a number out of range.
+        Exception: what the environment raised first, where every episode of a pairing failed.
     """
     stage = Stage(env_factory(env), copies=copies, context=context, progress=progress)
     agents = tuple(stage.env.possible_agents)
@@ -149,20 +159,27 @@ def cross_play(
     pairs = {
         (i, j): seatings_of(i, j, len(agents)) for i in range(len(names)) for j in range(len(names))
     }
-    returns: dict[tuple[int, ...], list[float]] = {}
+    returns: dict[tuple[int, ...], list[float | None]] = {}
     seatings = []
     for seating in dict.fromkeys(one for several in pairs.values() for one in several):
         seats = {agent: names[of] for agent, of in zip(agents, seating, strict=True)}
         team = {agent: teams[name][agent] for agent, name in seats.items()}
         episodes = stage.play(team, schedule.starts)
-        returns[seating] = schedule.per_task([episode.team_return for episode in episodes])
-        judged = [e.success for e in episodes if e.success is not None]
-        share = sum(judged) / len(judged) if len(judged) == len(episodes) else None
-        mean = estimate_tasks(returns[seating])
-        seatings.append(Seating(seats=seats, mean_return=mean, success=share))
+        returns[seating] = schedule.per_task(returns_of(episodes))
+        played = living(episodes)
+        judged = [e.success for e in played if e.success is not None]
+        seatings.append(
+            Seating(
+                seats=seats,
+                mean_return=estimate_tasks([one for one in returns[seating] if one is not None]),
+                success=sum(judged) / len(judged) if len(judged) == len(played) else None,
+                failed=len(episodes) - len(played),
+            )
+        )
     stage.close()
+    whole = _tasks_of_all(returns)
     scores = [
-        [np.mean([returns[one] for one in pairs[i, j]], axis=0) for j in range(len(names))]
+        [np.mean([whole[one] for one in pairs[i, j]], axis=0) for j in range(len(names))]
         for i in range(len(names))
     ]
     return CrossPlay(
@@ -175,6 +192,23 @@ def cross_play(
         scores=tuple(tuple(tuple(map(float, entry)) for entry in row) for row in scores),
         seatings=tuple(seatings),
     )
+
+
+def _tasks_of_all(
+    returns: Mapping[tuple[int, ...], Sequence[float | None]],
+) -> dict[tuple[int, ...], list[float]]:
+    """Seating -> its returns of the tasks that every seating has one of: pairings are paired.
+
+    Raises:
+        EpisodesFailedError: there is no such task.
+    """
+    shared = [i for i, of in enumerate(zip(*returns.values(), strict=True)) if None not in of]
+    if not shared:
+        raise EpisodesFailedError(
+            "no task has an episode of every pairing that was played to its end; the environment "
+            "raised in the others"
+        )
+    return {one: [some[i] or 0.0 for i in shared] for one, some in returns.items()}
 
 
 def seatings_of(i: int, j: int, n_seats: int) -> list[tuple[int, ...]]:

@@ -28,6 +28,7 @@ def write_cross_play(
             **plain(asdict(result)),
             "matrix": result.matrix,
             "success_matrix": result.success_matrix,
+            "failed": result.failed,
             "self_play": asdict(result.self_play),
             "cross_play": asdict(result.cross_play),
             "gap": asdict(result.gap),
@@ -63,6 +64,7 @@ def read_cross_play(path: str | Path) -> tuple[CrossPlay, tuple[ZeroShot, ...]]:
                     seats=one["seats"],
                     mean_return=_estimate(one["mean_return"]),
                     success=one["success"],
+                    failed=one.get("failed", 0),
                 )
                 for one in data["seatings"]
             ),
@@ -106,6 +108,7 @@ def report(result: CrossPlay, partners: Sequence[ZeroShot] = ()) -> str:
     over_teams = result.gap_ci95_over_teams
     if over_teams is not None:
         rows.append(("gap, interval over teams", with_interval(result.gap.mean, over_teams)))
+    rows.append(("failed episodes", str(result.failed)))
     parts.append(format_table(("", "95 % interval"), rows))
     if partners:
         strangers = [
@@ -113,8 +116,10 @@ def report(result: CrossPlay, partners: Sequence[ZeroShot] = ()) -> str:
                 f"{one.team}, {one.agent} beside {one.convention}",
                 with_interval(one.mean_return.mean, one.mean_return.ci95),
                 number(one.expert_return),
+                str(one.failed),
             )
             for one in partners
         ]
-        parts.append(format_table(("scripted partners", "team return", "experts"), strangers))
+        heading = ("scripted partners", "team return", "experts", "failed")
+        parts.append(format_table(heading, strangers))
     return "\n\n".join(parts)

@@ -79,7 +79,7 @@ def _result_row(path: Path) -> TableRow:
     if index is not None and index["mean"] is not None:
         cells["cooperation"] = Cell(index["mean"], _pair(index["ci95"]))
     results = {**{f"pass@{k}": v for k, v in found["pass_at_k"].items()}, **found["cost"]}
-    results |= found["faults"]
+    results |= {**found["faults"], "failed": found.get("failed")}
     cells |= {name: Cell(value) for name, value in results.items() if value is not None}
     for name, value in found["reward_terms"].items():  # a term may have a result's name
         taken = name in DEFAULT_COLUMNS or name in results

@@ -114,7 +114,9 @@ def _play(
             progress=progress,
         )
         if result.cost.completion_tokens is not None:
-            costs.tokens = round(result.cost.completion_tokens * len(result.episodes))
+            # Failed episodes cost tokens, too.
+            counts = [turn.response.tokens for e in result.episodes for turn in e.turns]
+            costs.tokens = sum(one[1] for one in counts if one is not None)
     return result
 
 

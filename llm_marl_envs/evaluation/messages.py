@@ -22,10 +22,11 @@ from llm_marl_envs.evaluation.paired import (
     Schedule,
     Stage,
     make_schedule,
+    returns_lost,
 )
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode
-from llm_marl_envs.rollout import rollout
+from llm_marl_envs.rollout import Failures, rollout
 from llm_marl_envs.vector import VectorTextEnv, env_factory
 
 INTERVENTIONS = ("silent", "shuffled", "other_team")
@@ -44,6 +45,8 @@ class MessageEffect:
             alike.
         parted: share of episodes that could not be changed to the end, because the environment
             would have ended there with the other text; from then on the real texts were heard.
+        failed: episodes that are left out, because the environment raised in them or in their
+            counterpart.
     """
 
     speaker: str
@@ -51,6 +54,7 @@ class MessageEffect:
     lost: Estimate
     heard: float
     parted: float
+    failed: int = 0
 
 
 def measure_messages(
@@ -82,6 +86,7 @@ def measure_messages(
 
     Raises:
         ValueError: a team does not fit, or a number out of range.
+        Exception: what the environment raised first, where it raised in all episodes.
     """
     stage = Stage(env_factory(env), copies=copies)
     seats = stage.env.possible_agents
@@ -147,30 +152,30 @@ class _Hearing:
         copies: int,
     ) -> None:
         self.team, self.schedule, self.actual = team, schedule, actual
-        self.envs = [overhear(make_env) for _ in range(min(copies, len(actual)))]
-        self.vector = VectorTextEnv(self.envs)
+        self.failures = Failures(lambda: overhear(make_env))
+        self.vector = VectorTextEnv([overhear(make_env) for _ in range(min(copies, len(actual)))])
 
     def effect(self, speaker: str, name: str, texts: Sequence[Instead]) -> MessageEffect:
         """What the team loses where `texts` are heard of `speaker`."""
         again: list[Episode] = []
-        heard = parted = 0
-        for first in range(0, len(texts), len(self.envs)):
-            wave = texts[first : first + len(self.envs)]
-            used = self.envs[: len(wave)]
+        twins: list[tuple[bool, bool]] = []  # of each episode: heard, parted
+        for first in range(0, len(texts), len(self.vector)):
+            wave = texts[first : first + len(self.vector)]
+            used = self.vector.envs[: len(wave)]
             for env, instead in zip(used, wave, strict=True):
                 env.twin.speaker, env.twin.instead = speaker, instead
             starts = self.schedule.starts[first : first + len(wave)]
-            again += rollout(self.vector, self.team, starts)
-            heard += sum(env.twin.heard for env in used)
-            parted += sum(env.twin.parted for env in used)
-        lost = [
-            before.team_return - after.team_return
-            for before, after in zip(self.actual, again, strict=True)
-        ]
+            again += rollout(self.vector, self.team, starts, failures=self.failures)
+            twins += [(env.twin.heard, env.twin.parted) for env in used]
+        self.failures.refuse_if_all(again)
+        lost = returns_lost(self.actual, again)
+        told = [twin for twin, value in zip(twins, lost, strict=True) if value is not None]
+        estimate = self.schedule.estimate(lost)
         return MessageEffect(
             speaker=speaker,
             intervention=name,
-            lost=self.schedule.estimate(lost),
-            heard=heard / len(texts),
-            parted=parted / len(texts),
+            lost=estimate,
+            heard=sum(heard for heard, _ in told) / len(told),
+            parted=sum(parted for _, parted in told) / len(told),
+            failed=lost.count(None),
         )

@@ -16,10 +16,19 @@ from llm_marl_envs.evaluation.metrics import bootstrap_interval
 from llm_marl_envs.evaluation.runner import DEFAULT_COPIES, Plan, starts_of
 from llm_marl_envs.policies.base import Team
 from llm_marl_envs.records import Episode
-from llm_marl_envs.rollout import Context, Start, rollout
+from llm_marl_envs.rollout import Context, EpisodesFailedError, Failures, Start, rollout
 from llm_marl_envs.vector import VectorTextEnv
 
-__all__ = ["DEFAULT_COPIES", "Estimate", "Schedule", "Stage", "estimate_tasks", "make_schedule"]
+__all__ = [
+    "DEFAULT_COPIES",
+    "Estimate",
+    "Schedule",
+    "Stage",
+    "estimate_tasks",
+    "make_schedule",
+    "returns_lost",
+    "returns_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +60,49 @@ class Schedule:
     n_tasks: int
     samples: int
 
-    def estimate(self, values: Sequence[float]) -> Estimate:
+    def estimate(self, values: Sequence[float | None]) -> Estimate:
         """The mean of one value per episode; samples of a task are averaged first.
 
         Raises:
             ValueError: not one value per episode.
+            EpisodesFailedError: every value is None.
         """
-        return estimate_tasks(self.per_task(values))
+        return estimate_tasks([mean for mean in self.per_task(values) if mean is not None])
 
-    def per_task(self, values: Sequence[float]) -> list[float]:
-        """One mean per task of one value per episode."""
+    def per_task(self, values: Sequence[float | None]) -> list[float | None]:
+        """One mean per task of one value per episode, None of an episode that has none.
+
+        The mean is None where no episode of the task has a value.
+        """
         if len(values) != len(self.starts):
             raise ValueError(f"{len(values)} values for {len(self.starts)} episodes")
-        return np.reshape(values, (self.n_tasks, self.samples)).mean(axis=1).tolist()
+        tasks = [values[i : i + self.samples] for i in range(0, len(values), self.samples)]
+        known = [[one for one in task if one is not None] for task in tasks]
+        return [float(np.mean(some)) if some else None for some in known]
+
+
+def returns_of(episodes: Sequence[Episode]) -> list[float | None]:
+    """The team return of each episode, None of those that failed."""
+    return [None if one.failed else one.team_return for one in episodes]
+
+
+def returns_lost(before: Sequence[Episode], after: Sequence[Episode]) -> list[float | None]:
+    """How much less each episode earned than the same one before; None where one of them failed."""
+    pairs = zip(returns_of(before), returns_of(after), strict=True)
+    return [None if old is None or new is None else old - new for old, new in pairs]
 
 
 def estimate_tasks(per_task: Sequence[float]) -> Estimate:
-    """The mean of one number per task, with its interval."""
+    """The mean of one number per task, with its interval.
+
+    Raises:
+        EpisodesFailedError: no numbers, because of every task some episode failed.
+    """
+    if not len(per_task):
+        raise EpisodesFailedError(
+            "no task is left of which every episode that is compared was played to its end; the "
+            "environment raised in the others"
+        )
     return Estimate(
         mean=float(np.mean(per_task)), ci95=bootstrap_interval(per_task), n_tasks=len(per_task)
     )
@@ -123,10 +158,24 @@ class Stage:
         return self.vector.envs[0]
 
     def play(self, team: Team, starts: Sequence[Start]) -> list[Episode]:
-        """One episode per start; copies are made when they are first needed."""
+        """One episode per start, failed ones among them; copies are made when first needed.
+
+        Raises:
+            Exception: what the environment raised first, where every episode failed.
+        """
         envs = self.vector.envs
         envs += [self.make_env() for _ in range(min(len(starts), self.copies) - len(envs))]
-        return rollout(self.vector, team, starts, context=self.context, progress=self.progress)
+        failures = Failures(self.make_env)
+        episodes = rollout(
+            self.vector,
+            team,
+            starts,
+            context=self.context,
+            progress=self.progress,
+            failures=failures,
+        )
+        failures.refuse_if_all(episodes)
+        return episodes
 
     def close(self) -> None:
         """Close the environments."""

@@ -1,12 +1,13 @@
 """What an evaluation found: the summary of its episodes, its JSON form and its table.
 
 Owns which numbers a result has and how they are read back. Playing episodes is `runner.py`, the
-estimators are `metrics.py`.
+estimators are `metrics.py`. Episodes that failed are counted and enter no number.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from llm_marl_envs.evaluation import metrics
 from llm_marl_envs.evaluation.coordination import CooperationIndex
 from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.questions.answers import canonical
-from llm_marl_envs.records import Episode, StopReason
+from llm_marl_envs.records import Episode, StopReason, living
+from llm_marl_envs.rollout import EpisodesFailedError, failure_of
 
 RESULT_VERSION = 1
 RESULT_FILE = "summary.json"
@@ -28,13 +30,15 @@ class TaskScore:
 
     Attributes:
         task_id: the task, "#<index>" where the environment names none.
-        returns: undiscounted team return of each episode.
+        returns: undiscounted team return of each episode that did not fail.
         solved: whether each solved it, None where the environment does not say.
+        failed: how many more failed.
     """
 
     task_id: str
     returns: tuple[float, ...]
     solved: tuple[bool, ...] | None
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +86,19 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamResult:
-    """What a team earned.
+    """What a team earned. Every mean is one over the episodes that did not fail.
 
     Attributes:
         episodes: every episode, grouped by task (`samples` per seed in a row).
-        n_tasks: tasks played.
+        failed: how many of them failed, because the environment raised.
+        n_tasks: tasks played; one whose every episode failed is in no mean.
         samples: episodes per task and seed.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
         success_ci95: its 95 % bootstrap interval over tasks.
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
-            and the number of episodes per task; empty where `success` is None.
+            and the number of episodes per task, over the tasks of which so many did not fail;
+            empty where `success` is None.
         mean_return: undiscounted team return, mean over episodes.
         return_ci95: its 95 % bootstrap interval over tasks.
         reward_terms: name -> its sum over an episode, mean over episodes and agents.
@@ -103,6 +109,7 @@ class TeamResult:
     """
 
     episodes: tuple[Episode, ...]
+    failed: int
     n_tasks: int
     samples: int
     seeds: tuple[int, ...]
@@ -132,6 +139,7 @@ def summarise(
     Raises:
         ValueError: no episodes, a number that does not divide into such runs, or a return that is
             not finite.
+        EpisodesFailedError: every episode failed.
     """
     per_task = samples * len(seeds)
     if not episodes or per_task < 1 or len(episodes) % per_task:
@@ -139,37 +147,54 @@ def summarise(
             f"{len(episodes)} episodes: expected a multiple of {per_task} "
             f"({samples} samples x {len(seeds)} seeds), and at least one task"
         )
-    for episode in episodes:
+    played = living(episodes)
+    if not played:
+        raise EpisodesFailedError(
+            f"all {len(episodes)} episodes failed. The first: {failure_of(episodes[0])}"
+        )
+    for episode in played:
         if not math.isfinite(episode.team_return):
             raise ValueError(
                 f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
                 f"{episode.team_return}; the environment paid something that is no number"
             )
-    places = [index // per_task for index in range(len(episodes))]
-    means = metrics.task_means(places, [e.team_return for e in episodes])
-    judged = [e.success for e in episodes]
+    places = [index // per_task for index, one in enumerate(episodes) if not one.failed]
+    means = metrics.task_means(places, [e.team_return for e in played])
+    judged = [e.success for e in played]
     solved = [float(one) for one in judged if one is not None]
     known = len(solved) == len(judged)
     solved_means = metrics.task_means(places, solved) if known else []
     return TeamResult(
         episodes=tuple(episodes),
-        n_tasks=len(means),
+        failed=len(episodes) - len(played),
+        n_tasks=len(episodes) // per_task,
         samples=samples,
         seeds=tuple(seeds),
         success=sum(solved_means) / len(means) if known else None,
         success_ci95=metrics.bootstrap_interval(solved_means) if known else None,
-        pass_at_k={
-            k: metrics.mean_pass_at_k(places, solved, k) for k in (_ks(per_task) if known else ())
-        },
+        pass_at_k=_pass_at_k(places, solved, per_task) if known else {},
         mean_return=sum(means) / len(means),
         return_ci95=metrics.bootstrap_interval(means),
-        reward_terms=metrics.mean_terms(map(episode_terms, episodes)),
+        reward_terms=metrics.mean_terms(map(episode_terms, played)),
         cooperation=cooperation,
-        answer_agreement=_mean([_agreement(e) for e in episodes]),
-        cost=_cost(episodes, seconds),
-        faults=_faults(episodes),
+        answer_agreement=_mean([_agreement(e) for e in played]),
+        cost=_cost(played, seconds),
+        faults=_faults(played),
         tasks=_tasks(episodes, per_task),
     )
+
+
+def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
+    """pass@k over the tasks that have k episodes, for each k that some task has."""
+    counts = Counter(places)
+    found = {}
+    for k in _ks(per_task):
+        enough = [i for i, place in enumerate(places) if counts[place] >= k]
+        if enough:
+            found[k] = metrics.mean_pass_at_k(
+                [places[i] for i in enough], [solved[i] for i in enough], k
+            )
+    return found
 
 
 def _ks(per_task: int) -> list[int]:
@@ -195,12 +220,14 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
     scores = []
     for index, first in enumerate(range(0, len(episodes), per_task)):
         group = episodes[first : first + per_task]
-        solved = [e.success for e in group]
+        played = living(group)
+        solved = [e.success for e in played]
         scores.append(
             TaskScore(
-                task_id=group[0].task_id or f"#{index}",
-                returns=tuple(e.team_return for e in group),
+                task_id=next((e.task_id for e in group if e.task_id), f"#{index}"),
+                returns=tuple(e.team_return for e in played),
                 solved=None if None in solved else tuple(map(bool, solved)),
+                failed=len(group) - len(played),
             )
         )
     return tuple(scores)
@@ -258,6 +285,7 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     index = result.cooperation
     return {
         "version": RESULT_VERSION,
+        "failed": result.failed,
         "n_tasks": result.n_tasks,
         "samples": result.samples,
         "seeds": list(result.seeds),
@@ -275,7 +303,8 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
             {
                 "task_id": t.task_id,
                 "returns": list(t.returns),
-                "solved": t.solved and list(t.solved),
+                "solved": None if t.solved is None else list(t.solved),
+                "failed": t.failed,
             }
             for t in result.tasks
         ],
@@ -339,6 +368,8 @@ _SUMMARY: dict[str, Callable[[Any], bool]] = {
     "success": lambda one: one is None or _is_number(one),
     "success_ci95": lambda one: one is None or _is_pair(one),
     "cooperation": _is_index,
+    # Not in what releases wrote that knew no failed episodes.
+    "failed": lambda one: one is ... or (isinstance(one, int) and one >= 0),
     **dict.fromkeys(("pass_at_k", "reward_terms"), _are_numbers),
     **dict.fromkeys(("cost", "faults"), _are_numbers_or_none),
 }

@@ -19,9 +19,10 @@ from llm_marl_envs.evaluation.coordination import cooperation_index
 from llm_marl_envs.evaluation.results import TeamResult, summarise
 from llm_marl_envs.evaluation.resume import EvaluationLog
 from llm_marl_envs.policies import Team, check_team, derive_seed
-from llm_marl_envs.records import Episode, plain
+from llm_marl_envs.records import Episode, living, plain
 from llm_marl_envs.rollout import (
     Context,
+    Failures,
     Start,
     env_arguments,
     env_name,
@@ -31,6 +32,8 @@ from llm_marl_envs.rollout import (
 from llm_marl_envs.vector import VectorTextEnv, env_factory
 
 DEFAULT_COPIES = 64
+ENOUGH_FAILED = 8
+"""After so many episodes, all of which failed, an evaluation stops: nothing else will come."""
 MANIFEST_VERSION = 1
 
 Progress = Callable[[int], object]
@@ -90,8 +93,12 @@ def evaluate_team(
         context: as in `rollout`.
         progress: called with the number of episodes just finished.
 
+    An episode whose environment raises does not end the evaluation: it is counted in
+    `TeamResult.failed` and is in no mean.
+
     Raises:
         ValueError: a number out of range, or the team does not fit the environment.
+        Exception: what the environment raised first, where every episode failed.
     """
     plan = Plan(
         n_tasks=n_tasks,
@@ -118,14 +125,16 @@ def run_plan(
         env: as in `evaluate_team`.
         team: agent -> policy.
         plan: which episodes.
-        folder: finished episodes are appended there block by block, see `resume.py`; a plan that
-            is finished there is only summed up.
+        folder: finished episodes, failed ones too, are appended there block by block, see
+            `resume.py`; a plan that is finished there is only summed up.
         identity: what distinguishes this team from others, kept in the folder's manifest; the
             policies' class names where None, which do not tell two models apart.
         progress: called with the number of episodes just finished, or found in the folder.
 
     Raises:
         ValueError: as `evaluate_team`, or the folder holds another evaluation or is damaged.
+        Exception: what the environment raised first, where every episode failed, or the first
+            `ENOUGH_FAILED` and their block; these are not written.
     """
     make_env = env_factory(env)
     first = make_env()
@@ -139,18 +148,24 @@ def run_plan(
     left = starts[len(done) :]
     seconds = log.seconds if log else 0.0
     vector = VectorTextEnv([first, *(make_env() for _ in range(min(plan.copies, len(left)) - 1))])
+    failures = Failures(make_env)
+    unwritten: list[tuple[list[Episode], float]] = []  # as long as all have failed
     try:
         for place in range(0, len(left), plan.copies):
             begun = time.perf_counter()
-            block = rollout(vector, team, left[place : place + plan.copies], context=plan.context)
+            starts_now = left[place : place + plan.copies]
+            block = rollout(vector, team, starts_now, context=plan.context, failures=failures)
             took = time.perf_counter() - begun
             seconds += took
             done += block
-            if log is not None:
-                log.append(block, took)
+            unwritten.append((block, took))
+            if len(done) >= min(ENOUGH_FAILED, len(starts)):
+                failures.refuse_if_all(done)
+            while log is not None and unwritten and living(done):
+                log.append(*unwritten.pop(0))
             if progress is not None:
                 progress(len(block))
-        index = cooperation_index(first, done)
+        index = cooperation_index(vector.envs[0], done)
     finally:
         vector.close()
     return summarise(done, plan.samples, seeds=plan.seeds, seconds=seconds, cooperation=index)

@@ -60,6 +60,11 @@ def result_table(results: Mapping[str, Mapping[str, Any]]) -> str:
         keys = dict.fromkeys(key for one in columns for key in one.get(field) or ())
         found = [(name.format(k), [number(_dig(one, (field, k))) for one in columns]) for k in keys]
         rows[2:2] = found
+    failed = [one.get("failed") for one in columns]
+    if failed != [None] * len(columns):
+        cells = ["-" if count is None else str(count) for count in failed]
+        place = sum(name in ("mean return", "success") for name, _ in rows)
+        rows.insert(place, ("failed episodes", cells))
     return format_table(("", *results), [(name, *cells) for name, cells in rows])
 
 

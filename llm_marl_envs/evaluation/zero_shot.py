@@ -17,6 +17,7 @@ from llm_marl_envs.evaluation.paired import (
     Schedule,
     Stage,
     make_schedule,
+    returns_of,
 )
 from llm_marl_envs.policies import ExpertPolicy, Policy, Team
 from llm_marl_envs.rollout import Context, Start
@@ -33,6 +34,7 @@ class ZeroShot:
         convention: what the experts follow.
         mean_return: undiscounted team return over the tasks that the convention can solve.
         expert_return: the same with experts of the convention in all seats.
+        failed: episodes of the seat whose environment raised; they are in no mean.
     """
 
     team: str
@@ -40,6 +42,7 @@ class ZeroShot:
     convention: str
     mean_return: Estimate
     expert_return: float
+    failed: int = 0
 
 
 def zero_shot(
@@ -65,28 +68,30 @@ def zero_shot(
     agents = tuple(stage.env.possible_agents)
     check_teams(teams, agents, at_least=1)
     schedule = make_schedule(stage.env, n_tasks, samples, seed)
-    found = []
+    found: list[ZeroShot] = []
     for convention, part in _by_convention(stage.env, schedule).items():
         expert = ExpertPolicy(stage.env, convention)
 
         def returns(
             agent: str | None, policy: Policy, part: Schedule = part, expert: Policy = expert
-        ) -> list[float]:
+        ) -> list[float | None]:
             seats = {seat: policy if seat == agent else expert for seat in agents}
-            return [episode.team_return for episode in stage.play(seats, part.starts)]
+            return returns_of(stage.play(seats, part.starts))
 
         ceiling = part.estimate(returns(None, expert)).mean
-        found += [
-            ZeroShot(
-                team=name,
-                agent=agent,
-                convention=convention,
-                mean_return=part.estimate(returns(agent, team[agent])),
-                expert_return=ceiling,
-            )
-            for name, team in teams.items()
-            for agent in agents
-        ]
+        for name, team in teams.items():
+            for agent in agents:
+                earned = returns(agent, team[agent])
+                found.append(
+                    ZeroShot(
+                        team=name,
+                        agent=agent,
+                        convention=convention,
+                        mean_return=part.estimate(earned),
+                        expert_return=ceiling,
+                        failed=earned.count(None),
+                    )
+                )
     stage.close()
     return tuple(found)
 

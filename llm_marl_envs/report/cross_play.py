@@ -51,6 +51,7 @@ class CrossPlay:
         env_id: what was played, "" where the file does not say.
         agents: the seats, () likewise.
         n_tasks: tasks of every pairing, None likewise.
+        failed: episodes whose environment raised, None likewise.
         summary: those of `SUMMARY` that the file holds.
         gap_over_teams: the gap's interval where teams are drawn, too.
         strangers: scripted partners.
@@ -62,6 +63,7 @@ class CrossPlay:
     env_id: str = ""
     agents: tuple[str, ...] = ()
     n_tasks: int | None = None
+    failed: int | None = None
     summary: Mapping[str, Estimate]
     gap_over_teams: tuple[float, float] | None = None
     strangers: tuple[Stranger, ...] = ()
@@ -104,6 +106,7 @@ def _cross_play(value: Mapping[str, Any]) -> CrossPlay:
         env_id=str(value.get("env_id") or ""),
         agents=tuple(str(agent) for agent in value.get("agents") or ()),
         n_tasks=next((n for n in counts if isinstance(n, int)), None),
+        failed=None if value.get("failed") is None else int(_finite(value["failed"])),
         summary=summary,
         gap_over_teams=None if over_teams is None else _interval(over_teams),
         strangers=tuple(
@@ -163,7 +166,12 @@ def _seating(cross: CrossPlay) -> str:
         )
     else:
         who = "Rows: the team in the first seat. Columns: the team in the others."
-    return who if cross.n_tasks is None else f"{who} Every pairing played {cross.n_tasks} tasks."
+    if cross.n_tasks is not None:
+        who = f"{who} Every pairing played {cross.n_tasks} tasks."
+    if cross.failed:
+        who = f"{who} {cross.failed} episodes failed, because the environment raised; tasks left "
+        who = f"{who}without any in some pairing are in none."
+    return who
 
 
 def _heat_map(title: str, teams: Sequence[str], matrix: Matrix) -> Markup:

@@ -30,14 +30,18 @@ class Pair:
 
 # -- choice ---------------------------------------------------------------------------------------
 def pairs(before: Sequence[Episode], after: Sequence[Episode]) -> list[Pair]:
-    """Episodes of the same task and reset seed, in the order of `before`, each used once."""
+    """Episodes of the same task and reset seed, in the order of `before`, each used once.
+
+    Those that failed have no pair.
+    """
     places: dict[tuple[str, int], list[int]] = {}
     for place, episode in enumerate(after):
-        places.setdefault((episode.task_id, episode.seed), []).append(place)
+        if not episode.failed:
+            places.setdefault((episode.task_id, episode.seed), []).append(place)
     found = []
     for place, episode in enumerate(before):
         others = places.get((episode.task_id, episode.seed))
-        if others:
+        if others and not episode.failed:
             other = others.pop(0)
             found.append(Pair(place, other, after[other].team_return - episode.team_return))
     return found
@@ -105,7 +109,9 @@ def group(transcript: Transcript) -> Markup:
     if not columns:
         return tag("p", f"{transcript.file} holds no episode.")
     first = transcript.episodes[0]
-    returns = ", ".join(number(e.team_return) for e in transcript.episodes)
+    returns = ", ".join(
+        "failed" if e.failed else number(e.team_return) for e in transcript.episodes
+    )
     body = tag("div", *columns, class_="group")
     return _card(first, f"{transcript.label}: team returns {returns}", body)
 
@@ -126,6 +132,8 @@ def _of(trails: Trails, episode: int) -> dict[int, Trail]:
 
 
 def _outcome(episode: Episode) -> str:
+    if episode.failed:
+        return "failed: the environment raised"
     solved = {True: "solved", False: "not solved", None: "played"}[episode.success]
     return f"{solved} ({number(episode.team_return)})"
 
@@ -170,6 +178,8 @@ def _column(
             rows.append(tag("div", *(_message(m) for m in heard), class_="heard"))
         rows.append(_turn(turn, trails.get(place), scale))
         said[turn.agent] = turn
+    if episode.failure is not None:
+        rows.append(tag("div", tag("p", "What it raised", class_="turn"), _text(episode.failure)))
     return tag("section", None if title is None else tag("h4", title), *rows)
 
 

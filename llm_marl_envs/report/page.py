@@ -92,7 +92,7 @@ def _style() -> str:
 
 
 def _header(title: str, results: Results) -> Markup:
-    shown = [*results.measured.values(), *results.updates]
+    shown = [*results.measured.values(), *results.updates, *results.failed]
     environments = list(dict.fromkeys(e.env_id for t in shown for e in t.episodes))
     named = results.summary.get("env") or results.summary.get("env_id")
     if not named and results.cross_play is not None:
@@ -116,7 +116,9 @@ def _parts(results: Results, most: int) -> dict[str, Markup]:
     scores = {label: sections.scores(one) for label, one in measured.items()}
     parts: dict[str, Markup] = {}
     if scores:
-        parts["Summary"] = join(sections.key_figures(scores), sections.summary_table(scores))
+        failed = {k: sum(e.failed for e in one.episodes) for k, one in measured.items()}
+        figures = sections.key_figures(scores, failed)
+        parts["Summary"] = join(figures, sections.summary_table(scores))
     runs = [run for run in results.runs if run.log]
     if charts := sections.curves(runs, scores):
         parts["Learning"] = tag("div", *charts, class_="charts")
@@ -130,6 +132,8 @@ def _parts(results: Results, most: int) -> dict[str, Markup]:
         parts["Episodes"] = _episodes(measured, most)
     if results.updates:
         parts["Training groups"] = _groups(results)
+    if results.failed and most:
+        parts["Failed in training"] = join(*(episodes.listed(one, most) for one in results.failed))
     if results.summary:
         parts["Recorded in summary.json"] = sections.recorded(results.summary)
     if (scalars := sections.other_scalars(runs)) is not None:

@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from llm_marl_envs.records import Episode, living
 from llm_marl_envs.report.axes import number, span
 from llm_marl_envs.report.charts import COLOURS, HeldOut, curve_chart, histogram, table
 from llm_marl_envs.report.markup import Markup, join, tag
@@ -28,6 +29,7 @@ CHARTS = (
     ("Solved", "share", ("success", "eval_success")),
     ("Spread of returns inside a group", "reward", ("reward_std",)),
     ("Groups without a signal", "share", ("frac_reward_zero_std",)),
+    ("Failed episodes", "count", ("episodes/failed", "eval_failed")),
     ("Tokens per action", "tokens", ("*/tokens",)),
     ("Actions cut", "share", ("*/cut", "*/action_truncated", "truncated")),
     ("Entropy", "nats per token", ("entropy", "*/entropy")),
@@ -42,13 +44,14 @@ Scores = dict[str, dict[tuple[str, int], float]]
 
 # -- summary --------------------------------------------------------------------------------------
 def scores(transcript: Transcript) -> Scores:
-    """Measure -> (task, seed) -> its mean, of one transcript."""
-    found = measures(transcript.episodes)
-    return {name: per_task(transcript.episodes, values) for name, values in found.items()}
+    """Measure -> (task, seed) -> its mean, of the episodes of one transcript that did not fail."""
+    played = living(transcript.episodes)
+    found = measures(played)
+    return {name: per_task(played, values) for name, values in found.items()}
 
 
-def key_figures(measured: Mapping[str, Scores]) -> Markup | None:
-    """The success and return of each transcript in large print."""
+def key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> Markup | None:
+    """The success and return of each transcript in large print, and how many episodes failed."""
     cards = []
     for name in ("solved", "team return"):
         shown = [
@@ -68,6 +71,16 @@ def key_figures(measured: Mapping[str, Scores]) -> Markup | None:
                     class_="figure",
                 )
             )
+    if any(failed.values()):
+        cards.append(
+            tag(
+                "div",
+                tag("p", "failed episodes", class_="what"),
+                tag("p", " → ".join(map(str, failed.values())), class_="big"),
+                tag("p", "the environment raised; they are in no mean", class_="note"),
+                class_="figure",
+            )
+        )
     return tag("div", *cards, class_="figures") if cards else None
 
 
@@ -99,17 +112,17 @@ def _estimate(one: Estimate | None) -> Markup:
 
 def histograms(measured: Mapping[str, Transcript]) -> list[Markup]:
     """Of returns, of lengths in tokens where those were counted else in characters."""
-    given = {label: one for label, one in measured.items() if one.episodes}
+    given = {label: some for label, one in measured.items() if (some := living(one.episodes))}
     if not given:
         return []
-    returns = {k: [e.team_return for e in t.episodes] for k, t in given.items()}
+    returns = {k: [e.team_return for e in some] for k, some in given.items()}
     charts = [("Team returns", returns, "team return")]
-    tokens = {k: list(_token_counts(t)) for k, t in given.items()}
-    if all(len(tokens[k]) == len(given[k].episodes) for k in given):
+    tokens = {k: list(_token_counts(some)) for k, some in given.items()}
+    if all(len(tokens[k]) == len(given[k]) for k in given):
         charts.append(("Lengths in tokens", tokens, "tokens per episode"))
-    texts = {k: [characters(e) for e in t.episodes] for k, t in given.items()}
+    texts = {k: [characters(e) for e in some] for k, some in given.items()}
     charts.append(("Lengths in characters", texts, "characters per episode"))
-    turns = {k: [float(len(e.turns)) for e in t.episodes] for k, t in given.items()}
+    turns = {k: [float(len(e.turns)) for e in some] for k, some in given.items()}
     if len({count for row in turns.values() for count in row}) > 1:
         charts.append(("Lengths in turns", turns, "turns per episode, all agents"))
     return [
@@ -118,9 +131,9 @@ def histograms(measured: Mapping[str, Transcript]) -> list[Markup]:
     ]
 
 
-def _token_counts(transcript: Transcript) -> Iterator[float]:
+def _token_counts(episodes: Sequence[Episode]) -> Iterator[float]:
     """Completion tokens of each episode whose actions were all counted."""
-    for episode in transcript.episodes:
+    for episode in episodes:
         counts = [turn.response.tokens for turn in episode.turns]
         if counts and None not in counts:
             yield float(sum(one[1] for one in counts if one is not None))

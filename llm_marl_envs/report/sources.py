@@ -7,6 +7,7 @@ Files it knows, anywhere below the folder:
     checkpoint-*/trainer_state.json  the same from checkpoints; the newest counts
     transcripts_before.jsonl, transcripts_after.jsonl, episodes.jsonl    measured episodes
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
+    transcripts/failed-*.jsonl       episodes of training whose environment raised
     cross_play.json                  see `cross_play.py`
 """
 
@@ -75,6 +76,7 @@ class Results:
         runs: training runs, by path.
         measured: "before", "after" or "episodes" -> its transcript, in that order.
         updates: transcripts of training, by path.
+        failed: episodes of training whose environment raised, by path.
         cross_play: the matrix, None without one.
         notes: what a reader must know about the files, e.g. a line that was cut off.
     """
@@ -84,13 +86,15 @@ class Results:
     runs: tuple[Run, ...]
     measured: Mapping[str, Transcript]
     updates: tuple[Transcript, ...]
+    failed: tuple[Transcript, ...]
     cross_play: CrossPlay | None
     notes: tuple[str, ...]
 
     @property
     def files(self) -> list[str]:
         """Paths of the runs' logs and the transcripts, relative to the folder."""
-        return [one.file for one in (*self.runs, *self.measured.values(), *self.updates)]
+        shown = (*self.runs, *self.measured.values(), *self.updates, *self.failed)
+        return [one.file for one in shown]
 
 
 def read_results(
@@ -115,9 +119,12 @@ def read_results(
     measured = _measured(root, notes)
     if against is not None:
         measured = _beside(measured, root, Path(against), notes)
-    updates = tuple(
-        _transcript(root, path, path.stem, notes)
-        for path in sorted(root.rglob("transcripts/update-*.jsonl"))
+    updates, failed = (
+        tuple(
+            _transcript(root, path, path.stem, notes)
+            for path in sorted(root.rglob(f"transcripts/{kind}-*.jsonl"))
+        )
+        for kind in ("update", "failed")
     )
     matrix = Path(cross_play) if cross_play is not None else root / CROSS_PLAY
     found = Results(
@@ -126,6 +133,7 @@ def read_results(
         runs=tuple(_runs(root, notes)),
         measured=measured,
         updates=updates,
+        failed=failed,
         cross_play=read_cross_play(matrix) if cross_play or matrix.is_file() else None,
         notes=tuple(notes),
     )

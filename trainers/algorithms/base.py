@@ -32,10 +32,12 @@ class AdvantageInputs:
     Attributes:
         returns: discounted return from each turn on, (P, G, A, K), 0 where not alive.
         rewards: what the turn itself paid, (P, G, A, K).
-        alive: bool, (P, G, A, K): the agent took this turn.
+        alive: bool, (P, G, A, K): the agent took this turn. An episode that failed took none, so
+            it is in no comparison.
         agents: the A trained agents.
         policies: agent -> name of its weights.
-        groups: the episodes themselves, P groups of G.
+        groups: the episodes themselves, P groups of G, failed ones in their places
+            (`EpisodeGroup.living` leaves them out).
     """
 
     returns: np.ndarray
@@ -52,9 +54,10 @@ class AdvantageInputs:
         The mean of eight times 0.1 is not 0.1, and a policy that has nothing to learn would be
         stepped by what is left over.
         """
+        living = [[episode for _, episode in group.living] for group in self.groups]
         paid = [
-            max(sum(abs(turn.reward) for turn in episode.turns) for episode in group.episodes)
-            for group in self.groups
+            max((sum(abs(turn.reward) for turn in one.turns) for one in some), default=0.0)
+            for some in living
         ]
         scale = np.array(paid) if paid else np.abs(self.returns).max(axis=(1, 2, 3))
         return ROUNDING * scale.reshape(-1, 1, 1, 1)

@@ -1,0 +1,440 @@
+"""Episodes whose environment raises: in a rollout, in records, in every kind of evaluation."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import BareParallel, Relay, WordPair, shaky
+
+from llm_marl_envs.evaluation import Plan, run_plan
+from llm_marl_envs.evaluation.baselines import oracle_best
+from llm_marl_envs.evaluation.compare import compare_results, report
+from llm_marl_envs.evaluation.contribution import measure_contributions
+from llm_marl_envs.evaluation.coordination import cooperation_index, measure_coordination
+from llm_marl_envs.evaluation.cross_play import cross_play
+from llm_marl_envs.evaluation.cross_play_files import read_cross_play, write_cross_play
+from llm_marl_envs.evaluation.messages import measure_messages
+from llm_marl_envs.evaluation.results import read_result, result_to_dict, summarise
+from llm_marl_envs.evaluation.table import result_table
+from llm_marl_envs.evaluation.zero_shot import zero_shot
+from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.records import (
+    Episode,
+    EpisodeGroup,
+    StopReason,
+    episode_from_dict,
+    episode_to_dict,
+    living,
+    read_jsonl,
+    write_jsonl,
+)
+from llm_marl_envs.report import write_report
+from llm_marl_envs.rollout import EpisodesFailedError, Failures, Start, rollout
+from llm_marl_envs.vector import VectorTextEnv
+
+STARTS = [Start(task=n % 3, seed=n, sample_seed=n) for n in range(7)]
+# Says its word in every second episode, and each agent's first turn is wrong in every third.
+SAY = ScriptedPolicy(
+    lambda r: r.task_id.split("-")[r.agent[0] == "r"] if r.seed % 2 and r.turn else "x"
+)
+
+
+def play(env: Any, copies: int = 3, policy: Any = SAY, **more: Any) -> list[Episode]:
+    """Seven episodes; `failures=True` keeps those that fail."""
+    if more.pop("failures", True):
+        more["failures"] = Failures(env)
+    vector = VectorTextEnv([env() for _ in range(copies)])
+    team = dict.fromkeys(vector.envs[0].possible_agents, policy)
+    try:
+        return rollout(vector, team, STARTS, **more)
+    finally:
+        vector.close()
+
+
+def in_places(*places: int) -> Any:
+    """Breaks the first episode of these copies: with three copies episodes 0 to 2."""
+    return lambda env: env.number in places and env.episode == 0
+
+
+def blocking(base: Any) -> Any:
+    return type(base.__name__, (base,), {"blocking": True})
+
+
+# -- rollout --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("base", [WordPair, Relay, blocking(WordPair)], ids=["", "aec", "threads"])
+@pytest.mark.parametrize(("where", "turns"), [("reset", 0), ("step", 1), ("later", 2)])
+def test_the_others_play_as_if_nothing_had_happened(
+    base: Any, where: str, turns: int, chunks: int
+) -> None:
+    whole = play(base, chunks=chunks)
+    found = play(shaky(base, in_places(1), where), chunks=chunks)
+    failed = found[1]
+    assert [e.failed for e in found] == [False, True, *[False] * 5]
+    for one, same in zip(found[:1] + found[2:], whole[:1] + whole[2:], strict=True):
+        assert dataclasses.replace(one, env_id=same.env_id) == same
+    # What was said before, the action that broke it included.
+    each = turns * (1 if base is Relay else 2)
+    assert [t.action for t in failed.turns] == [t.action for t in whole[1].turns[:each]]
+    assert failed.stop_reason is StopReason.FAILED
+    assert failed.success is None
+    assert (failed.task_id, failed.seed) == (whole[1].task_id, 1)
+    assert "OSError: environment 1 broke in its episode 0" in str(failed.failure)
+    assert "in reset" in str(failed.failure) or "in play" in str(failed.failure)
+
+
+def test_without_failures_it_is_raised() -> None:
+    with pytest.raises(OSError, match="environment 1 broke"):
+        play(shaky(WordPair, in_places(1)), failures=False)
+
+
+def test_a_broken_copy_is_closed_and_replaced() -> None:
+    made: list[Any] = []
+    kind = shaky(WordPair, in_places(1))
+
+    def make() -> Any:
+        made.append(kind())
+        return made[-1]
+
+    episodes = play(make)
+    assert [e.failed for e in episodes].count(True) == 1
+    assert len(made) == 4
+    assert made[1].closed
+    assert made[3].episode == 0  # it played episode 4
+
+
+def test_where_no_fresh_copy_can_be_made_the_record_says_so() -> None:
+    vector = VectorTextEnv([shaky(WordPair, in_places(0))()])
+    vector.envs[0].broken = False
+
+    def nothing() -> Any:
+        raise RuntimeError("no more licences")
+
+    episodes = rollout(
+        vector,
+        dict.fromkeys(vector.envs[0].possible_agents, SAY),
+        STARTS[:2],
+        failures=Failures(nothing),
+    )
+    assert [e.failed for e in episodes] == [True, True]  # the second: it is still broken
+    assert "broke in its episode 0" in str(episodes[0].failure)
+    assert "no more licences" in str(episodes[0].failure)
+
+
+def test_a_fresh_environment_is_no_other_copy() -> None:
+    vector = VectorTextEnv([WordPair(), WordPair()])
+    with pytest.raises(ValueError, match="place 0 got the environment of another"):
+        vector.replace(0, vector.envs[1])
+
+
+def test_what_a_policy_raises_is_no_failure() -> None:
+    def broken(request: Any) -> str:
+        raise OSError("the server is gone")
+
+    with pytest.raises(OSError, match="server is gone"):
+        play(WordPair, policy=ScriptedPolicy(broken))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_ends_it(error: Any) -> None:
+    class Ending(WordPair):
+        def play(self, joint_action: Any) -> Any:
+            raise error
+
+    with pytest.raises(error):
+        play(Ending)
+
+
+@pytest.mark.parametrize(
+    ("observation", "reward", "words"),
+    [(3, 1.0, "expected str, got int"), ("text", "much", "could not convert string to float")],
+)
+def test_what_is_no_text_and_no_number_fails_the_episode(
+    observation: Any, reward: Any, words: str
+) -> None:
+    class Odd(BareParallel):
+        def step(self, actions: Any) -> Any:
+            told, paid, *rest = super().step(actions)
+            return dict.fromkeys(told, observation), dict.fromkeys(paid, reward), *rest
+
+    episodes = play(Odd)
+    assert all(e.failed for e in episodes)
+    assert words in str(episodes[0].failure)
+    with pytest.raises((TypeError, ValueError), match=words):
+        play(Odd, failures=False)
+
+
+def test_the_middle_of_a_long_traceback_is_left_out() -> None:
+    class Chatty(WordPair):
+        def play(self, joint_action: Any) -> Any:
+            raise ValueError("a" * 10**6 + " the end")
+
+    failure = str(play(Chatty)[0].failure)
+    assert len(failure) < 21_000
+    assert failure.startswith("Traceback")
+    assert failure.endswith(" the end\n")
+    assert "characters]" in failure
+
+
+# -- records --------------------------------------------------------------------------------------
+def test_transcripts_hold_the_failure(tmp_path: Path) -> None:
+    episodes = play(shaky(WordPair, in_places(1)))
+    write_jsonl(tmp_path / "e.jsonl", episodes)
+    assert list(read_jsonl(tmp_path / "e.jsonl"))[1].failure == episodes[1].failure
+    plain = [json.loads(line) for line in (tmp_path / "e.jsonl").open()]
+    assert [i for i, data in enumerate(plain) if "failure" in data] == [1]
+
+
+def test_a_failure_and_its_stop_reason_go_together() -> None:
+    good, bad = play(shaky(WordPair, in_places(1)))[:2]
+    for one, changes in ((good, {"failure": "x"}), (bad, {"failure": None})):
+        with pytest.raises(ValueError, match="stop_reason"):
+            episode_from_dict({**episode_to_dict(one), **changes})
+
+
+def test_a_failed_episode_keeps_its_place_in_its_group() -> None:
+    good, bad = play(shaky(BareParallel, lambda env: False))[:2]
+    bad = dataclasses.replace(
+        bad, seed=good.seed, stop_reason=StopReason.FAILED, failure="x", success=None
+    )
+    named = dataclasses.replace(good, task_id="t")
+    group = EpisodeGroup(task_id="t", seed=good.seed, episodes=(bad, named))
+    assert group.living == ((1, named),)
+    assert living(group.episodes) == [named]
+    with pytest.raises(ValueError, match="shares both"):
+        EpisodeGroup(task_id="t", seed=good.seed, episodes=(good, named))
+
+
+# -- evaluation -----------------------------------------------------------------------------------
+HALF = ScriptedPolicy(lambda r: r.task_id.split("-")[r.agent == "right_0"] if r.seed % 2 else "x")
+PLAN = Plan(n_tasks=4, samples=3, copies=5)
+
+
+def evaluate(env: Any, folder: Path | None = None, plan: Plan = PLAN) -> Any:
+    team = {"left_0": HALF, "right_0": HALF}
+    return run_plan(env, team, plan, folder=folder, identity=dict.fromkeys(team, "half"))
+
+
+def breaking(*episodes: int) -> Any:
+    """`WordPair`, broken in these episodes of the plan, whoever plays them."""
+    seeds = [e.seed for e in evaluate(WordPair).episodes]
+    counts: dict[int, int] = {}
+
+    def breaks(env: Any) -> bool:
+        counts[env.seed] = counts.get(env.seed, -1) + 1
+        return seeds.index(env.seed) + counts[env.seed] in episodes
+
+    return shaky(WordPair, breaks, "reset")
+
+
+def test_the_score_is_that_of_the_others() -> None:
+    whole, found = evaluate(WordPair), evaluate(breaking(1, 9, 10, 11))
+    assert found.failed == 4
+    assert [i for i, e in enumerate(found.episodes) if e.failed] == [1, 9, 10, 11]
+    returns = [e.team_return for e in whole.episodes]
+    means = [(returns[0] + returns[2]) / 2, sum(returns[3:6]) / 3, sum(returns[6:9]) / 3]
+    assert found.mean_return == pytest.approx(sum(means) / 3)
+    assert found.return_ci95[0] <= found.mean_return <= found.return_ci95[1]
+    assert [t.failed for t in found.tasks] == [1, 0, 0, 3]
+    assert [len(t.returns) for t in found.tasks] == [2, 3, 3, 0]
+    assert found.tasks[3].task_id == whole.tasks[3].task_id
+    assert found.n_tasks == 4
+    solved = [float(bool(e.success)) for e in whole.episodes]
+    # pass@3 is of the two tasks with three episodes.
+    assert found.pass_at_k[3] == (max(solved[3:6]) + max(solved[6:9])) / 2
+    assert found.cost.turns == sum(len(e.turns) for e in living(found.episodes)) / 8
+    assert found.cooperation == cooperation_index(WordPair(), living(found.episodes))
+    assert found.faults.truncated_episodes == 0
+
+
+def test_the_summary_and_the_table_say_how_many_failed(tmp_path: Path) -> None:
+    summary = result_to_dict(evaluate(breaking(1)))
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    found = read_result(tmp_path)
+    assert found["failed"] == 1
+    table = result_table({"half": found}).splitlines()
+    names = [line.rsplit("  ", 1)[0].strip() for line in table]
+    assert names[2].startswith("success")
+    assert table[3].split() == ["failed", "episodes", "1"]
+    del summary["failed"]  # as an older release wrote it
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    assert "failed" not in result_table({"half": read_result(tmp_path)})
+
+
+def test_failed_episodes_are_kept_and_resumed(tmp_path: Path) -> None:
+    def killed(episodes: int) -> None:
+        raise MemoryError
+
+    env, team = breaking(1, 7), {"left_0": HALF, "right_0": HALF}
+    identity = dict.fromkeys(team, "half")
+    with pytest.raises(MemoryError):
+        run_plan(env, team, PLAN, folder=tmp_path, identity=identity, progress=killed)
+    kept = list(read_jsonl(tmp_path / "episodes.jsonl"))
+    assert [e.failed for e in kept] == [False, True, False, False, False]
+    resumed, whole = evaluate(env, tmp_path), evaluate(breaking(1, 7))
+    assert (resumed.failed, resumed.tasks) == (2, whole.tasks)
+    assert (resumed.mean_return, resumed.return_ci95) == (whole.mean_return, whole.return_ci95)
+    assert resumed.episodes[1] == kept[1]
+
+
+@pytest.mark.parametrize("copies", [1, 5])
+def test_an_environment_that_always_fails_is_an_error(tmp_path: Path, copies: int) -> None:
+    """Its own error, after eight episodes; the folder is as good as new."""
+    played = []
+    env = shaky(WordPair, lambda env: played.append(env) or True, "step")
+    plan = dataclasses.replace(PLAN, copies=copies)
+    with pytest.raises(OSError, match="environment 0 broke") as error:
+        evaluate(env, tmp_path, plan)
+    assert "of 8 episodes" in str(error.value.__notes__) or copies == 5
+    assert len(played) == (8 if copies == 1 else 10)
+    mended = evaluate(type("Shaky", (WordPair,), {}), tmp_path, plan)
+    assert mended.failed == 0
+
+
+def test_a_plan_that_failed_altogether_has_no_result() -> None:
+    episodes = play(shaky(WordPair, lambda env: True))
+    with pytest.raises(
+        EpisodesFailedError, match=r"all 7 episodes.*task 'apple-birch'(.|\n)*OSError"
+    ):
+        summarise(episodes, 1)
+    failures = Failures(WordPair)
+    with pytest.raises(EpisodesFailedError, match=r"none of 7(.|\n)*OSError: environment 0"):
+        failures.refuse_if_all(episodes)  # as found on disk
+    failures.refuse_if_all([])
+
+
+def test_comparisons_leave_out_tasks_without_a_score() -> None:
+    a, b = (result_to_dict(evaluate(env)) for env in (breaking(0, 1, 2), breaking(4)))
+    found = compare_results([a], [b])
+    assert (found.n_tasks, found.left_out) == (3, 1)
+    assert found.means[0] == pytest.approx(a["mean_return"])
+    assert "1 more tasks are left out" in report(found)
+    assert "left out" not in report(compare_results([b], [b]))
+
+
+def test_the_oracle_chooses_among_the_others() -> None:
+    result = evaluate(breaking(0, 3, 4, 5))
+    best = oracle_best(result, 3)
+    returns = [e.team_return for e in result.episodes]
+    assert best["failed"] == 1
+    assert [t["returns"] for t in best["tasks"]] == [
+        [max(returns[1:3])],
+        [],
+        [max(returns[6:9])],
+        [max(returns[9:12])],
+    ]
+
+
+def test_coordination_is_that_of_the_others() -> None:
+    result = evaluate(breaking(0, 5))
+    alone = living(result.episodes)
+    assert measure_coordination(WordPair(), result.episodes) == measure_coordination(
+        WordPair(), alone
+    )
+    # Replays may fail as well: here the first one of each agent, of as many as have a convention.
+    env = WordPair()
+    ok = measure_coordination(env, alone)
+    assert ok.competence["left_0"] == ok.competence["right_0"] > 0
+
+
+# -- studies --------------------------------------------------------------------------------------
+def experts(convention: str) -> Any:
+    env = WordPair()
+    return dict.fromkeys(env.possible_agents, ExpertPolicy(env, convention))
+
+
+def test_cross_play_counts_them(tmp_path: Path) -> None:
+    """The second episode of copy 0 is the self-play of the first team on task 2."""
+    teams = {"a": experts("upper"), "b": experts("lower")}
+    plan: dict[str, Any] = {"n_tasks": 4, "samples": 1, "copies": 2}
+    whole = cross_play(WordPair, teams, **plan)
+    found = cross_play(shaky(WordPair, lambda e: (e.number, e.episode) == (0, 1)), teams, **plan)
+    assert (whole.failed, found.failed) == (0, 1)
+    assert [one.failed for one in found.seatings] == [1, 0, 0, 0]
+    # Pairings are paired, so the task is left out of all.
+    assert found.scores == tuple(tuple((*of[:2], *of[3:]) for of in row) for row in whole.scores)
+    assert found.seatings[0].mean_return.n_tasks == 3
+    write_cross_play(tmp_path / "c.json", found)
+    assert read_cross_play(tmp_path / "c.json")[0] == found
+    (tmp_path / "cross").mkdir()
+    page = write_report(tmp_path / "cross", cross_play=tmp_path / "c.json").read_text()
+    assert "1 episodes failed" in page
+    data = json.loads((tmp_path / "c.json").read_text())
+    for seating in data["seatings"]:
+        del seating["failed"]
+    (tmp_path / "c.json").write_text(json.dumps(data))
+    assert read_cross_play(tmp_path / "c.json")[0].failed == 0
+
+
+def test_a_pairing_that_always_fails_is_an_error() -> None:
+    teams = {"a": experts("upper"), "b": experts("lower")}
+    with pytest.raises(OSError, match="broke"):
+        cross_play(shaky(WordPair, lambda env: True), teams, n_tasks=2)
+    # Each pairing fails on another task, so that none is left.
+    turns = iter([True, False, False, True] * 2)
+    with pytest.raises(EpisodesFailedError, match="no task has an episode of every pairing"):
+        cross_play(shaky(WordPair, lambda env: next(turns), "reset"), teams, n_tasks=2, copies=2)
+
+
+def test_zero_shot_counts_them() -> None:
+    teams = {"a": experts("upper")}
+    # Its second episodes are the first that count: experts in all seats play before.
+    env = shaky(WordPair, lambda env: (env.number, env.episode) == (0, 1))
+    found = zero_shot(env, teams, n_tasks=4, copies=4)
+    assert [one.failed for one in found] == [1, 0, 0, 0]
+    assert found[0].mean_return.n_tasks == 3
+
+
+def test_contributions_are_of_pairs() -> None:
+    """One recorded episode failed and one counterpart: two of the four tasks are left."""
+    broken = {(0, 0), (1, 1)}
+    env = shaky(WordPair, lambda env: (env.number, env.episode) in broken, "reset")
+    found = measure_contributions(env, experts("upper"), "no word", n_tasks=4, copies=4)
+    assert found[0].failed == 2
+    assert found[0].lost.n_tasks == 2
+    assert found[0].lost.mean == 0.0  # said in the second turn instead
+    assert found[-1].lost.mean == 0.5
+    assert found[-1].lost.n_tasks == 3
+
+
+def test_messages_are_compared_in_pairs() -> None:
+    """Fresh copies, too, are told who is heard otherwise."""
+    echo = ScriptedPolicy(lambda r: r.messages[-1].content.split()[-1])
+    team = dict.fromkeys(Relay().possible_agents, echo)
+    whole = measure_messages(Relay, team, n_tasks=4, copies=2)
+    # Numbers 0 and 1 play the real episodes, 2 to 5 are two pairs with their twins.
+    env = shaky(Relay, lambda env: (env.number, env.episode) == (2, 0))
+    found = measure_messages(env, team, n_tasks=4, copies=2)
+    for one, same in zip(found, whole, strict=True):
+        assert (one.lost.mean, one.heard, one.parted) == (same.lost.mean, same.heard, same.parted)
+    assert [one.failed for one in found] == [1, *[0] * (len(found) - 1)]
+
+
+# -- reports --------------------------------------------------------------------------------------
+def test_a_report_counts_and_shows_them(tmp_path: Path) -> None:
+    (tmp_path / "transcripts").mkdir()
+    before, after = evaluate(breaking(1, 2)).episodes, evaluate(breaking(1)).episodes
+    write_jsonl(tmp_path / "transcripts_before.jsonl", before)
+    write_jsonl(tmp_path / "transcripts_after.jsonl", after)
+    write_jsonl(tmp_path / "transcripts" / "failed-000003.jsonl", [before[1]])
+    write_jsonl(tmp_path / "transcripts" / "update-000000.jsonl", before[:3])
+    page = write_report(tmp_path).read_text()
+    assert '<p class="what">failed episodes</p><p class="big">2 → 1</p>' in page
+    assert "10 of 10 pairs" in page
+    assert re.search(r"team returns [\d.]+, failed, failed", page)
+    assert "Failed in training" in page
+    assert page.count("broke in its episode") == 3  # two in the group, one in the list
+    kept = living(before)
+    write_jsonl(tmp_path / "transcripts_before.jsonl", kept)
+    again = write_report(tmp_path).read_text()
+    assert summary_of(again) == summary_of(page), "failed episodes are in no mean"
+    assert '<p class="big">0 → 1</p>' in again
+
+
+def summary_of(page: str) -> str:
+    return page.partition("<table")[2].partition("</table>")[0]
