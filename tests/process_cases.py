@@ -22,6 +22,7 @@ from test_strangers import Growing
 from toys import Lower
 
 from llm_marl_envs.core import Outcome
+from trainers.schedules import TaskSchedule
 
 
 class Uneven(Lower):
@@ -55,6 +56,40 @@ class SickAtTheEnd(Lower):
         )
 
 
+SHAKY = {TaskSchedule(30, 2, 3).reset_seed(update, place) for update in (1, 2) for place in (0, 1)}
+
+
+class ShakyLower(Lower):
+    """Raises after the first update where `left_0` wrote an "a", in its second turn."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.shaky = seed in SHAKY
+        return super().reset(seed, options)
+
+    def play(self, joint_action: Any) -> Outcome:
+        if self.shaky and self._taken["left_0"] == 2 and "a" in joint_action["left_0"]:
+            raise OSError("an environment broke")
+        return super().play(joint_action)
+
+
+class BrokenAtTheEnd(Lower):
+    """Raises in the group of the second update that another process plays."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        if seed == TaskSchedule(30, 2, 3).reset_seed(1, 1):
+            raise OSError("an environment broke")
+        return super().reset(seed, options)
+
+
+class BrokenAtOnce(Lower):
+    """Raises in the group of the first update that another process plays."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        if seed == TaskSchedule(30, 2, 3).reset_seed(0, 1):
+            raise OSError("an environment broke")
+        return super().reset(seed, options)
+
+
 class RankedLower(Lower):
     """Pays each process differently, as programs that time out on one of them would."""
 
@@ -84,7 +119,10 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"uneven {loss}": {**PLAIN, **STRANGER, "loss_type": loss} for loss in ("grpo", "dapo")},
     **{f"saving {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
     **{f"resumed {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
+    "plain shaky": {**PLAIN, "env": ShakyLower, "max_failed_share": 1.0},
     "sick": {"env": SickAtTheEnd, "max_steps": 1},
+    "broken": {"env": BrokenAtTheEnd},
+    "broken at once": {"env": BrokenAtOnce},
     "best": {
         "max_steps": 4,
         "eval_env": RankedLower,
@@ -112,7 +150,7 @@ def run(folder: Path, name: str) -> dict[str, Any]:
     try:
         resume = str(directory / "checkpoint-2") if name.startswith("resumed") else None
         trainer.train(resume_from_checkpoint=resume)
-    except (FloatingPointError, RuntimeError) as stopped:
+    except (FloatingPointError, RuntimeError, OSError) as stopped:
         error = str(stopped)
     return {
         "error": error,

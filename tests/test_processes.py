@@ -23,6 +23,9 @@ ENVIRONMENT = {
 }
 
 
+STOPPED = ("sick", "broken", "broken at once")
+
+
 def finished(*command: str, timeout: float = 600) -> str:
     done = subprocess.run(
         [sys.executable, *command],
@@ -52,7 +55,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n not in ("sick", "best")])
+@pytest.mark.parametrize("name", [n for n in CASES if n not in (*STOPPED, "best")])
 def test_both_processes_hold_the_same_weights(together: Any, name: str):
     first, second = together[name]
     assert first["error"] == second["error"] == ""
@@ -75,7 +78,7 @@ def test_two_processes_take_the_steps_of_one(together: Any, name: str, tmp_path:
         assert float(step.norm()) > 1e-3
         assert float(error.norm()) < 1e-4 * float(step.norm()), policy
     for one, two in zip(alone["logs"], together[name][0]["logs"], strict=True):
-        for metric in ("reward", "reward_std", "turns", "num_tokens"):
+        for metric in ("reward", "reward_std", "turns", "num_tokens", "episodes/failed"):
             if metric in one:
                 assert one[metric] == pytest.approx(two[metric], rel=1e-6), metric
 
@@ -98,6 +101,29 @@ def test_a_nan_on_one_process_stops_both(together: Any):
     assert "another process" in messages[0]
     assert "reward nan of left_0" in messages[1]
     for result in together["sick"]:
+        assert same(result["before"], result["after"])
+
+
+def test_failed_episodes_of_both_processes_are_counted(together: Any):
+    for result in together["plain shaky"]:
+        failed = [log["episodes/failed"] for log in result["logs"] if "episodes/failed" in log]
+        assert failed[0] == 0
+        assert 0 < sum(failed) < 16
+
+
+def test_too_many_failed_episodes_on_one_process_stop_both(together: Any):
+    """At the same update, with the same words and one checkpoint."""
+    first, second = together["broken"]
+    assert first["error"] == second["error"]
+    assert "update 1: 4 of 8 episodes failed" in first["error"]
+    assert "OSError: an environment broke" in first["error"]
+    assert first["step"] == second["step"] == 1
+    assert same(first["after"], second["after"])
+    first, second = together["broken at once"]
+    assert "update 0: 4 of 8 episodes failed" in first["error"]
+    assert "OSError: an environment broke" in first["error"]
+    assert second["error"] == "an environment broke"
+    for result in (first, second):
         assert same(result["before"], result["after"])
 
 

@@ -237,6 +237,9 @@ def _print_report(
         print(f"{name:36}{old['competence'][agent]:>10.2f}{new['competence'][agent]:>10.2f}")
     intervals = [f"[{low:.2f}, {high:.2f}]" for low, high in (old["ci95"], new["ci95"])]
     print(f"95 % intervals at temperature 1: before {intervals[0]}, after {intervals[1]}")
+    if old["failed"] or new["failed"]:
+        failed = f"before {old['failed']}, after {new['failed']}"
+        print(f"failed episodes, at all temperatures, in no number above: {failed}")
     pair = _pair(before.episodes, after.episodes)
     if pair is not None:
         print(f"\nOne task before and after ({pair[0].task_id}):")
