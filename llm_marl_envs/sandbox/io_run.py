@@ -14,8 +14,8 @@ import time
 from contextlib import ExitStack
 
 from .jail.script import EXIT_LOAD, EXIT_MEMORY
-from .records import Limits, Output
-from .zygote_link import Child, Exit, Zygote
+from .records import KilledError, Limits, Output
+from .zygote_link import Child, Exit, Zygote, signal_name
 
 STDERR_BYTES = 4096
 PATIENCE = 40  # as in `worker`
@@ -64,7 +64,7 @@ class _Pipe:
 def run(
     zygote: Zygote, source: str, stdin: str, limits: Limits, isolation: tuple[str, ...]
 ) -> Output:
-    """Run a script once. Raises ZygoteLostError, StoppedError, OSError."""
+    """Run a script once. Raises ZygoteLostError, StoppedError, KilledError, OSError."""
     (child,) = zygote.take(1)
     with ExitStack() as stack:
         stack.callback(child.close)
@@ -92,7 +92,10 @@ def run(
             limit, ended = False, usage
         status, detail = _status(limit, flood, ended, limits, err)
         numbers = (round(usage.cpu_s, 4), round(wall, 4), round(usage.rss_mib, 2))
-        return Output(status, out.text(), detail[:200], isolation, *numbers)  # type: ignore[arg-type]
+        output = Output(status, out.text(), detail[:200], isolation, *numbers)  # type: ignore[arg-type]
+        if status == "died" and ended is not None and os.WTERMSIG(ended.status) == signal.SIGKILL:
+            raise KilledError(output)
+        return output
 
 
 def _read(child: Child, pipes: tuple[_Pipe, _Pipe], began: float, wall: float) -> bool:
@@ -140,9 +143,7 @@ def _status(
     used_up = number == signal.SIGKILL and ended.cpu_s >= limits.cpu_seconds
     if number == signal.SIGXCPU or used_up:
         return "cpu_limit", f"used {ended.cpu_s:.1f} s of processor time"
-    if number == signal.SIGKILL:
-        raise StoppedError("the script was killed from outside")
-    return "died", f"was ended by {signal.Signals(number).name}"
+    return "died", f"was ended by {signal_name(number)}"
 
 
 def same_output(got: str, expected: str, *, tolerance: float = 0.0) -> bool:

@@ -17,10 +17,11 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, cast
 
+from .jail.wire import fits
 from .layers import find_setup
-from .records import InfraError, Job, Limits, Output, SandboxError, Verdict
+from .records import InfraError, Job, KilledError, Limits, Output, SandboxError, Status, Verdict
 from .worker import RunLostError, Worker
 
 CACHE_SIZE = 4096  # verdicts
@@ -139,21 +140,35 @@ class Sandbox:
         """
         if not isinstance(source, str) or not isinstance(stdin, str):
             raise TypeError("source and stdin must be str")
+        if not fits(source):
+            return Output("load_error", "", "the text is too long", self.isolation, 0.0, 0.0, 0.0)
         return self._retried(lambda worker, _: worker.run_io(source, stdin), _lost_io)
 
     def _check(self, job: Job) -> Verdict:
+        author = job.too_long()
+        if author is not None:
+            return _unrun("load_error", "the text is too long", author, self.isolation)
         return self._retried(lambda worker, patient: worker.check(job, patient), _lost)
 
     def _retried(
         self, run: Callable[[Worker, bool], T], lost: Callable[[str, tuple[str, ...]], T]
     ) -> T:
-        """Run once, and once more if the machinery failed."""
+        """Run once, and once more if the machinery failed, or may have failed.
+
+        What may have been either, the machine or a program, counts against it the second time.
+        """
         reason = ""
-        for patient in (False, True):
+        lost, killed = 0, 0
+        while lost < 2:
             worker = self._take()
             try:
-                return run(worker, patient)
+                return run(worker, lost > 0)
+            except KilledError as error:
+                killed += 1
+                if killed == 2:
+                    return cast("T", error.outcome)
             except RunLostError as error:
+                lost += 1
                 reason = str(error)
             finally:
                 self._free.put(worker)
@@ -207,8 +222,12 @@ def _stop(workers: list[Worker], pid: int) -> None:
             worker.stop()
 
 
+def _unrun(status: Status, detail: str, author: str | None, isolation: tuple[str, ...]) -> Verdict:
+    return Verdict(status, 0, 0, detail[:200], author, isolation, 0.0, 0.0, 0.0)
+
+
 def _lost(reason: str, isolation: tuple[str, ...]) -> Verdict:
-    return Verdict("infra_error", 0, 0, reason[:200], None, isolation, 0.0, 0.0, 0.0)
+    return _unrun("infra_error", reason, None, isolation)
 
 
 def _lost_io(reason: str, isolation: tuple[str, ...]) -> Output:

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from .jail.wire import fits
+
 Status = Literal[
     "pass",  # every test passed
     "wrong",  # a test failed on the value it got
     "exception",  # the program raised where the test did not expect it
     "early_exit",  # the program left: sys.exit, os._exit, exec
-    "died",  # a signal ended the program: segmentation fault, abort
+    "died",  # a signal ended the program: segmentation fault, abort; twice, where it is SIGKILL
     "cpu_limit",
     "wall_limit",
     "memory",
@@ -36,6 +38,17 @@ class SandboxUnavailable(SandboxError):  # noqa: N818 - a state of the machine, 
 
 class InfraError(SandboxError):
     """A run failed twice for reasons outside the program. It says nothing about the program."""
+
+
+class KilledError(Exception):
+    """A process of a run ended in a way that may be the machine's doing or the program's.
+
+    `outcome` is what the run is worth if that happens again.
+    """
+
+    def __init__(self, outcome: Verdict | Output) -> None:
+        super().__init__(outcome.detail)
+        self.outcome = outcome
 
 
 @dataclass(frozen=True)
@@ -154,6 +167,8 @@ class Job:
         for name, text in [*programs.items(), ("tests", tests), ("entry_point", entry_point)]:
             if not isinstance(text, str) or not isinstance(name, str):
                 raise TypeError(f"{name!r} must be a str, got {type(text).__name__}")
+        if not fits(tests):
+            raise ValueError(f"the tests are too long: {len(tests)} characters")
         helpers = list(programs)[:-1]
         given = {owner: tuple(names) for owner, names in (exports or {}).items()}
         for owner, names in given.items():
@@ -162,6 +177,10 @@ class Job:
             if not all(isinstance(n, str) for n in names):
                 raise TypeError(f"exports of {owner!r} must be function names, got {names!r}")
         return Job(tuple(programs.items()), entry_point, tuple(given.items()), tests)
+
+    def too_long(self) -> str | None:
+        """The first program whose text cannot be sent, None where all can be."""
+        return next((name for name, text in self.programs if not fits(text)), None)
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 Owns the course of one run: children, deadlines, the reading of exit statuses, the verdict. A worker
 is used by one thread at a time; `pool` sees to that. Anything that goes wrong outside the programs
-raises `RunLostError`, after which the worker starts anew.
+raises `RunLostError`, after which the worker starts anew. What may be a program's doing as well as
+the machine's raises `KilledError`: the run is made again, and the same again is a verdict.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Any
 
 from . import io_run
 from .jail import codec
+from .jail.child import EXIT_BROKEN
 from .jail.wire import SocketChannel
 from .layers import Setup
-from .records import Job, Limits, Output, TestOutcome, Usage, Verdict
-from .zygote_link import Child, Zygote, ZygoteLostError, readable
+from .records import Job, KilledError, Limits, Output, TestOutcome, Usage, Verdict
+from .zygote_link import Child, Zygote, ZygoteLostError, readable, signal_name
 
 GRACE_SECONDS = 1.0  # for the judge to report after the programs were ended
 JUDGE_SHARE = 0.25  # of the processor limit that a judge may have used and still be kept
@@ -29,6 +31,10 @@ PATIENCE = 40
 
 class RunLostError(Exception):
     """The run failed for reasons outside the programs."""
+
+
+class KeptJudgeError(Exception):
+    """A judge that had served earlier runs ended: too little of its limits was left."""
 
 
 class BadTestsError(ValueError):
@@ -78,28 +84,33 @@ class Worker:
     def check(self, job: Job, patient: bool) -> Verdict:
         """Run one job. `patient`: a wall limit that might be the machine's fault counts.
 
-        Raises RunLostError, and BadTestsError for tests that cannot be run.
+        Raises RunLostError, KilledError, and BadTestsError for tests that cannot be run.
         """
         zygote = self.start()
         try:
-            return _Run(self, zygote, job, patient).check()
+            try:
+                return _Run(self, zygote, job, patient).check()
+            except KeptJudgeError:
+                return _Run(self, zygote, job, patient).check()  # with a fresh one
         except (ZygoteLostError, RunLostError, OSError) as error:
             self.stop()
             raise RunLostError(str(error)) from None
-        except BadTestsError:
+        except (BadTestsError, KilledError):
             raise
         except BaseException:
             self.stop()  # an interrupt in the middle of a run leaves nothing to rely on
             raise
 
     def run_io(self, source: str, stdin: str) -> Output:
-        """Run one script. Raises RunLostError."""
+        """Run one script. Raises RunLostError, KilledError."""
         zygote = self.start()
         try:
             return io_run.run(zygote, source, stdin, self.limits, self.setup.isolation)
         except (ZygoteLostError, io_run.StoppedError, OSError) as error:
             self.stop()
             raise RunLostError(str(error)) from None
+        except KilledError:
+            raise
         except BaseException:
             self.stop()
             raise
@@ -128,6 +139,7 @@ class _Run:
         self.job = job
         self.patient = patient
         self.limits = worker.limits
+        self.doubtful = False  # whether what ended a process may be the machine's doing
         self.usage = Usage(isolation=worker.setup.isolation)
 
     def check(self) -> Verdict:
@@ -144,7 +156,10 @@ class _Run:
             self.usage.wall_s = time.monotonic() - self.began
             status, detail, author = self._ending(limit, report)
             self._keep_judge(report)
-            return self._verdict(status, detail, author, report or {})
+            verdict = self._verdict(status, detail, author, report or {})
+            if self.doubtful:
+                raise KilledError(verdict)
+            return verdict
         finally:
             for child in children:
                 child.kill()
@@ -175,7 +190,12 @@ class _Run:
         }
         channel = self.judge.child.channel
         channel.sock.settimeout(self.limits.wall_seconds + GRACE_SECONDS)
-        channel.send(message, [c.channel.sock.fileno() for c in self.children.values()])
+        try:
+            channel.send(message, [c.channel.sock.fileno() for c in self.children.values()])
+        except OSError:
+            if known:
+                raise KeptJudgeError from None
+            raise
         for child in self.children.values():
             child.channel.sock.close()  # from here on the judge alone talks to the programs
 
@@ -239,26 +259,29 @@ class _Run:
         return report["status"], report["detail"], report["author"]
 
     def _cause(self, status: int, cpu_s: float) -> tuple[str, str]:
-        """What a wait status says about a process that we did not end. Raises RunLostError."""
+        """What a wait status says about a process that we did not end."""
         if os.WIFEXITED(status):
-            return "early_exit", f"left with exit status {os.WEXITSTATUS(status)}"
+            code = os.WEXITSTATUS(status)
+            self.doubtful |= code == EXIT_BROKEN  # a program may leave with it, too
+            return "early_exit", f"left with exit status {code}"
         number = os.WTERMSIG(status)
         if number == signal.SIGXCPU or (
             number == signal.SIGKILL and cpu_s >= self.limits.cpu_seconds
         ):
             return "cpu_limit", f"used {cpu_s:.1f} s of processor time"
-        if number == signal.SIGKILL:
-            # No program can send this signal: somebody outside did, or memory ran out.
-            raise RunLostError("a process of the run was killed from outside")
-        return "died", f"was ended by {signal.Signals(number).name}"
+        # Somebody outside sent it, or memory ran out, which a program may have used up.
+        self.doubtful |= number == signal.SIGKILL
+        return "died", f"was ended by {signal_name(number)}"
 
     def _judge_ended(self) -> tuple[str, str, str | None]:
         """The judge ended without a report: a value it was given was too much for the tests."""
-        ended = self.zygote.wait(self.judge.child, GRACE_SECONDS)
+        if not self.fresh:
+            raise KeptJudgeError
+        ended = self.zygote.wait(self.judge.child)
         if ended is None:
             raise RunLostError("the test process sent no report")
         main = self.job.programs[-1][0]
-        if not self.fresh or (os.WIFEXITED(ended.status) and not os.WEXITSTATUS(ended.status)):
+        if os.WIFEXITED(ended.status) and not os.WEXITSTATUS(ended.status):
             raise RunLostError("the test process ended")
         status, text = self._cause(ended.status, ended.cpu_s)
         return ("protocol" if status == "early_exit" else status), f"the tests: {text}", main

@@ -82,6 +82,14 @@ class Exit:
     rss_mib: float
 
 
+def signal_name(number: int) -> str:
+    """Such as "SIGSEGV"; most real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def readable(sock: socket.socket | _socket.socket, seconds: float) -> bool:
     """Wait for something to read. Unlike select(), this knows no highest descriptor."""
     poll = select.poll()

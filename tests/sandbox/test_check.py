@@ -68,11 +68,52 @@ def test_no_test_can_swallow_an_exit(sandbox: Sandbox) -> None:
     )
 
 
-def test_functions_of_the_program_that_tests_use(sandbox: Sandbox) -> None:
-    """HumanEval's pairs: the test encodes with the program's own function."""
-    source = "def encode(s):\n    return s[::-1]\ndef solve(s):\n    return s[::-1]\n"
-    tests = "def check(candidate):\n    assert candidate(encode('abc')) == 'abc'\n"
-    assert alone(sandbox, source, tests).status == "pass"
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "def check(candidate):\n    assert candidate(encode('abc')) == 'abc'\n",
+        "assert isclose(solve(1), 2)\n",
+        "assert solve(1) == undefined\n",
+        "assert aux(solve(1)) == 1\n",
+        "assert solve(copy([1])) == 2\n",  # a module by that name is no function
+        "def expected():\n    return exit\nassert solve(1) == expected()\n",
+        "class T:\n    x = one\nassert solve(1) == T.x\n",
+        "from math import *\nassert is_close(solve(1), 2)\n",
+    ],
+)
+def test_no_program_gives_tests_a_name(sandbox: Sandbox, tests: str) -> None:
+    """Names that tests leave free make the tests unusable, whatever the program defines."""
+    names = ("encode", "isclose", "undefined", "aux", "copy", "exit", "one", "is_close")
+    source = "def solve(x):\n    return 2\n" + "".join(f"{n} = lambda *a: 2\n" for n in names)
+    for text in ("def solve(x):\n    return 2\n", source):
+        with pytest.raises(ValueError, match="names that nothing defines: [a-z_]+;"):
+            alone(sandbox, text, tests)
+
+
+def test_names_that_tests_may_use(sandbox: Sandbox) -> None:
+    tests = """
+from math import *
+from typing import *
+def expected(n: Optional[int]) -> List[int]:
+    global table
+    table = {n: n + 1}
+    return [m for m in (n, table[n])]
+class Case:
+    def value(self):
+        return __class__.__name__, len(expected(1))
+if __name__ != "__main__" and isclose(math.sqrt(4), 2):
+    try:
+        later
+    except NameError:
+        later = candidate
+seen = [k := m for m in (1,)]
+assert expected(1) == [1, solve(k)] and table == {1: 2}
+assert Case().value() == ("Case", later(1)), __doc__
+"""
+    assert alone(sandbox, "def solve(x):\n    return x + 1\n", tests).ok
+    unknown = "from somewhere import *\nassert solve(1) == whatever\n"
+    with pytest.raises(ValueError, match="No module named 'somewhere'"):
+        alone(sandbox, "def solve(x):\n    return 1\n", unknown)
 
 
 def test_values_of_every_plain_type_cross_both_ways(sandbox: Sandbox) -> None:

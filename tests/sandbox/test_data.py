@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import llm_marl_envs
+from llm_marl_envs.coding.rows import task_of_row
 from llm_marl_envs.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
@@ -31,7 +32,9 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _job(row: dict[str, Any], source: Any, **more: Any) -> dict[str, Any]:
-    return {"source": source, "entry_point": row["entry_point"], "tests": row["test"], **more}
+    """Tests as tasks have them: behind what the problem statement defines."""
+    tests = task_of_row(row).data["tests"]
+    return {"source": source, "entry_point": row["entry_point"], "tests": tests, **more}
 
 
 def test_bundled_rows(sandbox: Sandbox) -> None:

@@ -94,6 +94,107 @@ def _freeze(sandbox: Sandbox, stop: threading.Event) -> None:
                     signal.pidfd_send_signal(child.pidfd, signal.SIGSTOP)
 
 
+def _hit_children(sandbox: Sandbox) -> None:
+    """Kill every process of the present run and those that wait for the next."""
+    zygote = sandbox._workers[0].zygote
+    for child in list(zygote.alive.values()) if zygote else []:
+        if child.pidfd is not None:
+            with contextlib.suppress(OSError, TypeError):  # it may just have ended
+                signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+
+
+def _hit_often(sandbox: Sandbox, stop: threading.Event) -> None:
+    while not stop.wait(0.3):
+        _hit_children(sandbox)
+
+
+def test_a_run_that_is_killed_once_is_made_again(sandbox: Sandbox) -> None:
+    timer = threading.Timer(0.4, _hit_children, (sandbox,))
+    timer.start()
+    assert sandbox.check(SLEEPY, entry_point="solve", tests=TESTS).status == "pass"
+    timer.join()
+    timer = threading.Timer(0.4, _hit_children, (sandbox,))
+    timer.start()
+    assert sandbox.run_io("import time\ntime.sleep(1)\nprint(1)").status == "pass"
+    timer.join()
+
+
+def test_a_run_that_is_killed_every_time_gets_a_verdict(sandbox: Sandbox) -> None:
+    """A program that fills the memory looks the same, so it may not be the machinery's fault."""
+    stop = threading.Event()
+    killer = threading.Thread(target=_hit_often, args=(sandbox, stop))
+    killer.start()
+    try:
+        for tests in (TESTS, "assert solve(1) == 2\nassert solve(3) == 4\n"):  # a kept judge, a new
+            verdict = sandbox.check(SLEEPY, entry_point="solve", tests=tests)
+            assert (verdict.status, verdict.author) == ("died", "main")
+            assert verdict.detail.endswith("was ended by SIGKILL")
+        output = sandbox.run_io("import time\ntime.sleep(1)\nprint(1)")
+        assert (output.status, output.detail) == ("died", "was ended by SIGKILL")
+    finally:
+        stop.set()
+        killer.join()
+    assert sandbox.check(SOURCE, entry_point="solve", tests=TESTS).status == "pass"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_judge_that_is_worn_out_is_replaced(sandbox: Sandbox, number: int) -> None:
+    """Between two runs, and in the middle of one: what is left of it is not the program's doing."""
+    kept = sandbox._workers[0].judge
+    assert kept is not None
+    assert kept.child.pidfd is not None
+    signal.pidfd_send_signal(kept.child.pidfd, number)
+    time.sleep(0.2)
+    assert sandbox.check(SLEEPY, entry_point="solve", tests=TESTS).status == "pass"
+    kept = sandbox._workers[0].judge
+    assert kept is not None
+    timer = threading.Timer(0.4, signal.pidfd_send_signal, (kept.child.pidfd, number))
+    timer.start()
+    assert sandbox.check(SLEEPY, entry_point="solve", tests=TESTS).status == "pass"
+    timer.join()
+    assert sandbox._workers[0].judge is not kept
+
+
+def test_values_that_end_the_judge_are_charged_to_main() -> None:
+    """With a judge that is new and with one that is kept, and never as a fault of the machine."""
+    tests = "def size(n):\n    return len(bytes(n))\nassert size(solve(1)) == 2\n"
+    loops = "def loop(n):\n    while n:\n        pass\nloop(solve(1))\nassert solve(1) == 0\n"
+    with Sandbox(workers=2, limits=Limits(cpu_seconds=1, wall_seconds=20), cache=0) as sandbox:
+        for text, status in ((tests, "memory"), (loops, "cpu_limit")):
+            for value in (0, 1 << 40, 1 << 40, 0):
+                source = f"def solve(x):\n    return {value} or {int(text == tests) * 2}\n"
+                verdict = sandbox.check(source, entry_point="solve", tests=text)
+                assert verdict.status == (status if value else "pass")
+
+
+def test_a_zygote_makes_up_for_forks_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program's threads may be all that the machine allows for a while."""
+    forks: list[int] = []
+
+    def fork() -> int:
+        forks.append(0)
+        return -1 if len(forks) % 3 else kernel.fork()
+
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+            one = zygote._Zygote(theirs, -1, confine.Confinement(confine.Policy()))
+            one.fork = fork
+            one.serve()
+        finally:
+            os._exit(1)
+    theirs.close()
+    link = Zygote(ours, subprocess.Popen(["true"]))
+    try:
+        link.wait_ready()
+        assert len({child.pid for child in link.take(2 * BATCH)}) == 2 * BATCH
+    finally:
+        link.close()
+        os.waitpid(pid, 0)
+
+
 def _processes(marker: str) -> list[int]:
     """Living processes whose environment or command line holds `marker`."""
     found = []

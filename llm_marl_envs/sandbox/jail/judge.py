@@ -1,8 +1,10 @@
 """The side of the tests: runs them against stand-ins and decides the verdict.
 
 Owns the running of units and the report; `routing` carries the calls. Tests are trusted;
-what programs send is not: it is decoded into plain values here and nowhere runs. Does not own
-limits on time, which the parent keeps, nor the reading of wait statuses.
+what programs send is not: it is decoded into plain values here and nowhere runs. Tests are broken
+only where they fail before they call the program: afterwards every failure, in a unit or between
+them, of the tests or of the judge itself, may be the doing of a value, and counts against it. Does
+not own limits on time, which the parent keeps, nor the reading of wait statuses.
 
 Job: {"tests": source or null for those of the job before, "entry", "programs": [names, the last
 owns the entry point], "exports": {program: [function names]}}, with one descriptor per program.
@@ -11,7 +13,6 @@ Report: see `_Run.report`.
 
 from __future__ import annotations
 
-import builtins
 import os
 import random
 import reprlib
@@ -23,6 +24,7 @@ from typing import Any, NoReturn
 
 from . import codec, faults
 from .routing import MAX_ERROR, Failure, Fatal, Router, ending
+from .source import ERRORS
 from .units import UNIT, Plan, split
 from .wire import Channel, SocketChannel
 
@@ -38,7 +40,7 @@ class _Show(reprlib.Repr):
     def repr_instance(self, x: Any, level: int) -> str:
         try:
             text = repr(x)
-        except ValueError:  # a fraction of long integers
+        except Exception:  # noqa: BLE001 - a fraction of long integers, or too little memory
             text = ""
         return f"<{type(x).__name__}>" if not text or " object at 0x" in text else text[:60]
 
@@ -46,6 +48,12 @@ class _Show(reprlib.Repr):
 LONG_BITS = 4_000  # the interpreter refuses to write out much longer ones
 _show = _Show()
 _show.maxstring = _show.maxother = 60
+
+
+class TestsError(Exception):
+    """The tests failed before they called the program, as they would with any program."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of the name
 
 
 def serve(channel: SocketChannel, job: dict[str, Any]) -> None:
@@ -59,8 +67,8 @@ def serve(channel: SocketChannel, job: dict[str, Any]) -> None:
                 plan = split(job["tests"], job["entry"])
             assert plan is not None, "the first job brings its tests"
             report = _Run(plan, job, [Channel(fd) for fd in fds]).run()
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            report = {"bad_tests": f"{type(error).__name__}: {error}"[:500]}
+        except (*ERRORS, TestsError) as error:
+            report = {"bad_tests": _text(error)[:500]}
         for fd in fds:
             os.close(fd)
         channel.send({**report, "cpu": time.process_time()})
@@ -101,20 +109,16 @@ class _Unit:
             if outcome.passed is None:
                 outcome.passed = True
             return True
-        if isinstance(error, Failure):
-            outcome.fail(error.status, str(error))
-            return not isinstance(error, Fatal)
-        if isinstance(error, MemoryError):
-            outcome.fail("memory", "MemoryError")
-        elif error is run.raised:
-            outcome.fail("exception", _text(error))
-        else:
-            outcome.fail("wrong", ", ".join(filter(None, (_text(error), run.last))))
-        return True
+        if not isinstance(error, Failure):  # which is noted where it is raised
+            outcome.fail(*run.reading(error))
+        return not isinstance(error, Fatal)
 
 
 def _text(error: BaseException) -> str:
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - it may hold any value, such as an integer of 5,000 digits
+        text = ", ".join(map(_show.repr, error.args))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -124,12 +128,13 @@ class _Run(Router):
         self.plan = plan
         self.entry: str = job["entry"]
         self.outcomes = [_Outcome() for _ in plan.units]
+        self.asked = False  # whether the tests have called the program
         self.last = ""  # what the entry point gave back last, for feedback
         self.raised: BaseException | None = None  # what a program raised last
         self.fatal: Fatal | None = None
 
     def run(self) -> dict[str, Any]:
-        """Load, test, report."""
+        """Load, test, report. Raises TestsError."""
         try:
             for program in self.programs:
                 stopped = self.loaded(program)
@@ -140,26 +145,25 @@ class _Run(Router):
                 return self.report("no_entry_point", text, self.main)
             random.seed(0)
             self.test()
+        except TestsError:
+            raise
         except Fatal as fatal:
             self.fatal = fatal
+        except Exception as error:  # noqa: BLE001 - whatever programs have sent, there is a verdict
+            status = "memory" if isinstance(error, MemoryError) else "protocol"
+            self.fatal = Fatal(status, f"the tests: {_text(error)}", self.main)
         if self.fatal is not None:
             return self.report(self.fatal.status, str(self.fatal), self.fatal.author)
         return self.report(None, "", None)
 
     def test(self) -> None:
-        """Run every unit against the stand-ins."""
+        """Run every unit against a stand-in for the entry point. Raises TestsError or Fatal."""
         module = ModuleType("tests")
         sys.modules["tests"] = module
         space = vars(module)
+        space.update((name, sys.modules[name]) for name in self.plan.modules)
         space[UNIT] = lambda index: _Unit(self, index)
-        for name in self.plan.names - vars(builtins).keys():
-            if name in self.functions[self.main]:
-                space[name] = self.stand_in(self.main, name)
-            elif name in self.owner:
-                space[name] = self.stand_in(self.owner[name], name)
-            elif name in sys.modules and name in sys.stdlib_module_names:
-                space[name] = sys.modules[name]
-        candidate = self.stand_in(self.main, self.entry)
+        candidate = self.stand_in(self.entry)
         space[self.entry] = space["candidate"] = candidate
         try:
             exec(self.plan.code, space)
@@ -171,30 +175,49 @@ class _Run(Router):
             for unit, owner, method in self.plan.classes:
                 with _Unit(self, unit):
                     space[owner](method).debug()
-        except Failure:
+        except Fatal:
             raise
-        except Exception as error:  # noqa: BLE001 - outside any unit: the tests themselves are broken
-            raise ValueError(f"outside any test: {_text(error)}") from None
+        except BaseException as error:  # noqa: BLE001 - outside any unit; a SystemExit of the tests, too
+            if not self.asked:
+                raise TestsError(f"outside any test: {_text(error)}") from None
+            if not isinstance(error, Failure):
+                self.outcome().fail(*self.reading(error))
+            return
         for outcome in self.outcomes:
-            if outcome.passed is None:  # the tests returned before this one, as they would anywhere
-                outcome.passed = True
+            if outcome.passed is None and self.fatal is None:
+                outcome.passed = True  # the tests returned before it, as they would anywhere
 
-    def stand_in(self, program: str, name: str) -> Callable[..., Any]:
-        """A function that calls `name` in the program's process."""
+    def reading(self, error: BaseException) -> tuple[str, str]:
+        """Status and text of what ended a unit, or the tests between units."""
+        if isinstance(error, MemoryError):
+            return "memory", "MemoryError"
+        if error is self.raised:
+            return "exception", _text(error)
+        return "wrong", ", ".join(filter(None, (_text(error), self.last)))
+
+    def outcome(self) -> _Outcome:
+        """That of the present unit; between units that of the next one, behind all of the last."""
+        if self.current >= 0:
+            return self.outcomes[self.current]
+        return next((o for o in self.outcomes if o.passed is None), self.outcomes[-1])
+
+    def stand_in(self, name: str) -> Callable[..., Any]:
+        """A function that calls `name` in main's process."""
 
         def candidate(*args: Any, **kwargs: Any) -> Any:
-            return self.call(program, name, args, kwargs)
+            return self.call(self.main, name, args, kwargs)
 
         candidate.__name__ = candidate.__qualname__ = name
         return candidate
 
     def call(self, program: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function for a test. Raises what it raised, or Failure."""
+        self.asked = True
         self.lent.clear()
-        encoded = [self.lend(arg) if _is_function(arg) else codec.encode(arg) for arg in args]
-        named = [[key, codec.encode(value)] for key, value in kwargs.items()]
         self.received.clear()
         try:
+            encoded = [self.lend(arg) if _is_function(arg) else codec.encode(arg) for arg in args]
+            named = [[key, codec.encode(value)] for key, value in kwargs.items()]
             reply = self.exchange(program, name, encoded, named)
             if "value" in reply:
                 return self.value(program, name, reply["value"])
@@ -203,11 +226,17 @@ class _Run(Router):
             if self.current >= 0:
                 self.outcomes[self.current].fail(fatal.status, str(fatal))
             raise
+        except (codec.CodecError, MemoryError, RecursionError) as error:
+            # The judge's own, not one that a test may expect of the program.
+            self.fail("memory" if isinstance(error, MemoryError) else "wrong", _text(error))
         names = faults.names_of(reply.get("raised"))
         error = faults.rebuild(names, reply.get("message"))
         status, text = ending(names, reply.get("message"))
         if error is None or status == "memory":
             self.fail(status, f"{name} raised {text}")
+        if isinstance(error, StopIteration):
+            # Raised as such it would end a `map` or `filter` of the tests as if all was checked.
+            error = RuntimeError(f"{name} raised {text}")
         self.raised = error
         raise error
 
@@ -229,8 +258,7 @@ class _Run(Router):
 
     def fail(self, status: str, text: str) -> NoReturn:
         """Fail the present unit whatever its `except` clauses do."""
-        if self.current >= 0:
-            self.outcomes[self.current].fail(status, text)
+        self.outcome().fail(status, text)
         raise Failure(status, text)
 
     def report(self, status: str | None, detail: str, author: str | None) -> dict[str, Any]:

@@ -104,8 +104,9 @@ class SeccompFilter:
     The long one is installed in the zygote and allows what programs may do and what the zygote
     needs; the short one is installed in each child and takes the latter away. (One long filter per
     child costs 0.2 ms to compile, every time.) What is not allowed gets EPERM. For a child, `clone`
-    only makes threads, `clone3` gets ENOSYS so that the C library falls back to `clone`, and
-    `tgkill`, `prlimit64` reach only the process itself, `fcntl`, `ioctl` take harmless commands.
+    only makes threads, `clone3` gets ENOSYS so that the C library falls back to `clone`, `tgkill`
+    reaches only the process itself, `prlimit64` only reads its limits, and `fcntl`, `ioctl` take
+    harmless commands.
     """
 
     def __init__(self, table: Architecture, paths: bool) -> None:
@@ -185,6 +186,11 @@ def _own_guards(numbers: dict[str, int]) -> list[Rule]:
     """Argument checks of a child's filter; what they pass is still subject to the zygote's."""
     rules: list[Rule] = [(_EQUAL, 0, 4, numbers["clone"]), (_LOAD, 0, 0, _ARG0)]
     rules += [(_ANY_BIT, 0, 1, _CLONE_THREAD), _ALLOWED, _DENIED]
+    # No new limit, a pointer of two words: one that it sets itself could have the kernel end the
+    # program as a machine short of memory would.
+    block: list[Rule] = [(_LOAD, 0, 0, _ARG2), (_EQUAL, 0, 3, 0), (_LOAD, 0, 0, _ARG2 + 4)]
+    block += [(_EQUAL, 0, 1, 0), _ALLOWED, _DENIED]
+    rules += [(_EQUAL, 0, len(block), numbers["prlimit64"]), *block]
     rules += [(_EQUAL, 0, 4, numbers["tgkill"]), (_LOAD, 0, 0, _ARG0)]
     return [*rules, _OWN_PID, _DENIED, _ALLOWED]
 

@@ -162,6 +162,8 @@ class Router:
             except codec.CodecError as error:
                 text = f"{name} returned a malformed value: {error}"
                 raise Fatal("protocol", text, owner) from None
+            except MemoryError:
+                raise Fatal("memory", f"{name} returned too much", owner) from None
             text = codec.canonical(result)
             self.received.add(text)
             answer: dict[str, Any] = {"value": result}
@@ -194,6 +196,8 @@ class Router:
             raise Fatal("died", f"{program} ended", program) from None
         except ProtocolError as error:
             raise Fatal("protocol", str(error), program) from None
+        except MemoryError:
+            raise Fatal("memory", "a message that fills the tests' memory", program) from None
         if type(message) is not dict:
             raise Fatal("protocol", "a message that is no object", program)
         return message

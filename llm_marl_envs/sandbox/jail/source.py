@@ -1,4 +1,4 @@
-"""Reads Python source into a syntax tree, from any thread.
+"""Reads Python source, from any thread: its syntax tree, and the names that it leaves free.
 
 CPython 3.11 counts the depth of a tree under construction in one place for all threads; when the
 garbage collector lets another thread parse meanwhile, `ast.parse` raises SystemError ("AST
@@ -9,6 +9,7 @@ step environments in threads, so all parsing goes through here.
 from __future__ import annotations
 
 import ast
+import symtable
 import threading
 import warnings
 from typing import Any
@@ -34,3 +35,27 @@ def parse(source: str, filename: str = "<unknown>", mode: str = "exec") -> Any:
             except SystemError:
                 continue
         return ast.parse(source, filename, mode)
+
+
+def free_names(source: str, filename: str = "<unknown>") -> set[str]:
+    """Names that a module reads and binds nowhere, built-in ones among them.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: as `parse`.
+    """
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = symtable.symtable(source, filename, "exec")
+    read: set[str] = set()
+    bound: set[str] = set()
+    waiting = [module]
+    while waiting:
+        scope = waiting.pop()
+        waiting += scope.get_children()
+        for symbol in scope.get_symbols():
+            if symbol.is_referenced() and symbol.is_global():
+                read.add(symbol.get_name())
+            binds = symbol.is_assigned() or symbol.is_imported()
+            if binds and (scope is module or symbol.is_declared_global()):
+                bound.add(symbol.get_name())
+    return read - bound

@@ -1,25 +1,37 @@
 """Divides a test source into units that are counted one by one.
 
 Owns the reading of the three styles of tests: `check(candidate)` in the manner of HumanEval, bare
-asserts, and `test_*` functions or `unittest` classes. Does not run anything (`judge` does).
+asserts, and `test_*` functions or `unittest` classes; and which names they may leave free. Does not
+run anything (`judge` does).
 
 A unit is a run of statements that ends with one that can fail on purpose: it holds an `assert` or a
-`raise`, or calls a function that does. Units are wrapped in `with __unit__(i):`, which keeps names,
+`raise`, or calls a function that does. Units are wrapped in `with <unit>(i):`, which keeps names,
 loops and returns as they were while a failing unit does not hide those after it.
+
+Tests know the entry point, under its name and as `candidate`, and what they define or import
+themselves. A name that they leave free is looked for nowhere else: least of all in a program.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import importlib
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, ModuleType
 
-from .source import parse
+from .preloaded import PRELOADED
+from .source import free_names, parse
 
-UNIT = "__unit__"
+UNIT = "<unit>"  # no source can name it
 MAX_SOURCE = 160  # characters of a unit's text that are kept for feedback
 _SETUP = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+# What the interpreter puts into modules and classes, and what only `site` and notebooks make
+# built-in: confined processes have neither.
+_GIVEN = {"__annotations__", "__builtins__", "__module__", "__qualname__", *vars(ModuleType(""))}
+_NOT_GIVEN = {"_", "copyright", "credits", "display", "exit", "get_ipython", "help", "license"}
+_NOT_GIVEN |= {"quit"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,7 @@ class Plan:
     check: bool  # call `check(candidate)` after the module
     functions: tuple[tuple[int, str], ...]  # (unit, name) of test functions to call
     classes: tuple[tuple[int, str, str], ...]  # (unit, class, method) of unittest cases
-    names: frozenset[str]  # every name the code mentions
+    modules: frozenset[str]  # those that the code uses without importing them
 
 
 class _Splitter:
@@ -95,8 +107,12 @@ def _fails(node: ast.AST) -> bool:
 
 
 def split(source: str, entry: str) -> Plan:
-    """Plan the run of a test source. Raises SyntaxError or ValueError for one that has no test."""
+    """Plan the run of a test source.
+
+    Raises SyntaxError, and ValueError for one that has no test or uses names that nothing defines.
+    """
     tree = parse(source, "<tests>")
+    modules = _modules(tree, free_names(source, "<tests>") - {entry, "candidate"})
     splitter = _Splitter(tree, entry)
     check = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"]
     functions: list[tuple[int, str]] = []
@@ -119,7 +135,7 @@ def split(source: str, entry: str) -> Plan:
         check=bool(check),
         functions=tuple(functions),
         classes=tuple(classes),
-        names=frozenset(_names(code)),
+        modules=modules,
     )
 
 
@@ -127,7 +143,7 @@ def units_of(tests: str, entry_point: str) -> tuple[str, ...]:
     """The source of each test that a check counts, in order, cut to `MAX_SOURCE` characters.
 
     Raises:
-        ValueError: the source does not parse, or holds no test.
+        ValueError: the source does not parse, holds no test, or uses names that nothing defines.
     """
     try:
         return split(tests, entry_point).units
@@ -160,9 +176,31 @@ def _collect(
                     splitter.units.append(f"{node.name}.{method.name}()")
 
 
-def _names(code: CodeType) -> set[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _names(constant)
-    return names
+def _modules(tree: ast.Module, free: set[str]) -> frozenset[str]:
+    """The modules among free names, which are used by their attributes alone.
+
+    Raises ValueError for any other name, unless some `import *` may define it.
+    """
+    free -= (vars(builtins).keys() - _NOT_GIVEN) | _GIVEN
+    nodes = list(ast.walk(tree))
+    stars = [n.module or "" for n in nodes if isinstance(n, ast.ImportFrom) and _is_star(n)]
+    for name in stars:
+        free -= _public_names(name) if name in PRELOADED else set()
+    owners = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
+    alone = {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in owners}
+    modules = (free & set(PRELOADED)) - alone
+    if free != modules and set(stars) <= set(PRELOADED):
+        raise ValueError(
+            f"the tests use names that nothing defines: {', '.join(sorted(free - modules))}; "
+            "define or import them in the tests"
+        )
+    return frozenset(modules)
+
+
+def _is_star(node: ast.ImportFrom) -> bool:
+    return any(alias.name == "*" for alias in node.names)
+
+
+def _public_names(module: str) -> set[str]:
+    found = importlib.import_module(module)
+    return set(getattr(found, "__all__", None) or [n for n in vars(found) if n[0] != "_"])

@@ -124,6 +124,12 @@ def _packed(message: object) -> bytes:
     return len(body).to_bytes(HEADER_BYTES, "big") + body
 
 
+def fits(text: str) -> bool:
+    """Whether a text can be sent with a job, whose other parts are small."""
+    room = MESSAGE_CAP // 2
+    return 12 * len(text) <= room or len(_to_text(text)) <= room  # as two escapes: \ud83d\ude00
+
+
 def received_fds(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
     """Descriptors found in the ancillary data of one `recvmsg`."""
     fds = array.array("i")

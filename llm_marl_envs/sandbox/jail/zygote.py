@@ -29,17 +29,12 @@ import time
 
 from . import child, kernel, warm
 from .confine import LINUX, Confinement, Policy
+from .preloaded import PRELOADED
 from .wire import CHILD, EXIT, FAILED, READY, RECORD
 
 MAX_BATCH = 64  # each child takes two descriptors while it is made
 SEND_TRIES, SEND_PAUSE = 2000, 0.005  # seconds
-
-PRELOADED = """
-abc array ast bisect calendar cmath collections contextlib copy dataclasses datetime decimal enum
-fractions functools heapq inspect io itertools json keyword math numbers operator queue
-random re statistics string struct textwrap threading time traceback types typing unicodedata
-warnings collections.abc pprint reprlib
-"""
+FORK_PAUSE = 10  # milliseconds before a fork that was refused is tried again
 
 
 def main() -> None:
@@ -51,7 +46,7 @@ def main() -> None:
     if options["processor"] is not None:
         with contextlib.suppress(OSError):  # it may have gone, and is a matter of speed alone
             os.sched_setaffinity(0, {options["processor"]})
-    for name in [*PRELOADED.split(), *options["preload"]]:
+    for name in [*PRELOADED, *options["preload"]]:
         importlib.import_module(name)
     for name in options["optional"]:
         with contextlib.suppress(ImportError):  # not every build has every module
@@ -78,6 +73,7 @@ class _Zygote:
         self.parent = parent
         self.confinement = confinement
         self.fork = kernel.fork if LINUX else os.fork
+        self.owed = 0  # children that were asked for and are not yet made
         self.wake, write = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(write, False)
@@ -101,23 +97,25 @@ class _Zygote:
         gc.collect()
         gc.freeze()
         while True:
-            for fd, _ in poll.poll():
+            for fd, _ in poll.poll(FORK_PAUSE if self.owed else None):
                 if fd == self.wake:
                     self.reap()
                 elif fd == self.control.fileno():
                     wanted = self.control.recv(1)
                     if not wanted:
                         os._exit(0)
-                    for start in range(0, wanted[0], MAX_BATCH):
-                        self.spawn(min(MAX_BATCH, wanted[0] - start))
+                    self.owed += wanted[0]
                 else:
                     os._exit(0)  # the parent has ended, whoever else holds the control socket
+            if self.owed:
+                self.spawn(min(MAX_BATCH, self.owed))
 
     def spawn(self, count: int) -> None:
         """Fork `count` children, one right after the other.
 
         Each fork makes every page that the zygote writes to afterwards cost a copy; done in one go,
-        those copies are made once for all.
+        those copies are made once for all. Those that cannot be made, because a program's threads
+        are all that the machine or the group allows, stay owed.
         """
         pairs = [_socket.socketpair() for _ in range(count)]  # low-level: fewer pages are touched
         pids: list[int] = []
@@ -125,8 +123,11 @@ class _Zygote:
             pid = self.fork()
             if pid == 0:
                 child.run(theirs.fileno(), self.confinement)
+            if pid < 0:
+                break
             pids.append(pid)
-        for pid, (ours, theirs) in zip(pids, pairs, strict=True):
+        self.owed -= len(pids)
+        for pid, (ours, theirs) in zip(pids, pairs, strict=False):
             theirs.close()
             fds = [ours.detach(), _pidfd(pid)] if LINUX else [ours.detach()]
             self.report(CHILD, pid, fds=fds)
