@@ -34,7 +34,7 @@ class RunLostError(Exception):
 
 
 class KeptJudgeError(Exception):
-    """A judge that had served earlier runs ended: too little of its limits was left."""
+    """A judge that had served earlier runs ended; they may have left it too little memory."""
 
 
 class BadTestsError(ValueError):
@@ -275,8 +275,6 @@ class _Run:
 
     def _judge_ended(self) -> tuple[str, str, str | None]:
         """The judge ended without a report: a value it was given was too much for the tests."""
-        if not self.fresh:
-            raise KeptJudgeError
         ended = self.zygote.wait(self.judge.child)
         if ended is None:
             raise RunLostError("the test process sent no report")
@@ -284,6 +282,8 @@ class _Run:
         if os.WIFEXITED(ended.status) and not os.WEXITSTATUS(ended.status):
             raise RunLostError("the test process ended")
         status, text = self._cause(ended.status, ended.cpu_s)
+        if not self.fresh and status != "cpu_limit":  # of which enough was left, see `JUDGE_SHARE`
+            raise KeptJudgeError
         return ("protocol" if status == "early_exit" else status), f"the tests: {text}", main
 
     def _keep_judge(self, report: dict[str, Any] | None) -> None:

@@ -32,7 +32,8 @@ TOUCHES = {
     "a print": "print(solve(1))\nassert solve(1) == 2\nassert solve(2) == 3\n",
     "a text before": "text = f'{solve(1):d}'\ndef check(f):\n    assert text == '2'\n"
     "    assert f(2) == 3\n",
-    "a class between": "assert solve(1) == 2\nclass T:\n    x = '%d' % solve(2)\nassert T.x == '3'\n",
+    "a class between": "assert solve(1) == 2\nclass T:\n    x = f'{solve(2):d}'\n"
+    "assert T.x == '3'\n",
     "a default": "def wanted(x=1 + solve(1)):\n    return x\nassert solve(2) == wanted()\n",
     "a function behind": "def show(x):\n    return f'{x:d}'\nassert solve(1) == 2\n"
     "def behind():\n    return show(solve(2))\nbehind()\n",

@@ -86,7 +86,7 @@ def test_no_program_gives_tests_a_name(sandbox: Sandbox, tests: str) -> None:
     names = ("encode", "isclose", "undefined", "aux", "copy", "exit", "one", "is_close")
     source = "def solve(x):\n    return 2\n" + "".join(f"{n} = lambda *a: 2\n" for n in names)
     for text in ("def solve(x):\n    return 2\n", source):
-        with pytest.raises(ValueError, match="names that nothing defines: [a-z_]+;"):
+        with pytest.raises(ValueError, match=r"names that nothing defines: [a-z_]+;"):
             alone(sandbox, text, tests)
 
 

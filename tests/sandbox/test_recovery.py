@@ -7,6 +7,7 @@ import contextlib
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from llm_marl_envs.sandbox import InfraError, Limits, Sandbox, SandboxError, default_sandbox
+from llm_marl_envs.sandbox.jail import confine, kernel, zygote
 from llm_marl_envs.sandbox.zygote_link import BATCH, Zygote
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
@@ -160,11 +162,11 @@ def test_values_that_end_the_judge_are_charged_to_main() -> None:
     tests = "def size(n):\n    return len(bytes(n))\nassert size(solve(1)) == 2\n"
     loops = "def loop(n):\n    while n:\n        pass\nloop(solve(1))\nassert solve(1) == 0\n"
     with Sandbox(workers=2, limits=Limits(cpu_seconds=1, wall_seconds=20), cache=0) as sandbox:
-        for text, status in ((tests, "memory"), (loops, "cpu_limit")):
-            for value in (0, 1 << 40, 1 << 40, 0):
-                source = f"def solve(x):\n    return {value} or {int(text == tests) * 2}\n"
+        for text, right, status in ((tests, 2, "memory"), (loops, 0, "cpu_limit")):
+            for value in (right, 1 << 40, right):
+                source = f"def solve(x):\n    return {value}\n"
                 verdict = sandbox.check(source, entry_point="solve", tests=text)
-                assert verdict.status == (status if value else "pass")
+                assert verdict.status == ("pass" if value == right else status)
 
 
 def test_a_zygote_makes_up_for_forks_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
