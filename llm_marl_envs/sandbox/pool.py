@@ -158,17 +158,17 @@ class Sandbox:
         What may have been either, the machine or a program, counts against it the second time.
         """
         reason = ""
-        lost, killed = 0, 0
-        while lost < 2:
+        failures, kills = 0, 0
+        while failures < 2:
             worker = self._take()
             try:
-                return run(worker, lost > 0)
+                return run(worker, failures > 0)
             except KilledError as error:
-                killed += 1
-                if killed == 2:
+                kills += 1
+                if kills == 2:
                     return cast("T", error.outcome)
             except RunLostError as error:
-                lost += 1
+                failures += 1
                 reason = str(error)
             finally:
                 self._free.put(worker)
