@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,12 @@ def test_columns_of_mbpp() -> None:
     assert info["success"], info
 
 
+def test_the_entry_point_is_what_nothing_else_defines() -> None:
+    tests = ["import math", "assert math.isclose(sum(sorted(scaled([1]))), 2)", "assert scaled([])"]
+    row = {"text": "Scale it.", "test_list": tests}
+    assert task_of_row(row).data["entry_point"] == "scaled"
+
+
 def test_the_statement_says_what_to_write() -> None:
     env: TextEnv = make(ID, tasks=[HUMANEVAL], split="all")
     opening = env.opening(env.source[0])
@@ -142,6 +149,31 @@ def test_lines_of_load_errors_are_those_of_the_author() -> None:
     text = seen[HELPER].messages[-1].content
     assert "Your code failed: NameError: name 'undefined' is not defined, line 2." in text
     assert "Your partner's code failed, so no test was run." in seen[MAIN].messages[-1].content
+
+
+FUTURE = "from __future__ import annotations"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"{FUTURE}\n",
+        f'"""Mine, é."""; {FUTURE}; mine = len("é")\n',
+        f"# no import\n'one'\n{FUTURE} # two\nfrom __future__ import (\n    division)\n",
+        f"# {FUTURE}\n",
+        f'TEXT = """\n{FUTURE}\n"""\n',
+    ],
+)
+def test_a_program_may_import_from_the_future(head: str) -> None:
+    """It has what the statement defines all the same, and lines are counted in its own text."""
+    env = make(ID, tasks=[HUMANEVAL], split="all", turns=2)
+    env.reset(seed=0)
+    actions = {agent: head + text for agent, text in SOLUTION.items()}
+    assert env.step(actions)[4][MAIN]["success"]
+    for text, line in ((f"{head}x = 1\ny = undefined", head.count("\n") + 2), (f"{FUTURE}2\n", 1)):
+        env.reset(seed=0)
+        seen = env.step({**SOLUTION, HELPER: text})[0][HELPER].messages[-1].content
+        assert re.search(rf"Your code failed: \w+: .*, line {line}\b", seen), seen
 
 
 def test_rows_of_one_content_share_a_split() -> None:
@@ -172,6 +204,13 @@ def without(name: str) -> dict[str, Any]:
         (without("test"), "row 2: no tests: expected one of the columns"),
         ({**HUMANEVAL, "test": "def check(candidate): ("}, "row 2: unusable tests"),
         ({**HUMANEVAL, "test": "x = 1"}, "row 2: unusable tests"),
+        (
+            {
+                **HUMANEVAL,
+                "test": "def check(candidate):\n    assert isclose(candidate([]), twise(1))",
+            },
+            "row 2: unusable tests: .* names that nothing defines: isclose, twise; define",
+        ),
         ({**HUMANEVAL, "entry_point": "not a name"}, "row 2: entry_point 'not a name'"),
         (without("entry_point"), "row 2: entry_point ''"),
         ({**HUMANEVAL, "split": "dev"}, "row 2: split 'dev'"),

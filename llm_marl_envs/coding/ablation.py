@@ -32,7 +32,6 @@ decodes an answer which the helper has encoded be told from one that works on a 
 from __future__ import annotations
 
 import ast
-import copy
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from typing import Any
 
 from llm_marl_envs.coding.syntax import Program, find_function
 from llm_marl_envs.sandbox import HelperCall, Verdict
+from llm_marl_envs.sandbox.jail.source import ERRORS, parse
 
 # Runs behind the helper's own source. `_seen` keeps recursion of the helper out of it: only the
 # value that leaves the program is replaced.
@@ -67,7 +67,11 @@ _WRONG = """
 
 def _llm_marl_value(value, args):
     draw = 0
-    for character in repr(args)[:2000]:
+    try:
+        text = repr(args)
+    except ValueError:
+        text = ""
+    for character in text[:2000]:
         draw = (draw * 31 + ord(character)) % 1000003
     return _llm_marl_wrong(value, draw)
 
@@ -230,24 +234,38 @@ def _reacts(test: int, wrong: Sequence[Verdict]) -> bool:
 
 def _most_frequent(values: Sequence[Any]) -> str | None:
     """The most frequent value as source, the earliest of equals; None where none has a source."""
-    counts: Counter[str] = Counter()
-    for value in values:
-        text = repr(value)
-        try:
-            ast.literal_eval(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue  # not made of literals: nan, a Decimal, an opaque value
-        counts[text] += 1
+    counts = Counter(text for text in map(_source_of, values) if text is not None)
     return counts.most_common(1)[0][0] if counts else None
 
 
+def _source_of(value: Any) -> str | None:
+    """A value as a literal; None where it has none: nan, a Decimal, an opaque or a huge value."""
+    try:
+        text = repr(value)
+        ast.literal_eval(parse(text, mode="eval"))
+    except ERRORS:
+        return None
+    return text
+
+
 def _parameters(helper: Program) -> str:
+    """The parameters of `aux`, by their names: what else stands there may be of any depth."""
     function = find_function(helper, "aux")
     if function is None:
         return "*args, **kwargs"
-    arguments = copy.deepcopy(function.args)
-    for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
-        parameter.annotation = None
-    arguments.defaults = [ast.Constant(None) for _ in arguments.defaults]
-    arguments.kw_defaults = [d and ast.Constant(None) for d in arguments.kw_defaults]
-    return ast.unparse(arguments)
+    given = function.args
+    return ast.unparse(
+        ast.arguments(
+            posonlyargs=_bare(given.posonlyargs),
+            args=_bare(given.args),
+            vararg=given.vararg and ast.arg(given.vararg.arg),
+            kwonlyargs=_bare(given.kwonlyargs),
+            kw_defaults=[default and ast.Constant(None) for default in given.kw_defaults],
+            kwarg=given.kwarg and ast.arg(given.kwarg.arg),
+            defaults=[ast.Constant(None) for _ in given.defaults],
+        )
+    )
+
+
+def _bare(parameters: Sequence[ast.arg]) -> list[ast.arg]:
+    return [ast.arg(parameter.arg) for parameter in parameters]

@@ -1,7 +1,8 @@
 """Rows in the schema of HumanEval, of MBPP or of a contest (see `contest`) -> tasks.
 
 Owns column names, what a row must hold and the reading of its problem statement. Nothing is run
-here, so a row whose tests are wrong is found by whoever checks its references.
+here, so a row whose tests are wrong is found by whoever checks its references; names that its tests
+leave free are found here, for no program may supply them.
 
 A task's `data` holds:
 
@@ -18,13 +19,15 @@ A task's `data` holds:
 from __future__ import annotations
 
 import ast
+import builtins
+import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from llm_marl_envs.coding.contest import with_tests
 from llm_marl_envs.sandbox import units_of
-from llm_marl_envs.sandbox.jail.source import ERRORS, parse
+from llm_marl_envs.sandbox.jail.source import ERRORS, free_names, parse
 from llm_marl_envs.tasks import Row, Task, split_of_row
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -49,7 +52,8 @@ def task_of_row(row: Row) -> Task:
             `NAMES` for the accepted columns. An id is made from the statement where there is none.
 
     Raises:
-        ValueError: something is missing or the tests are no Python with a test in it.
+        ValueError: something is missing, the tests are no Python with a test in it, or they use
+            names that neither they nor the statement define or import.
     """
     row = with_tests(row)
     prompt = _text(row, "prompt")
@@ -94,10 +98,45 @@ def read_tests(tests: str, entry_point: str) -> tuple[str, ...]:
 
 
 def with_preamble(source: str, preamble: str) -> str:
-    """A program behind what its problem statement defines, which it may rely on."""
-    if not preamble or "from __future__" in source:
+    """A program behind what its problem statement defines, which it may rely on.
+
+    Imports from `__future__`, which may stand nowhere else, stay first.
+    """
+    if not preamble:
         return source
-    return f"{preamble}\n\n{source}"
+    end = _end_of_future(source)
+    if not end:
+        return f"{preamble}\n\n{source}"
+    rest = source[end:].lstrip(" \t;")
+    return f"{source[:end]}\n{preamble}\n\n{rest}"
+
+
+def own_line(source: str, preamble: str, line: int) -> int:
+    """Where a line of `with_preamble(source, preamble)` stands in `source`, from 1."""
+    end = _end_of_future(source)
+    if end and line <= 1 + source.count("\n", 0, end):
+        return line
+    added = with_preamble(source, preamble).count("\n") - source.count("\n")
+    return max(1, line - added)
+
+
+def _end_of_future(source: str) -> int:
+    """Characters up to the end of a program's last import from `__future__`, 0 without one."""
+    if "__future__" not in source:
+        return 0
+    last: ast.stmt | None = None
+    for statement in _tree(source):
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+            last = statement
+        elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+            break
+    if last is None:
+        return 0
+    assert last.end_lineno is not None
+    assert last.end_col_offset is not None
+    lines = list(io.StringIO(source, newline=""))  # split as Python does, ends kept
+    row = lines[last.end_lineno - 1].encode()[: last.end_col_offset]  # columns count bytes
+    return sum(map(len, lines[: last.end_lineno - 1])) + len(row.decode())
 
 
 def _text(row: Row, what: str) -> str:
@@ -117,14 +156,15 @@ def _tests(row: Row) -> str:
 
 
 def _called_by(tests: str, code: str) -> str:
-    """The function that the first assert calls, among those `code` defines where there is code."""
-    defined = {n.name for n in _tree(code) if isinstance(n, ast.FunctionDef)}
+    """The function that the first assert calls: one that `code` defines, else that nothing does."""
+    known = {n.name for n in _tree(code) if isinstance(n, ast.FunctionDef)}
+    known = known or _free_names(tests)
     for statement in _tree(tests):
         if not isinstance(statement, ast.Assert):
             continue
         for node in ast.walk(statement):
             called = node.func if isinstance(node, ast.Call) else None
-            if isinstance(called, ast.Name) and (not defined or called.id in defined):
+            if isinstance(called, ast.Name) and called.id in known:
                 return called.id
     return ""
 
@@ -134,6 +174,13 @@ def _tree(source: str) -> list[ast.stmt]:
         return parse(source).body
     except ERRORS:
         return []  # a statement in prose is the usual case
+
+
+def _free_names(tests: str) -> set[str]:
+    try:
+        return free_names(tests) - vars(builtins).keys()
+    except ERRORS:
+        return set()  # which `read_tests` names
 
 
 def _read_statement(prompt: str, entry_point: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from llm_marl_envs.coding import ablation
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.feedback import Report
 from llm_marl_envs.coding.rewards import Facts
-from llm_marl_envs.coding.rows import read_tests, with_preamble
+from llm_marl_envs.coding.rows import own_line, read_tests, with_preamble
 from llm_marl_envs.coding.syntax import Program, defines, read_program, use_of
 from llm_marl_envs.parsing import code_of
 from llm_marl_envs.sandbox import InfraError, Sandbox, TestOutcome, Verdict
@@ -193,9 +193,12 @@ def _own_line(detail: str, work: Work, author: str) -> str:
     program = work.programs.get(author)
     if program is None or program.tree is None:
         return detail
-    shift = with_preamble(program.source, work.task.data["preamble"]).count("\n")
-    shift -= program.source.count("\n")
-    return re.sub(r", line (\d+)", lambda m: f", line {int(m[1]) - shift}", detail, count=1)
+    preamble = work.task.data["preamble"]
+
+    def line(found: re.Match[str]) -> str:
+        return f", line {own_line(program.source, preamble, int(found[1]))}"
+
+    return re.sub(r", line (\d+)", line, detail, count=1)
 
 
 def info_of(work: Work, verdict: Verdict, facts: Facts) -> Mapping[str, Any]:

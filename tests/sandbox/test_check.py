@@ -163,6 +163,7 @@ def refuse(x):
     raise KeyError(x)
 assert solve(lambda x: x + 1, [1, 2]) == [2, 3]
 assert solve(len, ["ab", ""]) == [2, 0]
+assert solve(xs=["ab", ""], f=len) == [2, 0]
 try:
     solve(refuse, [1])
     assert False

@@ -216,8 +216,8 @@ class _Run(Router):
         self.lent.clear()
         self.received.clear()
         try:
-            encoded = [self.lend(arg) if _is_function(arg) else codec.encode(arg) for arg in args]
-            named = [[key, codec.encode(value)] for key, value in kwargs.items()]
+            encoded = [self.packed(arg) for arg in args]
+            named = [[key, self.packed(value)] for key, value in kwargs.items()]
             reply = self.exchange(program, name, encoded, named)
             if "value" in reply:
                 return self.value(program, name, reply["value"])
@@ -239,6 +239,11 @@ class _Run(Router):
             error = RuntimeError(f"{name} raised {text}")
         self.raised = error
         raise error
+
+    def packed(self, value: Any) -> Any:
+        """An argument of a test's as it travels: a function is lent, anything else is copied."""
+        lent = callable(value) and not isinstance(value, (type, codec.Opaque))
+        return self.lend(value) if lent else codec.encode(value)
 
     def value(self, program: str, name: str, data: Any) -> Any:
         """The value that a program returned to a test."""
@@ -282,7 +287,3 @@ class _Run(Router):
             ],
             "trace": self.trace,
         }
-
-
-def _is_function(value: Any) -> bool:
-    return callable(value) and not isinstance(value, (type, codec.Opaque))

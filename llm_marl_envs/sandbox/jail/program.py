@@ -84,6 +84,11 @@ class Link:
         message = {"request": name, "args": codec.encode(list(args)), "kwargs": _named(kwargs)}
         return self.ask(name, message)
 
+    def argument(self, data: Any) -> Any:
+        """An argument of a test's call: a value, or a function that it passed."""
+        lent = type(data) is dict and "lent" in data
+        return self.borrow(data["lent"]) if lent else codec.decode(data)
+
     def borrow(self, number: int) -> Callable[..., Any]:
         """A stand-in for a function that a test passed as an argument."""
 
@@ -133,13 +138,8 @@ def answer(channel: Channel, link: Link, module: ModuleType, message: dict[str, 
     """Make one call of the program's and send what it gave."""
     link.open = True
     try:
-        args = [
-            link.borrow(data["lent"])
-            if type(data) is dict and "lent" in data
-            else codec.decode(data)
-            for data in message["args"]
-        ]
-        kwargs = {name: codec.decode(value) for name, value in message["kwargs"]}
+        args = [link.argument(data) for data in message["args"]]
+        kwargs = {name: link.argument(data) for name, data in message["kwargs"]}
         reply = {"value": codec.encode_any(vars(module)[message["call"]](*args, **kwargs))}
     except BaseException as error:  # noqa: BLE001 - untrusted code raises what it likes
         reply = faults.describe(error)
