@@ -21,7 +21,8 @@ STYLES = {
     "check": "first = solve(1)\ndef check(candidate):\n    assert first == candidate(1) == 2\n"
     "    assert candidate(2) == 3\n",
     "functions": "class Seen:\n    first = solve(1)\n"
-    "def test_first():\n    assert Seen.first == 2\ndef test_second():\n    assert f'{solve(2):d}' == '3'\n",
+    "def test_first():\n    assert Seen.first == 2\n"
+    "def test_second():\n    assert f'{solve(2):d}' == '3'\n",
 }
 DEEP = "-" * 950 + "1"
 PROGRAMS: dict[str, tuple[str, str]] = {

@@ -242,8 +242,9 @@ class _Run(Router):
 
     def packed(self, value: Any) -> Any:
         """An argument of a test's as it travels: a function is lent, anything else is copied."""
-        lent = callable(value) and not isinstance(value, (type, codec.Opaque))
-        return self.lend(value) if lent else codec.encode(value)
+        if isinstance(value, (type, codec.Opaque)) or not callable(value):
+            return codec.encode(value)
+        return self.lend(value)
 
     def value(self, program: str, name: str, data: Any) -> Any:
         """The value that a program returned to a test."""
