@@ -74,8 +74,9 @@ Attribute `sandbox`: where programs run; the process-wide pool unless set.
 Generated tasks and `bundled:coop_problems` were written for this library and share its licence.
 Rows need the columns of HumanEval (`task_id`, `prompt`, `entry_point`, `test`; those of MBPP are
 understood) and may bring reference programs (`helper`, `main`) and a `split`; their licence is
-their own. Contest rows with inputs and outputs (APPS, CodeContests, LiveCodeBench) ask for
-`solve(stdin: str) -> str`, which returns what a program would print.
+their own. Tests, or the statement, define or import every name that the tests use. Contest rows
+with inputs and outputs (APPS, CodeContests, LiveCodeBench) ask for `solve(stdin: str) -> str`,
+which returns what a program would print.
 
 ## Version history
 - v0: first version.

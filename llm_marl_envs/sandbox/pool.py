@@ -27,7 +27,7 @@ from .worker import RunLostError, Worker
 CACHE_SIZE = 4096  # verdicts
 CLOSE_SECONDS = 10.0  # beyond two wall limits, for runs under way when a pool is closed
 # Outcomes that may differ when the same run is made again.
-UNCERTAIN = ("infra_error", "wall_limit")
+UNCERTAIN = ("infra_error", "wall_limit", "died")
 
 T = TypeVar("T")
 
@@ -106,14 +106,16 @@ class Sandbox:
                 runs in a process of its own and lends the functions that `exports` names to it, by
                 value.
             entry_point: the function under test.
-            tests: source that defines `check(candidate)`, or bare asserts, or test functions.
+            tests: source that defines `check(candidate)`, or bare asserts, or test functions. It
+                sees the entry point, also as `candidate`, and what it defines or imports itself.
             exports: {name of a program: names of its functions that the last program may call}.
 
         Returns:
             The verdict. Any text at all gets one.
 
         Raises:
-            TypeError, ValueError: the arguments, or tests that cannot be run.
+            TypeError, ValueError: the arguments; or tests that cannot be run: they do not parse,
+                hold no test, use names that nothing defines, or fail before they call the program.
             InfraError: see `on_infra`.
         """
         job = Job.of(source, entry_point, exports, tests)
