@@ -7,7 +7,9 @@ import sys
 import pytest
 from jobs import EXPORTS, alone, team
 
-from llm_marl_envs.sandbox import Sandbox
+from llm_marl_envs.sandbox import Limits, Sandbox, Verdict
+from llm_marl_envs.sandbox.records import Job
+from llm_marl_envs.sandbox.worker import Worker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
@@ -139,6 +141,52 @@ def test_names_of_the_harness_in_programs(sandbox: Sandbox, name: str) -> None:
                 {"helper": taken, "main": source}, entry_point="solve", exports=EXPORTS, tests=text
             )
             assert verdict.ok is passes, style
+
+
+FLOOD = """
+import os, struct
+body = b"[" + b"[]," * 2_600_000 + b"[]]"
+def {name}(x):
+    for fd in range(3, 64):
+        try:
+            left = struct.pack(">I", len(body)) + body
+            while left:
+                left = left[os.write(fd, left):]
+        except OSError:
+            pass
+"""
+
+
+def test_messages_that_fill_the_memory_of_the_tests() -> None:
+    """They are the sender's fault, not that of the tests, and no fault of the machine."""
+    limits = Limits(cpu_seconds=5, wall_seconds=20, memory_mib=32)
+    with Sandbox(workers=1, limits=limits) as small:
+        for _ in range(2):
+            verdict = team(small, FLOOD.format(name="aux"), "def solve(x):\n    return aux(x)\n")
+            assert (verdict.status, verdict.author) == ("memory", "helper")
+        verdict = alone(small, FLOOD.format(name="solve"))
+        assert (verdict.status, verdict.author) == ("memory", "main")
+
+
+def test_signals_without_a_name(sandbox: Sandbox) -> None:
+    output = sandbox.run_io("import signal\nsignal.raise_signal(40)")
+    assert (output.status, output.detail) == ("died", "was ended by signal 40")
+
+
+@pytest.mark.parametrize(("code", "runs"), [(70, 2), (71, 1)])
+def test_the_exit_status_of_a_broken_child_counts_the_second_time(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, code: int, runs: int
+) -> None:
+    made: list[Job] = []
+    check = Worker.check
+
+    def counted(worker: Worker, job: Job, patient: bool) -> Verdict:
+        made.append(job)
+        return check(worker, job, patient)
+
+    monkeypatch.setattr(Worker, "check", counted)
+    verdict = alone(sandbox, f"import os\ndef solve(x):\n    os._exit({code})\n")
+    assert (verdict.status, verdict.author, len(made)) == ("early_exit", "main", runs)
 
 
 def test_a_text_of_any_length_gets_a_verdict(sandbox: Sandbox) -> None:

@@ -103,6 +103,20 @@ def check_run(helper: list[Any], main: list[Any]) -> None:
         sock.close()
 
 
+@pytest.mark.parametrize(("error", "status"), [(MemoryError, "memory"), (KeyError, "protocol")])
+def test_an_error_of_the_judge_itself_is_a_verdict(error: type[Exception], status: str) -> None:
+    class Weak(_Run):
+        def loaded(self, program: str) -> None:
+            raise error
+
+    channels, sockets = fed([], [])
+    report = Weak(split("assert solve(1) == 2", "solve"), JOB, channels).run()
+    assert (report["status"], report["author"]) == (status, "main")
+    assert report["outcomes"] == [[False, "", 0, False]]
+    for sock in sockets:
+        sock.close()
+
+
 @QUICK
 @example([], [{"lent": float("inf"), "args": [], "kwargs": []}])
 @given(st.lists(messages, max_size=4), st.lists(messages, max_size=4))

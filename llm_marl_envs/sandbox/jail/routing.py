@@ -162,8 +162,6 @@ class Router:
             except codec.CodecError as error:
                 text = f"{name} returned a malformed value: {error}"
                 raise Fatal("protocol", text, owner) from None
-            except MemoryError:
-                raise Fatal("memory", f"{name} returned too much", owner) from None
             text = codec.canonical(result)
             self.received.add(text)
             answer: dict[str, Any] = {"value": result}
