@@ -1,12 +1,14 @@
 """The procedural coding tasks: every text, program, test, split and bound is checked against the
 definition of the function, without running model text and without torch."""
 
+import ast
 import doctest
 import itertools
 import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -151,6 +153,29 @@ def test_conventions_of_other_texts(
     kind: str, role: str, text: str, convention: str | None
 ) -> None:
     assert functions.read_convention(kind, role, text) == convention
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def aux(x):\n    return y" + "[0]" * 2000,
+        "def aux(x):\n    return [y for y in " + "[y for y in " * 60 + "[]" + "]" * 61,
+    ],
+)
+def test_conventions_are_read_in_linear_time(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A program's text must not keep the environment's own process busy."""
+    seen = []
+    children = ast.iter_child_nodes
+
+    def counted(node: ast.AST) -> Iterator[ast.AST]:
+        seen.append(node)
+        return children(node)
+
+    nodes = sum(1 for _ in ast.walk(ast.parse(text)))
+    monkeypatch.setattr(ast, "iter_child_nodes", counted)
+    for kind, role in itertools.product(("item", "fold", "sequence"), functions.ROLES):
+        functions.read_convention(kind, role, text)
+    assert len(seen) <= 20 * nodes
 
 
 def test_tests_tell_every_task_from_every_other() -> None:

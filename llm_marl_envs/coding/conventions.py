@@ -63,11 +63,17 @@ def _is_list(parameter: ast.arg, aux: ast.FunctionDef) -> bool:
     """Whether the body uses the parameter as a list: annotated, iterated, indexed or reduced."""
     if parameter.annotation is not None and _LIST_NAMES & _names(parameter.annotation):
         return True
-    for node in ast.walk(aux):
-        if isinstance(node, ast.For | ast.comprehension) and parameter.arg in _names(node.iter):
+    waiting: list[tuple[ast.AST, bool]] = [(aux, False)]  # and whether it is iterated or indexed
+    while waiting:
+        node, taken_apart = waiting.pop()
+        if taken_apart and isinstance(node, ast.Name) and node.id == parameter.arg:
             return True
-        if isinstance(node, ast.Subscript) and parameter.arg in _names(node.value):
-            return True
+        whole = None
+        if isinstance(node, ast.For | ast.comprehension):
+            whole = node.iter
+        elif isinstance(node, ast.Subscript):
+            whole = node.value
+        waiting += [(c, taken_apart or c is whole) for c in ast.iter_child_nodes(node)]
         if isinstance(node, ast.Call) and _call_name(node) in _LIST_CALLS | {"map"}:
             arguments = [a.id for a in node.args if isinstance(a, ast.Name)]
             alone = len(node.args) == 1 or _call_name(node) in {"map", "zip"}

@@ -21,7 +21,7 @@ VALUES = {
     "an ordered table": "__import__('collections').OrderedDict({10 ** 5000: 1})",
     "a signaling number": "__import__('decimal').Decimal('sNaN')",
     "a lone surrogate": "'\\ud800'",
-    "a deep list": "eval('[' * 79 + ']' * 79)",
+    "a deep list": "eval('[' * 80 + ']' * 80)",
     "an iterator": "iter([10 ** 5000])",
     "a type": "type",
     "nothing": "None",
@@ -51,6 +51,14 @@ def test_values_that_tests_cannot_handle(sandbox: Sandbox, touch: str) -> None:
         assert verdict.status == "wrong", what
         assert verdict.passed < verdict.total, what
         assert verdict.outcomes[0].error.isprintable(), what
+
+
+def test_what_fails_hides_no_other_test(sandbox: Sandbox) -> None:
+    once = "def solve(x):\n    return x + 1 if x != {} else 10 ** 5000\n"
+    verdict = alone(sandbox, once.format(1), TOUCHES["a message"])
+    assert [outcome.passed for outcome in verdict.outcomes] == [False, True]
+    verdict = alone(sandbox, once.format(2), TOUCHES["a function behind"].replace("x:d", "x}{x"))
+    assert (verdict.status, verdict.passed) == ("wrong", 0), "an error behind the last test"
 
 
 RAISES = {
@@ -92,7 +100,7 @@ def test_an_exit_between_tests_cannot_be_swallowed(sandbox: Sandbox) -> None:
     verdict = alone(sandbox, "import os\ndef solve(x):\n    os._exit(0)\n", tests)
     assert verdict.status == "early_exit"
     early = "def check(f):\n    try:\n        f(1)\n    except BaseException:\n        return\n"
-    early += "    assert f(1) == 2\n"
+    early += "    assert f(1) == 2\n    assert f(2) == 3\n"
     verdict = alone(sandbox, "import os\ndef solve(x):\n    os._exit(0)\n", early)
     assert (verdict.status, verdict.passed) == ("early_exit", 0)
 
@@ -107,7 +115,7 @@ def test_tests_that_leave(sandbox: Sandbox) -> None:
 
 def test_errors_of_the_harness_are_none_that_a_test_expects(sandbox: Sandbox) -> None:
     """A value too deep to be passed on is a ValueError of ours, not one that the program raised."""
-    source = "def solve(x):\n    return eval('[' * 79 + ']' * 79)\n"
+    source = "def solve(x):\n    return eval('[' * 80 + ']' * 80)\n"
     tests = "try:\n    solve([solve(1)])\n    assert False\nexcept ValueError:\n    pass\n"
     assert alone(sandbox, source, tests).status == "wrong"
 

@@ -106,7 +106,9 @@ if __name__ != "__main__" and isclose(math.sqrt(4), 2):
         later
     except NameError:
         later = candidate
-seen = [k := m for m in (1,)]
+def __unit__(index):
+    return index
+seen = [k := __unit__(m) for m in (1,)]
 assert expected(1) == [1, solve(k)] and table == {1: 2}
 assert Case().value() == ("Case", later(1)), __doc__
 """
