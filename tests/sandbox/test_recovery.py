@@ -13,12 +13,20 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from llm_marl_envs.sandbox import InfraError, Limits, Sandbox, SandboxError, default_sandbox
+from llm_marl_envs.sandbox import (
+    InfraError,
+    Limits,
+    Output,
+    Sandbox,
+    SandboxError,
+    Verdict,
+    default_sandbox,
+)
 from llm_marl_envs.sandbox.jail import confine, kernel, zygote
 from llm_marl_envs.sandbox.zygote_link import BATCH, Zygote
 
@@ -111,14 +119,19 @@ def _hit_often(sandbox: Sandbox, stop: threading.Event) -> None:
 
 
 def test_a_run_that_is_killed_once_is_made_again(sandbox: Sandbox) -> None:
-    timer = threading.Timer(0.4, _hit_children, (sandbox,))
-    timer.start()
-    assert sandbox.check(SLEEPY, entry_point="solve", tests=TESTS).status == "pass"
-    timer.join()
-    timer = threading.Timer(0.4, _hit_children, (sandbox,))
-    timer.start()
-    assert sandbox.run_io("import time\ntime.sleep(1)\nprint(1)").status == "pass"
-    timer.join()
+    def check(tests: str) -> Verdict:
+        return sandbox.check(SLEEPY, entry_point="solve", tests=tests)
+
+    runs: list[Callable[[], Verdict | Output]] = [
+        lambda: check(TESTS),
+        lambda: check("assert solve(1) == 2"),  # with a judge of its own
+        lambda: sandbox.run_io("import time\ntime.sleep(1)\nprint(1)"),
+    ]
+    for run in runs:
+        timer = threading.Timer(0.4, _hit_children, (sandbox,))
+        timer.start()
+        assert run().status == "pass"
+        timer.join()
 
 
 def test_a_run_that_is_killed_every_time_gets_a_verdict() -> None:
@@ -146,7 +159,7 @@ def test_a_run_that_is_killed_every_time_gets_a_verdict() -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_judge_that_is_worn_out_is_replaced(sandbox: Sandbox, number: int) -> None:
     """Between two runs, and in the middle of one: what is left of it is not the program's doing."""
-    kept = sandbox._workers[0].judge
+    kept, link = sandbox._workers[0].judge, _zygote(sandbox)
     assert kept is not None
     assert kept.child.pidfd is not None
     signal.pidfd_send_signal(kept.child.pidfd, number)
@@ -159,6 +172,7 @@ def test_a_judge_that_is_worn_out_is_replaced(sandbox: Sandbox, number: int) -> 
     assert sandbox.check(SLEEPY, entry_point="solve", tests=TESTS).status == "pass"
     timer.join()
     assert sandbox._workers[0].judge is not kept
+    assert _zygote(sandbox) is link, "the worker has nothing to do with it"
 
 
 def test_values_that_end_the_judge_are_charged_to_main() -> None:
