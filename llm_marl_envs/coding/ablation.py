@@ -135,11 +135,13 @@ class Contribution:
         main: tests passed on which main's result is, type-strictly, none of the values that `aux`
             returned, and that no trivial main passes.
         cooperative_success: all tests pass, and under no replacement do they all pass still.
+        complete: all runs were made; else the shares are the least that they can be.
     """
 
     helper: float
     main: float
     cooperative_success: bool
+    complete: bool = True
 
 
 def wrong_helpers(source: str) -> list[str]:

@@ -30,6 +30,7 @@ from llm_marl_envs.coding.tables import (
     SEQUENCE_OPS,
     Primitive,
 )
+from llm_marl_envs.sandbox import Contract
 
 KINDS = tuple(CONVENTIONS)
 ROLES = ("helper", "main")
@@ -46,6 +47,17 @@ MAIN_PROMPT = (
     "Reply with code only."
 )
 """Main's one user message. `describe_main` fills it, or `describe_full`."""
+
+CONTRACTS = {
+    kind: Contract(forms=forms, largest=10**6, size=1_000, calls=1_000)
+    for kind, forms in {
+        "item": (("int",), ("ints",)),
+        "fold": (("int", "int"), ("pair",)),
+        "sequence": (("ints",),),
+    }.items()
+}
+"""Kind -> the calls of `aux` that `describe_helper` allows, under every convention. The lists of
+the tests have at most 8 numbers, from -9 to 15."""
 
 Value = int | list[int]
 

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_marl_envs.coding.composition import (
+    CONTRACTS,
     HELPER_PROMPT,
     KINDS,
     MAIN_PROMPT,
@@ -58,6 +59,7 @@ from llm_marl_envs.coding.tables import (
 
 __all__ = [
     "ASSERTS",
+    "CONTRACTS",
     "HELPER_PROMPT",
     "KINDS",
     "MAIN_PROMPT",

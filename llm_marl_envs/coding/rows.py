@@ -21,12 +21,13 @@ from __future__ import annotations
 import ast
 import builtins
 import io
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from llm_marl_envs.coding.contest import with_tests
-from llm_marl_envs.sandbox import units_of
+from llm_marl_envs.sandbox import Contract, units_of
 from llm_marl_envs.sandbox.jail.source import ERRORS, free_names, parse
 from llm_marl_envs.tasks import Row, Task, split_of_row
 
@@ -95,6 +96,17 @@ def task_of_row(row: Row) -> Task:
 def read_tests(tests: str, entry_point: str) -> tuple[str, ...]:
     """The source of each test that is counted; raises as `sandbox.units_of`."""
     return units_of(tests, entry_point)
+
+
+@lru_cache(maxsize=4096)
+def contract_of(tests: str) -> Contract:
+    """The calls of `aux` that a row's problem statement allows, as far as a machine can tell.
+
+    Any plain values, ten times as much of them as the whole tests hold (at least 20,000 values and
+    characters), and numbers of three digits more than the longest in the tests (7 to 22 digits).
+    """
+    digits = max(map(len, re.findall(r"\d+", tests)), default=0) + 3
+    return Contract(largest=10 ** min(max(digits, 7), 22), size=max(20_000, 10 * len(tests)))
 
 
 def with_preamble(source: str, preamble: str) -> str:

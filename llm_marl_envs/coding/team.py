@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_marl_envs.coding import ablation
+from llm_marl_envs.coding import ablation, functions
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.feedback import Report
 from llm_marl_envs.coding.rewards import Facts
-from llm_marl_envs.coding.rows import own_line, read_tests, with_preamble
+from llm_marl_envs.coding.rows import contract_of, own_line, read_tests, with_preamble
 from llm_marl_envs.coding.syntax import Program, defines, read_program, use_of
 from llm_marl_envs.parsing import code_of
-from llm_marl_envs.sandbox import InfraError, Sandbox, TestOutcome, Verdict
+from llm_marl_envs.sandbox import Budget, Contract, InfraError, Sandbox, TestOutcome, Verdict
 from llm_marl_envs.tasks import Task
 
 HELPER, MAIN, AUX = "helper", "main", "aux"
@@ -36,12 +36,14 @@ class Work:
         task: the task.
         helper, main: the programs.
         units: source of each test, in order.
+        contract: the calls of `aux` for which the helper answers, main for all others.
     """
 
     task: Task
     helper: Program
     main: Program
     units: tuple[str, ...]
+    contract: Contract
 
     @property
     def programs(self) -> dict[str, Program]:
@@ -67,22 +69,25 @@ class Work:
                 MAIN: with_preamble(self.main.source if main is None else main, preamble),
             },
             "exports": {HELPER: [AUX]},
+            "contracts": {AUX: self.contract},
             "entry_point": self.task.data["entry_point"],
             "tests": self.task.data["tests"],
         }
 
 
-def read_work(task: Task, helper_text: str, main_text: str) -> Work:
-    """The programs in two answers."""
+def read_work(task: Task, helper_text: str, main_text: str, split: bool) -> Work:
+    """The programs in two answers. `split`: the helper was told its operation and nothing else."""
+    tests = task.data["tests"]
     return Work(
         task=task,
         helper=read_program(code_of(helper_text)),
         main=read_program(code_of(main_text)),
-        units=read_tests(task.data["tests"], task.data["entry_point"]),
+        units=read_tests(tests, task.data["entry_point"]),
+        contract=functions.CONTRACTS[task.data["kind"]] if split else contract_of(tests),
     )
 
 
-def run(work: Work, sandbox: Sandbox) -> Verdict:
+def run(work: Work, sandbox: Sandbox, budget: Budget) -> Verdict:
     """The tests' verdict; a text that does not parse is judged without running anything.
 
     Raises:
@@ -95,7 +100,7 @@ def run(work: Work, sandbox: Sandbox) -> Verdict:
             return _unrun("load_error", f"{program.error}{place}", role)
     if not work.main.parses:
         return _unrun("no_entry_point", work.main.error, MAIN)
-    return _tried(work.task, lambda: [sandbox.check(**work.job())])[0]
+    return _tried(work.task, lambda: [sandbox.check(**work.job(), budget=budget)])[0]
 
 
 def _tried(task: Task, runs: Callable[[], list[Verdict]]) -> list[Verdict]:
@@ -125,8 +130,12 @@ def _unrun(status: Any, detail: str, author: str) -> Verdict:
     return Verdict(status, 0, 0, detail, author, (), 0.0, 0.0, 0.0)
 
 
-def contribution(work: Work, verdict: Verdict, sandbox: Sandbox) -> Contribution:
-    """Who contributed to the passed tests: runs the tests again with replaced helpers.
+def contribution(work: Work, verdict: Verdict, sandbox: Sandbox, budget: Budget) -> Contribution:
+    """Who contributed to the passed tests: runs the tests again with replaced programs.
+
+    All runs take from `budget`, from which `run` took. Where it does not suffice for those with
+    another main, nothing is known; where it does not suffice for those with another helper, one of
+    them may have lost nothing. A program that waits or loops in such runs earns nothing by it.
 
     Raises:
         InfraError: as `run`.
@@ -135,13 +144,17 @@ def contribution(work: Work, verdict: Verdict, sandbox: Sandbox) -> Contribution
         return NOTHING
     if not verdict.helper_trace or not work.helper.parses:
         return ablation.judge(verdict, [verdict], [], [])
+    others = [work.job(main=main) for main in ablation.trivial_mains(work.names[MAIN])]
+    mains = _tried(work.task, lambda: sandbox.map(others, budget))
+    if budget.over():
+        return replace(NOTHING, complete=False)
     wrong = ablation.wrong_helpers(work.helper.source)
     trivial = ablation.trivial_helpers(work.helper, verdict.helper_trace)
-    mains = ablation.trivial_mains(work.names[MAIN])
-    jobs = [*(work.job(helper=h) for h in [*wrong, *trivial]), *(work.job(main=m) for m in mains)]
-    verdicts = _tried(work.task, lambda: sandbox.map(jobs))
-    first, last = len(wrong), len(verdicts) - len(mains)
-    return ablation.judge(verdict, verdicts[:first], verdicts[first:last], verdicts[last:])
+    jobs = [work.job(helper=helper) for helper in [*wrong, *trivial]]
+    helpers = _tried(work.task, lambda: sandbox.map(jobs, budget))
+    if budget.over():
+        return replace(ablation.judge(verdict, [], [verdict], mains), complete=False)
+    return ablation.judge(verdict, helpers[: len(wrong)], helpers[len(wrong) :], mains)
 
 
 def facts_of(work: Work, verdict: Verdict, contributed: Contribution | None = None) -> Facts:

@@ -48,8 +48,13 @@ earlier one. `paper` keeps the paper's pay, the full score of every turn.
 `info["success"]`: all tests pass. Further entries: which functions were `defined`, `syntax_errors`,
 `tests_passed`, `tests_total`, the sandbox's `verdict` and the `author` it is charged to,
 `calls_helper`, `readable` (the agent's program defines its function), the `convention` that it
-follows (generated tasks), and under `contribution` each author's `contribution` and
-`cooperative_success`.
+follows (generated tasks), and under `contribution` each author's `contribution`,
+`cooperative_success` and `contribution_complete`.
+
+The team's own run and those that `contribution` makes share one budget, the sandbox's `Limits`.
+Where it does not suffice, shares that are not known are 0 and `contribution_complete` is false.
+The `author` of a failure is the helper if it fails on inputs that its prompt allows, else main;
+docs/sandbox.md has the rule.
 
 ## Episode end
 All tests pass, or after `turns` turns. Never truncated.
@@ -209,16 +214,18 @@ class CoopCodingEnv(TextParallelEnv):
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Run the tests on the two programs, once."""
-        work = team.read_work(self.task, joint_action[HELPER], joint_action[MAIN])
-        verdict = team.run(work, self.sandbox)
+        work = self._work(self.task, joint_action)
+        budget = self.sandbox.budget()
+        verdict = team.run(work, self.sandbox, budget)
         contributed = None
         if self.reward_scheme == "contribution":
-            contributed = team.contribution(work, verdict, self.sandbox)
+            contributed = team.contribution(work, verdict, self.sandbox, budget)
         facts = team.facts_of(work, verdict, contributed)
         shared = dict(team.info_of(work, verdict, facts))
         if contributed is not None:
             shared["contribution"] = {"helper": contributed.helper, "main": contributed.main}
             shared["cooperative_success"] = contributed.cooperative_success
+            shared["contribution_complete"] = contributed.complete
         terms = self._pay(rewards.TERMS[self.reward_scheme](facts))
         ended = facts.solved or self._taken[MAIN] >= self.max_turns
         return Outcome(
@@ -235,6 +242,10 @@ class CoopCodingEnv(TextParallelEnv):
                 for agent in ROLES
             },
         )
+
+    def _work(self, task: Task, joint_action: Mapping[str, str]) -> team.Work:
+        split = self.info_mode == "split"
+        return team.read_work(task, joint_action[HELPER], joint_action[MAIN], split)
 
     def _pay(self, scores: dict[str, float]) -> dict[str, float]:
         self._scores.append(scores)
@@ -254,10 +265,12 @@ class CoopCodingEnv(TextParallelEnv):
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:
         """Who contributed to the tests that `joint_action` passes, by ablation in the sandbox.
 
-        A metric under every reward scheme; it costs up to twelve sandbox runs.
+        A metric under every reward scheme; it takes up to twelve sandbox runs, which together cost
+        no more than one run may.
         """
-        work = team.read_work(task, joint_action[HELPER], joint_action[MAIN])
-        return team.contribution(work, team.run(work, self.sandbox), self.sandbox)
+        work, budget = self._work(task, joint_action), self.sandbox.budget()
+        verdict = team.run(work, self.sandbox, budget)
+        return team.contribution(work, verdict, self.sandbox, budget)
 
     def conventions(self, task: Task) -> tuple[str, ...]:
         """Interfaces between the two programs that carry the task; `("reference",)` for rows."""

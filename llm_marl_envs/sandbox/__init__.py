@@ -6,13 +6,16 @@ confinement, and docs/sandbox.md for what it protects from and what it does not.
 
 from __future__ import annotations
 
+from .budget import Budget
 from .io_run import same_output
 from .jail.codec import Opaque
+from .jail.contract import Contract
 from .jail.units import units_of
 from .layers import LAYERS, Layer, doctor
 from .pool import Sandbox, default_sandbox
 from .records import (
     STATUSES,
+    Cost,
     HelperCall,
     InfraError,
     Limits,
@@ -27,6 +30,9 @@ from .records import (
 __all__ = [
     "LAYERS",
     "STATUSES",
+    "Budget",
+    "Contract",
+    "Cost",
     "HelperCall",
     "InfraError",
     "Layer",

@@ -111,7 +111,7 @@ def _read(child: Child, pipes: tuple[_Pipe, _Pipe], began: float, wall: float) -
         if left <= 0:
             if child.stopped():
                 raise StoppedError("the script was stopped from outside")
-            extended = began + min(wall + (child.waited() or 0.0), PATIENCE * wall)
+            extended = began + min(wall + child.waited(), PATIENCE * wall)
             if extended <= time.monotonic():
                 return True
             deadline = max(extended, time.monotonic() + 0.01)

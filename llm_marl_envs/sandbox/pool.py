@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, Self, TypeVar, cast
 
+from .budget import Budget, Over
+from .jail.contract import Contract
 from .jail.wire import fits
 from .layers import find_setup
 from .records import InfraError, Job, KilledError, Limits, Output, SandboxError, Status, Verdict
@@ -28,6 +30,7 @@ CACHE_SIZE = 4096  # verdicts
 CLOSE_SECONDS = 10.0  # beyond two wall limits, for runs under way when a pool is closed
 # Outcomes that may differ when the same run is made again.
 UNCERTAIN = ("infra_error", "wall_limit", "died")
+CUT = ("cpu_limit", "wall_limit")
 
 T = TypeVar("T")
 
@@ -56,7 +59,7 @@ class Sandbox:
 
         Args:
             workers: runs at the same time; default one per processor.
-            limits: limits of every run, default `Limits()`.
+            limits: limits of every run, default `Limits()`; see `budget` for many runs at once.
             require: layers that must be in force, by name, or "auto" (see `layers`).
             allow_unsafe: run with resource limits only where nothing can be confined.
             on_infra: after a run failed twice for reasons outside the program, raise InfraError, or
@@ -98,6 +101,8 @@ class Sandbox:
         entry_point: str,
         tests: str,
         exports: Mapping[str, Sequence[str]] | None = None,
+        contracts: Mapping[str, Contract] | None = None,
+        budget: Budget | None = None,
     ) -> Verdict:
         """Run tests against one program, or against a team of programs.
 
@@ -109,26 +114,46 @@ class Sandbox:
             tests: source that defines `check(candidate)`, or bare asserts, or test functions. It
                 sees the entry point, also as `candidate`, and what it defines or imports itself.
             exports: {name of a program: names of its functions that the last program may call}.
+            contracts: {exported function: the calls for which its author answers}; `Contract()` for
+                those not named. They decide `Verdict.author` and nothing else.
+            budget: what this run takes from, with others; a full one of its own if None.
 
         Returns:
-            The verdict. Any text at all gets one.
+            The verdict. Any text at all gets one. A run for which the budget does not suffice is
+            stopped, or not made, and gets "cpu_limit" or "wall_limit".
 
         Raises:
             TypeError, ValueError: the arguments; or tests that cannot be run: they do not parse,
                 hold no test, use names that nothing defines, or fail before they call the program.
             InfraError: see `on_infra`.
         """
-        job = Job.of(source, entry_point, exports, tests)
-        return self._cache.get(job, lambda: self._check(job))
+        job = Job.of(source, entry_point, exports, tests, contracts)
+        budget = budget or self.budget()
+        over = budget.over()
+        if over is not None:
+            return _unmade(over, self.isolation)
+        whole = budget.untouched and budget.limits == self.limits
+        verdict = self._cache.get(job, whole, lambda: self._check(job, budget))
+        budget.spend(job, verdict.cost)
+        return verdict
 
-    def map(self, jobs: Iterable[Mapping[str, Any]]) -> list[Verdict]:
-        """`check(**job)` for each job, all workers busy, verdicts in the order of the jobs."""
+    def budget(self) -> Budget:
+        """A full budget: the limits of one run, which several runs may share."""
+        return Budget(self.limits)
+
+    def map(self, jobs: Iterable[Mapping[str, Any]], budget: Budget | None = None) -> list[Verdict]:
+        """`check(**job)` for each job, all workers busy, verdicts in the order of the jobs.
+
+        With a `budget` all of them share it; `budget.over()` then tells, whatever the number of
+        workers, whether it sufficed for all of them together.
+        """
         listed = list(jobs)
         self._usable()
         with self._threads_lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(len(self._workers), "sandbox")
-        return list(self._threads.map(lambda job: self.check(**job), listed))
+        shared: dict[str, Any] = {"budget": budget} if budget else {}
+        return list(self._threads.map(lambda job: self.check(**job, **shared), listed))
 
     async def check_async(self, source: str | Mapping[str, str], **job: Any) -> Verdict:
         """`check`, with the same arguments, without blocking the event loop."""
@@ -144,17 +169,15 @@ class Sandbox:
             raise TypeError("source and stdin must be str")
         if not fits(source):
             return Output("load_error", "", "the text is too long", self.isolation, 0.0, 0.0, 0.0)
-        return self._retried(lambda worker, _: worker.run_io(source, stdin), _lost_io)
+        return self._retried(lambda worker: worker.run_io(source, stdin), _lost_io)
 
-    def _check(self, job: Job) -> Verdict:
+    def _check(self, job: Job, budget: Budget) -> Verdict:
         author = job.too_long()
         if author is not None:
             return _unrun("load_error", "the text is too long", author, self.isolation)
-        return self._retried(lambda worker, patient: worker.check(job, patient), _lost)
+        return self._retried(lambda worker: worker.check(job, budget), _lost)
 
-    def _retried(
-        self, run: Callable[[Worker, bool], T], lost: Callable[[str, tuple[str, ...]], T]
-    ) -> T:
+    def _retried(self, run: Callable[[Worker], T], lost: Callable[[str, tuple[str, ...]], T]) -> T:
         """Run once, and once more if the machinery failed, or may have failed.
 
         What may have been either, the machine or a program, counts against it the second time.
@@ -164,7 +187,7 @@ class Sandbox:
         while failures < 2:
             worker = self._take()
             try:
-                return run(worker, failures > 0)
+                return run(worker)
             except KilledError as error:
                 kills += 1
                 if kills == 2:
@@ -228,6 +251,10 @@ def _unrun(status: Status, detail: str, author: str | None, isolation: tuple[str
     return Verdict(status, 0, 0, detail[:200], author, isolation, 0.0, 0.0, 0.0)
 
 
+def _unmade(over: Over, isolation: tuple[str, ...]) -> Verdict:
+    return _unrun(over.status, over.detail, None, isolation)
+
+
 def _lost(reason: str, isolation: tuple[str, ...]) -> Verdict:
     return _unrun("infra_error", reason, None, isolation)
 
@@ -248,36 +275,43 @@ def _next_slot() -> int:
 
 
 class _Cache:
-    """Verdicts by job, least recently used first out; equal jobs under way are run once."""
+    """Verdicts by job, least recently used first out; equal jobs under way are run once.
+
+    A run that was cut because others had used up a part of its budget says nothing to anybody else.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.lock = threading.Lock()
         self.verdicts: OrderedDict[bytes, Verdict] = OrderedDict()
-        self.running: dict[bytes, Future[Verdict]] = {}
+        self.running: dict[bytes, Future[Verdict | None]] = {}
 
-    def get(self, job: Job, run: Callable[[], Verdict]) -> Verdict:
+    def get(self, job: Job, whole: bool, run: Callable[[], Verdict]) -> Verdict:
+        """The verdict on a job. `whole`: `run` has a full budget to itself."""
         if self.size == 0:
             return run()
         key = hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).digest()
-        with self.lock:
-            if key in self.verdicts:
-                self.verdicts.move_to_end(key)
-                return self.verdicts[key]
-            future = self.running.get(key)
-            mine = future is None
-            if future is None:
-                future = self.running[key] = Future()
-        if not mine:
-            return future.result()
+        while True:
+            with self.lock:
+                if key in self.verdicts:
+                    self.verdicts.move_to_end(key)
+                    return self.verdicts[key]
+                future = self.running.get(key)
+                if future is None:
+                    mine = self.running[key] = Future()
+                    break
+            verdict = future.result()
+            if verdict is not None:
+                return verdict
         try:
             verdict = run()
         except BaseException as error:
             self._leave(key, None)
-            future.set_exception(error)
+            mine.set_exception(error)
             raise
-        self._leave(key, verdict)
-        future.set_result(verdict)
+        general = whole or verdict.status not in CUT
+        self._leave(key, verdict if general else None)
+        mine.set_result(verdict if general else None)
         return verdict
 
     def _leave(self, key: bytes, verdict: Verdict | None) -> None:

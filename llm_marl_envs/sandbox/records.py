@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from .jail.contract import Contract
 from .jail.wire import fits
 
 Status = Literal[
@@ -53,13 +54,17 @@ class KilledError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one run. Raises ValueError if one is out of range."""
+    """Limits of one run, or of all runs that share a `Budget`.
+
+    Raises ValueError if one is out of range.
+    """
 
     cpu_seconds: int = 2
     """Processor time of each program and of the tests, whole seconds, at least 1. A program may use
-    this much; it is stopped between there and twice as much, for the kernel counts coarsely."""
+    this much and is stopped soon after; where its time cannot be read, the kernel stops it before
+    twice as much."""
     wall_seconds: float = 6.0
-    """Elapsed time of the run, without the time that its processes waited for a processor."""
+    """Elapsed time, without the time that processes waited for a processor."""
     memory_mib: int = 512
     """Address space of each process beyond the interpreter's own, at least 16."""
     output_kib: int = 1024
@@ -91,6 +96,16 @@ class TestOutcome:
     function returned to it during the same call."""
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What one run used, counted as `Limits` counts."""
+
+    cpu: Mapping[str, float] = field(default_factory=dict)
+    """Program -> processor seconds; "" for the tests."""
+    wall: float = 0.0
+    """Elapsed seconds without those in which its processes waited for a processor."""
+
+
 HelperCall = tuple[int, str, tuple[Any, ...], Any]
 """Test index (-1 outside any test), function, arguments (keyword ones as a last dict), result."""
 
@@ -107,7 +122,8 @@ class Verdict:
     detail: str
     """First failing test and its error, or what else went wrong; at most 200 characters."""
     author: str | None
-    """The program to which a load error, a missing entry point or a crash is charged."""
+    """The program to which the failure is charged; None for a pass, for a wrong value, and where no
+    program is to blame. See docs/sandbox.md for the rule."""
     isolation: tuple[str, ...]
     """Layers that confined the run, as `doctor` names them."""
     cpu_s: float
@@ -121,6 +137,8 @@ class Verdict:
     helper_trace: tuple[HelperCall, ...] = ()
     """The first 200 calls of exported functions, in order. Values that are not plain, or whose
     encoded form is longer than 4,096 characters, are `Opaque`."""
+    cost: Cost = Cost()
+    """What the run took from its `Budget`."""
 
     @property
     def ok(self) -> bool:
@@ -152,6 +170,7 @@ class Job:
     entry_point: str
     exports: tuple[tuple[str, tuple[str, ...]], ...]
     tests: str
+    contracts: tuple[tuple[str, Contract], ...] = ()  # exported function -> what it may be given
 
     @staticmethod
     def of(
@@ -159,6 +178,7 @@ class Job:
         entry_point: str,
         exports: Mapping[str, Any] | None,
         tests: str,
+        contracts: Mapping[str, Contract] | None = None,
     ) -> Job:
         """Check the arguments of `Sandbox.check`. Raises TypeError or ValueError."""
         programs = dict(source) if isinstance(source, Mapping) else {"main": source}
@@ -176,7 +196,14 @@ class Job:
                 raise ValueError(f"exports name {owner!r}; programs that may export: {helpers}")
             if not all(isinstance(n, str) for n in names):
                 raise TypeError(f"exports of {owner!r} must be function names, got {names!r}")
-        return Job(tuple(programs.items()), entry_point, tuple(given.items()), tests)
+        exported = {name for names in given.values() for name in names}
+        for name, contract in (contracts or {}).items():
+            if name not in exported:
+                raise ValueError(f"contracts name {name!r}; exported are {sorted(exported)}")
+            if not isinstance(contract, Contract):
+                raise TypeError(f"the contract of {name!r} must be a Contract, got {contract!r}")
+        agreed = tuple((contracts or {}).items())
+        return Job(tuple(programs.items()), entry_point, tuple(given.items()), tests, agreed)
 
     def too_long(self) -> str | None:
         """The first program whose text cannot be sent, None where all can be."""

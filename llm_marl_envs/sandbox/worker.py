@@ -1,27 +1,31 @@
 """One worker: a zygote, and the runs that it is given one after another.
 
-Owns the course of one run: children, deadlines, the reading of exit statuses, the verdict. A worker
-is used by one thread at a time; `pool` sees to that. Anything that goes wrong outside the programs
-raises `RunLostError`, after which the worker starts anew. What may be a program's doing as well as
-the machine's raises `KilledError`: the run is made again, and the same again is a verdict.
+Owns the course of one run: children, what they use, the reading of exit statuses, the verdict. A
+worker is used by one thread at a time; `pool` sees to that. Anything that goes wrong outside the
+programs raises `RunLostError`, after which the worker starts anew. What may be a program's doing as
+well as the machine's raises `KilledError`: the run is made again, and the same again is a verdict.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from . import io_run
-from .jail import codec
+from . import blame, io_run
+from .budget import Budget, Over
+from .jail import codec, ledger
 from .jail.child import EXIT_BROKEN
+from .jail.ledger import JUDGE
 from .jail.wire import SocketChannel
 from .layers import Setup
-from .records import Job, KilledError, Limits, Output, TestOutcome, Usage, Verdict
+from .records import Cost, Job, KilledError, Limits, Output, TestOutcome, Usage, Verdict
 from .zygote_link import Child, Zygote, ZygoteLostError, readable, signal_name
 
+FIRST_LOOK, NEXT_LOOK = 0.1, 0.05  # seconds between looks at what a run has used
 GRACE_SECONDS = 1.0  # for the judge to report after the programs were ended
 JUDGE_SHARE = 0.25  # of the processor limit that a judge may have used and still be kept
 JUDGE_RUNS = 500  # runs after which a judge is replaced
@@ -47,8 +51,30 @@ class _Judge:
 
     child: Child
     key: tuple[str, str]  # tests, entry point
-    cpu_s: float = 0.0
+    cpu_s: float = 0.0  # when its last run ended
     runs: int = 0
+    page: int = field(default_factory=lambda: _page())  # descriptor of its ledger
+
+    def close(self) -> None:
+        """Release its descriptors."""
+        self.child.close()
+        os.close(self.page)
+
+    def end(self) -> None:
+        """End it."""
+        self.child.kill()
+        self.close()
+
+
+def _page() -> int:
+    """Memory that a judge can share with this process."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("ledger")
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    os.ftruncate(fd, ledger.PAGE)
+    return fd
 
 
 class Worker:
@@ -75,24 +101,25 @@ class Worker:
     def stop(self) -> None:
         """End the zygote and everything below it."""
         if self.judge is not None:
-            self.judge.child.close()
+            self.judge.close()
             self.judge = None
         if self.zygote is not None:
             self.zygote.close()
             self.zygote = None
 
-    def check(self, job: Job, patient: bool) -> Verdict:
-        """Run one job. `patient`: a wall limit that might be the machine's fault counts.
+    def check(self, job: Job, budget: Budget) -> Verdict:
+        """Run one job, at most until nothing of the budget is left.
 
         Raises RunLostError, KilledError, and BadTestsError for tests that cannot be run.
         """
         zygote = self.start()
         try:
             try:
-                return _Run(self, zygote, job, patient).check()
+                return _Run(self, zygote, job, budget).check()
             except KeptJudgeError:
-                return _Run(self, zygote, job, patient).check()  # with a fresh one
+                return _Run(self, zygote, job, budget).check()  # with a fresh one
         except (ZygoteLostError, RunLostError, OSError) as error:
+            budget.forget(job)
             self.stop()
             raise RunLostError(str(error)) from None
         except (BadTestsError, KilledError):
@@ -126,37 +153,42 @@ class Worker:
             children = zygote.take(programs)
             return kept, True, children
         if kept is not None:
-            kept.child.kill()
-            kept.child.close()
+            kept.end()
         first, *children = zygote.take(programs + 1)
         return _Judge(first, key), False, children
 
 
 class _Run:
-    def __init__(self, worker: Worker, zygote: Zygote, job: Job, patient: bool) -> None:
+    def __init__(self, worker: Worker, zygote: Zygote, job: Job, budget: Budget) -> None:
         self.worker = worker
         self.zygote = zygote
         self.job = job
-        self.patient = patient
+        self.budget = budget
         self.limits = worker.limits
         self.doubtful = False  # whether what ended a process may be the machine's doing
+        self.names = [name for name, _ in job.programs]
+        self.cpu = dict.fromkeys([*self.names, JUDGE], 0.0)
         self.usage = Usage(isolation=worker.setup.isolation)
 
     def check(self) -> Verdict:
-        names = [name for name, _ in self.job.programs]
-        judge, known, children = self.worker.take_judge(self.zygote, self.job, len(names))
+        count = len(self.names)
+        judge, known, children = self.worker.take_judge(self.zygote, self.job, count)
         self.judge, self.fresh = judge, not known
-        self.children = dict(zip(names, children, strict=True))
+        self.children = dict(zip(self.names, children, strict=True))
         self.began = time.monotonic()
         try:
             self._send_jobs(known)
             # Forked while this run goes on, so that the next one need not wait for it.
-            self.zygote.ask(len(names) if judge.key == self._key() else len(names) + 1)
-            limit, report = self._await_report()
+            self.zygote.ask(count if judge.key == self._key() else count + 1)
+            over, report = self._await_report()
             self.usage.wall_s = time.monotonic() - self.began
-            status, detail, author = self._ending(limit, report)
+            wall = self._wall()
+            status, detail, author = self._ending(over, report)
+            self._count_judge(report)
+            cost = Cost(self.cpu, wall)
+            self.budget.spend(self.job, cost)
             self._keep_judge(report)
-            verdict = self._verdict(status, detail, author, report or {})
+            verdict = self._verdict(status, detail, author, report or {}, cost)
             if self.doubtful:
                 raise KilledError(verdict)
             return verdict
@@ -165,8 +197,7 @@ class _Run:
                 child.kill()
                 child.close()
             if self.worker.judge is not judge:
-                judge.child.kill()
-                judge.child.close()
+                judge.end()
 
     def _key(self) -> tuple[str, str]:
         return (self.job.tests, self.job.entry_point)
@@ -187,11 +218,14 @@ class _Run:
             "entry": self.job.entry_point,
             "programs": list(self.children),
             "exports": imports,
+            "contracts": {name: asdict(contract) for name, contract in self.job.contracts},
         }
+        os.pwrite(self.judge.page, bytes(8), 0)  # no turn of this run has begun
         channel = self.judge.child.channel
         channel.sock.settimeout(self.limits.wall_seconds + GRACE_SECONDS)
+        fds = [c.channel.sock.fileno() for c in self.children.values()]
         try:
-            channel.send(message, [c.channel.sock.fileno() for c in self.children.values()])
+            channel.send(message, fds if known else [*fds, self.judge.page])
         except OSError:
             if known:
                 raise KeptJudgeError from None
@@ -199,64 +233,84 @@ class _Run:
         for child in self.children.values():
             child.channel.sock.close()  # from here on the judge alone talks to the programs
 
-    def _await_report(self) -> tuple[bool, dict[str, Any] | None]:
-        """Wait for the judge. Returns whether the wall limit struck, and the report if it came."""
+    def _await_report(self) -> tuple[Over | None, dict[str, Any] | None]:
+        """Wait for the judge. Returns the limit that struck, if one did, and the report if it came.
+
+        Short runs are not looked at: what they used is known when they have ended.
+        """
         channel = self.judge.child.channel
-        deadline = self.began + self.limits.wall_seconds
-        last = self.began + PATIENCE * self.limits.wall_seconds
-        while not readable(channel.sock, deadline - time.monotonic()):
-            delay = self._starved()
-            extended = min(last, self.began + self.limits.wall_seconds + delay)
-            if extended <= time.monotonic():
-                return True, self._cut()
-            deadline = max(extended, time.monotonic() + 0.01)
-        return False, _receive(channel, self.limits.wall_seconds)
+        pause = min(FIRST_LOOK, self.budget.limits.wall_seconds)
+        while not readable(channel.sock, pause):
+            pause = NEXT_LOOK
+            for name, child in self.children.items():
+                self.cpu[name] = max(self.cpu[name], child.used())
+            self._count_judge(None)
+            self.budget.spend(self.job, Cost(dict(self.cpu), self._wall()))
+            over = self.budget.over()
+            if over is not None:
+                if any(child.stopped() for child in self.children.values()):
+                    raise RunLostError("a process of the run was stopped from outside")
+                return over, self._cut(over)
+        return None, _receive(channel, self.limits.wall_seconds)
 
-    def _starved(self) -> float:
-        """Seconds that the processes of this run stood ready without getting a processor."""
+    def _wall(self) -> float:
+        """Elapsed seconds without those in which the processes stood ready but had no processor."""
+        elapsed = time.monotonic() - self.began
+        if not FIRST_LOOK < elapsed < PATIENCE * self.budget.limits.wall_seconds:
+            return elapsed
         counted = [*self.children.values(), *([self.judge.child] if self.fresh else [])]
-        if any(child.stopped() for child in counted):
-            raise RunLostError("a process of the run was stopped from outside")
-        waits = [child.waited() for child in counted]
-        if any(w is None for w in waits) and not self.patient:
-            raise RunLostError("the wall limit struck and the machine's load cannot be read")
-        return sum(w for w in waits if w is not None)
+        return max(0.0, elapsed - sum(child.waited() for child in counted))
 
-    def _cut(self) -> dict[str, Any] | None:
+    def _count_judge(self, report: dict[str, Any] | None) -> None:
+        """Count the processor time of the tests, as the judge reports it or as its clock says."""
+        cpu = report["cpu"] if report else self.judge.child.used()
+        self.cpu[JUDGE] = max(self.cpu[JUDGE], cpu - self.judge.cpu_s)
+
+    def _cut(self, over: Over) -> dict[str, Any] | None:
         """End the programs; the judge then reports how far they came, unless it hangs itself."""
+        self.seconds = ledger.read(self.judge.page, self.names)
         for child in self.children.values():
             child.kill()
-        if readable(self.judge.child.channel.sock, GRACE_SECONDS):
+        in_tests = over.status == "cpu_limit" and over.side == JUDGE
+        if not in_tests and readable(self.judge.child.channel.sock, GRACE_SECONDS):
             return _receive(self.judge.child.channel, GRACE_SECONDS)
         return None
 
-    def _ending(self, limit: bool, report: dict[str, Any] | None) -> tuple[str, str, str | None]:
+    def _ending(
+        self, over: Over | None, report: dict[str, Any] | None
+    ) -> tuple[str, str, str | None]:
         """Status, detail and author, from the report and from how the processes ended."""
-        exits = {name: child.exit for name, child in self.children.items()}
+        died = report["ended"] if report and over is None else ""
         how = ("died", "ended")
-        died = report.get("author") if report and report.get("status") == "died" else None
-        if isinstance(died, str) and not limit:
+        if died:
             ended = self.zygote.wait(self.children[died], GRACE_SECONDS)
-            exits[died] = ended
             how = self._cause(ended.status, ended.cpu_s) if ended else ("protocol", "hung up")
         for child in self.children.values():
             child.kill()
-        for child in self.children.values():
+        for name, child in self.children.items():
             ended = self.zygote.wait(child)
             if ended is None:
                 raise RunLostError("a killed process does not end")
             self.usage.add(ended.cpu_s, ended.rss_mib)
-        if limit and self.usage.cpu_s >= self.limits.cpu_seconds:
-            text = f"used {self.usage.cpu_s:.1f} s of processor time"
-            return "cpu_limit", text, died if isinstance(died, str) else None
-        if limit:
-            text = f"no verdict within {self.limits.wall_seconds:g} s"
-            return "wall_limit", text, died if isinstance(died, str) else None
+            self.cpu[name] = ended.cpu_s
+        if over is not None:
+            return over.status, over.detail, self._charged(over)
         if report is None:
-            return self._judge_ended()
-        if isinstance(died, str):
-            return how[0], f"{died} {how[1]}", died
+            seconds = ledger.read(self.judge.page, self.names)
+            status, detail, author = self._judge_ended()
+            return status, detail, blame.of_tests(seconds) or author
+        if died:
+            by_whom = report["detail"].removeprefix(f"{died} ended")
+            return how[0], f"{died} {how[1]}{by_whom}", report["author"]
         return report["status"], report["detail"], report["author"]
+
+    def _charged(self, over: Over) -> str | None:
+        """The author to whom a limit is charged that struck in this run."""
+        if over.status == "wall_limit":
+            return blame.of_wall(self.seconds)
+        if over.side == JUDGE:
+            return blame.of_tests(self.seconds)
+        return blame.of_program(self.seconds, over.side, self.cpu[over.side])
 
     def _cause(self, status: int, cpu_s: float) -> tuple[str, str]:
         """What a wait status says about a process that we did not end."""
@@ -289,15 +343,15 @@ class _Run:
     def _keep_judge(self, report: dict[str, Any] | None) -> None:
         if report is None:
             return
-        cpu = report.get("cpu")
+        cpu = self.judge.cpu_s = report["cpu"]
         self.judge.runs += 1
         clean = report.get("status") not in ("memory", "protocol", "cpu_limit", "wall_limit")
         small = JUDGE_SHARE * self.limits.cpu_seconds
-        if clean and type(cpu) is float and cpu < small:
+        if clean and cpu < small:
             self.worker.judge = self.judge
 
     def _verdict(
-        self, status: str, detail: str, author: str | None, report: dict[str, Any]
+        self, status: str, detail: str, author: str | None, report: dict[str, Any], cost: Cost
     ) -> Verdict:
         outcomes = tuple(
             TestOutcome(passed, printable(error), calls, relayed)
@@ -320,6 +374,7 @@ class _Run:
             max_rss_mib=round(usage.max_rss_mib, 2),
             outcomes=outcomes,
             helper_trace=trace,
+            cost=cost,
         )
 
 

@@ -62,11 +62,21 @@ class Child:
             os.close(self.pidfd)
             self.pidfd = None
 
-    def waited(self) -> float | None:
-        """Seconds its main thread was ready but had no processor; None where that is unknown."""
-        text = _proc(self.pidfd, "schedstat")
-        fields = text.split()
-        return int(fields[1]) / 1e9 if len(fields) == 3 else None
+    def waited(self) -> float:
+        """Seconds its main thread was ready but had no processor; 0 if it ended, or unknown."""
+        fields = _proc(self.pidfd, "schedstat").split()
+        return int(fields[1]) / 1e9 if len(fields) == 3 else 0.0
+
+    def used(self) -> float:
+        """Processor seconds of all its threads so far; 0 where that is unknown."""
+        if self.exit is not None:
+            return self.exit.cpu_s
+        if self.pidfd is None or not LINUX:
+            return 0.0
+        try:  # the clock of another process: its number inverted, and CPUCLOCK_SCHED
+            return time.clock_gettime(~_host_pid(self.pidfd) << 3 | 2)
+        except OSError:
+            return 0.0  # it has just ended; the zygote's report will say
 
     def stopped(self) -> bool:
         """Whether somebody has stopped it with a signal or a debugger."""

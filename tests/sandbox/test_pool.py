@@ -13,7 +13,15 @@ from jobs import MAIN, TESTS, alone
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
 from llm_marl_envs.policies import ExpertPolicy
 from llm_marl_envs.rollout import Start, rollout
-from llm_marl_envs.sandbox import LAYERS, Limits, Sandbox, SandboxUnavailable, Verdict, doctor
+from llm_marl_envs.sandbox import (
+    LAYERS,
+    Budget,
+    Limits,
+    Sandbox,
+    SandboxUnavailable,
+    Verdict,
+    doctor,
+)
 from llm_marl_envs.sandbox.layers import processor
 from llm_marl_envs.sandbox.records import Job
 from llm_marl_envs.sandbox.worker import Worker
@@ -36,10 +44,10 @@ def test_equal_programs_of_a_group_are_run_once(monkeypatch: pytest.MonkeyPatch)
     lock = threading.Lock()
     real = Worker.check
 
-    def counted(self: Worker, job: Job, patient: bool) -> Verdict:
+    def counted(self: Worker, job: Job, budget: Budget) -> Verdict:
         with lock:
             ran.append(job.programs[-1][1])
-        return real(self, job, patient)
+        return real(self, job, budget)
 
     monkeypatch.setattr(Worker, "check", counted)
     with Sandbox(workers=2, limits=Limits(wall_seconds=0.5)) as pool:

@@ -7,7 +7,8 @@ them, of the tests or of the judge itself, may be the doing of a value, and coun
 not own limits on time, which the parent keeps, nor the reading of wait statuses.
 
 Job: {"tests": source or null for those of the job before, "entry", "programs": [names, the last
-owns the entry point], "exports": {program: [function names]}}, with one descriptor per program.
+owns the entry point], "exports": {program: [function names]}, "contracts": {function: fields of a
+`Contract`}}, with one descriptor per program; the first job has one more, of the ledger's page.
 Report: see `_Run.report`.
 """
 
@@ -23,6 +24,7 @@ from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from . import codec, faults
+from .ledger import JUDGE, Ledger, open_page
 from .routing import MAX_ERROR, Failure, Fatal, Router, ending
 from .source import ERRORS
 from .units import UNIT, Plan, split
@@ -59,6 +61,7 @@ class TestsError(Exception):
 def serve(channel: SocketChannel, job: dict[str, Any]) -> None:
     """Judge jobs that share their tests, one after another, until the parent hangs up."""
     plan: Plan | None = None
+    page = open_page(channel.fds.pop())
     while True:
         fds = channel.fds[:]
         channel.fds.clear()
@@ -66,7 +69,8 @@ def serve(channel: SocketChannel, job: dict[str, Any]) -> None:
             if job["tests"] is not None:
                 plan = split(job["tests"], job["entry"])
             assert plan is not None, "the first job brings its tests"
-            report = _Run(plan, job, [Channel(fd) for fd in fds]).run()
+            ledger = Ledger(job["programs"], page)
+            report = _Run(plan, job, [Channel(fd) for fd in fds], ledger).run()
         except (*ERRORS, TestsError) as error:
             report = {"bad_tests": _text(error)[:500]}
         for fd in fds:
@@ -82,11 +86,13 @@ class _Outcome:
         self.passed: bool | None = None  # None: not reached
         self.error = ""
         self.status = "wrong"
+        self.author: str | None = None
         self.relayed = False
 
-    def fail(self, status: str, error: str) -> None:
+    def fail(self, status: str, error: str, author: str | None = None) -> None:
         if self.passed is not False:
             self.passed, self.status, self.error = False, status, error[:MAX_ERROR]
+            self.author = author
 
 
 class _Unit:
@@ -123,14 +129,18 @@ def _text(error: BaseException) -> str:
 
 
 class _Run(Router):
-    def __init__(self, plan: Plan, job: dict[str, Any], peers: list[Channel]) -> None:
-        super().__init__(job, peers)
+    def __init__(
+        self, plan: Plan, job: dict[str, Any], peers: list[Channel], ledger: Ledger | None = None
+    ) -> None:
+        super().__init__(job, peers, ledger)
         self.plan = plan
         self.entry: str = job["entry"]
         self.outcomes = [_Outcome() for _ in plan.units]
         self.asked = False  # whether the tests have called the program
         self.last = ""  # what the entry point gave back last, for feedback
         self.raised: BaseException | None = None  # what a program raised last
+        self.raiser: str | None = None  # and to whom it is charged
+        self.giver: str | None = None  # who answers for the value that the tests look at
         self.fatal: Fatal | None = None
 
     def run(self) -> dict[str, Any]:
@@ -153,7 +163,8 @@ class _Run(Router):
             status = "memory" if isinstance(error, MemoryError) else "protocol"
             self.fatal = Fatal(status, f"the tests: {_text(error)}", self.main)
         if self.fatal is not None:
-            return self.report(self.fatal.status, str(self.fatal), self.fatal.author)
+            fatal = self.fatal
+            return self.report(fatal.status, str(fatal), fatal.author, fatal.ended)
         return self.report(None, "", None)
 
     def test(self) -> None:
@@ -187,13 +198,13 @@ class _Run(Router):
             if outcome.passed is None and self.fatal is None:
                 outcome.passed = True  # the tests returned before it, as they would anywhere
 
-    def reading(self, error: BaseException) -> tuple[str, str]:
-        """Status and text of what ended a unit, or the tests between units."""
+    def reading(self, error: BaseException) -> tuple[str, str, str | None]:
+        """Status, text and author of what ended a unit, or the tests between units."""
         if isinstance(error, MemoryError):
-            return "memory", "MemoryError"
+            return "memory", "MemoryError", self.giver
         if error is self.raised:
-            return "exception", _text(error)
-        return "wrong", ", ".join(filter(None, (_text(error), self.last)))
+            return "exception", _text(error), self.raiser
+        return "wrong", ", ".join(filter(None, (_text(error), self.last))), None
 
     def outcome(self) -> _Outcome:
         """That of the present unit; between units that of the next one, behind all of the last."""
@@ -215,6 +226,8 @@ class _Run(Router):
         self.asked = True
         self.lent.clear()
         self.received.clear()
+        self.thrown.clear()
+        self.odd = None
         try:
             encoded = [self.packed(arg) for arg in args]
             named = [[key, self.packed(value)] for key, value in kwargs.items()]
@@ -228,16 +241,18 @@ class _Run(Router):
             raise
         except (codec.CodecError, MemoryError, RecursionError) as error:
             # The judge's own, not one that a test may expect of the program.
-            self.fail("memory" if isinstance(error, MemoryError) else "wrong", _text(error))
+            status = "memory" if isinstance(error, MemoryError) else "wrong"
+            self.fail(status, _text(error), self.giver)
         names = faults.names_of(reply.get("raised"))
         error = faults.rebuild(names, reply.get("message"))
         status, text = ending(names, reply.get("message"))
+        author = self.thrower(program, names, reply.get("message"))
         if error is None or status == "memory":
-            self.fail(status, f"{name} raised {text}")
+            self.fail(status, f"{name} raised {text}", author)
         if isinstance(error, StopIteration):
             # Raised as such it would end a `map` or `filter` of the tests as if all was checked.
             error = RuntimeError(f"{name} raised {text}")
-        self.raised = error
+        self.raised, self.raiser = error, author
         raise error
 
     def packed(self, value: Any) -> Any:
@@ -248,29 +263,37 @@ class _Run(Router):
 
     def value(self, program: str, name: str, data: Any) -> Any:
         """The value that a program returned to a test."""
+        giver = self.received.get(codec.canonical(data)) if self.received else None
+        self.giver = giver or program
+        self.ledger.turn(JUDGE, self.giver)
         try:
             value, opaque = codec.decode_checked(data)
             if self.received and self.current >= 0:
-                if codec.canonical(codec.encode(value)) in self.received:
+                if giver or codec.canonical(codec.encode(value)) in self.received:
                     self.outcomes[self.current].relayed = True
-                value, opaque = codec.decode_checked(data)  # encoding may have eaten iterators
+                if not giver:  # encoding may have eaten iterators
+                    value, opaque = codec.decode_checked(data)
         except codec.CodecError as error:
             text = f"{name} returned a malformed value: {error}"
             raise Fatal("protocol", text, program) from None
         self.last = f"{name} returned {_show.repr(value)}"
         if opaque:
-            self.fail("wrong", f"{self.last}, which is not made of plain values")
+            text = f"{self.last}, which is not made of plain values"
+            self.fail("wrong", text, giver or self.odd or program)
         return value
 
-    def fail(self, status: str, text: str) -> NoReturn:
+    def fail(self, status: str, text: str, author: str | None = None) -> NoReturn:
         """Fail the present unit whatever its `except` clauses do."""
-        self.outcome().fail(status, text)
+        self.outcome().fail(status, text, author)
         raise Failure(status, text)
 
-    def report(self, status: str | None, detail: str, author: str | None) -> dict[str, Any]:
+    def report(
+        self, status: str | None, detail: str, author: str | None, ended: str = ""
+    ) -> dict[str, Any]:
         """What the parent is told; `status` None leaves the decision to the outcomes.
 
-        Outcomes are lists of passed, error, helper calls, relayed.
+        `ended` is the program whose process has ended, if that is the failure. Outcomes are lists
+        of passed, error, helper calls, relayed.
         """
         failed = [
             (u, o) for u, o in zip(self.plan.units, self.outcomes, strict=True) if not o.passed
@@ -278,10 +301,12 @@ class _Run(Router):
         if status is None:
             status = failed[0][1].status if failed else "pass"
             detail = f"{failed[0][0]} -> {failed[0][1].error}" if failed else ""
+            author = failed[0][1].author if failed else None
         return {
             "status": status,
             "detail": detail,
             "author": author,
+            "ended": ended,
             "outcomes": [
                 [o.passed is True, o.error, self.helper_calls[i], o.relayed]
                 for i, o in enumerate(self.outcomes)

@@ -1,8 +1,9 @@
 """Calls between processes, as the judge sees them: who may call whom, by value.
 
 Owns the exchange with programs, the requests of one program for a function of another, the
-functions that tests lend to programs, and the trace. Everything received is decoded and encoded
-anew before it goes on. Does not own tests nor verdicts (`judge`).
+functions that tests lend to programs, the trace, and to whom a failure is charged: to the program
+that fails, but for calls that its contract does not allow, which are the caller's. Everything
+received is decoded and encoded anew before it goes on. Does not own tests nor verdicts (`judge`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from . import codec, faults
+from .contract import Contract
+from .ledger import JUDGE, Ledger
 from .wire import Channel, ProtocolError
 
-MAX_CALLS = 20_000  # of the entry point, of helpers and of lent functions, in one run
+MAX_CALLS = 20_000  # that one program makes in one run, of helpers and of lent functions
+LENT_CAP = 1 << 20  # bytes of one call of a helper and of its reply
+MAX_SENT = 64 << 20  # bytes that one program sends in one run
 MAX_TRACE = 200  # helper calls that are reported
 MAX_TRACE_TEXT = 4_096  # characters of one encoded value in the trace; longer ones become opaque
 MAX_ERROR = 200
@@ -29,29 +34,47 @@ class Failure(BaseException):
 
 
 class Fatal(Failure):
-    """A failure after which the program that caused it cannot answer any more."""
+    """A failure after which a program cannot answer any more."""
 
-    def __init__(self, status: str, text: str, author: str) -> None:
+    def __init__(self, status: str, text: str, author: str, ended: str = "") -> None:
         super().__init__(status, text)
-        self.author = author
+        self.author = author  # to whom it is charged
+        self.ended = ended  # the program whose process has ended, if that is the failure
 
 
 class Router:
     """Carries calls between tests and programs, and between programs, in plain values."""
 
-    def __init__(self, job: dict[str, Any], peers: list[Channel]) -> None:
+    def __init__(
+        self, job: dict[str, Any], peers: list[Channel], ledger: Ledger | None = None
+    ) -> None:
         self.programs: list[str] = job["programs"]
         self.exports: dict[str, list[str]] = job["exports"]
+        self.owner = {f: owner for owner, names in self.exports.items() for f in names}
+        given = job.get("contracts", {})
+        self.contracts = {
+            f: Contract.of(given[f]) if f in given else Contract() for f in self.owner
+        }
         self.peers = dict(zip(self.programs, peers, strict=True))
         self.main = self.programs[-1]
+        for helper in self.programs[:-1]:
+            self.peers[helper].cap = LENT_CAP
+        self.ledger = ledger or Ledger(self.programs)
+        self.answers = {program: program for program in self.programs}  # who answers for whom now
         self.functions: dict[str, list[str]] = {}  # callable names by program
-        self.owner = {f: owner for owner, names in self.exports.items() for f in names}
         self.current = -1  # index of the unit that runs
         self.helper_calls: Counter[int] = Counter()  # by unit
         self.trace: list[list[Any]] = []
         self.lent: list[Callable[..., Any]] = []  # functions the test passed in the present call
         self.calls = 0
-        self.received: set[str] = set()  # canonical values helpers returned in the present call
+        self.made: Counter[str] = Counter()  # calls, by the program that made them
+        self.served: Counter[str] = Counter()  # calls, by exported function
+        self.sent: Counter[str] = Counter()  # bytes, by program
+        # What helpers gave in the present call, with the one who answers for it: canonical values,
+        # exceptions, and the first value that was not plain.
+        self.received: dict[str, str] = {}
+        self.thrown: dict[tuple[str, str], str] = {}
+        self.odd: str | None = None
 
     def loaded(self, program: str) -> tuple[str, str, str] | None:
         """Wait for a program's load report. Returns (status, detail, author) if it failed."""
@@ -60,28 +83,27 @@ class Router:
         if message.get("ready") is True:
             names = message.get("names")
             if type(names) is not list:
-                raise Fatal("protocol", "malformed load report", program)
+                raise self.fault("protocol", "malformed load report", program)
             self.functions[program] = [n for n in names if type(n) is str]
             return None
         names = faults.names_of(message.get("raised"))
         if not names:
-            raise Fatal("protocol", "malformed load report", program)
+            raise self.fault("protocol", "malformed load report", program)
         text = message.get("message")
+        author = self.thrower(program, names, text)
         detail = f"{names[0]}: {text[:MAX_ERROR]}" if type(text) is str else names[0]
-        for place in ("line", "column"):
+        for place in ("line", "column") if author == program else ():
             if type(message.get(place)) is int:
                 detail += f", {place} {message[place]}"
         status = "load_error"
         if message.get("failed") == "run":
             ends = {"SystemExit": "early_exit", "MemoryError": "memory"}
             status = next((ends[n] for n in names if n in ends), status)
-        return status, detail, program
+        return status, detail, author
 
     def exchange(self, program: str, name: str, args: Any, kwargs: Any) -> dict[str, Any]:
         """One call of a program, serving its requests meanwhile. Returns its final reply."""
         self.calls += 1
-        if self.calls > MAX_CALLS:
-            raise Fatal("protocol", f"more than {MAX_CALLS} calls", program)
         call = {"id": self.calls, "call": name, "args": args, "kwargs": kwargs}
         number = self.calls
         self.send(program, call)
@@ -94,7 +116,7 @@ class Router:
             else:
                 break
         if reply.get("id") != number or type(reply["id"]) is not int:
-            raise Fatal("protocol", "a reply to no call", program)
+            raise self.fault("protocol", "a reply to no call", program)
         return reply
 
     def lend(self, function: Callable[..., Any]) -> dict[str, int]:
@@ -104,15 +126,16 @@ class Router:
 
     def call_lent(self, program: str, message: dict[str, Any]) -> None:
         """Call a function that the test passed to the program, with plain values."""
-        self.calls += 1
         try:
             function = self.lent[int(message["lent"])]
             args = codec.decode(message["args"])
             kwargs = {str(key): codec.decode(data) for key, data in message["kwargs"]}
         except (LookupError, TypeError, ValueError, OverflowError):
-            raise Fatal("protocol", "a malformed call of a test's function", program) from None
-        if self.calls > MAX_CALLS or program != self.main:
-            raise Fatal("protocol", f"more than {MAX_CALLS} calls", program)
+            text = "a malformed call of a test's function"
+            raise self.fault("protocol", text, program) from None
+        if program != self.main:
+            raise self.fault("protocol", "a call of a test's function by a helper", program)
+        self.count(program)
         try:
             answer = {"value": codec.encode_any(function(*args, **kwargs))}
         except Exception as error:  # noqa: BLE001 - the program is to see what the function raised
@@ -124,7 +147,13 @@ class Router:
         name = message["request"]
         owner = self.owner.get(name) if type(name) is str else None
         if owner is None or owner == program or program != self.main:
-            raise Fatal("protocol", "a request for a function that is not exported", program)
+            text = "a request for a function that is not exported"
+            raise self.fault("protocol", text, program)
+        self.count(program)
+        size = self.peers[program].size
+        if size > LENT_CAP:
+            text = f"a call of {name} with {size} bytes, at most {LENT_CAP} are accepted"
+            raise self.fault("protocol", text, program)
         try:
             values, opaque = codec.decode_checked(message["args"])
             args = [codec.encode(value) for value in values]
@@ -133,8 +162,8 @@ class Router:
                 value, odd = codec.decode_checked(data)
                 kwargs.append([str(key), codec.encode(value)])
                 opaque = opaque or odd
-        except (KeyError, TypeError, ValueError):
-            raise Fatal("protocol", "a malformed request", program) from None
+        except (KeyError, TypeError, ValueError, MemoryError):
+            raise self.fault("protocol", "a malformed request", program) from None
         if opaque:
             self.send(
                 program, {"raised": ["TypeError"], "message": f"{name} takes plain values only"}
@@ -146,11 +175,43 @@ class Router:
                 raise Fatal(*stopped)
         if name not in self.functions[owner]:
             text = f"name '{name}' is not defined"
+            self.thrown["NameError", text] = owner
             self.send(program, {"raised": ["NameError"], "message": text})
             return
         self.helper_calls[self.current] += 1
-        reply = self.exchange(owner, name, args, kwargs)
-        self.send(program, self.checked(owner, name, args, kwargs, reply))
+        self.served[name] += 1
+        if not self.allowed(name, args, kwargs):
+            self.answers[owner] = program
+        try:
+            reply = self.exchange(owner, name, args, kwargs)
+            answer = self.checked(owner, name, args, kwargs, reply)
+        finally:
+            self.answers[owner] = owner
+        self.send(program, answer)
+
+    def allowed(self, name: str, args: list[Any], kwargs: list[Any]) -> bool:
+        """Whether the author of an exported function answers for this call of it."""
+        contract = self.contracts[name]
+        return self.served[name] <= contract.calls and contract.allows(args, kwargs)
+
+    def count(self, program: str) -> None:
+        """Count a call that a program makes. Raises Fatal if it was one too many."""
+        self.made[program] += 1
+        if self.made[program] > MAX_CALLS:
+            raise self.fault("protocol", f"more than {MAX_CALLS} calls", program)
+
+    def fault(self, status: str, text: str, program: str, ended: bool = False) -> Fatal:
+        """A failure of a program, charged to whoever answers for it now."""
+        author = self.answers[program]
+        if author != program:
+            text += f", called by {author} beyond its contract"
+        return Fatal(status, text, author, program if ended else "")
+
+    def thrower(self, program: str, names: list[str], message: Any) -> str:
+        """To whom an exception of a program is charged: it may have come from a helper."""
+        if program != self.main:
+            return self.answers[program]
+        return self.odd or self.thrown.get(_key(names, message), program)
 
     def checked(
         self, owner: str, name: str, args: Any, kwargs: Any, reply: dict[str, Any]
@@ -158,20 +219,26 @@ class Router:
         """A helper's reply, made anew from decoded parts, and noted in the trace."""
         if "value" in reply:
             try:
-                result = codec.encode(codec.decode(reply["value"]))
+                value, opaque = codec.decode_checked(reply["value"])
+                result = codec.encode(value)
             except codec.CodecError as error:
                 text = f"{name} returned a malformed value: {error}"
-                raise Fatal("protocol", text, owner) from None
-            text = codec.canonical(result)
-            self.received.add(text)
+                raise self.fault("protocol", text, owner) from None
+            except MemoryError:
+                text = f"{name} returned more than the tests can hold"
+                raise self.fault("memory", text, owner) from None
+            if opaque and self.odd is None:
+                self.odd = self.answers[owner]
+            self.received[codec.canonical(result)] = self.answers[owner]
             answer: dict[str, Any] = {"value": result}
         else:
             names = faults.names_of(reply.get("raised"))
             status, text = ending(names, reply.get("message"))
             if status != "exception":
-                raise Fatal(status, f"{name} raised {text}", owner)
+                raise self.fault(status, f"{name} raised {text}", owner)
             result = {"x": f"raised {text}"[: codec.MAX_NAME]}
             message = reply.get("message")
+            self.thrown[_key(names, message)] = self.answers[owner]
             answer = {"raised": names, "message": message if type(message) is str else ""}
         if len(self.trace) < MAX_TRACE:
             named = {"d": kwargs}
@@ -181,23 +248,30 @@ class Router:
 
     def send(self, program: str, message: object) -> None:
         """Send a message to a program. Raises Fatal if it is gone."""
+        self.ledger.turn(program, self.answers[program])
         try:
             self.peers[program].send(message)
         except OSError:
-            raise Fatal("died", f"{program} ended", program) from None
+            raise self.fault("died", f"{program} ended", program, ended=True) from None
 
     def receive(self, program: str) -> dict[str, Any]:
         """The next message of a program. Raises Fatal if it is gone or talks nonsense."""
+        self.ledger.turn(program, self.answers[program])
         try:
             message = self.peers[program].receive()
         except EOFError:
-            raise Fatal("died", f"{program} ended", program) from None
+            raise self.fault("died", f"{program} ended", program, ended=True) from None
         except ProtocolError as error:
-            raise Fatal("protocol", str(error), program) from None
+            raise self.fault("protocol", str(error), program) from None
         except MemoryError:
-            raise Fatal("memory", "a message that fills the tests' memory", program) from None
+            raise self.fault("memory", "a message too large to be read", program) from None
+        finally:
+            self.ledger.turn(JUDGE, self.answers[program])
         if type(message) is not dict:
-            raise Fatal("protocol", "a message that is no object", program)
+            raise self.fault("protocol", "a message that is no object", program)
+        self.sent[program] += self.peers[program].size
+        if self.sent[program] > MAX_SENT:
+            raise self.fault("protocol", f"sent more than {MAX_SENT} bytes", program)
         return message
 
 
@@ -211,6 +285,12 @@ def ending(names: list[str], message: Any) -> tuple[str, str]:
     if "MemoryError" in names:
         return "memory", text
     return "exception", text
+
+
+def _key(names: list[str], message: Any) -> tuple[str, str]:
+    """What tells one exception from another after its way through a program."""
+    error = faults.rebuild(names, message)
+    return (type(error).__name__, str(error.args[0])) if error else ("", "")
 
 
 def _bounded(encoded: Any) -> Any:

@@ -40,6 +40,7 @@ class Channel:
     def __init__(self, fd: int, cap: int = MESSAGE_CAP) -> None:
         self.fd = fd
         self.cap = cap
+        self.size = 0  # bytes of the last message received
         self._buffer = b""
 
     def send(self, message: object) -> None:
@@ -58,6 +59,7 @@ class Channel:
         length = int.from_bytes(data[:HEADER_BYTES], "big")
         if length > self.cap:
             raise ProtocolError(f"message of {length} bytes, at most {self.cap} are accepted")
+        self.size = length
         end = HEADER_BYTES + length
         if len(data) < end:
             parts = [data]
