@@ -49,7 +49,7 @@ def test_agreement_is_what_pays() -> None:
 @pytest.mark.parametrize(
     ("helper", "main", "terms", "author", "verdict"),
     [
-        ("", None, {"structure": 0.05, "syntax": 0.05}, "", None),
+        ("", None, {"structure": 0.05, "syntax": 0.05}, "helper", "exception"),
         ("def aux(x) return", None, {"structure": 0.05, "syntax": 0.05}, "helper", "load_error"),
         (None, "def solve(xs:", {"structure": 0.05, "syntax": 0.05}, "main", "load_error"),
         (None, "", {"structure": 0.05, "syntax": 0.05}, "main", "no_entry_point"),

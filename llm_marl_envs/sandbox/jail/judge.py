@@ -24,7 +24,7 @@ from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from . import codec, faults
-from .ledger import JUDGE, Ledger, open_page
+from .ledger import JUDGE, NOBODY, Ledger, open_page
 from .routing import MAX_ERROR, Failure, Fatal, Router, ending
 from .source import ERRORS
 from .units import UNIT, Plan, split
@@ -154,6 +154,7 @@ class _Run(Router):
                 text = f"{self.main} defines no function {self.entry}"
                 return self.report("no_entry_point", text, self.main)
             random.seed(0)
+            self.ledger.turn(JUDGE, NOBODY)
             self.test()
         except TestsError:
             raise
