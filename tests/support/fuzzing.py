@@ -1,0 +1,162 @@
+"""Plays drawn teams in the real environment and says what must never be.
+
+Owns the oracle: no exception in the caller, rewards in the documented range whose terms sum to
+them, plain infos, no false pass, no false fail, the same again for the same team, and a cost that
+stays within the limits. Does not own the teams (`teams`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from support.teams import Team, Turn, fuzz_team
+
+from llm_marl_envs.coding.rewards import TERM_RANGES
+from llm_marl_envs.envs.coop_coding import CoopCodingEnv
+from llm_marl_envs.sandbox import Limits, Sandbox, Verdict
+
+LIMITS = Limits(cpu_seconds=2, wall_seconds=1.5, memory_mib=128)
+ROUNDING = 1e-9
+# Statuses that a second run need not repeat, and words of programs that race with themselves.
+LIMITED = ("cpu_limit", "wall_limit", "memory", "died", "early_exit")
+RACY = ("thread", "time", "signal", "id(", "random", "urandom", "object()", "syscall", "gc", "hash")
+
+
+class Metered(Sandbox):
+    """A sandbox that adds up, for each thread, what the runs asked for from it have used."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.used = threading.local()
+
+    def check(self, *args: Any, **kwargs: Any) -> Verdict:
+        verdict = super().check(*args, **kwargs)
+        self._count([verdict])
+        return verdict
+
+    def _count(self, verdicts: Iterable[Verdict]) -> None:
+        for verdict in verdicts:
+            self.used.cpu_s = getattr(self.used, "cpu_s", 0.0) + verdict.cpu_s
+
+
+@dataclass(frozen=True)
+class Played:
+    """One team's episode.
+
+    Attributes:
+        team: who played.
+        wrong: what must never be, one text each.
+        rewards: per turn, agent -> reward.
+        verdicts: per turn, the status of the team's own run.
+        cpu_s: processor seconds of the caller, most of any turn.
+        wall_s: elapsed seconds, most of any turn.
+    """
+
+    team: Team
+    wrong: tuple[str, ...]
+    rewards: tuple[Mapping[str, float], ...]
+    verdicts: tuple[str, ...]
+    passed: bool
+    cpu_s: float
+    wall_s: float
+
+
+def play(team: Team, sandbox: Sandbox) -> Played:
+    """Play a team's episode to its end, or to the first exception."""
+    env = team.environment()
+    env.sandbox = sandbox
+    wrong: list[str] = []
+    rewards: list[Mapping[str, float]] = []
+    verdicts: list[str] = []
+    passed, cpu, wall = False, 0.0, 0.0
+    env.reset(seed=0, options={"task": team.problem.task})
+    for turn in team.turns:
+        if not env.agents:
+            break
+        began, used = time.monotonic(), time.thread_time()
+        try:
+            observations, reward, _, _, infos = env.step(turn.actions)
+        except BaseException as error:  # noqa: BLE001 - the very thing that is looked for
+            if isinstance(error, KeyboardInterrupt) and "program" not in str(error):
+                raise
+            where = "".join(traceback.format_tb(error.__traceback__)[-2:])
+            wrong.append(f"exception: {type(error).__name__}: {str(error)[:300]}\n{where}")
+            break
+        cpu = max(cpu, time.thread_time() - used)
+        wall = max(wall, time.monotonic() - began)
+        rewards.append(reward)
+        info = infos["main_0"]
+        verdicts.append(info["verdict"])
+        passed = passed or info["success"]
+        wrong += _wrong_of_turn(env, turn, reward, infos, observations)
+    total = [sum(one[agent] for one in rewards) for agent in env.possible_agents]
+    low, high = env.reward_range
+    if not all(low - ROUNDING <= value <= high + ROUNDING for value in total):
+        wrong.append(f"return: {total}, documented {env.reward_range}")
+    return Played(team, tuple(wrong), tuple(rewards), tuple(verdicts), passed, cpu, wall)
+
+
+def _wrong_of_turn(
+    env: CoopCodingEnv, turn: Turn, reward: Any, infos: Any, observations: Any
+) -> Iterator[str]:
+    ranges = TERM_RANGES[env.reward_scheme]
+    for agent, info in infos.items():
+        terms = info["reward_terms"]
+        if set(terms) != set(ranges) or not math.isclose(
+            sum(terms.values()), reward[agent], abs_tol=ROUNDING
+        ):
+            yield f"terms: {terms} and reward {reward[agent]}"
+        for name, value in terms.items():
+            low, high = ranges.get(name, (0.0, 0.0))
+            low = low if env.reward_scheme == "paper" else -high  # else a gain
+            if not low - ROUNDING <= value <= high + ROUNDING:
+                yield f"terms: {name} is {value}, documented {ranges.get(name)}"
+        if json.loads(json.dumps(info, allow_nan=False)) != info:
+            yield f"info is not plain: {info}"
+        if not isinstance(observations[agent], str):
+            yield f"observation of {agent} is {type(observations[agent]).__name__}"
+    info = infos["main_0"]
+    if info["success"] and turn.solves is False:
+        yield f"false pass: {info}"
+    if not info["success"] and turn.solves:
+        yield f"false fail: {info}"
+
+
+def again(first: Played, sandbox: Sandbox) -> Iterator[str]:
+    """What differs when the same team plays again; nothing where limits or races may decide."""
+    texts = "".join(text for turn in first.team.turns for text in turn.actions.values())
+    if first.wrong or set(first.verdicts) & set(LIMITED) or any(word in texts for word in RACY):
+        return
+    if first.wall_s > LIMITS.wall_seconds / 2:
+        return
+    second = play(first.team, sandbox)
+    if second.rewards != first.rewards or second.verdicts != first.verdicts:
+        yield f"not the same again: {first.rewards} {first.verdicts}, then {second.rewards}"
+        yield f"{second.verdicts}"
+
+
+def fuzz(seeds: Iterable[int], sandbox: Sandbox, repeated: int, threads: int = 2) -> list[Played]:
+    """Play the teams of `seeds`, every `repeated`-th of them twice."""
+
+    def one(seed: int) -> Played:
+        team = fuzz_team(seed)
+        first = play(team, sandbox)
+        if seed % repeated:
+            return first
+        more = tuple(again(first, sandbox))
+        return Played(team, first.wrong + more, *_rest(first))
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, seeds))
+
+
+def _rest(played: Played) -> tuple[Any, ...]:
+    return (played.rewards, played.verdicts, played.passed, played.cpu_s, played.wall_s)
