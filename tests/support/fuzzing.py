@@ -12,16 +12,17 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from support.teams import Team, Turn, fuzz_team
 
 from llm_marl_envs.coding.rewards import TERM_RANGES
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
-from llm_marl_envs.sandbox import Limits, Sandbox, Verdict
+from llm_marl_envs.sandbox import Budget, Cost, Limits, Sandbox
 
 LIMITS = Limits(cpu_seconds=2, wall_seconds=1.5, memory_mib=128)
 ROUNDING = 1e-9
@@ -30,21 +31,43 @@ LIMITED = ("cpu_limit", "wall_limit", "memory", "died", "early_exit")
 RACY = ("thread", "time", "signal", "id(", "random", "urandom", "object()", "syscall", "gc", "hash")
 
 
+class Noted(Budget):
+    """A budget that can be asked what was spent of it."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self.costs: dict[Hashable, Cost] = {}
+
+    def spend(self, run: Hashable, cost: Cost) -> None:
+        """As `Budget.spend`."""
+        self.costs[run] = cost
+        super().spend(run, cost)
+
+    def forget(self, run: Hashable) -> None:
+        """As `Budget.forget`."""
+        self.costs.pop(run, None)
+        super().forget(run)
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor seconds of the side that used most."""
+        sides = Counter[str]()
+        for cost in self.costs.values():
+            sides.update(cost.cpu)
+        return max(sides.values(), default=0.0)
+
+
 class Metered(Sandbox):
-    """A sandbox that adds up, for each thread, what the runs asked for from it have used."""
+    """A sandbox that keeps, for each thread, the budget of the last check."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.used = threading.local()
+        self.last = threading.local()
 
-    def check(self, *args: Any, **kwargs: Any) -> Verdict:
-        verdict = super().check(*args, **kwargs)
-        self._count([verdict])
-        return verdict
-
-    def _count(self, verdicts: Iterable[Verdict]) -> None:
-        for verdict in verdicts:
-            self.used.cpu_s = getattr(self.used, "cpu_s", 0.0) + verdict.cpu_s
+    def budget(self) -> Noted:
+        """A full budget, noted."""
+        self.last.budget = Noted(self.limits)
+        return self.last.budget
 
 
 @dataclass(frozen=True)
@@ -56,7 +79,9 @@ class Played:
         wrong: what must never be, one text each.
         rewards: per turn, agent -> reward.
         verdicts: per turn, the status of the team's own run.
-        cpu_s: processor seconds of the caller, most of any turn.
+        passed: whether the tests passed.
+        caller_s: processor seconds of the caller, most of any turn.
+        spent_s: processor seconds that the budget of a check counts, most of any side and turn.
         wall_s: elapsed seconds, most of any turn.
     """
 
@@ -65,18 +90,19 @@ class Played:
     rewards: tuple[Mapping[str, float], ...]
     verdicts: tuple[str, ...]
     passed: bool
-    cpu_s: float
+    caller_s: float
+    spent_s: float
     wall_s: float
 
 
-def play(team: Team, sandbox: Sandbox) -> Played:
+def play(team: Team, sandbox: Metered) -> Played:
     """Play a team's episode to its end, or to the first exception."""
     env = team.environment()
     env.sandbox = sandbox
     wrong: list[str] = []
     rewards: list[Mapping[str, float]] = []
     verdicts: list[str] = []
-    passed, cpu, wall = False, 0.0, 0.0
+    passed, caller, spent, wall = False, 0.0, 0.0, 0.0
     env.reset(seed=0, options={"task": team.problem.task})
     for turn in team.turns:
         if not env.agents:
@@ -84,13 +110,12 @@ def play(team: Team, sandbox: Sandbox) -> Played:
         began, used = time.monotonic(), time.thread_time()
         try:
             observations, reward, _, _, infos = env.step(turn.actions)
-        except BaseException as error:  # noqa: BLE001 - the very thing that is looked for
-            if isinstance(error, KeyboardInterrupt) and "program" not in str(error):
-                raise
+        except Exception as error:  # noqa: BLE001 - the very thing that is looked for
             where = "".join(traceback.format_tb(error.__traceback__)[-2:])
             wrong.append(f"exception: {type(error).__name__}: {str(error)[:300]}\n{where}")
             break
-        cpu = max(cpu, time.thread_time() - used)
+        caller = max(caller, time.thread_time() - used)
+        spent = max(spent, sandbox.last.budget.cpu_s)
         wall = max(wall, time.monotonic() - began)
         rewards.append(reward)
         info = infos["main_0"]
@@ -101,7 +126,11 @@ def play(team: Team, sandbox: Sandbox) -> Played:
     low, high = env.reward_range
     if not all(low - ROUNDING <= value <= high + ROUNDING for value in total):
         wrong.append(f"return: {total}, documented {env.reward_range}")
-    return Played(team, tuple(wrong), tuple(rewards), tuple(verdicts), passed, cpu, wall)
+    # A program is stopped between its limit and twice as much, see `Limits`.
+    if max(caller, spent / 2) > LIMITS.cpu_seconds:
+        wrong.append(f"cost: {caller:.1f} s of the caller's, {spent:.1f} s of the sandbox's")
+    measured = (passed, caller, spent, wall)
+    return Played(team, tuple(wrong), tuple(rewards), tuple(verdicts), *measured)
 
 
 def _wrong_of_turn(
@@ -130,7 +159,7 @@ def _wrong_of_turn(
         yield f"false fail: {info}"
 
 
-def again(first: Played, sandbox: Sandbox) -> Iterator[str]:
+def again(first: Played, sandbox: Metered) -> Iterator[str]:
     """What differs when the same team plays again; nothing where limits or races may decide."""
     texts = "".join(text for turn in first.team.turns for text in turn.actions.values())
     if first.wrong or set(first.verdicts) & set(LIMITED) or any(word in texts for word in RACY):
@@ -143,20 +172,15 @@ def again(first: Played, sandbox: Sandbox) -> Iterator[str]:
         yield f"{second.verdicts}"
 
 
-def fuzz(seeds: Iterable[int], sandbox: Sandbox, repeated: int, threads: int = 2) -> list[Played]:
-    """Play the teams of `seeds`, every `repeated`-th of them twice."""
+def fuzz(
+    seeds: Iterable[int], sandbox: Metered, repeated: int, threads: int = 2
+) -> Iterator[Played]:
+    """Play the teams of `seeds`, every `repeated`-th of them twice, in their order."""
 
     def one(seed: int) -> Played:
-        team = fuzz_team(seed)
-        first = play(team, sandbox)
-        if seed % repeated:
-            return first
-        more = tuple(again(first, sandbox))
-        return Played(team, first.wrong + more, *_rest(first))
+        first = play(fuzz_team(seed), sandbox)
+        more = tuple(again(first, sandbox)) if seed % repeated == 0 else ()
+        return replace(first, wrong=first.wrong + more)
 
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(one, seeds))
-
-
-def _rest(played: Played) -> tuple[Any, ...]:
-    return (played.rewards, played.verdicts, played.passed, played.cpu_s, played.wall_s)
+        yield from pool.map(one, seeds)

@@ -4,16 +4,19 @@ Owns the reading of `hostile.grammar` and what cannot be written there: names th
 the harness's own source, depth, numbers at the edges of limits. Knows no task (`teams`).
 
 Format: `[name]` opens a symbol with one alternative per line, `[name:]` one whose alternatives are
-blocks with blank lines between. `<x>` stands for any alternative of x, `<n:x>` for one that `<n>`
-repeats within the alternative, `<last>` for the name that was made last. "~ " marks an alternative
-that is drawn rarely. A block keeps the indentation of the place where it is put.
+blocks with blank lines between, `[name|]` one whose alternatives are words. `<x>` stands
+for any alternative of x, `<n:x>` for one that `<n>` repeats within the alternative, `<last>` for
+the name that was made last. "~ " marks an alternative that is drawn seldom, "~~ " one that is drawn
+rarely. A block keeps the indentation of the place where it is put.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,10 +24,11 @@ from pathlib import Path
 from random import Random
 
 from llm_marl_envs.coding import ablation
-from llm_marl_envs.sandbox.jail import codec, kernel, syscalls
+from llm_marl_envs.sandbox.jail import codec, syscalls
+from llm_marl_envs.sandbox.jail.routing import MAX_TRACE_TEXT
 
 HERE = Path(__file__).parent
-RARE = 0.04  # weight of an alternative marked "~ "
+WEIGHTS = {"": 1.0, "~ ": 0.2, "~~ ": 0.04}  # of an alternative with such a mark
 MAX_STEPS = 40  # symbols of one program after which the shortest alternatives are taken
 _REFERENCE = re.compile(r"<(?:([a-z]\w*):)?([a-z][a-z ]*)>")
 
@@ -72,32 +76,8 @@ _ERRORS = tuple(
     if isinstance(kind := getattr(builtins, name), type) and issubclass(kind, BaseException)
 )
 _DUNDERS = tuple(
-    sorted(
-        {name for kind in (int, str, dict, list, set, type, object) for name in dir(kind)}
-        | set("__del__ __call__ __next__ __enter__ __exit__ __complex__ __bytes__ __slots__".split())
-        | set("__getattr__ __missing__ __instancecheck__ __set_name__ __length_hint__".split())
-        | set("__dict__ __class__ __mro_entries__ __prepare__ __get__ __set__ __match_args__".split())
-    )
+    sorted({name for kind in (int, str, dict, list, set, type, object) for name in dir(kind)})
 )
-_TEST_NAMES = tuple(
-    "candidate check tests isclose math METADATA expected result got inputs outputs lines_of "
-    "test_one TestSolve self unittest setUp assertEqual run_tests RESULT CASES approx".split()
-)
-_MODULES = tuple(
-    "sys os math json codec jail faults wire routing judge program tests builtins random time types "
-    "decimal fractions collections threading signal gc ctypes helper main program_main __main__ "
-    "typing dataclasses reprlib unittest re functools struct socket ast inspect antigravity".split()
-)
-_KIND_MODULES = tuple("math re json typing itertools functools collections heapq string".split())
-_SIGNALS = tuple(f"{n}" for n in (1, 2, 6, 8, 9, 10, 11, 13, 14, 15, 17, 19, 20, 21, 24, 25, 31, 34))
-_OS_CALLS = tuple(
-    "close dup fork forkpty setsid pipe abort getpid sched_yield umask wait nice getcwd listdir "
-    "read write set_blocking ftruncate dup2 lseek fsync kill killpg setuid chdir get_terminal_size "
-    "sched_getaffinity eventfd memfd_create closerange truncate isatty openpty posix_fallocate".split()
-)
-_JSON_NAMES = ("encode_basestring_ascii", "c_make_encoder", "JSONEncoder", "INFINITY", "ESCAPE_DCT")
-_FUTURES = ("annotations", "annotations", "division", "braces", "barry_as_FLUFL", "*")
-_LIMITS = ("0", "1", "2", "3", "8", "64", "4096", "65536", "10 ** 6", "1 << 24", "-1", "2 ** 63 - 1")
 
 
 def _syscall(rng: Random) -> str:
@@ -138,7 +118,9 @@ def _nested(rng: Random, depth: int) -> str:
 
 def _tower(rng: Random, depth: int) -> str:
     """Statements that nest, or follow each other, `depth` deep."""
-    head = rng.choice(("if 0:", "while 0:", "def f():", "class C:", "try:", "with aux:", "for x in ():"))
+    head = rng.choice(
+        ("if 0:", "while 0:", "def f():", "class C:", "try:", "with aux:", "for x in ():")
+    )
     if rng.random() < 0.3:
         return "if 0:\n    pass\n" + "elif 0:\n    pass\n" * depth
     if rng.random() < 0.2:
@@ -146,39 +128,34 @@ def _tower(rng: Random, depth: int) -> str:
     return "\n".join(" " * i + head for i in range(depth)) + "\n" + " " * depth + "pass"
 
 
-Terminal = Callable[[Random], str]
+def _steep(rng: Random) -> str:
+    """An expression that parses and evaluates, as deep as the parser lets it be."""
+    depth = rng.choice((200, 500, 800, 950))
+    ways = ("-" * depth + "1", "not " * depth + "1", "1" + " + 1" * depth, "lambda: " * depth + "0")
+    return rng.choice(ways)
 
 
-def _one_of(*choices: str) -> Terminal:
-    return lambda rng: rng.choice(choices)
+def _power(rng: Random) -> str:
+    """Digits of an integer: about the limits of what is written out and of what is reported."""
+    digits = sys.get_int_max_str_digits()
+    longest = int(MAX_TRACE_TEXT * math.log10(16))
+    edges = (19, 62, 63, 300, 1_000, digits - 1, digits, (digits + longest) // 2, longest - 9)
+    return str(rng.choice((*edges, longest, 20_000, 200_000)))
 
 
-TERMINALS: Mapping[str, Terminal] = {
+TERMINALS: Mapping[str, Callable[[Random], str]] = {
     "harness name": lambda rng: rng.choice(harness_names()),
-    "test name": _one_of(*_TEST_NAMES),
-    "builtin": _one_of(*_BUILTINS),
-    "dunder": _one_of(*_DUNDERS),
-    "error": _one_of(*_ERRORS),
-    "module": _one_of(*_MODULES),
-    "kind module": _one_of(*_KIND_MODULES),
-    "signal": _one_of(*_SIGNALS),
-    "disposition": _one_of("SIG_IGN", "SIG_DFL"),
-    "os call": _one_of(*_OS_CALLS),
-    "json name": _one_of(*_JSON_NAMES),
-    "future": _one_of(*_FUTURES),
-    "tag": _one_of(*sorted(codec._READERS)),
-    # Processor time, data, stack, descriptors, address space; sometimes any other.
-    "resource": lambda rng: rng.choice(("0", "0", "2", "3", "7", "9", "9", str(rng.randrange(16)))),
-    "limit": _one_of(*_LIMITS),
-    "register": lambda rng: rng.choice(("0", "-1", "1", str(rng.randrange(64)), "2 ** 47", "1 << 20")),
+    "builtin": lambda rng: rng.choice(_BUILTINS),
+    "error": lambda rng: rng.choice(_ERRORS),
+    "method": lambda rng: rng.choice(_DUNDERS),
+    "tag": lambda rng: rng.choice(sorted(codec._READERS)),
     "syscall": _syscall,
     "digit": lambda rng: str(rng.randrange(10)),
-    "size": _one_of("3", "50", "300", "2_000", "20_001", "60_000"),
-    "power": _one_of("19", "62", "63", "300", "1_000", "4_299", "4_300", "4_932", "20_000", "200_000"),
-    "depth": _one_of("3", "40", "79", "80", "81", "500", "5_000", "100_000"),
-    "seconds": _one_of("0.1", "0.4", "3", "60"),
+    "number": lambda rng: str(rng.randrange(64)),
+    "power": _power,
     "deep": lambda rng: _nested(rng, rng.choice((3, 30, 90, 95, 150, 199, 201, 600, 990, 2_900))),
     "nesting": lambda rng: _nested(rng, rng.choice((90, 199, 990, 5_000, 30_000))),
+    "steep": _steep,
     "tower": lambda rng: _tower(rng, rng.choice((3, 19, 21, 95, 101, 300))),
     "long line": lambda rng: "#" + "x" * rng.choice((100, 5_000, 50_000)),
     "think": lambda rng: "<think>",
@@ -202,10 +179,10 @@ def grammar() -> dict[str, tuple[Alternative, ...]]:
     """
     rules: dict[str, tuple[Alternative, ...]] = {}
     text = re.sub(r"^##.*\n", "", (HERE / "hostile.grammar").read_text("utf-8"), flags=re.MULTILINE)
-    for section in re.split(r"^\[(?=[a-z][a-z ]*:?\]$)", text, flags=re.MULTILINE)[1:]:
+    for section in re.split(r"^\[(?=[a-z][a-z ]*[:|]?\]$)", text, flags=re.MULTILINE)[1:]:
         name, _, body = section.partition("]\n")
-        parts = re.split(r"\n\n+" if name.endswith(":") else r"\n+", body.strip("\n"))
-        rules[name.rstrip(":")] = tuple(map(_alternative, parts))
+        between = {":": r"\n\n+", "|": r"\s+"}.get(name[-1], r"\n+")
+        rules[name.rstrip(":|")] = tuple(map(_alternative, re.split(between, body.strip("\n"))))
     known = {*rules, *TERMINALS, *CONTEXT, "fresh", "last"}
     for name, alternatives in rules.items():
         for alternative in alternatives:
@@ -214,17 +191,16 @@ def grammar() -> dict[str, tuple[Alternative, ...]]:
     return rules
 
 
-CONTEXT = ("own", "base", "program", "helper differs")
+CONTEXT = ("own", "partner", "base", "program", "helper differs")
 """Symbols that whoever draws a program gives a text for."""
 
 
 def _alternative(text: str) -> Alternative:
-    rare = text.startswith("~ ")
-    text = text[2:] if rare else text
+    mark, text = re.fullmatch(r"(~+ |)(.*)", text, re.DOTALL).groups()
     found = list(_REFERENCE.finditer(text))
     bound = {match[1] for match in found if match[1]}
     symbols = tuple(match[2] for match in found if match[2] not in bound)
-    return Alternative(text, RARE if rare else 1.0, symbols)
+    return Alternative(text, WEIGHTS[mark], symbols)
 
 
 @cache

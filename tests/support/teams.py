@@ -8,8 +8,9 @@ tests do not pass; around right ones that only harmless fragments surround, they
 from __future__ import annotations
 
 import re
+import textwrap
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
@@ -17,185 +18,23 @@ from typing import Any
 
 from support.program_grammar import Draw
 
-from llm_marl_envs.coding.rewards import SCHEMES
 from llm_marl_envs.coding.feedback import MODES
+from llm_marl_envs.coding.rewards import SCHEMES
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
 from llm_marl_envs.tasks import Row, Task
 
 SPLITS = ("train", "val", "test", "ood")
-HARMLESS_SHARE = 0.12  # of seats that are right
+ROWS_SHARE = 0.5  # of tasks; the others are generated
+RIGHT_SHARE = 0.5  # of teams; the others may be right, too
 LONG_TEXTS = 200_000
 
-# --- rows: one problem, every style of tests -----------------------------------------------------
-
-ROW_HELPER = "def aux(x):\n    return x * x + 1"
-ROW_MAIN = "def solve(xs):\n    return [aux(x) for x in xs]"
-SUM_MAIN = "def solve(xs):\n    return sum(aux(x) for x in xs) / 4"
-TEXT_MAIN = "def solve(stdin):\n    return '\\n'.join(str(aux(int(w))) for w in stdin.split())"
-SORT_MAIN = "def solve(xs, key=None):\n    return sorted((aux(x) for x in xs), key=key)"
-ERROR_MAIN = (
-    "def solve(xs):\n    if not xs:\n        raise ValueError('empty')\n"
-    "    return [aux(x) for x in xs]"
-)
-_CHECK = """
-def check(candidate):
-    assert candidate([1, 2]) == [2, 5]
-    assert candidate([3]) == [10]
-    assert candidate([0, -4, 5]) == [1, 17, 26]
-"""
-_UNITTEST = """
-import unittest
-class TestSolve(unittest.TestCase):
-    def setUp(self):
-        self.value = solve([1, 2])
-    def test_value(self):
-        self.assertEqual(self.value, [2, 5])
-    def test_more(self):
-        self.assertListEqual(solve([3]), [10])
-        self.assertIn(17, solve([0, -4, 5]))
-"""
-_LEVEL = """
-RESULT = solve([1, 2])
-CASES = {n: solve([n]) for n in range(3, 6)}
-TOTAL = sum(RESULT) + sum(value[0] for value in CASES.values())
-def test_result():
-    assert RESULT == [2, 5]
-def test_cases():
-    assert CASES == {3: [10], 4: [17], 5: [26]}
-def test_total():
-    assert TOTAL == 60
-"""
-_MESSAGES = """
-assert solve([1, 2]) == [2, 5], solve([1, 2])
-assert (got := solve([3])) == [10], f"expected [10], got {got}"
-got = solve([0, -4, 5])
-assert got == [1, 17, 26], "got %r of %d" % (got, len(got))
-for n in (6, 7):
-    assert solve([n])[0] == n * n + 1, "{}: {!s:>10}".format(n, solve([n])[0])
-"""
-_HASHES = """
-assert set(solve([1, 2, 1])) == {2, 5}
-assert {v: i for i, v in enumerate(solve([3, 4]))} == {10: 0, 17: 1}
-assert sorted(solve([5, 0])) == [1, 26]
-assert len(solve([6, 7, 8])) == 3 and max(solve([6, 7, 8])) == 65
-assert [*map(str, solve([9]))] == ["82"]
-assert solve([1, 2])[::-1] + solve([]) == [5, 2]
-"""
-_FLOATS = """
-import math
-from math import isclose
-def check(candidate):
-    assert math.isclose(candidate([1, 2]), 1.75)
-    assert isclose(candidate([3]), 2.5, rel_tol=1e-9)
-    assert abs(candidate([0, -4, 5]) - 11.0) < 1e-6
-    assert round(candidate([6]), 2) == 9.25
-    assert 12 < candidate([7]) < 13
-"""
-_LENT = """
-calls = []
-def negated(x):
-    calls.append(x)
-    return -x
-assert solve([1, 2]) == [2, 5]
-assert solve([1, 2, 3], key=negated) == [10, 5, 2]
-assert solve([1, 2], lambda x: x % 5) == [5, 2]
-assert calls
-"""
-_ERRORS = """
-def check(candidate):
-    try:
-        candidate([])
-    except ValueError:
-        pass
-    else:
-        assert False, "no error"
-    assert candidate([1, 2]) == [2, 5]
-    assert candidate([3]) == [10]
-    try:
-        assert candidate([4]) == [17]
-    except TypeError as error:
-        raise AssertionError(f"raised {error!r}") from error
-"""
-_PREAMBLE = (
-    "import math\nfrom typing import List\n\nLIMIT = 10\n\n"
-    "def square(x: int) -> int:\n    return x * x\n\n"
-    'def solve(xs: List[int]) -> List[int]:\n    """Square and add one."""\n'
-)
-
-
-@dataclass(frozen=True)
-class Style:
-    """A row of one style of tests, with right programs."""
-
-    row: Row
-    helper: str
-    main: str
-
-
-def _style(name: str, tests: Any, main: str = ROW_MAIN, helper: str = ROW_HELPER, **more: Any) -> Style:
-    row = {"task_id": f"row/{name}", "prompt": "Square and add one.", "entry_point": "solve"}
-    return Style({**row, "test": tests, "helper": helper, "main": main, **more}, helper, main)
-
-
-STYLES: Mapping[str, Style] = {
-    "check": _style("check", _CHECK),
-    "bare": _style("bare", _CHECK.partition(":")[2].replace("    ", "").replace("candidate", "solve")),
-    "functions": _style(
-        "functions",
-        "def test_one():\n    assert solve([1, 2]) == [2, 5]\ndef test_two():\n"
-        "    values = solve([0, -4, 5])\n    assert values == [1, 17, 26]\n    assert values[0] == 1\n",
-    ),
-    "unittest": _style("unittest", _UNITTEST),
-    "level": _style("level", _LEVEL),
-    "messages": _style("messages", _MESSAGES),
-    "hashes": _style("hashes", _HASHES),
-    "floats": _style("floats", _FLOATS, SUM_MAIN),
-    "lent": _style("lent", _LENT, SORT_MAIN),
-    "errors": _style("errors", _ERRORS, ERROR_MAIN),
-    "preamble": _style(
-        "preamble",
-        _CHECK,
-        "def solve(xs: List[int]) -> List[int]:\n    return [aux(x) for x in xs]",
-        "def aux(x: int) -> int:\n    return square(x) + 1",
-        prompt=_PREAMBLE,
-    ),
-    "setup": Style(
-        {
-            "task_id": "row/setup",
-            "text": "Square and add one.",
-            "code": ROW_MAIN,
-            "test_setup_code": "import math",
-            "test_list": [
-                "assert solve([1, 2]) == [2, 5]",
-                "assert solve([int(math.sqrt(9))]) == [10]",
-                "assert solve([0, -4, 5]) == [1, 17, 26]",
-            ],
-        },
-        ROW_HELPER,
-        ROW_MAIN,
-    ),
-    "contest": Style(
-        {
-            "task_id": "row/contest",
-            "question": "Print the square of each number plus one.",
-            "inputs": ["1 2\n", "3\n", "0 -4 5\n"],
-            "outputs": ["2\n5\n", "10\n", "1\n17\n26\n"],
-        },
-        ROW_HELPER,
-        TEXT_MAIN,
-    ),
-}
-"""Name -> row, one for each way in which tests may be written."""
-KNOWN_INPUTS = {"contest": "'3\\n'"}
-"""Style -> an argument of which one test is made, where it is not `[3]`."""
-
-# --- right and wrong programs ----------------------------------------------------------------------
+# --- right and wrong programs -------------------------------------------------------------------
 
 _NEAR = """
 _right = {own}
 def {own}(*args, **kwargs):
     value = _right(*args, **kwargs)
-    return value if args[0] == {known} else [value]"""
+    return value if args == ({known},) else [value]"""
 _WRONG: Mapping[str, str] = {
     "constant": "def {own}(*args, **kwargs):\n    return 0",
     "empty": "def {own}(*args, **kwargs):\n    return []",
@@ -237,6 +76,11 @@ class Problem:
     known: str
     probe: str
 
+    @property
+    def name(self) -> str:
+        """The row's id, or the number of the task."""
+        return str(self.tasks[0]["task_id"] if self.tasks else self.task)
+
     def base(self, role: str, kind: str) -> str:
         """The program of `role` that is right, or wrong in the way `kind`."""
         own = "solve" if role == "main" else "aux"
@@ -250,6 +94,139 @@ class Problem:
         return right if kind == "right" else {**_WRONG, **_MAIN_ONLY}[kind].format(own=own)
 
 
+# --- rows: one problem, tests in every style ------------------------------------------------------
+
+ROW_HELPER = "def aux(x):\n    return x * x + 1"
+ROW_MAIN = """def solve(xs, key=None):
+    if not xs:
+        raise ValueError('empty')
+    values = [aux(x) for x in xs]
+    return sorted(values, key=key) if key else values"""
+TEXT_MAIN = "def solve(stdin):\n    return '\\n'.join(str(aux(int(w))) for w in stdin.split())"
+IMPORTS = "import math\nfrom math import isclose\n"
+PLAIN = """
+assert solve([1, 2]) == [2, 5]
+assert solve([3]) == [10]
+assert solve([0, -4, 5]) == [1, 17, 26]
+"""
+"""Part of every row: no constant passes it, and no program that is right on `[3]` alone."""
+LEVEL = """
+RESULT = solve([1, 2])
+CASES = {n: solve([n]) for n in range(3, 6)}
+TOTAL = sum(RESULT) + sum(value[0] for value in CASES.values())
+"""
+"""Calls outside of any test, which some rows begin with."""
+BLOCKS: Mapping[str, str] = {
+    "messages": """
+assert solve([1, 2]) == [2, 5], solve([1, 2])
+got = solve([3])
+assert got == [10], f"expected [10], got {got}"
+assert (got := solve([0, -4, 5])) == [1, 17, 26], "got %r" % (got,)
+for n in (6, 7):
+    assert solve([n])[0] == n * n + 1, "{}: {!s:>10}".format(n, solve([n])[0])
+""",
+    "hashes": """
+assert set(solve([1, 2, 1])) == {2, 5}
+assert {v: i for i, v in enumerate(solve([3, 4]))} == {10: 0, 17: 1}
+assert sorted(solve([5, 0])) == [1, 26]
+assert len(solve([6, 7, 8])) == 3 and max(solve([6, 7, 8])) == 65
+assert [*map(str, solve([9]))] == ["82"]
+assert 3 ** solve([1])[0] == 9 and solve([1, 2])[::-1] + [1] == [5, 2, 1]
+""",
+    "floats": """
+assert math.isclose(sum(solve([1, 2])) / 4, 1.75)
+assert isclose(solve([3])[0], 10, rel_tol=1e-9)
+assert abs(solve([5])[-1] / 4 - 6.5) < 1e-6
+assert round(solve([6])[0] * 0.25, 2) == 9.25
+assert 12 < solve([7])[0] / 4 < 13
+""",
+    "lent": """
+calls = []
+def negated(x):
+    calls.append(x)
+    return -x
+assert solve([1, 2, 3], negated) == [10, 5, 2]
+assert solve([1, 2], lambda x: x % 5) == [5, 2]
+assert calls
+""",
+    "errors": """
+try:
+    solve([])
+except ValueError:
+    pass
+else:
+    assert False, "no error"
+try:
+    assert solve([4]) == [17]
+except TypeError as error:
+    raise AssertionError(f"raised {error!r}") from error
+""",
+}
+"""Name -> tests that stand beside the plain ones."""
+
+
+def _check(tests: str) -> str:
+    return "def check(candidate):\n" + textwrap.indent(tests, "    ").replace(
+        "solve(", "candidate("
+    )
+
+
+def _functions(tests: str) -> str:
+    blocks = tests.strip().split("\n\n")
+    return "\n".join(
+        f"def test_{i}():\n" + textwrap.indent(block, "    ") for i, block in enumerate(blocks)
+    )
+
+
+def _cases(tests: str) -> str:
+    functions = _functions(tests).replace("():", "(self):")
+    more = "def setUp(self):\n    self.value = solve([1, 2])\n"
+    more += "def test_value(self):\n    self.assertEqual(self.value, [2, 5])\n"
+    return "import unittest\nclass TestSolve(unittest.TestCase):\n" + textwrap.indent(
+        more + functions, "    "
+    )
+
+
+FORMS: Mapping[str, Callable[[str], str]] = {
+    "check": _check,
+    "bare": lambda tests: tests,
+    "functions": _functions,
+    "unittest": _cases,
+    "statement": _check,
+    "setup": lambda tests: tests,
+    "contest": lambda tests: tests,
+}
+"""How the tests of a row are written, and how they become that."""
+STATEMENT = (
+    "import math\nfrom typing import List\n\nLIMIT = 10\n\n"
+    "def square(x: int) -> int:\n    return x * x\n\n"
+    'def solve(xs: List[int]) -> List[int]:\n    """Square and add one."""\n'
+)
+
+
+def row(form: str, blocks: Sequence[str], level: bool) -> Problem:
+    """A row whose tests have a form, blocks beside the plain ones, and calls outside of them."""
+    right = {"helper": ROW_HELPER, "main": ROW_MAIN}
+    one: Row = {"task_id": "/".join(["row", form, *blocks, *["level"] * level])}
+    known = "[3]"
+    tests = FORMS[form]("\n\n".join([PLAIN.strip(), *(BLOCKS[name].strip() for name in blocks)]))
+    tests = IMPORTS + LEVEL * level + tests
+    if form == "contest":
+        right["main"], known = TEXT_MAIN, "'3\\n'"
+        one |= {"question": "Print the square of each number plus one."}
+        one |= {"inputs": ["1 2\n", "3\n", "0 -4 5\n"], "outputs": ["2\n5\n", "10", "1\n17\n26\n"]}
+    elif form == "statement":
+        right["main"] = ROW_MAIN.replace("xs, key", "xs: List[int], key")
+        right["helper"] = "def aux(x: int) -> int:\n    return square(x) + 1"
+        one |= {"prompt": STATEMENT, "entry_point": "solve", "test": tests}
+    elif form == "setup":
+        one |= {"text": "Square and add one.", "code": ROW_MAIN, "test_setup_code": IMPORTS}
+        one |= {"test_list": [tests.removeprefix(IMPORTS)]}
+    else:
+        one |= {"prompt": "Square and add one.", "entry_point": "solve", "test": tests}
+    return Problem((one,), "all", 0, right, known, "3")
+
+
 def claim(helper: str, main: str) -> bool | None:
     """Whether these hearts pass the tests together; None where that depends."""
     if main == "right":
@@ -261,11 +238,9 @@ def claim(helper: str, main: str) -> bool | None:
 
 def problem(rng: Random) -> Problem:
     """A generated task or a row."""
-    if rng.random() < 0.45:
-        name = rng.choice([*STYLES])
-        style = STYLES[name]
-        right = {"helper": style.helper, "main": style.main}
-        return Problem((style.row,), "all", 0, right, KNOWN_INPUTS.get(name, "[3]"), "3")
+    if rng.random() < ROWS_SHARE:
+        blocks = [name for name in BLOCKS if rng.random() < 0.5]
+        return row(rng.choice([*FORMS]), blocks, rng.random() < 0.3)
     split = rng.choice(SPLITS)
     return generated(split, rng.randrange(_length(split)), rng.randrange(8))
 
@@ -276,7 +251,10 @@ def generated(split: str, index: int, which: int) -> Problem:
     task = env.source[index]
     conventions = env.conventions(task)
     convention = conventions[which % len(conventions)]
-    right = {"helper": env.expert(task, HELPER, convention), "main": env.expert(task, MAIN, convention)}
+    right = {
+        "helper": env.expert(task, HELPER, convention),
+        "main": env.expert(task, MAIN, convention),
+    }
     probes = {"item": "3", "list": "[3, 8, 3]", "args": "3, 8", "pair": "(3, 8)"}
     return Problem(None, split, index, right, _known(task), probes[convention])
 
@@ -326,10 +304,8 @@ class Team:
         )
 
     def __str__(self) -> str:
-        lines = [f"fuzz_team({self.seed}): {self.problem.split}/{self.problem.task}"]
-        lines[0] += f" {dict(self.arguments)}"
-        if self.problem.tasks:
-            lines[0] += f" {self.problem.tasks[0]['task_id']}"
+        where = f"{self.problem.split}/{self.problem.name}"
+        lines = [f"fuzz_team({self.seed}): {where} {dict(self.arguments)}"]
         for number, turn in enumerate(self.turns):
             lines.append(f"turn {number}: hearts {turn.hearts}, solves {turn.solves}")
             lines += [f"--- {agent}\n{_shown(text)}" for agent, text in turn.actions.items()]
@@ -347,7 +323,7 @@ def fuzz_team(seed: int) -> Team:
     chosen = problem(rng)
     turns = rng.choice((1, 1, 1, 2))
     arguments: dict[str, Any] = {
-        "reward": rng.choice(SCHEMES),
+        "reward": rng.choice((*SCHEMES, "contribution")),
         "feedback": rng.choice(MODES),
         "turns": turns,
         "max_action_chars": rng.choice((8192, 8192, LONG_TEXTS)),
@@ -359,38 +335,37 @@ def fuzz_team(seed: int) -> Team:
 
 def _turn(rng: Random, chosen: Problem, longest: int) -> Turn:
     # Often right, for only then do the tests go on to the end and is a helper replaced.
+    right = rng.random() < RIGHT_SHARE
     helper, main = (
-        rng.choice(kinds) if rng.random() < 0.3 else "right"
-        for kinds in (BASES["helper"], BASES["main"])
+        "right" if right or rng.random() < 0.5 else rng.choice(kinds) for kinds in BASES.values()
     )
     solves = claim(helper, main)
-    kind = solves is True and rng.random() < HARMLESS_SHARE / 0.5
+    styles = ("calm seat", "calm seat", "seat", "kind seat") if solves else ("seat", "calm seat")
+    style = rng.choice(styles)
     texts = {
-        agent: _seat(rng, chosen, role, heart, kind)
+        agent: _seat(rng, chosen, role, heart, style)
         for agent, role, heart in ((HELPER, "helper", helper), (MAIN, "main", main))
     }
-    if solves and not (kind and all(len(t) <= longest for t in texts.values())):
+    if solves and not (style == "kind seat" and all(len(t) <= longest for t in texts.values())):
         solves = None
     return Turn(texts, solves, (helper, main))
 
 
-def _seat(rng: Random, chosen: Problem, role: str, heart: str, kind: bool) -> str:
+def _seat(rng: Random, chosen: Problem, role: str, heart: str, style: str) -> str:
     """An action: a program around its heart, laid out in some way."""
-    draw = Draw(
-        rng,
-        {
-            "own": "solve" if role == "main" else "aux",
-            "base": chosen.base(role, heart),
-            "helper differs": _differs(chosen, role),
-        },
-    )
-    if rng.random() < 0.25 and not kind:  # the partner is what is looked at
-        return chosen.base(role, heart)
-    program = draw.text("kind seat" if kind else "seat")
-    while kind and not _compiles(program):  # a name may stand where Python allows none
-        program = draw.text("kind seat")
-    layout = Draw(rng, {"program": program, "own": draw.context["own"]})
-    return layout.text("kind layout" if kind else "layout")
+    context = {
+        "own": "solve" if role == "main" else "aux",
+        "partner": "aux" if role == "main" else "print",
+        "base": chosen.base(role, heart),
+        "helper differs": _differs(chosen, role),
+    }
+    if rng.random() < 0.2 and style != "kind seat":  # the partner is what is looked at
+        return context["base"]
+    program = Draw(rng, context).text(style)
+    while style != "seat" and not _compiles(program):  # a name may stand where Python allows none
+        program = Draw(rng, context).text(style)
+    layout = "layout" if style == "seat" else "kind layout"
+    return Draw(rng, {**context, "program": program}).text(layout)
 
 
 def _compiles(program: str) -> bool:
