@@ -196,7 +196,8 @@ CONTEXT = ("own", "partner", "base", "program", "helper differs")
 
 
 def _alternative(text: str) -> Alternative:
-    mark, text = re.fullmatch(r"(~+ |)(.*)", text, re.DOTALL).groups()
+    mark = next(mark for mark in sorted(WEIGHTS, reverse=True) if text.startswith(mark))
+    text = text.removeprefix(mark)
     found = list(_REFERENCE.finditer(text))
     bound = {match[1] for match in found if match[1]}
     symbols = tuple(match[2] for match in found if match[2] not in bound)

@@ -40,6 +40,7 @@ _WRONG: Mapping[str, str] = {
     "empty": "def {own}(*args, **kwargs):\n    return []",
     "echo": "def {own}(*args, **kwargs):\n    return args[0]",
     "error": "def {own}(*args, **kwargs):\n    raise ValueError('no')",
+    "stop": "def {own}(*args, **kwargs):\n    raise StopIteration",
     "recursion": "def {own}(*args, **kwargs):\n    return {own}(*args, **kwargs)",
     "none": "def {own}(*args, **kwargs):\n    pass",
     "no function": "{own} = 3",
@@ -109,7 +110,14 @@ assert solve([1, 2]) == [2, 5]
 assert solve([3]) == [10]
 assert solve([0, -4, 5]) == [1, 17, 26]
 """
-"""Part of every row: no constant passes it, and no program that is right on `[3]` alone."""
+"""Part of every row but "maps": no constant passes it, and nothing that is right on `[3]` alone."""
+MAPS = """
+for got, want in zip(map(solve, ([1, 2], [3], [0, -4, 5])), ([2, 5], [10], [1, 17, 26])):
+    assert got == want
+assert [*map(solve, ([6], [7]))] == [[37], [50]]
+assert len([x for x in (1, 2, 3) if solve([x]) == [x * x + 1]]) == 3
+"""
+"""In place of the plain ones: a program that ends an iterator early has passed nothing."""
 LEVEL = """
 RESULT = solve([1, 2])
 CASES = {n: solve([n]) for n in range(3, 6)}
@@ -145,7 +153,7 @@ calls = []
 def negated(x):
     calls.append(x)
     return -x
-assert solve([1, 2, 3], negated) == [10, 5, 2]
+assert solve([1, 2, 3], key=negated) == [10, 5, 2]
 assert solve([1, 2], lambda x: x % 5) == [5, 2]
 assert calls
 """,
@@ -195,6 +203,7 @@ FORMS: Mapping[str, Callable[[str], str]] = {
     "statement": _check,
     "setup": lambda tests: tests,
     "contest": lambda tests: tests,
+    "maps": lambda tests: MAPS,
 }
 """How the tests of a row are written, and how they become that."""
 STATEMENT = (
