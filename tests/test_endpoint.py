@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,8 +38,10 @@ class Server:
     def __init__(self) -> None:
         self.script: Callable[[dict[str, Any], int], Reply] = lambda body, n: completion("hello")
         self.models = ["tiny"]
+        self.listed: Reply | None = None
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
+        self.headers: list[dict[str, str]] = []
         self.most_at_once = 0
         self._now = 0
         self._lock = threading.Lock()
@@ -46,12 +49,14 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                outer.headers.append(dict(self.headers))
                 listed = {"data": [{"id": name} for name in outer.models]}
-                self.reply((200, {}, json.dumps(listed).encode()))
+                self.reply(outer.listed or (200, {}, json.dumps(listed).encode()))
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with outer._lock:
+                    outer.headers.append(dict(self.headers))
                     number = len(outer.asked)
                     outer.asked.append({"path": self.path, **body})
                     outer.keys.append(self.headers.get("Authorization"))
@@ -77,17 +82,20 @@ class Server:
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.01)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
     one = Server()
     yield one
     one.http.shutdown()
     one.http.server_close()
+
+
+server = pytest.fixture(serving, name="server")
+stranger = pytest.fixture(serving, name="stranger")
 
 
 def request(seed: int = 1, text: str = "Your word: fig", **changes: Any) -> Request:
@@ -313,13 +321,189 @@ def test_the_command_measures_an_endpoint_without_torch(
     assert "no such model" in capsys.readouterr().err
 
 
+# -- where the key goes ---------------------------------------------------------------------------
+SECRET = "sk-very-secret-0123456789"
+
+
+def sent_on(code: int, place: str) -> Reply:
+    return code, {"Location": place}, b""
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_redirected_list_of_models_leaves_the_key_at_home(
+    server: Server, stranger: Server, code: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLM_MARL_API_KEY", SECRET)
+    server.listed = sent_on(code, f"{stranger.url}/v1/models")
+    stranger.models = ["theirs"]
+    assert EndpointPolicy(server.url).model == "theirs"
+    assert server.headers[0]["Authorization"] == f"Bearer {SECRET}"
+    assert [SECRET in str(headers) for headers in stranger.headers] == [False]
+
+
+@pytest.mark.parametrize("code", [307, 308])
+def test_a_redirected_question_leaves_the_key_at_home(
+    server: Server, stranger: Server, code: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLM_MARL_API_KEY", SECRET)
+    server.script = lambda body, n: sent_on(code, f"{stranger.url}/elsewhere")
+    stranger.script = lambda body, n: completion(body["messages"][1]["content"])
+    (answer,) = EndpointPolicy(server.url, "tiny").act([request()])
+    assert answer.text == "Your word: fig"
+    (headers,) = stranger.headers
+    assert SECRET not in str(headers)
+    assert set(headers) == {
+        *("Host", "Content-Type", "Content-Length"),
+        *("User-Agent", "Accept-Encoding", "Connection"),
+    }
+
+
+def test_another_name_of_the_same_machine_is_another_host(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLM_MARL_API_KEY", SECRET)
+    port = server.http.server_address[1]
+    server.script = lambda body, n: (
+        sent_on(307, f"http://localhost:{port}/x") if n == 0 else completion("hello")
+    )
+    assert EndpointPolicy(server.url, "tiny").act([request()])[0].text == "hello"
+    assert server.keys == [f"Bearer {SECRET}", None]
+
+
+def test_a_redirect_at_home_keeps_the_key_and_the_question(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLM_MARL_API_KEY", SECRET)
+    server.script = lambda body, n: (
+        sent_on(308, "/v2/chat/completions") if n == 0 else completion("moved")
+    )
+    assert EndpointPolicy(server.url, "tiny").act([request()])[0].text == "moved"
+    assert [asked["path"] for asked in server.asked] == [
+        "/v1/chat/completions",
+        "/v2/chat/completions",
+    ]
+    assert server.keys == [f"Bearer {SECRET}"] * 2
+
+
+def test_the_key_does_not_come_back_on_the_way_home(
+    server: Server, stranger: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLM_MARL_API_KEY", SECRET)
+    server.script = lambda body, n: (
+        sent_on(307, f"{stranger.url}/x") if n == 0 else completion("home again")
+    )
+    stranger.script = lambda body, n: sent_on(307, f"{server.url}/anything?they=like")
+    assert EndpointPolicy(server.url, "tiny").act([request()])[0].text == "home again"
+    assert server.keys == [f"Bearer {SECRET}", None]
+
+
+def test_other_schemes_and_ports_are_other_origins():
+    home = "https://host.example/v1"
+    assert endpoint._origin(home) == endpoint._origin("https://HOST.example:443/x")
+    for other in ("http://host.example/v1", "https://host.example:8443", "https://x.host.example"):
+        assert endpoint._origin(home) != endpoint._origin(other)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["http://127.0.0.1:9/x", "ftp://127.0.0.1/x", "file:///etc/passwd", "http://[", "http://h:x/"],
+)
+def test_what_cannot_be_followed_is_named(
+    server: Server, place: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLM_MARL_API_KEY", SECRET)
+    server.script = lambda body, n: sent_on(302 if place.startswith("http://1") else 307, place)
+    with pytest.raises(EndpointError, match=r"HTTP 30[27]|no answer") as caught:
+        EndpointPolicy(server.url, "tiny").act([request()])
+    assert len(server.asked) == 1  # asking again would not help
+    assert SECRET not in str(caught.value)
+
+
+def test_a_circle_of_redirects_ends(server: Server):
+    server.script = lambda body, n: sent_on(307, "/v1/chat/completions")
+    with pytest.raises(EndpointError, match="infinite loop"):
+        EndpointPolicy(server.url, "tiny").act([request()])
+
+
+def test_no_error_repeats_the_key(server: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LLM_MARL_API_KEY", f" {SECRET}\n")  # as a file's line may give it
+    policy = EndpointPolicy(server.url, "tiny", retries=0)
+    replies: list[Reply] = [
+        (401, {}, f"Incorrect API key provided: {SECRET}".encode()),
+        (503, {}, ("x" * 490 + SECRET).encode()),
+        (200, {}, json.dumps({"echo": SECRET}).encode()),
+        (302, {"Location": f"http://127.0.0.1:9/?key={SECRET}"}, b""),
+        (307, {"Location": f"http://127.0.0.1:9/{SECRET}"}, b""),
+        (307, {"Location": f"http://[{SECRET}"}, b""),
+        (200, {"Content-Length": f"9{SECRET}"}, b""),
+    ]
+    for reply in replies:
+        server.script = lambda body, n, reply=reply: reply
+        with pytest.raises(EndpointError) as caught:
+            policy.act([request()])
+        assert SECRET[:12] not in str(caught.value)
+    assert server.keys[0] == f"Bearer {SECRET}"
+    assert SECRET not in repr(policy) + str(vars(policy)) + policy.identity
+    server.models = [SECRET, "b"]
+    with pytest.raises(ValueError, match=r"\[key\]") as refused:
+        EndpointPolicy(server.url)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "naïve-key", "a\x00b"])
+def test_a_key_that_no_header_can_hold_is_refused_unseen(
+    key: str, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    if "\x00" in key:  # no environment can hold it either
+        monkeypatch.setattr(endpoint.os, "environ", {endpoint.KEY_VARIABLE: key})
+    else:
+        monkeypatch.setenv("LLM_MARL_API_KEY", key)
+    with pytest.raises(ValueError, match="LLM_MARL_API_KEY: expected printable ASCII") as caught:
+        EndpointPolicy(server.url, "tiny")
+    assert key not in str(caught.value)
+    assert not server.asked
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hunter2@127.0.0.1:9",
+        "user:hunter2@127.0.0.1:9",
+        "http://127.0.0.1:9/v1?key=hunter2",
+        "http://127.0.0.1:9/#hunter2",
+    ],
+)
+def test_a_url_with_a_secret_is_refused_unseen(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(ValueError, match="holds a user, a password, a query") as caught:
+        EndpointPolicy(url)
+    assert "hunter2" not in str(caught.value)
+    if "#" not in url:  # on the command line the model stands there
+        command = ["eval", "debate-v0", "--team", f"endpoint:{url}#tiny", "--template", "a=1"]
+        assert main([*command, "--output", str(tmp_path / "out")]) == 1
+        assert "hunter2" not in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+def test_files_of_an_evaluation_do_not_hold_the_key(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LLM_MARL_API_KEY", SECRET)
+    where = f"endpoint:{server.url}#tiny"
+    command = ["eval", "debate-v0", "--team", where, "--tasks", "2", "--output", str(tmp_path)]
+    assert main(command) == 0
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.name for path in written} >= {"summary.json", "run_manifest.json"}
+    assert not [path for path in written if SECRET.encode() in path.read_bytes()]
+
+
 @pytest.mark.long
 def test_a_real_server_plays_as_the_local_model_does(tmp_path: Any):
     """`transformers serve` on a CPU with the embedded model, greedy, beside `LocalPolicy`."""
     import socket
     import subprocess
     import sys
-    from pathlib import Path
 
     from llm_marl_envs import make
     from llm_marl_envs.policies import LocalPolicy

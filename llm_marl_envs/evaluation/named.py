@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, check_team
-from llm_marl_envs.policies.endpoint import EndpointPolicy
+from llm_marl_envs.policies.endpoint import EndpointPolicy, check_url
 from llm_marl_envs.policies.local import LocalPolicy, trainers_module
 from llm_marl_envs.registry import EnvSpec
 
@@ -103,11 +103,12 @@ def named_policy(name: str, env: Any, sampling: Sampling) -> tuple[Policy, str]:
     if kind == "expert":
         return ExpertPolicy(env, convention or None), name
     if name.startswith(ENDPOINT):
+        url, _, model = name.removeprefix(ENDPOINT).partition("#")
+        check_url(url)  # before anything quotes it
         if sampling.template:
             raise ValueError(
                 f"{name}: the server applies its chat template; set {[*sampling.template]} there"
             )
-        url, _, model = name.removeprefix(ENDPOINT).partition("#")
         served = EndpointPolicy(
             url,
             model or None,

@@ -1,7 +1,7 @@
 """A model behind an OpenAI-compatible server, in any seat.
 
-Owns the requests to `/v1/chat/completions`: many at once, retries with growing waits, timeouts, and
-errors that quote the server. Standard library only.
+Owns the requests to `/v1/chat/completions`: many at once, retries with growing waits, timeouts,
+redirects that leave the key at home, and errors that quote the server. Standard library only.
 """
 
 from __future__ import annotations
@@ -57,9 +57,12 @@ class EndpointPolicy:
         options: further fields of the request body, e.g. {"top_p": 0.9}; they win.
 
     The key for the server is read from the environment variable `LLM_MARL_API_KEY`, if it is set.
+    It goes to the URL's own scheme, host and port alone: where the server redirects elsewhere, the
+    request follows without it. No error shows it, nothing keeps it.
 
     Raises:
-        ValueError: an argument out of range, no http URL, or the model must be named.
+        ValueError: an argument out of range, no http URL or one with a password or a query, a key
+            that no header can hold, or the model must be named.
         EndpointError: the list of models cannot be had.
     """
 
@@ -75,8 +78,8 @@ class EndpointPolicy:
         retries: int = 5,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
-            raise ValueError(f"url={url!r}: expected e.g. 'http://localhost:8000'")
+        check_url(url)
+        _key()  # one that cannot be sent is refused now
         if max_completion_length < 1 or concurrency < 1 or timeout <= 0:
             raise ValueError(
                 f"max_completion_length={max_completion_length}, concurrency={concurrency}, "
@@ -153,7 +156,7 @@ class EndpointPolicy:
         names = self._ask("/models", None, lambda answer: [one["id"] for one in answer["data"]])
         if len(names) != 1:
             raise ValueError(
-                f"{self.base} offers the models {names[:20]}: name one with model= "
+                f"{self.base} offers the models {_hidden(str(names[:20]))}: name one with model= "
                 "(on the command line endpoint:URL#MODEL)"
             )
         return names[0]
@@ -174,26 +177,94 @@ class EndpointPolicy:
 
     def _attempt(self, url: str, body: Any, read: Any) -> Any:
         headers = {"Content-Type": "application/json"}
-        if os.environ.get(KEY_VARIABLE):
-            headers["Authorization"] = f"Bearer {os.environ[KEY_VARIABLE]}"
+        if key := _key():
+            headers["Authorization"] = f"Bearer {key}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers)
+        opener = urllib.request.build_opener(_Redirects)
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+            with opener.open(request, timeout=self.timeout) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
-            said = f"HTTP {error.code} {error.reason}: {_quote(_body(error))}"
+            said = f"HTTP {error.code} {_hidden(error.reason)}: {_quote(_body(error))}"
             if error.code in RETRIED:
                 raise _TransientError(said, _seconds(error.headers.get("Retry-After"))) from error
+            if place := error.headers.get("Location"):
+                said += f"; it sends on to {_hidden(place)!r}, which is not followed: name the "
+                said += "address that answers"
             raise EndpointError(f"{url}: {said}") from error
         except (OSError, HTTPException) as error:  # refused, reset, timed out, cut short
-            raise _TransientError(f"no answer ({error})") from error
+            raise _TransientError(f"no answer ({_hidden(str(error))})") from error
+        except ValueError as error:  # it sends on to what is no address
+            raise EndpointError(f"{url}: no answer ({_hidden(str(error))})") from error
         try:
             return read(json.loads(content))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise _TransientError(
                 f"not the expected JSON ({error!r}): {_quote(content)}"
             ) from error
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server elsewhere, but takes nothing of ours to another origin beside the question.
+
+    307 and 308 repeat the question. The other codes would drop it, so a question does not follow
+    them. `None` leaves the answer to the caller as an `HTTPError`.
+    """
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """The next request: with all our headers at home, elsewhere with the content's type."""
+        scheme = urlsplit(newurl).scheme
+        if scheme not in ("http", "https") or (req.data is not None and code not in (307, 308)):
+            return None
+        kept = dict(req.headers)  # what the connection needs, e.g. Host, is not among them
+        if _origin(newurl) != _origin(req.full_url):
+            kept = {name: value for name, value in kept.items() if name == "Content-type"}
+        return urllib.request.Request(newurl, req.data, kept, unverifiable=True)
+
+
+def _origin(url: str) -> tuple[str, str | None, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no address of a server, or holds a secret that files would keep.
+
+    Raises:
+        ValueError: no http URL, or one with a user, a password, a query or a fragment; what stands
+            there is not shown.
+    """
+    parts = urlsplit(url)
+    if "@" in url or parts.query or parts.fragment:
+        raise ValueError(
+            "the server's URL holds a user, a password, a query or a fragment: expected e.g. "
+            f"'http://localhost:8000', and the key in the environment variable {KEY_VARIABLE}"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"url={url!r}: expected e.g. 'http://localhost:8000'")
+
+
+def _key() -> str:
+    """The key in the environment, "" without one.
+
+    Raises:
+        ValueError: it holds what no header can.
+    """
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError(
+            f"{KEY_VARIABLE}: expected printable ASCII characters (its value is not shown)"
+        )
+    return key
+
+
+def _hidden(text: str) -> str:
+    """What a server said, without the key that it may have repeated."""
+    key = _key()
+    return text.replace(key, "[key]") if key else text
 
 
 def _valid(text: str) -> str:
@@ -209,7 +280,7 @@ def _body(error: urllib.error.HTTPError) -> bytes:
 
 
 def _quote(content: bytes) -> str:
-    text = content[: 4 * QUOTED_CHARS].decode("utf-8", "replace")
+    text = _hidden(content[: 8 * QUOTED_CHARS].decode("utf-8", "replace"))
     return repr(text[:QUOTED_CHARS]) + ("..." if len(text) > QUOTED_CHARS else "")
 
 
