@@ -215,13 +215,11 @@ def bundled_rows(name: str) -> list[Row]:
         ValueError: no such file; the message lists those there are.
     """
     folder = resources.files("llm_marl_envs") / "data"
-    file = folder / f"{name}.jsonl"
-    if not file.is_file():
-        names = sorted(
-            f.name.removesuffix(".jsonl") for f in folder.iterdir() if ".jsonl" in f.name
-        )
-        raise ValueError(f"no bundled tasks {name!r}; there are {names}")
-    return parse_jsonl(file.read_bytes(), f"bundled:{name}")
+    # Looked up among the files that there are, so that no name can lead out of the folder.
+    files = {f.name.removesuffix(".jsonl"): f for f in folder.iterdir() if ".jsonl" in f.name}
+    if name not in files:
+        raise ValueError(f"no bundled tasks {name!r}; there are {sorted(files)}")
+    return parse_jsonl(files[name].read_bytes(), f"bundled:{name}")
 
 
 def parse_jsonl(content: bytes, where: str) -> list[Row]:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections import Counter
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,24 @@ def test_bundled_files_can_be_read() -> None:
     names = str(error.value).partition("there are ")[2]
     for name in names.strip("[]").replace("'", "").split(", "):
         assert not name or bundled_rows(name)
+
+
+@pytest.mark.parametrize("form", ["{}", "../data/{}", "./{}", "../../{}", "{}.jsonl", "x/../{}"])
+def test_bundled_names_do_not_leave_their_folder(form: str, tmp_path: Path) -> None:
+    """Real files at the ends of real paths: the bundled one by another way, and a stranger's."""
+    outside = tmp_path / "private.jsonl"
+    outside.write_text('{"id": 1}\n')
+    home = Path(str(resources.files("llm_marl_envs"))) / "data"
+    for target in ("coop_problems", str(outside.with_suffix("")), os.path.relpath(outside, home)):
+        name = form.format(target)
+        if name == "coop_problems":
+            assert bundled_rows(name)
+            continue
+        with pytest.raises(ValueError, match="no bundled tasks"):
+            opened(f"bundled:{name}")
+    for name in ("", ".", "..", "README.md", "README", "coop_problems\x00", "COOP_PROBLEMS"):
+        with pytest.raises(ValueError, match="no bundled tasks"):
+            bundled_rows(name)
 
 
 def test_split_of_a_row_is_its_own_or_hashed() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from models import lora, untrained
+from models import lora, settings, untrained
 from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainers.adapter_weights import AdapterWeights
 from trainers.team_files import build_team_model, load_team, save_team
-from trainers.team_model import TeamModel
+from trainers.team_model import TeamModel, check_policy_names
 
 AGENTS = ["left_0", "right_0"]
 ENV = {"env_id": "word_pair-v0", "env_kwargs": {}}
@@ -149,6 +152,103 @@ def test_errors_say_what_to_do(tmp_path: Path):
         load_team(tmp_path)
     with pytest.raises(ValueError, match="neither a folder"):
         build_team_model(str(tmp_path / "nowhere"), AGENTS, weights="shared")
+
+
+OUTSIDE = (
+    *("", ".", "..", "/tmp/x", "/", "../x", "a/b", "a/../../x", "..\\x", "a\\b", "C:", "C:x"),
+    *("c:/x", "\\\\server\\x", "a\x00b", "a\nb", " a", "a ", "a.", "x" * 201, "é" * 101, "\ud800"),
+)
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_policy_names_stay_in_their_folder(name: str):
+    with pytest.raises(ValueError, match=r"policy names .*expected names of folders"):
+        check_policy_names(["fine", name])
+
+
+def test_every_way_to_a_team_checks_its_names(tmp_path: Path):
+    model, tokenizer = untrained()
+    policies = {"left_0": "fine", "right_0": "/tmp/x"}
+    for weights, config in (("adapters", lora()), ("separate", None)):
+        with pytest.raises(ValueError, match=r"policy names \['/tmp/x'\]"):
+            build_team_model(
+                model,
+                AGENTS,
+                weights=weights,
+                peft_config=config,
+                tokenizer=tokenizer,
+                policies=policies,
+            )
+    with pytest.raises(ValueError, match="choose others with policies="):
+        settings(tmp_path / "run", policies=policies)
+    with pytest.raises(ValueError, match="choose others with policies="):
+        AdapterWeights(model, tokenizer, {"../left_0": "../left_0"}, lora())
+
+
+def test_policy_names_that_one_folder_would_hold(tmp_path: Path):
+    model, tokenizer = untrained()
+    for names in (("Both", "both"), ("straße", "STRASSE")):
+        policies = dict(zip(AGENTS, names, strict=True))
+        with pytest.raises(ValueError, match="differ in case alone"):
+            build_team_model(
+                model, AGENTS, weights="separate", tokenizer=tokenizer, policies=policies
+            )
+    for names in (("both", "both"), ("the left", "right-0_é#@")):
+        policies = dict(zip(AGENTS, names, strict=True))
+        team = build_team_model(
+            model, AGENTS, weights="separate", tokenizer=tokenizer, policies=policies
+        )
+        save_team(team, tmp_path / names[0], env=ENV)
+        assert load_team(tmp_path / names[0]).policy_of == policies
+
+
+def stolen(tmp_path: Path, weights: str) -> tuple[Path, Path]:
+    """(a stranger's team of two seats, a loadable policy that lies beside it)."""
+    config = lora() if weights == "adapters" else None
+    base = on_disk(tmp_path / "base")
+    team = build_team_model(base, AGENTS, weights=weights, peft_config=config)
+    save_team(team, tmp_path / "stranger", env=ENV)
+    shutil.copytree(tmp_path / "stranger" / "right_0", tmp_path / "private")
+    return tmp_path / "stranger", tmp_path / "private"
+
+
+@pytest.mark.parametrize("weights", ["adapters", "separate"])
+def test_a_stranger_s_team_reads_nothing_outside_of_its_folder(tmp_path: Path, weights: str):
+    folder, private = stolen(tmp_path, weights)
+    description = json.loads((folder / "team.json").read_text())
+    for name in ("../private", str(private), "left_0/../../private", "..\\private"):
+        description["agents"]["right_0"] = name
+        (folder / "team.json").write_text(json.dumps(description))
+        with pytest.raises(ValueError, match=r"team\.json: policy names .*private") as caught:
+            load_team(folder)
+        assert "private" in str(caught.value)
+    description["agents"]["right_0"] = "right_0"
+    (folder / "team.json").write_text(json.dumps(description))
+    load_team(folder)
+    shutil.rmtree(folder / "right_0")
+    (folder / "right_0").symlink_to(private)
+    with pytest.raises(ValueError, match=r"'right_0' is a link to .*private, outside"):
+        load_team(folder)
+    (folder / "right_0").unlink()
+    shutil.copytree(private, folder / "right_0", copy_function=os.symlink)  # as the Hub's cache
+    load_team(folder)
+
+
+@pytest.mark.parametrize(
+    "agents",
+    [None, [], {}, "x", {"left_0": 3}, {"left_0": ["left_0"]}, {"left_0": None}, {"left_0": {}}],
+)
+def test_a_damaged_team_file_is_named(tmp_path: Path, agents: Any):
+    (tmp_path / "team.json").write_text(json.dumps({"version": 1, "agents": agents}))
+    with pytest.raises(ValueError, match=r"team\.json: ('agents' is missing|policy names)"):
+        load_team(tmp_path)
+    for text, words in (("[1]", "expected a JSON object, got list"), ("[" * 100_000, "no JSON")):
+        (tmp_path / "team.json").write_text(text)
+        with pytest.raises(ValueError, match=words):
+            load_team(tmp_path)
+    (tmp_path / "team.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="no JSON"):
+        load_team(tmp_path)
 
 
 def test_equal_adapters_have_equal_files(tmp_path: Path):

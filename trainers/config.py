@@ -28,7 +28,7 @@ from trainers.algorithms import ALGORITHMS
 from trainers.algorithms.magrpo import BASELINES
 from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.returns import SHAPINGS
-from trainers.team_model import WEIGHT_MODES
+from trainers.team_model import WEIGHT_MODES, check_policy_names
 
 CREDITS = ("team", "own")
 # Settings of TRL and transformers that nothing here reads, and what to do instead.
@@ -237,6 +237,7 @@ class MAGRPOConfig(GRPOConfig):
             raise ValueError(f"temperature={self.temperature}: training samples, so more than 0")
 
     def _check_choices(self) -> None:
+        check_policy_names((self.policies or {}).values())  # before any model is loaded
         if isinstance(self.scale_rewards, bool):  # as TRL takes it
             self.scale_rewards = "group" if self.scale_rewards else "none"
         choices = {

@@ -26,6 +26,7 @@ from trainers.team_model import (
     FullWeights,
     SeparateWeights,
     TeamModel,
+    check_policy_names,
 )
 
 TEAM_FILE = "team.json"
@@ -170,7 +171,8 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
 
     Args:
         folder: holds `team.json`.
-        base: the base model of its adapters, where it moved since.
+        base: the base model of its adapters, where it moved since. The one that `team.json` names,
+            a folder or a name on the Hub, is the only thing that is read outside of `folder`.
 
     Raises:
         ValueError: no team there, one of another version, adapters whose base is unknown, or
@@ -203,18 +205,39 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
 
 
 def read_team_file(folder: str | Path) -> dict[str, Any]:
-    """The contents of `team.json`.
+    """The contents of `team.json`, which may come from a stranger: it names folders beside it only.
+
+    Single files in these folders may be links, as the Hub's cache makes them: whatever they lead to
+    is read as weights or as a tokenizer, or refused.
 
     Raises:
-        ValueError: it is missing, no JSON, or of another version.
+        ValueError: it is missing, no JSON, of another version or damaged, or a policy lies outside
+            of the team's folder, by its name or by a link.
     """
     path = Path(folder) / TEAM_FILE
     if not path.is_file():
         raise ValueError(f"{folder}: no {TEAM_FILE} there; expected a folder written by save_team")
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: no JSON ({error})") from error
+    if not isinstance(description, dict):
+        raise ValueError(f"{path}: expected a JSON object, got {type(description).__name__}")
     if description.get("version") != TEAM_VERSION:
         raise ValueError(f"{path}: version {description.get('version')!r}, expected {TEAM_VERSION}")
+    agents = description.get("agents")
+    if not isinstance(agents, dict) or not agents:
+        raise ValueError(f"{path}: 'agents' is missing or damaged; expected agent -> policy")
+    try:
+        check_policy_names(agents.values())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    home = path.parent.resolve()
+    for policy in agents.values():
+        place = (home / policy).resolve()
+        if place.parent != home:
+            raise ValueError(
+                f"{path}: the policy {policy!r} is a link to {place}, outside of the team's "
+                "folder; copy it into the folder if you trust it"
+            )
     return description

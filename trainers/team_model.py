@@ -9,6 +9,7 @@ how rows of several policies are sampled together. Building, saving and loading 
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,35 @@ from trainers.team_module import TeamModule
 
 WEIGHT_MODES = ("shared", "adapters", "separate")
 SHARED = "shared"
+LONGEST_NAME = 200  # bytes; file systems take 255
+# A policy's name is the name of its folder, here and wherever the team goes: no separators of any
+# system, no drive, nothing that a system drops.
+_NO_FOLDER = re.compile(r"[/\\:\x00-\x1f\x7f\ud800-\udfff]|^\.+$|^\s|[\s.]$|^$")
+
+
+def check_policy_names(names: Iterable[str]) -> None:
+    """Check that each policy can have a folder of its name, inside of the team's and its own.
+
+    Raises:
+        ValueError: a name that is no text, empty, too long, leaves the folder or cannot be kept on
+            every system, or two that differ in case alone.
+    """
+    given = list(names)
+    bad = [
+        name
+        for name in given
+        if not isinstance(name, str) or _NO_FOLDER.search(name) or len(name.encode()) > LONGEST_NAME
+    ]
+    if bad:
+        raise ValueError(
+            f"policy names {bad}: expected names of folders, without / \\ : or control characters, "
+            f"at most {LONGEST_NAME} bytes, no blank or dot at an end; choose others with policies="
+        )
+    if len({name.casefold() for name in given}) < len(set(given)):
+        raise ValueError(
+            f"policy names {sorted(set(given))}: two differ in case alone, and many file systems "
+            "would give them one folder; choose others with policies="
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +93,7 @@ class TeamModel(ABC):
             raise ValueError("a team model needs at least one seat to play")
         self.tokenizers = dict(tokenizers)
         self.policy_of = dict(policy_of)
+        check_policy_names(self.policies)
         self.frozen: frozenset[str] = frozenset()
         self.left_behind: frozenset[str] = frozenset()
         self._starts: dict[str, list[torch.Tensor]] = {}

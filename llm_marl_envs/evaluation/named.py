@@ -203,7 +203,8 @@ def _saved_team(
     )
     print_of = _identity("team", folder, length, sampling)
     base = Path(described.get("base") or "")
-    if base.name and base.is_dir() and any(Path(folder).glob("*/adapter_config.json")):
+    held = base.name and (base / "config.json").is_file()  # a model, not any folder of a stranger's
+    if held and any(Path(folder).glob("*/adapter_config.json")):
         print_of += f", base {fingerprint(base)}"
     return {str(agent): policy for agent in described["agents"]}, print_of
 
