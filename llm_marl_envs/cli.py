@@ -29,13 +29,16 @@ TRAIN_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "dataset
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status (0 fine, 1 bad input, 130 interrupted)."""
+    """Run the command; returns its exit status.
+
+    0 fine, 1 bad input (of `doctor`: something is missing), 130 interrupted.
+    """
     options = _parser().parse_args(arguments)
     as_python_writes_it = warnings.formatwarning
     if not options.traceback:  # what is wrong, without the line of ours that says so
         warnings.formatwarning = lambda message, *_, **__: f"llm-marl: {message}\n"
     try:
-        options.run(options)
+        return options.run(options) or 0
     except KeyboardInterrupt:
         print("llm-marl: interrupted", file=sys.stderr)
         return 130
@@ -46,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     finally:
         warnings.formatwarning = as_python_writes_it
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def add(name: str, run: Callable[[Any], None], about: str, example: str) -> Any:
+    def add(name: str, run: Callable[[Any], int | None], about: str, example: str) -> Any:
         command = commands.add_parser(
             name,
             help=about,
@@ -78,7 +80,13 @@ def _parser() -> argparse.ArgumentParser:
     add_measuring(add, _add_env_arguments, parse_assignments)
     add_reporting(add)
     add_research(add, _add_env_arguments, parse_assignments)
-    add("doctor", _doctor, "Show which layers confine model-written programs here.", "")
+    add(
+        "doctor",
+        _doctor,
+        "Show which layers confine model-written programs here, and whether that is enough: the "
+        "last line says so, and the exit status (0 all is well, 1 something is missing).",
+        "",
+    )
     add("version", _version, "Show the versions of this package and of what it uses.", "")
     return parser
 
@@ -226,11 +234,15 @@ def _demo(options: argparse.Namespace) -> None:
     )
 
 
-def _doctor(options: argparse.Namespace) -> None:
-    from llm_marl_envs.sandbox import doctor
+def _doctor(options: argparse.Namespace) -> int:
+    from llm_marl_envs.sandbox import doctor, verdict
 
-    for layer in doctor():
+    layers = doctor()
+    for layer in layers:
         print(f"{'yes' if layer.active else 'no ':4}{layer.name:14}{layer.reason}")
+    well, said = verdict(layers)
+    print(said)
+    return 0 if well else 1
 
 
 def _version(options: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ from llm_marl_envs.registry import EnvSpec, list_envs
 ROOT = Path(__file__).parent.parent
 COMMANDS = (
     *("list", "spec", "play", "train", "eval", "compare", "baselines", "demo", "report"),
-    "version",
+    *("doctor", "version"),
 )
 
 
@@ -77,6 +77,27 @@ def test_spec(capsys: pytest.CaptureFixture[str]) -> None:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
     assert capsys.readouterr().out.startswith("llm-marl-envs 0.")
+
+
+def test_doctor_ends_with_a_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from llm_marl_envs.sandbox import layers
+
+    confined = any(one.name == "seccomp" and one.active for one in layers.doctor())
+    assert main(["doctor"]) == (0 if confined else 1)
+    *shown, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in shown] == list(layers.LAYERS)
+    assert last.startswith("All is well: " if confined else "Missing: ")
+    # The same machine, had it a processor whose system calls nobody listed.
+    monkeypatch.setattr(layers.syscalls, "current", lambda: None)
+    monkeypatch.setattr(layers, "_found", {})
+    assert main(["doctor"]) == 1
+    *shown, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in shown] == ["yes"] + ["no"] * (len(layers.LAYERS) - 1)
+    assert last.startswith("Missing: ")
+    assert "no table of system calls" in last
+    assert "Run inside a Linux virtual machine" in last
 
 
 @pytest.mark.parametrize(

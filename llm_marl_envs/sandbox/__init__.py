@@ -11,7 +11,7 @@ from .io_run import same_output
 from .jail.codec import Opaque
 from .jail.contract import Contract
 from .jail.units import units_of
-from .layers import LAYERS, Layer, doctor
+from .layers import LAYERS, Layer, doctor, verdict
 from .pool import Sandbox, default_sandbox
 from .records import (
     STATUSES,
@@ -49,4 +49,5 @@ __all__ = [
     "doctor",
     "same_output",
     "units_of",
+    "verdict",
 ]

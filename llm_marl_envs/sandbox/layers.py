@@ -244,9 +244,21 @@ class Layer:
 
 def doctor() -> tuple[Layer, ...]:
     """Every layer, whether it would be in force here, and why or why not. Starts processes."""
-    setup = find_setup(allow_unsafe=True)
-    active = set(setup.isolation)
+    active = set(find_setup(allow_unsafe=True).isolation) if os.name == "posix" else set()
     return tuple(Layer(n, n in active, _reason(n, n in active, active)) for n in LAYERS)
+
+
+def verdict(layers: Collection[Layer]) -> tuple[bool, str]:
+    """Whether programs of strangers may run here, and one line that says so or what to do."""
+    active = {layer.name for layer in layers if layer.active}
+    if "seccomp" in active:  # never without a guard of files beside it
+        return True, "All is well: programs that models write are confined here."
+    why = next(layer.reason for layer in layers if layer.name == "seccomp")
+    return False, (
+        f"Missing: programs that models write cannot be confined here (seccomp: {why}), so "
+        "environments that run them refuse to. Run inside a Linux virtual machine or container "
+        "that offers seccomp; docs/sandbox.md says what each layer stops. Other environments work."
+    )
 
 
 def _reason(name: str, active: bool, others: set[str]) -> str:
