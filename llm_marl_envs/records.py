@@ -182,6 +182,11 @@ class Episode:
         """Mean over agents of the undiscounted return (their number where it is shared)."""
         return sum(self.undiscounted_return(agent) for agent in self.agents) / len(self.agents)
 
+    @property
+    def turns_per_agent(self) -> float:
+        """Mean over agents of their own actions; everybody who counts turns counts these."""
+        return len(self.turns) / len(self.agents)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeGroup:

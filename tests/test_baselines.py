@@ -116,7 +116,7 @@ def test_pipeline_shows_later_seats_the_parts_before():
     result = evaluate_team(WordPair, team, n_tasks=4)
     assert [len(batch) for batch in model.batches[:2]] == [4, 4]  # seat by seat, in batches
     assert [r.agent for r in model.batches[1]] == ["right_0"] * 4
-    assert result.cost.completion_tokens == 2.0 * result.cost.turns
+    assert result.cost.completion_tokens == 2.0 * 2 * result.cost.turns_per_agent
 
 
 def test_pipeline_does_not_mix_episodes():

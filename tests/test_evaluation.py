@@ -178,7 +178,7 @@ def test_cost_and_faults_by_hand():
     mixed = {"left_0": Counting(), "right_0": ScriptedPolicy(lambda r: "x" * 300)}
     result = evaluate_team(WordPair, mixed, n_tasks=3)
     cost, faults = result.cost, result.faults
-    assert cost.turns == 4.0  # two agents, two turns
+    assert cost.turns_per_agent == 2.0
     assert cost.chars == 2 * 2 + 2 * 300
     assert (cost.prompt_tokens, cost.completion_tokens) == (20.0, 8.0)  # only one agent counts
     assert cost.seconds is not None

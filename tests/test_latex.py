@@ -76,12 +76,16 @@ def test_evaluations_become_rows(tmp_path: Path):
 
 
 def test_a_reward_term_does_not_hide_a_result(tmp_path: Path):
-    terms = {"success": 0.01, "mean_return": 9.0, "turns": 7.0, "words": 0.5}
+    terms = {"success": 0.01, "mean_return": 9.0, "turns_per_agent": 7.0, "words": 0.5}
     evaluation(tmp_path, ExpertPolicy(WordPair(), "lower"), reward_terms=terms)
     (row,) = rows_at(tmp_path)
     shown = {name: cell.mean for name, cell in row.cells.items()}
-    assert (shown["success"], shown["mean_return"], shown["turns"]) == (1.0, 1.0, 2.0)
-    assert (shown["term success"], shown["term mean_return"], shown["term turns"]) == (0.01, 9, 7)
+    assert (shown["success"], shown["mean_return"], shown["turns_per_agent"]) == (1.0, 1.0, 1.0)
+    assert (shown["term success"], shown["term mean_return"], shown["term turns_per_agent"]) == (
+        0.01,
+        9,
+        7,
+    )
     assert shown["words"] == 0.5
     # Nor does one take the place of a result that this evaluation has not.
     named = {"cooperation": 1.3, "prompt_tokens": 5.0}

@@ -10,15 +10,29 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from chromium import CHROMIUM, Browser
 from test_cross_play import SameCase, experts
+from toys import WordPair
 
 from llm_marl_envs.cli import main
+from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.cross_play import cross_play
 from llm_marl_envs.evaluation.cross_play_files import write_cross_play
+from llm_marl_envs.evaluation.results import result_to_dict, summarise
+from llm_marl_envs.evaluation.table import result_table
 from llm_marl_envs.evaluation.zero_shot import zero_shot
-from llm_marl_envs.records import Episode, Response, StopReason, Turn, episode_to_dict, write_jsonl
+from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.records import (
+    Episode,
+    EpisodeGroup,
+    Response,
+    StopReason,
+    Turn,
+    episode_to_dict,
+    write_jsonl,
+)
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.axes import Frame, labels, number, ticks
 from llm_marl_envs.report.charts import bins, tally
@@ -28,6 +42,7 @@ from llm_marl_envs.report.markup import Markup, escape, join, tag, visible
 from llm_marl_envs.report.numbers import change, curve, estimate, measures, per_task, t_interval
 from llm_marl_envs.report.sources import read_results
 from llm_marl_envs.spaces import Message
+from trainers.metrics import group_metrics
 
 HOSTILE = (
     "</script><script>window.pwned = 1</script>",
@@ -302,6 +317,33 @@ def test_measures_by_hand():
     assert found["reward term: form"] == [0.0, 0.25]
     assert found["turns per agent"] == [1.0, 1.0]
     assert found["characters per episode"] == [12.0, 12.0]
+
+
+def test_everybody_counts_turns_alike(tmp_path: Path):
+    """Some tasks take two turns; in one episode an agent acts alone once more."""
+    late = {
+        "left_0": ScriptedPolicy(lambda r: "fig" if r.turn else "not yet"),
+        "right_0": ExpertPolicy(WordPair(), "lower"),
+    }
+    result = evaluate_team(WordPair, late, n_tasks=30)
+    first = result.episodes[0]
+    longer = dataclasses.replace(first, turns=(*first.turns, first.turns[0]))
+    episodes = [longer, *result.episodes[1:]]
+    whole = summarise(episodes, 1)
+    by_hand = sum(len(e.turns) / 2 for e in episodes) / len(episodes)
+    assert by_hand == pytest.approx(whole.cost.turns_per_agent) != round(by_hand)
+    one = estimate(per_task(episodes, measures(episodes)["turns per agent"]).values())
+    assert one is not None
+    assert one.mean == pytest.approx(whole.cost.turns_per_agent)
+    groups = [EpisodeGroup(task_id=e.task_id, seed=e.seed, episodes=(e, e)) for e in episodes]
+    logged = group_metrics(groups, np.zeros((len(groups), 2, 2, 3)))["turns"]
+    assert logged == pytest.approx(whole.cost.turns_per_agent)
+    shown = result_table({"late": result_to_dict(whole)})
+    assert re.search(rf"turns per agent +{by_hand:.2f}\n", shown)
+    write_jsonl(tmp_path / "episodes.jsonl", episodes)
+    page = Reader(write_report(tmp_path).read_text()).text
+    assert f"turns per agent{by_hand:.3f} " in page
+    assert "turns per episode" not in page
 
 
 def test_episodes_of_one_task_count_once():

@@ -60,7 +60,7 @@ def group_metrics(groups: Sequence[EpisodeGroup], trained_on: np.ndarray) -> dic
         "reward": float(np.mean([e.team_return for e in episodes])),
         **_spread(groups, trained_on),
         "truncated": _mean(e.stop_reason is StopReason.TRUNCATED for e in episodes),
-        "turns": _mean(len(e.turns) / len(e.agents) for e in episodes),
+        "turns": _mean(e.turns_per_agent for e in episodes),
     }
     judged = [episode.success for episode in episodes if episode.success is not None]
     if judged:

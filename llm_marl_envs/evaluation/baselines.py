@@ -261,7 +261,7 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
         summarise(best, result.samples // n, seeds=result.seeds, seconds=result.cost.seconds)
     )
     whole = result_to_dict(result)["cost"]
-    for name in ("turns", "chars", "prompt_tokens", "completion_tokens"):
+    for name in ("turns_per_agent", "chars", "prompt_tokens", "completion_tokens"):
         summary["cost"][name] = None if whole[name] is None else whole[name] * n
     summary["cost"]["tokens_per_second"] = whole["tokens_per_second"]
     return summary

@@ -47,7 +47,8 @@ class Cost:
 
     Attributes:
         seconds: wall time of playing, all episodes, None where nobody looked at the clock.
-        turns: actions per episode, all agents.
+        turns_per_agent: own actions of an agent per episode, mean over agents; older summaries
+            hold their sum over agents, as `turns`.
         chars: characters written per episode.
         prompt_tokens: tokens read per episode, None where no policy counts them.
         completion_tokens: tokens written per episode, those of policies that count them.
@@ -56,7 +57,7 @@ class Cost:
     """
 
     seconds: float | None
-    turns: float
+    turns_per_agent: float
     chars: float
     prompt_tokens: float | None
     completion_tokens: float | None
@@ -240,7 +241,7 @@ def _cost(episodes: Sequence[Episode], seconds: float | None) -> Cost:
     written = sum(completion for _, completion in counted)
     return Cost(
         seconds=seconds,
-        turns=len(turns) / n,
+        turns_per_agent=sum(episode.turns_per_agent for episode in episodes) / n,
         chars=sum(len(turn.action) for turn in turns) / n,
         prompt_tokens=sum(prompt for prompt, _ in counted) / n if counted else None,
         completion_tokens=written / n if counted else None,

@@ -13,7 +13,7 @@ _ROWS = (
     ("cooperation index", ("cooperation", "mean"), None),
     ("format success", ("faults", "format_success"), None),
     ("answers agree", ("answer_agreement",), None),
-    ("turns per episode", ("cost", "turns"), None),
+    ("turns per agent", ("cost", "turns_per_agent"), None),
     ("characters per episode", ("cost", "chars"), None),
     ("tokens read per episode", ("cost", "prompt_tokens"), None),
     ("tokens written per episode", ("cost", "completion_tokens"), None),

@@ -82,7 +82,7 @@ def measures(episodes: Sequence[Episode]) -> dict[str, list[float | None]]:
     named = {name: None for e in episodes for turn in e.turns for name in turn.reward_terms}
     for name in named:
         read[f"reward term: {name}"] = lambda e, name=name: _term(e, name)
-    read["turns per agent"] = lambda e: len(e.turns) / len(e.agents)
+    read["turns per agent"] = lambda e: e.turns_per_agent
     read["characters per episode"] = characters
     read["actions cut by the token limit"] = lambda e: _share(t.response.cut for t in e.turns)
     read["episodes cut by a limit"] = lambda e: float(e.stop_reason is StopReason.TRUNCATED)

@@ -122,9 +122,9 @@ def histograms(measured: Mapping[str, Transcript]) -> list[Markup]:
         charts.append(("Lengths in tokens", tokens, "tokens per episode"))
     texts = {k: [characters(e) for e in some] for k, some in given.items()}
     charts.append(("Lengths in characters", texts, "characters per episode"))
-    turns = {k: [float(len(e.turns)) for e in some] for k, some in given.items()}
+    turns = {k: [e.turns_per_agent for e in some] for k, some in given.items()}
     if len({count for row in turns.values() for count in row}) > 1:
-        charts.append(("Lengths in turns", turns, "turns per episode, all agents"))
+        charts.append(("Lengths in turns", turns, "turns per agent"))
     return [
         histogram(title, {k: [v for v in row if finite(v)] for k, row in s.items()}, unit=u)
         for title, s, u in charts
