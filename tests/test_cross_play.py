@@ -17,8 +17,13 @@ from llm_marl_envs import make
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.cross_play import CrossPlay, cross_play
-from llm_marl_envs.evaluation.cross_play_files import read_cross_play, write_cross_play
+from llm_marl_envs.evaluation.cross_play_files import (
+    read_cross_play,
+    report,
+    write_cross_play,
+)
 from llm_marl_envs.evaluation.heat_map import save_heat_map
+from llm_marl_envs.evaluation.progress import counter
 from llm_marl_envs.evaluation.zero_shot import zero_shot
 from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request
@@ -233,3 +238,56 @@ def test_random_teams_do_not_crash_it():
     team = dict.fromkeys(SameCase().possible_agents, RandomPolicy())
     teams = {"a": team, "b": team}
     assert cross_play(SameCase, teams, n_tasks=2).matrix == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_rows_and_columns_are_named():
+    assert report(two()).splitlines()[:2] == [
+        "Team return. Rows: the team that plays left_0. Columns: the team that plays right_0.",
+        "row / column  lower  upper",
+    ]
+    three = report(cross_play(Relay, {"plain": PLAIN, "cipher": CIPHER}, n_tasks=1)).splitlines()
+    assert three[0] == (
+        "Team return. Rows: the team that plays all seats but one. Columns: the team that plays "
+        "that one, mean over runner_0, runner_1, runner_2."
+    )
+
+
+LONG = "/home/somebody/projects/runs/2026-01-05/learning_rate=0.001_$seed$=1/team"
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e9, -1e-9])
+@pytest.mark.parametrize("n_teams", [2, 13])
+@pytest.mark.parametrize("agents", [("left_0", "right_0"), tuple(f"debater_{i}" for i in range(9))])
+def test_nothing_of_a_heat_map_is_clipped(
+    tmp_path: Path, scale: float, n_teams: int, agents: tuple[str, ...]
+):
+    image = pytest.importorskip("matplotlib.image")
+    scores = np.random.default_rng(0).normal(size=(n_teams, n_teams, 3)) * scale
+    result = CrossPlay(
+        env_id="an_environment_with_a_long_name_from_another_package-v0",
+        env_kwargs={},
+        agents=agents,
+        teams=tuple(f"{LONG}{i}" for i in range(n_teams)),
+        samples=1,
+        seed=0,
+        scores=tuple(tuple(tuple(map(float, entry)) for entry in row) for row in scores),
+        seatings=(),
+    )
+    save_heat_map(result, tmp_path / "map.png")
+    pixels = image.imread(tmp_path / "map.png")[:, :, :3]
+    for edge in (pixels[:3], pixels[-3:], pixels[:, :3], pixels[:, -3:]):
+        assert (edge == 1).all()  # ink that reaches the edge was cut there
+    height, width, _ = pixels.shape
+    assert max(height, width) < 2.2 * min(height, width)
+    assert list(tmp_path.iterdir()) == [tmp_path / "map.png"]
+
+
+def test_progress_knows_how_many_are_to_come(capsys: pytest.CaptureFixture[str]):
+    with counter(None, "pairs") as progress:
+        teams = {"lower": experts("lower"), "upper": experts("upper")}
+        cross_play(SameCase, teams, n_tasks=4, samples=2, progress=progress)
+        assert progress.total == 4 * 4 * 2
+        zero_shot(SameCase, teams, n_tasks=30, progress=progress)
+    # `lower` can be used in 30 tasks, `upper` in the 20 without `fig`; experts, then 2 x 2 seats.
+    assert progress.total == progress.done == 4 * 4 * 2 + (30 + 20) * (1 + 2 * 2)
+    assert f"{progress.total}/{progress.total}" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_cross_play_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     arguments = ["--team", "a=expert:upper", "--team", "random", "--tasks", "3", "--partners"]
     assert main(["cross-play", "word_pair-v0", *arguments, "--output", str(tmp_path / "x")]) == 0
     shown = capsys.readouterr().out
-    assert "team return" in shown
+    assert "Rows: the team that plays left_0. Columns: the team that plays right_0." in shown
     assert "a, left_0 beside lower" in shown
     result, partners = read_cross_play(tmp_path / "x" / "cross_play.json")
     assert result.teams == ("a", "random")
@@ -69,11 +70,36 @@ def test_cross_play_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert manifest["config"]["plan"] == {"n_tasks": 3, "samples": 1, "seed": 0}
 
 
+def test_a_picture_that_cannot_be_drawn_is_named_before_anything_is_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    arguments = ["cross-play", "word_pair-v0", "--team", "a=expert", "--team", "b=random"]
+    output = tmp_path / "x"
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
+        assert main([*arguments, "--tasks", "2", "--output", str(output)]) == 1
+        error = capsys.readouterr().err
+        assert "pip install 'llm-marl-envs[eval]'" in error
+        assert not output.exists()  # the manifest is written before the first episode
+        assert main([*arguments, "--tasks", "2"]) == 0  # nothing is to be drawn
+    for name in ("heat_map.png", "cross_play.json"):
+        (tmp_path / name / name).mkdir(parents=True)
+        assert main([*arguments, "--output", str(tmp_path / name)]) == 1
+        assert f"{name}: a folder; expected a file" in capsys.readouterr().err
+        assert list((tmp_path / name).iterdir()) == [tmp_path / name / name]
+    (tmp_path / "file").touch()
+    assert main([*arguments, "--output", str(tmp_path / "file" / "x")]) == 1
+    assert f"{tmp_path / 'file'}: a file; expected a folder" in capsys.readouterr().err
+
+
 def test_contribution_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     output = str(tmp_path / "c.json")
     arguments = ["--team", "expert", "--other", "random", "--tasks", "2", "--output", output]
     assert main(["contribution", "relay-v0", *arguments]) == 0
-    shown = capsys.readouterr().out
+    shown, progress = capsys.readouterr()
+    # 2 episodes, then each of 3 agents' only turn and all its turns; 3 kinds of messages each.
+    assert "14/14" in progress
+    assert "22/22" in progress
     assert "runner_2, turn 0" in shown
     assert "runner_0, other_team" in shown
     found = json.loads((tmp_path / "c.json").read_text())

@@ -17,9 +17,9 @@ import yaml
 from llm_marl_envs import __version__
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.evaluation.manifest import package_versions, prompt_hashes
-from llm_marl_envs.evaluation.measure import counter
 from llm_marl_envs.evaluation.named import Sampling, named_team
 from llm_marl_envs.evaluation.paired import Stage
+from llm_marl_envs.evaluation.progress import counter
 from llm_marl_envs.evaluation.runner import Plan, starts_of
 from llm_marl_envs.policies import Team
 from llm_marl_envs.records import plain

@@ -48,7 +48,9 @@ def add_research(
     )
     _add_plan(command)
     _add_transfer(command)
-    command.add_argument("--output", help="folder for cross_play.json and heat_map.png")
+    command.add_argument(
+        "--output", help="folder for cross_play.json and heat_map.png (needs matplotlib)"
+    )
     add_env_arguments(command)
     command = add(
         "contribution",
@@ -191,53 +193,62 @@ def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
 def _cross_play(options: Namespace, assignments: Any) -> None:
     from llm_marl_envs.evaluation.cross_play import cross_play
     from llm_marl_envs.evaluation.cross_play_files import report, write_cross_play
-    from llm_marl_envs.evaluation.heat_map import save_heat_map
+    from llm_marl_envs.evaluation.heat_map import require_matplotlib, save_heat_map
+    from llm_marl_envs.evaluation.json_files import check_writable
     from llm_marl_envs.evaluation.manifest import recording
-    from llm_marl_envs.evaluation.measure import counter
+    from llm_marl_envs.evaluation.progress import counter
     from llm_marl_envs.evaluation.zero_shot import zero_shot
     from llm_marl_envs.registry import make
 
     quiet_libraries()
+    folder = Path(options.output or ".")
+    table, picture = folder / "cross_play.json", folder / "heat_map.png"
+    if options.output:  # what would fail at the end of hours fails now
+        require_matplotlib()
+        check_writable(table, picture)
     kwargs = env_kwargs_of(options, assignments)
     given = named_arguments(options.team)
     named = {name: _named(options, team, kwargs) for name, team in given.items()}
     teams = {name: one.seats for name, one in named.items()}
     plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
     identities = {name: one.identity for name, one in named.items()}
-    with (
-        recording(
-            options.output or ".",
-            "cross-play",
-            {"teams": identities, "plan": plan, "partners": options.partners},
-            env_id=make(options.id, **kwargs).spec.id,
-            env_kwargs=kwargs,
-            write=bool(options.output),
-        ),
-        counter(None, f"cross-play {options.id}") as progress,
+
+    def env() -> Any:
+        return make(options.id, **kwargs)
+
+    with recording(
+        folder,
+        "cross-play",
+        {"teams": identities, "plan": plan, "partners": options.partners},
+        env_id=env().spec.id,
+        env_kwargs=kwargs,
+        write=bool(options.output),
     ):
-        result = cross_play(lambda: make(options.id, **kwargs), teams, **plan, progress=progress)
+        with counter(None, f"cross-play {options.id}") as progress:
+            result = cross_play(env, teams, **plan, progress=progress)
         partners = ()
         if options.partners:
-            partners = zero_shot(
-                lambda: make(options.id, **kwargs), teams, **plan, progress=progress
-            )
+            with counter(None, f"scripted partners {options.id}") as progress:
+                partners = zero_shot(env, teams, **plan, progress=progress)
     print(report(result, partners))
     if options.output:
-        folder = Path(options.output)
-        write_cross_play(folder / "cross_play.json", result, partners)
-        save_heat_map(result, folder / "heat_map.png")
+        write_cross_play(table, result, partners)
+        save_heat_map(result, picture)
         print(f"written to {folder}")
 
 
 def _contribution(options: Namespace, assignments: Any) -> None:
-    from llm_marl_envs.evaluation.contribution import measure_contributions
-    from llm_marl_envs.evaluation.json_files import write_json
-    from llm_marl_envs.evaluation.messages import measure_messages
-    from llm_marl_envs.evaluation.table import format_table, with_interval
+    from llm_marl_envs.evaluation.contribution import contributions
+    from llm_marl_envs.evaluation.json_files import check_writable, write_json
+    from llm_marl_envs.evaluation.messages import message_effects
+    from llm_marl_envs.evaluation.paired import Stage, make_schedule
+    from llm_marl_envs.evaluation.progress import counter
     from llm_marl_envs.records import plain
     from llm_marl_envs.registry import make
 
     quiet_libraries()
+    if options.output:
+        check_writable(options.output)
     kwargs = env_kwargs_of(options, assignments)
 
     def env() -> Any:
@@ -252,8 +263,27 @@ def _contribution(options: Namespace, assignments: Any) -> None:
     replacement = named["replacement"].seats if options.replacement else ""
     other = named["other"].seats if options.other else None
     plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
-    actions = measure_contributions(env, team, replacement, **plan)
-    messages = measure_messages(env, team, other=other, **plan)
+    schedule = make_schedule(env(), **plan)
+    with counter(None, f"actions replaced, {options.id}") as progress:
+        stage = Stage(env, progress=progress)
+        actions = contributions(stage, schedule, team, replacement)
+        stage.close()
+    with counter(None, f"messages changed, {options.id}") as progress:
+        stage = Stage(env, progress=progress)
+        messages = message_effects(stage, schedule, team, other=other, seed=options.seed)
+        stage.close()
+    print(_contribution_tables(actions, messages))
+    if options.output:
+        asked = {"env_id": env().spec.id, "env_kwargs": plain(kwargs), "plan": plan}
+        asked["identities"] = {role: one.identity for role, one in named.items()}
+        found = {"actions": [asdict(a) for a in actions], "messages": [asdict(m) for m in messages]}
+        write_json(options.output, {"version": 1, **asked, **found})
+        print(f"written to {options.output}")
+
+
+def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str:
+    from llm_marl_envs.evaluation.table import format_table, with_interval
+
     rows = [
         (
             f"{one.agent}, {'all turns' if one.turn is None else f'turn {one.turn}'}",
@@ -263,7 +293,6 @@ def _contribution(options: Namespace, assignments: Any) -> None:
         )
         for one in actions
     ]
-    print(format_table(("action replaced", "return lost", "changed", "failed"), rows))
     heard = [
         (
             f"{one.speaker}, {one.intervention}",
@@ -273,13 +302,12 @@ def _contribution(options: Namespace, assignments: Any) -> None:
         )
         for one in messages
     ]
-    print("\n" + format_table(("message changed", "return lost", "heard", "failed"), heard))
-    if options.output:
-        asked = {"env_id": env().spec.id, "env_kwargs": plain(kwargs), "plan": plan}
-        asked["identities"] = {role: one.identity for role, one in named.items()}
-        found = {"actions": [asdict(a) for a in actions], "messages": [asdict(m) for m in messages]}
-        write_json(options.output, {"version": 1, **asked, **found})
-        print(f"written to {options.output}")
+    return "\n\n".join(
+        [
+            format_table(("action replaced", "return lost", "changed", "failed"), rows),
+            format_table(("message changed", "return lost", "heard", "failed"), heard),
+        ]
+    )
 
 
 def _sweep(options: Namespace) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv
+from llm_marl_envs.evaluation.progress import Progress, expect
 from llm_marl_envs.evaluation.results import TeamResult, result_to_dict, summarise
-from llm_marl_envs.evaluation.runner import Plan, Progress, run_plan
+from llm_marl_envs.evaluation.runner import Plan, run_plan, starts_of
 from llm_marl_envs.evaluation.table import format_table, number, with_interval
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, Team
 from llm_marl_envs.policies.protocols import (
@@ -31,7 +32,8 @@ from llm_marl_envs.rollout import task_source
 PARALLEL = "parallel"
 ORACLE = "oracle"
 BEST = ORACLE + " best of {n}"
-VOTES = "self-consistency of {n}"
+VOTING = "self-consistency"
+VOTES = VOTING + " of {n}"
 DEFAULT_SAMPLES = 4
 
 
@@ -147,7 +149,7 @@ BASELINES: Mapping[str, Callable[[Any, Policy], Team]] = {
     PARALLEL: parallel_team,
     "pipeline": pipeline_team,
     "discussion": discussion_team,
-    "self-consistency": self_consistency_team,
+    VOTING: self_consistency_team,
 }
 """name -> (environment, policy) -> team; the oracle is made from the episodes of `parallel`."""
 
@@ -194,21 +196,28 @@ def run_baselines(
     check_names(names, n)
     first = env()
     found = Baselines(results={}, skipped={})
-    for name in names or BASELINES:
-        label = VOTES.format(n=n) if name == "self-consistency" else name
-        own = replace(plan, samples=plan.samples * n) if name == PARALLEL else plan
+    plans = {
+        name: replace(plan, samples=plan.samples * n) if name == PARALLEL else plan
+        for name in names or BASELINES
+    }
+    labels = {name: VOTES.format(n=n) if name == VOTING else name for name in plans}
+    teams: dict[str, Team] = {}
+    for name, label in labels.items():
         try:
-            if name == "self-consistency":
-                team = self_consistency_team(first, policy, n)
-            else:
-                team = BASELINES[name](first, policy)
+            teams[name] = (
+                self_consistency_team(first, policy, n)
+                if name == VOTING
+                else BASELINES[name](first, policy)
+            )
         except NotApplicableError as error:
             found.skipped[label] = str(error)
-            continue
+    expect(progress, sum(len(starts_of(plans[name], first)) for name in teams))
+    for name, team in teams.items():
+        label = labels[name]
         result = run_plan(
             env,
             team,
-            own,
+            plans[name],
             folder=None if folder is None else Path(folder) / label.replace(" ", "_"),
             identity=dict.fromkeys(team, f"{label}: {identity or type(policy).__name__}"),
             progress=progress,

@@ -27,6 +27,8 @@ from llm_marl_envs.rollout import Context, Start
 from llm_marl_envs.vector import env_factory
 
 Replacement = Policy | str
+Swap = tuple[str, int | None]
+"""whose action and which of its turns, None for all"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,20 @@ def measure_contributions(
         Exception: what the environment raised first, where it raised in all episodes.
     """
     stage = Stage(env_factory(env), copies=copies, context=context)
+    schedule = make_schedule(stage.env, n_tasks, samples, seed)
+    try:
+        return contributions(stage, schedule, team, replacement)
+    finally:
+        stage.close()
+
+
+def contributions(
+    stage: Stage,
+    schedule: Schedule,
+    team: Team,
+    replacement: Replacement | Mapping[str, Replacement],
+) -> list[Contribution]:
+    """`measure_contributions` on a stage of one's own, whose progress is told what is to come."""
     seats = stage.env.possible_agents
     check_team(team, seats)
     given = replacement if isinstance(replacement, Mapping) else dict.fromkeys(seats, replacement)
@@ -93,15 +109,14 @@ def measure_contributions(
     if unknown:
         raise ValueError(f"replacements for {unknown}: the environment has the agents {seats}")
     substitutes = {agent: as_policy(one, f"replacement of {agent}") for agent, one in given.items()}
-    schedule = make_schedule(stage.env, n_tasks, samples, seed)
+    stage.expect(len(schedule.starts))
     actual = stage.play(team, schedule.starts)
-    found = []
-    for agent, substitute in substitutes.items():
+    swaps: list[Swap] = []
+    for agent in substitutes:
         most = max(len(episode.trajectory(agent)) for episode in living(actual))
-        for turn in [*range(most), None] if most else []:
-            found.append(_contribution(stage, schedule, team, actual, (agent, turn, substitute)))
-    stage.close()
-    return found
+        swaps += [(agent, turn) for turn in [*range(most), None] if most]
+    stage.expect(sum(len(_having(actual, *swap)) for swap in swaps))
+    return [_contribution(stage, schedule, team, actual, (*s, substitutes[s[0]])) for s in swaps]
 
 
 def as_policy(replacement: Replacement, what: str) -> Policy:
@@ -125,9 +140,7 @@ def _contribution(
     swap: tuple[str, int | None, Policy],
 ) -> Contribution:
     agent, turn, substitute = swap
-    having = [
-        i for i, e in enumerate(actual) if not e.failed and len(e.trajectory(agent)) > (turn or 0)
-    ]
+    having = _having(actual, agent, turn)
     records = [actual[i] for i in having]
     starts = [schedule.starts[i] for i in having]
     again = replay_with(stage, team, records, starts, agent, turn, substitute)
@@ -147,6 +160,13 @@ def _contribution(
         changed=sum(changed) / len(changed),
         failed=sum(one.failed for one in (*actual, *again)),
     )
+
+
+def _having(actual: Sequence[Episode], agent: str, turn: int | None) -> list[int]:
+    """Which episodes that were played to their end hold the turn."""
+    return [
+        i for i, e in enumerate(actual) if not e.failed and len(e.trajectory(agent)) > (turn or 0)
+    ]
 
 
 def _said(episode: Episode, agent: str, turn: int | None) -> list[str]:

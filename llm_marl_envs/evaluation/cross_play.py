@@ -10,7 +10,7 @@ Owns the pairings, the matrix and its summary. `zero_shot.py` seats scripted str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from llm_marl_envs.evaluation.paired import (
     make_schedule,
     returns_of,
 )
+from llm_marl_envs.evaluation.progress import Progress
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import living
 from llm_marl_envs.rollout import Context, EpisodesFailedError, env_arguments, env_name
@@ -133,7 +134,7 @@ def cross_play(
     seed: int = 0,
     copies: int = DEFAULT_COPIES,
     context: Context = "append",
-    progress: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
 ) -> CrossPlay:
     """Play every pairing of teams: N x N with two seats, else each seat swapped in turn.
 
@@ -161,7 +162,9 @@ def cross_play(
     }
     returns: dict[tuple[int, ...], list[float | None]] = {}
     seatings = []
-    for seating in dict.fromkeys(one for several in pairs.values() for one in several):
+    played = list(dict.fromkeys(one for several in pairs.values() for one in several))
+    stage.expect(len(played) * len(schedule.starts))
+    for seating in played:
         seats = {agent: names[of] for agent, of in zip(agents, seating, strict=True)}
         team = {agent: teams[name][agent] for agent, name in seats.items()}
         episodes = stage.play(team, schedule.starts)
@@ -209,6 +212,13 @@ def _tasks_of_all(
             "raised in the others"
         )
     return {one: [some[i] or 0.0 for i in shared] for one, some in returns.items()}
+def axes_of(agents: Sequence[str]) -> tuple[str, str]:
+    """What a team of a row, and one of a column, plays; no agents where they are not known."""
+    if len(agents) == 2:
+        return f"plays {agents[0]}", f"plays {agents[1]}"
+    if agents:
+        return "plays all seats but one", f"plays that one, mean over {', '.join(agents)}"
+    return "plays the first seat", "plays the others"
 
 
 def seatings_of(i: int, j: int, n_seats: int) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.cross_play import CrossPlay, Seating
+from llm_marl_envs.evaluation.cross_play import CrossPlay, Seating, axes_of
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.evaluation.paired import Estimate
 from llm_marl_envs.evaluation.table import format_table, number, with_interval
@@ -98,7 +98,10 @@ def report(result: CrossPlay, partners: Sequence[ZeroShot] = ()) -> str:
     lines = [
         (name, *map(number, row)) for name, row in zip(result.teams, result.matrix, strict=True)
     ]
-    parts = [format_table(("team return", *result.teams), lines)]
+    row, column = axes_of(result.agents)
+    about = f"Team return. Rows: the team that {row}. Columns: the team that {column}."
+    table = format_table(("row / column", *result.teams), lines)
+    parts = [f"{about}\n{table}"]
     estimates = {
         "self-play": result.self_play,
         "cross-play": result.cross_play,

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from llm_marl_envs.atomic import replacing
+from llm_marl_envs.evaluation.cross_play import axes_of
 
 if TYPE_CHECKING:
     from llm_marl_envs.evaluation.cross_play import CrossPlay
 
 MAX_NUMBERED = 12
 """Up to so many teams, each cell shows its number."""
+MAX_NAME = 32
+"""Characters of a team's name that are drawn; of a longer one the end, which tells paths apart."""
+LEAST_WIDTH = 52
+"""Characters of the title and of the axes' names that fit on a line of the smallest picture."""
+
+
+def require_matplotlib() -> Any:
+    """`matplotlib.figure.Figure`, which leaves pyplot's state alone.
+
+    Raises:
+        ImportError: matplotlib is not installed; the message names the extra.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            f"a heat map needs matplotlib ({error}): pip install 'llm-marl-envs[eval]'"
+        ) from error
+    return Figure
 
 
 def save_heat_map(result: CrossPlay, path: str | Path) -> None:
@@ -20,33 +43,43 @@ def save_heat_map(result: CrossPlay, path: str | Path) -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("a heat map needs matplotlib: pip install 'llm-marl-envs[eval]'") from (
-            error
-        )
     matrix = np.array(result.matrix)
     n_teams = len(result.teams)
-    side = 2.5 + 0.6 * n_teams
-    figure = Figure(figsize=(side + 1, side), layout="constrained")  # leaves pyplot's state alone
+    names = [_short(team) for team in result.teams]
+    side = 2.5 + 0.6 * n_teams + 0.06 * max(map(len, names))  # inches
+    figure = require_matplotlib()(figsize=(side + 1, side), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(matrix, cmap="viridis")
-    axes.set_xticks(range(n_teams), result.teams, rotation=45, ha="right")
-    axes.set_yticks(range(n_teams), result.teams)
-    if len(result.agents) == 2:
-        axes.set(ylabel=f"plays {result.agents[0]}", xlabel=f"plays {result.agents[1]}")
-    else:
-        axes.set(ylabel="plays all seats but one", xlabel="plays that one, mean over seats")
-    axes.set_title(
-        f"{result.env_id}, team return\nself-play {result.self_play.mean:.2f}, "
-        f"cross-play {result.cross_play.mean:.2f}"
-    )
+    axes.set_xticks(range(n_teams), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(n_teams), names)
+    width = max(LEAST_WIDTH, 9 * n_teams)
+    row, column = (textwrap.fill(_plain(one), width - 16) for one in axes_of(result.agents))
+    axes.set(ylabel=f"row {row}", xlabel=f"column {column}")
+    means = f"self-play {result.self_play.mean:.3g}, cross-play {result.cross_play.mean:.3g}"
+    title = textwrap.fill(_plain(f"{result.env_id}, team return"), width)
+    axes.set_title(f"{title}\n{means}", fontsize="medium")
     middle = (matrix.min() + matrix.max()) / 2
     for i, j in np.ndindex(*matrix.shape) if n_teams <= MAX_NUMBERED else ():
         color = "white" if matrix[i, j] <= middle else "black"
-        axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color=color)
+        text = _cell(float(matrix[i, j]))
+        size = "medium" if len(text) <= 5 else "x-small"
+        axes.text(j, i, text, ha="center", va="center", color=color, fontsize=size)
     figure.colorbar(image, ax=axes, shrink=0.8)
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with replacing(path) as partial:  # "tight" keeps names that the layout had no room for
+        kind = path.suffix.removeprefix(".") or "png"
+        figure.savefig(partial, dpi=150, bbox_inches="tight", format=kind)
+
+
+def _short(name: str) -> str:
+    name = _plain(name)
+    return name if len(name) <= MAX_NAME else f"…{name[1 - MAX_NAME :]}"
+
+
+def _plain(text: str) -> str:
+    """Text that is drawn as it is: `$` would begin a formula."""
+    return " ".join(text.split()).replace("$", r"\$")
+
+
+def _cell(value: float) -> str:
+    return f"{value:.2f}" if 0.005 <= abs(value) < 100 or not value else f"{value:.2g}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.atomic import replacing
+from llm_marl_envs.atomic import make_folder, replacing
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -18,6 +19,21 @@ def write_json(path: str | Path, value: Any) -> None:
     text = json.dumps(value, indent=2, allow_nan=False)
     with replacing(path) as partial:
         partial.write_text(text + "\n", encoding="utf-8")
+
+
+def check_writable(*paths: str | Path) -> None:
+    """Make the folders of files that are to be written later, and try whether they can be.
+
+    Raises:
+        ValueError: a folder stands in a file's place, or a file in a folder's.
+        OSError: nothing can be written there.
+    """
+    for path in map(Path, paths):
+        if path.is_dir():
+            raise ValueError(f"{path}: a folder; expected a file, or a place for one")
+        make_folder(path.parent)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:99]}."):
+            pass
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

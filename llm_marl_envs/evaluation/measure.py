@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -20,10 +19,10 @@ from llm_marl_envs.evaluation.baselines import (
 from llm_marl_envs.evaluation.json_files import write_json
 from llm_marl_envs.evaluation.manifest import Costs, recording
 from llm_marl_envs.evaluation.named import NamedTeam, Sampling, named_policy, named_team
+from llm_marl_envs.evaluation.progress import counter
 from llm_marl_envs.evaluation.results import RESULT_FILE, TeamResult, result_to_dict
 from llm_marl_envs.evaluation.runner import (
     Plan,
-    Progress,
     fingerprint_of_tasks,
     open_log,
     run_plan,
@@ -132,39 +131,6 @@ def _manifest(
         env_kwargs=dict(env.env_kwargs),
         write=bool(output),
     )
-
-
-class counter:  # noqa: N801 - used as a function
-    """A progress bar where tqdm is installed, else a count on standard error.
-
-    Args:
-        total: episodes, None where that is not known.
-        about: what is counted.
-    """
-
-    def __init__(self, total: int | None, about: str) -> None:
-        self.total, self.about = total, about
-        self._bar: Any = None
-        self._done = 0
-
-    def __enter__(self) -> Progress:
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            return self._count
-        self._bar = tqdm(total=self.total, unit="episode", desc=self.about)
-        return self._bar.update
-
-    def _count(self, more: int) -> None:
-        self._done += more
-        of = "" if self.total is None else f" of {self.total}"
-        print(f"\r{self.about}: {self._done}{of}", end="", file=sys.stderr, flush=True)
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-        elif self._done:
-            print(file=sys.stderr)
 
 
 def run_all_baselines(

@@ -11,7 +11,7 @@ worth: that is `contribution.py`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,13 +89,31 @@ def measure_messages(
         Exception: what the environment raised first, where it raised in all episodes.
     """
     stage = Stage(env_factory(env), copies=copies)
+    schedule = make_schedule(stage.env, n_tasks, samples, seed)
+    try:
+        return message_effects(stage, schedule, team, other=other, silence=silence, seed=seed)
+    finally:
+        stage.close()
+
+
+def message_effects(
+    stage: Stage,
+    schedule: Schedule,
+    team: Team,
+    *,
+    other: Team | None = None,
+    silence: str = "",
+    seed: int = 0,
+) -> list[MessageEffect]:
+    """`measure_messages` on a stage of one's own, whose progress is told what is to come."""
     seats = stage.env.possible_agents
     for one in (team, other):
         if one is not None:
             check_team(one, seats)
-    schedule = make_schedule(stage.env, n_tasks, samples, seed)
     if schedule.n_tasks < 2:
         raise ValueError("messages are shuffled across tasks: expected at least 2 tasks")
+    rounds = 1 + (other is not None) + len(seats) * (2 + (other is not None))
+    stage.expect(rounds * len(schedule.starts))
     actual = stage.play(team, schedule.starts)
     sources: dict[str, Sequence[Episode] | None] = {
         "silent": None,
@@ -103,15 +121,15 @@ def measure_messages(
     }
     if other is not None:
         sources["other_team"] = stage.play(other, schedule.starts)
-    stage.close()
-    hearing = _Hearing(stage.make_env, team, schedule, actual, copies)
-    effects = [
-        hearing.effect(speaker, name, _texts(speaker, source, len(actual), silence))
-        for speaker in seats
-        for name, source in sources.items()
-    ]
-    hearing.vector.close()
-    return effects
+    hearing = _Hearing(stage, team, schedule, actual)
+    try:
+        return [
+            hearing.effect(speaker, name, _texts(speaker, source, len(actual), silence))
+            for speaker in seats
+            for name, source in sources.items()
+        ]
+    finally:
+        hearing.vector.close()
 
 
 def other_tasks(schedule: Schedule, seed: int) -> list[int]:
@@ -144,16 +162,13 @@ class _Hearing:
     """Plays the same episodes again and again with other messages."""
 
     def __init__(
-        self,
-        make_env: Callable[[], Any],
-        team: Team,
-        schedule: Schedule,
-        actual: Sequence[Episode],
-        copies: int,
+        self, stage: Stage, team: Team, schedule: Schedule, actual: Sequence[Episode]
     ) -> None:
         self.team, self.schedule, self.actual = team, schedule, actual
-        self.failures = Failures(lambda: overhear(make_env))
-        self.vector = VectorTextEnv([overhear(make_env) for _ in range(min(copies, len(actual)))])
+        self.progress = stage.progress
+        self.failures = Failures(lambda: overhear(stage.make_env))
+        envs = [overhear(stage.make_env) for _ in range(min(stage.copies, len(actual)))]
+        self.vector = VectorTextEnv(envs)
 
     def effect(self, speaker: str, name: str, texts: Sequence[Instead]) -> MessageEffect:
         """What the team loses where `texts` are heard of `speaker`."""
@@ -165,7 +180,9 @@ class _Hearing:
             for env, instead in zip(used, wave, strict=True):
                 env.twin.speaker, env.twin.instead = speaker, instead
             starts = self.schedule.starts[first : first + len(wave)]
-            again += rollout(self.vector, self.team, starts, failures=self.failures)
+            again += rollout(
+                self.vector, self.team, starts, progress=self.progress, failures=self.failures
+            )
             twins += [(env.twin.heard, env.twin.parted) for env in used]
         self.failures.refuse_if_all(again)
         lost = returns_lost(self.actual, again)

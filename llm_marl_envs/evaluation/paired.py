@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from llm_marl_envs.evaluation.progress import Progress, expect
 from llm_marl_envs.evaluation.runner import DEFAULT_COPIES, Plan, starts_of
 from llm_marl_envs.policies.base import Team
 from llm_marl_envs.records import Episode
@@ -143,7 +144,7 @@ class Stage:
         *,
         copies: int = DEFAULT_COPIES,
         context: Context = "append",
-        progress: Callable[[int], object] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         if copies < 1:
             raise ValueError(f"copies={copies}: expected at least 1")
@@ -176,6 +177,10 @@ class Stage:
         )
         failures.refuse_if_all(episodes)
         return episodes
+
+    def expect(self, episodes: int) -> None:
+        """Tell the progress that so many more are to come."""
+        expect(self.progress, episodes)
 
     def close(self) -> None:
         """Close the environments."""

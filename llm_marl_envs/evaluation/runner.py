@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from llm_marl_envs import __version__
 from llm_marl_envs.evaluation.coordination import cooperation_index
+from llm_marl_envs.evaluation.progress import Progress
 from llm_marl_envs.evaluation.results import TeamResult, summarise
 from llm_marl_envs.evaluation.resume import EvaluationLog
 from llm_marl_envs.policies import Team, check_team, derive_seed
@@ -35,8 +36,6 @@ DEFAULT_COPIES = 64
 ENOUGH_FAILED = 8
 """After so many episodes, all of which failed, an evaluation stops: nothing else will come."""
 MANIFEST_VERSION = 1
-
-Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ convention is tried on, and the comparison with experts in all seats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from llm_marl_envs.evaluation.paired import (
     make_schedule,
     returns_of,
 )
+from llm_marl_envs.evaluation.progress import Progress
 from llm_marl_envs.policies import ExpertPolicy, Policy, Team
 from llm_marl_envs.rollout import Context, Start
 from llm_marl_envs.vector import env_factory
@@ -54,7 +55,7 @@ def zero_shot(
     seed: int = 0,
     copies: int = DEFAULT_COPIES,
     context: Context = "append",
-    progress: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[ZeroShot, ...]:
     """Seat each member of each team beside scripted experts of each convention.
 
@@ -69,7 +70,10 @@ def zero_shot(
     check_teams(teams, agents, at_least=1)
     schedule = make_schedule(stage.env, n_tasks, samples, seed)
     found: list[ZeroShot] = []
-    for convention, part in _by_convention(stage.env, schedule).items():
+    parts = _by_convention(stage.env, schedule)
+    rounds = 1 + len(teams) * len(agents)
+    stage.expect(rounds * sum(len(part.starts) for part in parts.values()))
+    for convention, part in parts.items():
         expert = ExpertPolicy(stage.env, convention)
 
         def returns(

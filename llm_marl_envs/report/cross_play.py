@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_marl_envs.evaluation.cross_play import axes_of
 from llm_marl_envs.report.axes import number, span
 from llm_marl_envs.report.charts import table
 from llm_marl_envs.report.markup import Markup, join, tag
@@ -148,8 +149,8 @@ def section(cross: CrossPlay) -> Markup:
     """The matrices as heat maps, the gap, the strangers."""
     return join(
         tag("p", _seating(cross), class_="note"),
-        _heat_map("Team return", cross.teams, cross.matrix),
-        None if cross.solved is None else _heat_map("Solved", cross.teams, cross.solved),
+        _heat_map("Team return", cross, cross.matrix),
+        None if cross.solved is None else _heat_map("Solved", cross, cross.solved),
         tag("p", _means(cross.matrix), class_="note"),
         _summary(cross),
         _strangers(cross) if cross.strangers else None,
@@ -157,15 +158,8 @@ def section(cross: CrossPlay) -> Markup:
 
 
 def _seating(cross: CrossPlay) -> str:
-    if len(cross.agents) == 2:
-        who = f"Rows: whose {cross.agents[0]} plays. Columns: whose {cross.agents[1]} plays."
-    elif cross.agents:
-        who = (
-            "Rows: the team in all seats but one. Columns: the team in that one; mean over the "
-            f"seats {', '.join(cross.agents)}."
-        )
-    else:
-        who = "Rows: the team in the first seat. Columns: the team in the others."
+    row, column = axes_of(cross.agents)
+    who = f"Rows: the team that {row}. Columns: the team that {column}."
     if cross.n_tasks is not None:
         who = f"{who} Every pairing played {cross.n_tasks} tasks."
     if cross.failed:
@@ -174,7 +168,8 @@ def _seating(cross: CrossPlay) -> str:
     return who
 
 
-def _heat_map(title: str, teams: Sequence[str], matrix: Matrix) -> Markup:
+def _heat_map(title: str, cross: CrossPlay, matrix: Matrix) -> Markup:
+    teams = cross.teams
     known = [cell for row in matrix for cell in row if cell is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)
 
@@ -188,7 +183,9 @@ def _heat_map(title: str, teams: Sequence[str], matrix: Matrix) -> Markup:
         tag("tr", tag("th", team, scope="row"), *(cell(i, j) for j in range(len(teams))))
         for i, team in enumerate(teams)
     ]
-    top = tag("tr", tag("th", ""), *(tag("th", team, scope="col") for team in teams))
+    row_plays, column_plays = axes_of(cross.agents)
+    corner = tag("th", f"row {row_plays}, column {column_plays}", class_="corner")
+    top = tag("tr", corner, *(tag("th", team, scope="col") for team in teams))
     grid = tag(
         "table", tag("caption", title), tag("thead", top), tag("tbody", *body), class_="heat"
     )
