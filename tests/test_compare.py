@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from toys import WordPair
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation import compare as module
-from llm_marl_envs.evaluation.compare import compare, compare_results, report, results_at
+from llm_marl_envs.evaluation import evaluate_team
+from llm_marl_envs.evaluation.compare import (
+    compare,
+    compare_results,
+    report,
+    results_at,
+    scores_of,
+)
+from llm_marl_envs.evaluation.latex import rows_at
+from llm_marl_envs.evaluation.results import result_to_dict
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.records import write_jsonl
 
 
 def scores(*values: float) -> dict[str, float]:
@@ -166,6 +179,86 @@ def test_the_command_compares_files_folders_and_lists(
     assert main(["compare", str(tmp_path / "a"), f"{b},{other}"]) == 0
     assert "2 against 2 runs" in capsys.readouterr().out
     assert len(results_at(tmp_path / "a")) == 2
+
+
+def sweep(folder: Path, settings: dict[str, list[float]]) -> Path:
+    """What `llm-marl sweep` leaves: per run its point, a summary of its own and an evaluation."""
+    for name, values in settings.items():
+        for seed, value in enumerate(values):
+            run = folder / f"{name}-seed={seed}"
+            point = {"digest": "x", "settings": {"rate": name}, "seed": seed}
+            write(run / "eval", result(value, identity={"left_0": f"{run}"}))
+            (run / "point.json").write_text(json.dumps(point))
+            (run / "summary.json").write_text(json.dumps({**point, "results": {}}))
+            (run / "log.txt").touch()
+    (folder / "results.json").write_text('{"groups": []}')
+    return folder
+
+
+def test_the_command_takes_runs_and_sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    old = sweep(tmp_path / "old", {"low": [0.0, 0.1, 0.2]})
+    both = sweep(tmp_path / "both", {"low": [0.3, 0.4], "high": [0.8, 0.9, 1.0]})
+    (both / "notes").mkdir()
+    run = old / "low-seed=1"
+    for a, b in (
+        (run, both / "high-seed=0"),
+        (run / "eval", both / "high-seed=0" / "eval"),
+        (run, both / "high-seed=0" / "eval" / "summary.json"),
+    ):
+        assert main(["compare", str(a), str(b)]) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"A: {a} (1 run)\nB: {b} (1 run)\nmean return: A 0.100, B 0.800;")
+    high = f"{both}/high*"
+    for a in (old, old / "results.json"):
+        assert main(["compare", str(a), high]) == 0
+        shown = capsys.readouterr().out
+        assert f"B: {high} (3 runs)\nmean return: A 0.100, B 0.900;" in shown
+        assert "3 against 3 runs" in shown
+    assert main(["compare", str(old), str(both)]) == 1
+    error = capsys.readouterr().err
+    assert "runs of 2 settings, e.g. " in error
+    assert "expected those of one a side" in error
+    shutil.rmtree(old / "low-seed=2" / "eval")
+    assert main(["compare", str(old), high]) == 1
+    assert "1 of its runs have no evaluation, e.g. low-seed=2" in capsys.readouterr().err
+    comma = tmp_path / "a,b"
+    write(comma, result(0.5))
+    assert main(["compare", str(comma), str(run)]) == 0
+
+
+def test_episodes_and_demos_are_results_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    teams = {"good": "apple", "bad": "x"}
+    for name, word in teams.items():
+        team = dict.fromkeys(WordPair().possible_agents, ScriptedPolicy(lambda r, w=word: w))
+        played = evaluate_team(WordPair, team, n_tasks=6, samples=2)
+        write_jsonl(tmp_path / f"{name}.jsonl", played.episodes)
+        (found,) = results_at(tmp_path / f"{name}.jsonl")
+        assert scores_of(found, "return") == scores_of(result_to_dict(played), "return")
+        assert found["mean_return"] == played.mean_return
+    demo = tmp_path / "demo"
+    demo.mkdir()
+    shutil.copy(tmp_path / "good.jsonl", demo / "transcripts_after.jsonl")
+    (demo / "summary.json").write_text(json.dumps({"before": {}, "after": {}}))
+    assert main(["compare", str(tmp_path / "bad.jsonl"), str(demo)]) == 0
+    assert "A 0.000, B 0.5" in capsys.readouterr().out
+    assert [row.label for row in rows_at(demo)] == ["demo"]
+    lines = (tmp_path / "bad.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "bad.jsonl").write_text("".join(lines[1:]))
+    with pytest.raises(ValueError, match=r"\[1, 2\] episodes of a task: expected as many"):
+        results_at(tmp_path / "bad.jsonl")
+    (tmp_path / "bad.jsonl").write_text("")
+    with pytest.raises(ValueError, match="no episodes of a task"):
+        results_at(tmp_path / "bad.jsonl")
+
+
+def test_what_is_no_result_is_told_what_was_expected(tmp_path: Path):
+    (tmp_path / "empty" / "inside").mkdir(parents=True)
+    for path in (tmp_path / "absent", tmp_path / "empty", tmp_path / "none*"):
+        with pytest.raises(ValueError, match=r"no summary\.json there; expected the output of"):
+            results_at(path)
+    (tmp_path / "empty" / "log.jsonl").touch()
+    with pytest.raises(ValueError, match=r"nobody evaluated: run llm-marl eval .*empty/eval"):
+        results_at(tmp_path / "empty")
 
 
 def test_results_that_cannot_be_compared_say_why(tmp_path: Path):

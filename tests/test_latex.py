@@ -14,7 +14,18 @@ from toys import WordPair
 
 from llm_marl_envs.evaluation import evaluate_team, latex
 from llm_marl_envs.evaluation.json_files import write_json
-from llm_marl_envs.evaluation.latex import Cell, TableRow, escape, latex_table, rows_at, text_table
+from llm_marl_envs.evaluation.latex import (
+    HIGHER,
+    LOWER,
+    Cell,
+    TableRow,
+    best_places,
+    escape,
+    latex_table,
+    markdown_table,
+    rows_at,
+    text_table,
+)
 from llm_marl_envs.evaluation.results import result_to_dict
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 
@@ -25,7 +36,7 @@ ROWS = [
 
 
 def test_the_table_is_this_text():
-    assert latex_table(ROWS, ["success", "seconds"], caption="A $c$.", label="tab:x") == (
+    assert latex_table(ROWS, ["success", "seconds"], caption="A $ & c.", label="tab:x") == (
         "\\begin{table}\n"
         "\\centering\n"
         "\\begin{tabular}{lcc}\n"
@@ -36,7 +47,7 @@ def test_the_table_is_this_text():
         "50\\% \\& more & $0.50$ & -- \\\\\n"
         "\\bottomrule\n"
         "\\end{tabular}\n"
-        "\\caption{A $c$.}\n"
+        "\\caption{A \\$ \\& c.}\n"
         "\\label{tab:x}\n"
         "\\end{table}\n"
     )
@@ -167,10 +178,75 @@ def test_files_that_are_no_results_are_named(tmp_path: Path):
         latex_table([])
 
 
+def test_what_stands_at_the_begin_of_a_row_is_no_argument_of_the_line_before():
+    rows = [TableRow(name, {"success": Cell(1.0)}) for name in ("[2cm]", "*", "a--b", "---")]
+    lines = latex_table(rows, caption="100 % of $x_1$ [& \\evil{}]\n\nnext\x00").splitlines()
+    assert [line.partition(" & ")[0] for line in lines[6:10]] == [
+        "{}[2cm]",
+        "{}*",
+        "a-{}-b",
+        "-{}-{}-",
+    ]
+    assert r"\caption{100 \% of \$x\_1\$ [\& \textbackslash{}evil\{\}] next}" in lines
+    assert latex_table(rows, label="tab:a_b-1.x").count(r"\label{tab:a_b-1.x}") == 1
+    for label in ("a}b", "\\x", "a b", "", "é", "a%"):
+        with pytest.raises(ValueError, match="expected letters, digits"):
+            latex_table(rows, label=label)
+
+
+SCORES = [
+    TableRow("a", {"success": Cell(0.904, (0.8, 1.0)), "seconds": Cell(9.0), "words": Cell(1.0)}),
+    TableRow("b", {"success": Cell(0.896), "seconds": Cell(7.0), "words": Cell(2.0)}),
+    TableRow("c|_", {"success": Cell(0.5), "seconds": Cell(8.0), "pass@2": Cell(0.1)}),
+    TableRow("d", {"success": Cell(float("nan")), "pass@2": Cell(-0.1)}),
+]
+SHOWN = ["success", "seconds", "words", "pass@2"]
+
+
+def test_the_best_values_are_marked_each_on_its_own_side():
+    # 0.904 and 0.896 are shown alike; nobody knows which way `words` is better.
+    found = {name: best_places(SCORES, name) for name in SHOWN}
+    assert found == {"success": {0, 1}, "seconds": {1}, "words": set(), "pass@2": {2}}
+    assert best_places(SCORES[:1], "success") == frozenset()  # the best of one is no news
+    assert best_places(SCORES, "absent") == frozenset()
+
+
+def test_the_best_values_in_each_form():
+    assert [line.split() for line in text_table(SCORES, SHOWN, best=True).splitlines()[1:4]] == [
+        ["a", "0.90", "[0.80,", "1.00]*", "9.00", "1.00", "-"],
+        ["b", "0.90*", "7.00*", "2.00", "-"],
+        ["c|_", "0.50", "8.00", "-", "0.10*"],
+    ]
+    assert markdown_table(SCORES[:3], SHOWN, best=True) == (
+        "|  | success | seconds | words | pass@2 |\n"
+        "| --- | ---: | ---: | ---: | ---: |\n"
+        "| a | **0.90** [0.80, 1.00] | 9.00 | 1.00 | - |\n"
+        "| b | **0.90** | **7.00** | 2.00 | - |\n"
+        "| c\\|\\_ | 0.50 | 8.00 | - | 0.10 |\n"
+    )
+    latex = latex_table(SCORES, SHOWN, best=True)
+    assert r"a & $\mathbf{0.90}$ {\scriptsize $[0.80, 1.00]$} & $9.00$" in latex
+    assert r"c\textbar{}\_ & $0.50$ & $8.00$ & -- & $\mathbf{0.10}$ \\" in latex
+    for plain in (text_table(SCORES), markdown_table(SCORES), latex_table(SCORES)):
+        assert "*" not in plain
+        assert "mathbf" not in plain
+
+
+def test_every_number_of_an_evaluation_has_a_known_side_or_none(tmp_path: Path):
+    """A new number shows up here: say which way it is better, or that nobody can."""
+    evaluation(tmp_path, ExpertPolicy(WordPair(), "lower"))
+    (row,) = rows_at(tmp_path)
+    neither = {"turns_per_agent", "chars", "text_balance", "words"}
+    sided = {one for one in row.cells if not one.startswith("pass@")} - neither
+    assert sided <= HIGHER | LOWER
+    assert not HIGHER & LOWER
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
 def test_latex_accepts_it(tmp_path: Path):
     odd = TableRow("a\\b~c^d<e>f&g%h$i#j_k{l}", {"success": Cell(1.0)})
-    table = latex_table([*ROWS, odd], caption="x", label="tab:x")
+    more = [TableRow(name, odd.cells) for name in ("[1]", "*", "--", "a\x00\x1b\u2028b")]
+    table = latex_table([*ROWS, odd, *more], caption=odd.label, label="tab:x_y", best=True)
     text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}{table}"
     (tmp_path / "t.tex").write_text(text + "\\end{document}")
     command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "t.tex"]

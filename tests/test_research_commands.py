@@ -137,6 +137,26 @@ def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "1.00 [1.00, 1.00]" in path.read_text()
 
 
+def test_the_forms_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for team in ("expert", "random"):
+        folder = str(tmp_path / team / "eval")
+        assert main(["eval", "relay-v0", "--team", team, "--tasks", "3", "--output", folder]) == 0
+    capsys.readouterr()
+    given = [f"Good_1={tmp_path / 'expert'}", f"Bad={tmp_path / 'random'}", "--columns", "success"]
+    assert main(["table", *given, "--markdown", "--best"]) == 0
+    assert "| Good\\_1 | **1.00** [1.00, 1.00] |" in capsys.readouterr().out
+    assert main(["table", *given, "--latex", "--best", "--caption", "50 % & more"]) == 0
+    shown = capsys.readouterr().out
+    assert "Good\\_1 & $\\mathbf{1.00}$" in shown
+    assert "\\caption{50 \\% \\& more}" in shown
+    assert main(["table", *given, "--best"]) == 0
+    assert "1.00 [1.00, 1.00]*" in capsys.readouterr().out
+    assert main(["table", *given, "--caption", "x"]) == 1
+    assert "--caption and --label are for --latex" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["table", *given, "--latex", "--markdown"])
+
+
 def test_collect_writes_a_dataset(tmp_path: Path):
     arguments = ["--team", "expert", "--tasks", "3", "--output", str(tmp_path / "d")]
     assert main(["collect", "relay-v0", *arguments]) == 0

@@ -30,7 +30,9 @@ def add_measuring(
     for side in ("a", "b"):
         command.add_argument(
             side,
-            help="output of `llm-marl eval`, a folder of several, or several separated by commas",
+            help="output of `llm-marl eval`, a run's folder that holds it as eval/, a demo, a file "
+            "of episodes; a sweep or another folder of several, a pattern, or several separated by "
+            "commas: then each run counts once, and the runs of a side differ in seeds alone",
         )
     command.add_argument("--metric", default="return", help="return or success (default return)")
     _add_baselines(add, add_env_arguments, assignments)
@@ -141,13 +143,14 @@ def _eval(options: Namespace, assignments: Any) -> None:
 
 
 def _compare(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.compare import compare_results, report, results_at
+    from llm_marl_envs.evaluation.compare import compare_results, report, sides_at
 
-    sides = (
-        [result for path in side.split(",") for result in results_at(path)]
-        for side in (options.a, options.b)
-    )
-    print(report(compare_results(*sides, metric=options.metric)))
+    named = {"A": options.a, "B": options.b}
+    sides = {name: sides_at(side) for name, side in named.items()}
+    found = compare_results(sides["A"], sides["B"], metric=options.metric)
+    for name, side in named.items():
+        print(f"{name}: {side} ({len(sides[name])} run{'s' * (len(sides[name]) > 1)})")
+    print(report(found))
 
 
 def _baselines(options: Namespace, assignments: Any) -> None:

@@ -121,10 +121,21 @@ def _add_runs(add: Callable[..., Any]) -> None:
         metavar="[NAME=]PATH",
         help="folders of results, or of folders of results; a name stands for the team's",
     )
-    command.add_argument("--latex", action="store_true", help="LaTeX with booktabs, else text")
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--latex", action="store_true", help="LaTeX with booktabs, else text")
+    form.add_argument("--markdown", action="store_true", help="Markdown, else text")
     command.add_argument("--columns", nargs="+", metavar="NAME", help="which numbers")
-    command.add_argument("--caption", help="LaTeX, for a table environment around it")
-    command.add_argument("--label", help="for references")
+    command.add_argument(
+        "--best",
+        action="store_true",
+        help="mark the best value of each column that has a better side: bold, in text a star; "
+        "ties as shown. It marks and claims nothing: where intervals overlap the order may be "
+        "chance (see llm-marl compare)",
+    )
+    command.add_argument(
+        "--caption", help="text, escaped, for a table environment around it (with --latex)"
+    )
+    command.add_argument("--label", help="for references (with --latex)")
     command.add_argument("--output", help="a file; printed where not given")
 
 
@@ -345,8 +356,10 @@ def _train_baselines(options: Namespace) -> None:
 
 
 def _table(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.latex import latex_table, rows_at, text_table
+    from llm_marl_envs.evaluation.latex import latex_table, markdown_table, rows_at, text_table
 
+    if not options.latex and (options.caption is not None or options.label is not None):
+        raise ValueError("--caption and --label are for --latex")
     rows = []
     for name, path in named_arguments(options.path).items():
         found = rows_at(path)
@@ -355,9 +368,12 @@ def _table(options: Namespace) -> None:
             found = [replace(row, label=name if alone else f"{name}: {row.label}") for row in found]
         rows += found
     if options.latex:
-        text = latex_table(rows, options.columns, caption=options.caption, label=options.label)
+        about = {"caption": options.caption, "label": options.label}
+        text = latex_table(rows, options.columns, **about, best=options.best)
+    elif options.markdown:
+        text = markdown_table(rows, options.columns, best=options.best)
     else:
-        text = text_table(rows, options.columns) + "\n"
+        text = text_table(rows, options.columns, best=options.best) + "\n"
     if options.output:
         Path(options.output).write_text(text, encoding="utf-8")
         print(f"written to {options.output}")

@@ -7,6 +7,7 @@ answer is about the way they were trained. Owns both tests and the sentences tha
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.evaluation.metrics import RESAMPLES, bootstrap_interval, interquartile_mean
-from llm_marl_envs.evaluation.results import RESULT_FILE, read_result
+from llm_marl_envs.evaluation.result_files import EVALUATION, POINT_FILE, read_results
 
 MAX_EXACT = 20_000
 """Up to so many permutations all are counted; beyond, as many are drawn."""
@@ -199,17 +201,37 @@ def _iqm(values: np.ndarray) -> float:
 
 
 def results_at(path: str | Path) -> list[dict[str, Any]]:
-    """The result in a file or folder, or those in a folder's direct subfolders.
+    """The runs of one side that a path stands for, see `result_files`.
+
+    The runs of a sweep's folder are one side as long as they differ in their seeds alone.
 
     Raises:
-        ValueError: none there, or one is damaged.
+        ValueError: none there, one is damaged, or they are runs of several settings.
     """
-    path = Path(path)
-    if path.is_dir() and not (path / RESULT_FILE).is_file():
-        found = sorted(path.glob(f"*/{RESULT_FILE}"))
-        if found:
-            return [read_result(one) for one in found]
-    return [read_result(path)]
+    found, settings = [], {}
+    for file, result in read_results(path):
+        found.append(result)
+        point = file.parent.parent / POINT_FILE
+        if file.parent.name == EVALUATION and point.is_file():
+            setting = read_json(point).get("settings")
+            settings.setdefault(json.dumps(setting, sort_keys=True), point.parent)
+    if len(settings) > 1:
+        examples = ", ".join(f"{folder} ({one})" for one, folder in [*settings.items()][:4])
+        raise ValueError(
+            f"{path}: runs of {len(settings)} settings, e.g. {examples}: expected those of one a "
+            "side; a pattern names them, e.g. 'runs/sweep/learning_rate=0.001*'"
+        )
+    return found
+
+
+def sides_at(side: str) -> list[dict[str, Any]]:
+    """The runs of a side as the command line names it: a path, or several separated by commas.
+
+    Raises:
+        ValueError: as `results_at`.
+    """
+    paths = [side] if Path(side).exists() else side.split(",")
+    return [result for path in paths for result in results_at(path)]
 
 
 def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:

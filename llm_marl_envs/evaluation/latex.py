@@ -1,7 +1,8 @@
-r"""Results as a LaTeX table (booktabs): mean and 95 % interval, one row per team or setting.
+r"""Results as a table of text, Markdown or LaTeX (booktabs): mean and 95 % interval, one row each.
 
-Owns which files can be a row, which columns there are, and the escaping. Nothing is set in bold:
-the highest mean is no finding where intervals overlap.
+Owns the rows and columns, which way a column is better, and the escaping. The best value of a
+column is marked where that is asked for, and claims nothing: where intervals overlap the order may
+be chance.
 
 >>> rows = [TableRow(label="a_b", cells={"success": Cell(0.5, (0.4, 0.6))})]
 >>> print(latex_table(rows, ["success"]).splitlines()[4])
@@ -10,24 +11,39 @@ a\_b & $0.50$ {\scriptsize $[0.40, 0.60]$} \\
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.evaluation.json_files import read_json
-from llm_marl_envs.evaluation.results import RESULT_FILE, read_result
-from llm_marl_envs.evaluation.table import format_table, with_interval
+from llm_marl_envs.evaluation.result_files import EVALUATION, SWEEP_FILE, read_results
+from llm_marl_envs.evaluation.table import format_table, number, with_interval
 
-SWEEP_RESULTS = "results.json"
 DEFAULT_COLUMNS = ("mean_return", "success", "cooperation")
 HEADINGS = {"mean_return": "return", "cooperation": "cooperation index"}
+HIGHER = frozenset(
+    {
+        *("mean_return", "success", "cooperation", "format_success", "tokens_per_second"),
+        *("train_reward", "train_success"),
+    }
+)
+LOWER = frozenset(
+    {
+        *("truncated_episodes", "cut_actions", "overlong_actions", "unreadable_actions"),
+        *("failed_episodes", "prompt_tokens", "completion_tokens", "seconds", "tokens", "hours"),
+    }
+)
+"""Columns whose higher, or lower, value is better, and `pass@k`; of others nobody can say."""
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
@@ -52,25 +68,20 @@ def rows_at(path: str | Path) -> list[TableRow]:
     """The rows that a file or folder gives.
 
     Args:
-        path: a folder with the output of `llm-marl eval`, a folder of such folders, its
-            `summary.json`, or the `results.json` of a sweep or the folder that holds it.
+        path: the `results.json` of a sweep or the folder that holds it (a row per setting), or what
+            `result_files` takes (a row per result).
 
     Raises:
         ValueError: nothing of that kind there, or a file is damaged.
     """
     path = Path(path)
-    if path.name == SWEEP_RESULTS or (path / SWEEP_RESULTS).is_file():
-        return _sweep_rows(path / SWEEP_RESULTS if path.is_dir() else path)
-    if path.is_dir() and not (path / RESULT_FILE).is_file():
-        inside = sorted(path.glob(f"*/{RESULT_FILE}"))
-        if inside:
-            return [_result_row(file) for file in inside]
-    return [_result_row(path)]
+    if path.name == SWEEP_FILE or (path / SWEEP_FILE).is_file():
+        return _sweep_rows(path / SWEEP_FILE if path.is_dir() else path)
+    return [_result_row(*one) for one in read_results(path)]
 
 
-def _result_row(path: Path) -> TableRow:
-    found = read_result(path)
-    folder = path if path.is_dir() else path.parent
+def _result_row(file: Path, found: Mapping[str, Any]) -> TableRow:
+    folder = file.parent.parent if file.parent.name == EVALUATION else file.parent
     cells: dict[str, Cell] = {}
     for name, interval in (("mean_return", "return_ci95"), ("success", "success_ci95")):
         if found[name] is not None:
@@ -132,6 +143,7 @@ def latex_table(
     *,
     caption: str | None = None,
     label: str | None = None,
+    best: bool = False,
 ) -> str:
     r"""A `tabular` with booktabs rules, in a `table` where a caption or label is given.
 
@@ -140,52 +152,119 @@ def latex_table(
     Args:
         rows: one line each.
         columns: names of cells; those of `DEFAULT_COLUMNS` that there are where None.
-        caption: LaTeX, not escaped.
-        label: for `\ref`.
+        caption: text, printed as it is.
+        label: for `\ref`; letters, digits and `:._/+-`.
+        best: set the best value of each column in bold, see `best_places`.
 
     Raises:
-        ValueError: no rows, or a column that no row has.
+        ValueError: no rows, a column that no row has, or another label.
     """
     columns = known_columns(rows, columns)
+    if label is not None and not re.fullmatch(r"[A-Za-z0-9:._/+-]+", label):
+        raise ValueError(f"label {label!r}: expected letters, digits and :._/+- , e.g. tab:main")
     heads = ["", *(escape(HEADINGS.get(name, name)) for name in columns)]
     lines = [rf"\begin{{tabular}}{{l{'c' * len(columns)}}}", r"\toprule"]
     lines += [_line(heads), r"\midrule"]
-    for row in rows:
-        lines.append(_line([escape(row.label), *(_latex(row.cells.get(one)) for one in columns)]))
+    lines += [_line([escape(name), *cells]) for name, cells in _cells(rows, columns, _latex, best)]
     lines += [r"\bottomrule", r"\end{tabular}"]
     if caption is not None or label is not None:
         around = [r"\begin{table}", r"\centering", *lines]
-        around += [rf"\caption{{{caption}}}"] if caption is not None else []
+        around += [rf"\caption{{{escape(caption)}}}"] if caption is not None else []
         around += [rf"\label{{{label}}}"] if label is not None else []
         lines = [*around, r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
-def text_table(rows: Sequence[TableRow], columns: Sequence[str] | None = None) -> str:
-    """The same as plain text."""
+def text_table(
+    rows: Sequence[TableRow], columns: Sequence[str] | None = None, *, best: bool = False
+) -> str:
+    """The same as plain text, the best values with a star."""
     columns = known_columns(rows, columns)
-    lines = []
-    for row in rows:
-        cells = [row.cells.get(one) for one in columns]
-        lines.append(
-            [row.label, *("-" if c is None else with_interval(c.mean, c.ci95) for c in cells)]
-        )
+    lines = [[label, *cells] for label, cells in _cells(rows, columns, _text, best)]
     return format_table(["", *(HEADINGS.get(name, name) for name in columns)], lines)
 
 
+def markdown_table(
+    rows: Sequence[TableRow], columns: Sequence[str] | None = None, *, best: bool = False
+) -> str:
+    """The same in Markdown, the best values in bold."""
+    columns = known_columns(rows, columns)
+    lines = [["", *(_markdown_text(HEADINGS.get(name, name)) for name in columns)]]
+    lines += [["---", *["---:"] * len(columns)]]
+    lines += [
+        [_markdown_text(label), *cells] for label, cells in _cells(rows, columns, _markdown, best)
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def best_places(rows: Sequence[TableRow], column: str) -> frozenset[int]:
+    """Rows with the best value of a column, ties as the numbers are shown.
+
+    Empty where nobody can say which way is better, or where fewer than two rows have the column.
+    """
+    sign = 1 if column in HIGHER or column.startswith("pass@") else -1 if column in LOWER else 0
+    values = {
+        place: row.cells[column].mean for place, row in enumerate(rows) if column in row.cells
+    }
+    known = {place: value for place, value in values.items() if math.isfinite(value)}
+    if not sign or len(known) < 2:
+        return frozenset()
+    best = number(max(known.values(), key=lambda value: sign * value))
+    return frozenset(place for place, value in known.items() if number(value) == best)
+
+
+def _cells(
+    rows: Sequence[TableRow],
+    columns: Sequence[str],
+    show: Callable[[Cell | None, bool], str],
+    best: bool,
+) -> list[tuple[str, list[str]]]:
+    """(label, its cells) of each row."""
+    marked = {name: best_places(rows, name) if best else frozenset() for name in columns}
+    return [
+        (row.label, [show(row.cells.get(name), place in marked[name]) for name in columns])
+        for place, row in enumerate(rows)
+    ]
+
+
 def escape(text: str) -> str:
-    """Text that LaTeX prints as it is; line ends become spaces."""
-    return " ".join("".join(_SPECIAL.get(sign, sign) for sign in text).split())
+    """Text that LaTeX prints as it is; line ends and control characters become spaces."""
+    printable = "".join(sign if sign.isprintable() else " " for sign in text)
+    escaped = "".join(_SPECIAL.get(sign, sign) for sign in printable)
+    return " ".join(re.sub("-(?=-)", "-{}", escaped).split())  # two of them would be a dash
 
 
 def _line(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
+    # What follows a line's end, a bracket or a star, would be taken as its argument.
+    guard = "{}" if cells[0].startswith(("[", "*")) else ""
+    return guard + " & ".join(cells) + r" \\"
 
 
-def _latex(cell: Cell | None) -> str:
+def _latex(cell: Cell | None, best: bool) -> str:
     if cell is None:
         return "--"
+    mean = number(cell.mean)
+    shown = rf"$\mathbf{{{mean}}}$" if best else f"${mean}$"
     if cell.ci95 is None:
-        return f"${cell.mean:.2f}$"
-    low, high = cell.ci95
-    return rf"${cell.mean:.2f}$ {{\scriptsize $[{low:.2f}, {high:.2f}]$}}"
+        return shown
+    low, high = map(number, cell.ci95)
+    return rf"{shown} {{\scriptsize $[{low}, {high}]$}}"
+
+
+def _text(cell: Cell | None, best: bool) -> str:
+    if cell is None:
+        return "-"
+    return with_interval(cell.mean, cell.ci95) + ("*" if best else "")
+
+
+def _markdown_text(text: str) -> str:
+    printable = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(re.sub(r"([\\`*_{}\[\]<>|~$&#])", r"\\\1", printable).split())
+
+
+def _markdown(cell: Cell | None, best: bool) -> str:
+    if cell is None:
+        return "-"
+    mean = number(cell.mean)
+    interval = with_interval(cell.mean, cell.ci95).removeprefix(mean)
+    return (f"**{mean}**" if best else mean) + interval
