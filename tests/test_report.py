@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -34,8 +35,8 @@ from llm_marl_envs.records import (
     write_jsonl,
 )
 from llm_marl_envs.report import write_report
-from llm_marl_envs.report.axes import Frame, labels, number, ticks
-from llm_marl_envs.report.charts import bins, tally
+from llm_marl_envs.report.axes import SIGN, WIDTH, Frame, labels, number, ticks
+from llm_marl_envs.report.charts import bins, curve_chart, histogram, tally
 from llm_marl_envs.report.cross_play import read_cross_play
 from llm_marl_envs.report.episodes import _shade, pairs, telling
 from llm_marl_envs.report.markup import Markup, escape, join, tag, visible
@@ -278,8 +279,35 @@ def test_transcripts_that_share_no_task(tmp_path: Path):
 def test_two_evaluations_side_by_side(tmp_path: Path):
     write_jsonl(tmp_path / "old" / "episodes.jsonl", [episode("a", 0)])
     write_jsonl(tmp_path / "new" / "episodes.jsonl", [episode("a", 1)])
-    page = write_report(tmp_path / "new", against=tmp_path / "old").read_text()
-    assert "a not solved (0.000) → solved (1.000)" in Reader(page).text
+    write_jsonl(tmp_path / "deep" / "old" / "episodes.jsonl", [episode("a", 0)])
+    (tmp_path / "new" / "summary.json").write_text('{"made": "today"}')
+    lines(tmp_path / "new" / "log.jsonl", [{"step": i, "reward": i / 9} for i in range(9)])
+    for other, names in (
+        (tmp_path / "old", ("old", "new")),
+        (tmp_path / "deep" / "old", ("old", "new")),
+    ):
+        page = write_report(tmp_path / "new", against=other).read_text()
+        shown = Reader(page).text
+        assert "Report: new against old" in shown
+        assert "a not solved (0.000) → solved (1.000)" in shown
+        assert "per episodeoldnewnew minus old, paired" in shown
+        assert "95 %: old -; new -" in shown
+        assert "old (n = 1) new (n = 1)" in re.sub(r"\s+", " ", shown.replace(") new", ") new"))
+        assert [f"<h4>{name}</h4>" in page for name in names] == [True, True]
+        assert "Recorded in summary.json of new" in shown
+        assert "before" not in shown
+        assert "after" not in shown
+        assert "held-out tasks" not in shown  # another folder's team is not this run's begin
+    for name, against, expected in (
+        ("a/eval", "b/eval", "a/eval against b/eval"),
+        ("x/old", "old", "x/old against"),
+    ):
+        for one in (name, against):
+            write_jsonl(tmp_path / one / "episodes.jsonl", [episode("a", 0)])
+        page = write_report(tmp_path / name, against=tmp_path / against).read_text()
+        assert f"Report: {expected}" in Reader(page).text
+    with pytest.raises(ValueError, match="against itself there is nothing to compare"):
+        write_report(tmp_path / "new", against=tmp_path / "x" / ".." / "new")
     with pytest.raises(ValueError, match="no measured episodes"):
         write_report(tmp_path / "new", against=tmp_path)
 
@@ -418,6 +446,65 @@ def test_ticks_are_round(low: float, high: float, expected: list[float]):
     assert len(set(labels(found))) == len(found)
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((1e6, 1e6 + 20, 1e6 + 40), ["1000000", "1000020", "1000040"]),
+        ((0, 2e8, 4e8), ["0", "2e+08", "4e+08"]),
+        ((1e9, 1e9 + 1), ["1000000000", "1000000001"]),
+        ((0.1, 0.1000002), ["0.1000000", "0.1000002"]),
+        ((0.0, 1e-10, 2e-10), ["0", "1e-10", "2e-10"]),
+        ((-0.5, 0.0, 0.5), ["-0.5", "0.0", "0.5"]),
+    ],
+)
+def test_labels_tell_ticks_apart(values: tuple[float, ...], expected: list[str]):
+    assert labels(values) == expected
+
+
+ODD_CURVES: dict[str, list[tuple[float, float]]] = {
+    "huge": [(i, -1e9 * i) for i in range(200)],
+    "narrow": [(i, -123456.789 + i * 1e-5) for i in range(200)],
+    "tiny": [(i, 1e-9 * i) for i in range(200)],
+    "one": [(1, 12345678.9)],
+    "late": [(10**6 + i, i) for i in range(60)],
+    "later": [(12_345_678 * i, i) for i in range(60)],
+    "wide": [(i, (-1.0) ** i * 10 ** (i / 3)) for i in range(60)],
+}
+LONG_UNIT = "a unit whose name somebody chose to write out in full, to the end and beyond, twice"
+
+
+def odd_charts() -> list[str]:
+    found = []
+    for name, points in ODD_CURVES.items():
+        one = curve([[{"step": x, name: y} for x, y in points]], name)
+        assert one is not None
+        found.append(curve_chart(name, [one], unit="reward"))
+    samples = {"a/b/c/" * 9: [-1234567.0, -3.5, 0.0], "W" * 80: [5.0] * 200}
+    found.append(histogram("far apart", samples, unit=LONG_UNIT))
+    found.append(
+        histogram("many", {f"s{k}": [k + i / 7 for i in range(200)] for k in range(9)}, unit="x")
+    )
+    found.append(histogram("one", {"one": [1e-12]}, unit="team return"))
+    found.append(histogram("long", {"one": [1e5 + 1e3 * i for i in range(200)]}, unit="characters"))
+    return found
+
+
+def test_no_label_of_a_chart_leaves_it():
+    """Each sign of a label taken as wide as the widest; where it begins and ends follows."""
+    place = re.compile(r'<text x="([-\d.]+)" y="([-\d.]+)" class="tick (middle|end)">([^<]*)<')
+    for chart in odd_charts():
+        rows: dict[str, list[tuple[float, float]]] = {}
+        for x, y, anchor, text in place.findall(chart):
+            width = SIGN * len(html.unescape(text))
+            left = float(x) - (width if anchor == "end" else width / 2)
+            assert left >= 0
+            assert left + width <= WIDTH
+            if anchor == "middle":
+                rows.setdefault(y, []).append((left, left + width))
+        for row in rows.values():
+            assert all(end <= begin for (_, end), (begin, _) in zip(row, row[1:], strict=False))
+
+
 def test_a_frame_places_numbers():
     frame = Frame.around([0, 10], [0, 1], x_label="x", y_label="y")
     assert (frame.x(0), frame.x(10)) == (46.0, 406.0)
@@ -521,9 +608,9 @@ def test_a_measured_cross_play_is_shown_whole(tmp_path: Path):
     a_cross_play(tmp_path / "cross_play.json")
     shown = Reader(write_report(tmp_path).read_text()).text
     assert "SameCase" in shown
-    assert "Rows: whose left_0 plays. Columns: whose right_0 plays." in shown
+    assert "Rows: the team that plays left_0. Columns: the team that plays right_0." in shown
     assert "Every pairing played 30 tasks." in shown
-    assert "Team returnloudquietloud1.0000.333quiet0.3331.000" in shown
+    assert "Team returnrow plays left_0, column plays right_0loudquietloud1.0000.333quiet0.3331.000" in shown
     assert "Solvedloudquietloud1.0000.333quiet0.3331.000" in shown
     assert re.search(r"gap: self-play minus cross-play0\.667 0\.\d+ to 0\.\d+these teams", shown)
     assert re.search(r"loud, left_0lower0\.333 0\.\d{3} to 0\.\d{3}1\.000", shown)
@@ -592,6 +679,33 @@ def test_text_can_be_told_from_its_ground(browser: Browser, tmp_path: Path):
     for dark in (False, True):
         browser.open(page.as_uri(), width=1280, dark=dark)
         assert min(browser.evaluate(program)) > 4.5
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_no_label_of_a_chart_is_clipped(browser: Browser, tmp_path: Path, width: int):
+    report = write_report(a_run(tmp_path)).read_text()
+    (tmp_path / "odd.html").write_text(
+        re.sub(
+            "<main>.*</main>", lambda _: f"<main>{''.join(odd_charts())}</main>", report, flags=re.S
+        )
+    )
+    browser.open((tmp_path / "odd.html").as_uri(), width=width, scripts=False)
+    outside = browser.evaluate("""[...document.querySelectorAll('svg')].flatMap(svg => {
+        const box = svg.getBoundingClientRect();
+        return [...svg.querySelectorAll('text')].filter(text => {
+            const r = text.getBoundingClientRect();
+            return r.left < box.left - 0.5 || r.right > box.right + 0.5
+                || r.bottom > box.bottom + 1;
+        }).map(text => text.textContent) })""")
+    assert outside == []
+    touching = browser.evaluate("""[...document.querySelectorAll('svg')].flatMap(svg => {
+        const ticks = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());
+        const near = a => 0.3 * a.height;  // above and below the digits
+        return ticks.flatMap((a, i) => ticks.slice(i + 1).filter(b => a.left < b.right - 0.5 &&
+            b.left < a.right - 0.5 && a.top < b.bottom - near(a) && b.top < a.bottom - near(a)))
+        }).length""")
+    assert touching == 0
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_hostile_text_does_nothing_in_a_browser(browser: Browser, tmp_path: Path):

@@ -19,7 +19,9 @@ def add_reporting(add: Callable[..., Any]) -> None:
     command.add_argument("folder", help="folder with summary.json, logs or transcripts")
     command.add_argument("--output", help="the file (default report.html in the folder)")
     command.add_argument(
-        "--against", metavar="FOLDER", help="an evaluation to show as before, this one as after"
+        "--against",
+        metavar="FOLDER",
+        help="another evaluation to show beside this one; both go by their folders' names",
     )
     command.add_argument(
         "--cross-play", metavar="FILE", help="cross_play.json, where it is not in the folder"

@@ -212,6 +212,8 @@ def _tasks_of_all(
             "raised in the others"
         )
     return {one: [some[i] or 0.0 for i in shared] for one, some in returns.items()}
+
+
 def axes_of(agents: Sequence[str]) -> tuple[str, str]:
     """What a team of a row, and one of a column, plays; no agents where they are not known."""
     if len(agents) == 2:

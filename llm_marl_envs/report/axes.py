@@ -11,6 +11,9 @@ from llm_marl_envs.report.numbers import finite
 
 WIDTH, HEIGHT = 420, 250
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 10, 36
+"""Margins; those at the sides grow with the labels."""
+SIGN = 7.8
+"""Width of the widest digit of a label in units of the view box, in any of the page's fonts."""
 
 
 def number(value: float | None) -> str:
@@ -46,10 +49,26 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def labels(values: Sequence[float]) -> list[str]:
     """Ticks with as many digits as tell them apart, the same for all."""
-    if any(abs(v) >= 1e5 for v in values) or all(abs(v) < 1e-3 for v in values if v):
-        return [f"{v:.3g}" for v in values]
-    digits = next((d for d in range(6) if all(abs(v - round(v, d)) < 1e-9 for v in values)), 6)
-    return [f"{v:.{digits}f}" for v in values]
+    size = max(map(abs, values), default=0.0)
+    large = size >= 1e5 or size < 1e-3
+    if 1e5 <= size < 1e7 and all(v == round(v) for v in values):  # late updates
+        large = False
+    digits = 3 if large else next((d for d in range(6) if _exact(values, d)), 6)
+    texts: list[str] = []
+    for more in range(digits, 18):
+        texts = [f"{v:.{more}{'g' if large else 'f'}}" for v in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def _exact(values: Sequence[float], digits: int) -> bool:
+    return all(abs(v - round(v, digits)) < 1e-9 for v in values)
+
+
+def short(text: str, most: int) -> str:
+    """`text`, or what of it fits into `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +87,17 @@ class Frame:
     x_label: str
     y_label: str
 
+    @property
+    def left(self) -> float:
+        """Where the vertical axis is: right of its longest label."""
+        return max(LEFT, 9 + SIGN * max(map(len, labels(self.y_ticks))))
+
+    @property
+    def right(self) -> float:
+        """Where the horizontal axis ends: half of a label may hang over."""
+        widest = max(map(len, labels(self.x_ticks)), default=0)
+        return WIDTH - max(RIGHT, 2 + SIGN * widest / 2)
+
     @classmethod
     def around(
         cls, xs: Iterable[float], ys: Iterable[float], *, x_label: str, y_label: str
@@ -84,7 +114,7 @@ class Frame:
     def x(self, value: float) -> float:
         """Horizontal place of a number, in units of the view box."""
         low, high = self.x_range
-        return round(LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
+        return round(self.left + (value - low) / (high - low) * (self.right - self.left), 1)
 
     def y(self, value: float) -> float:
         """Vertical place; what lies beyond the axis is held at its edge."""
@@ -94,27 +124,36 @@ class Frame:
 
     def draw(self, title: str, *marks: Markup) -> Markup:
         """The whole picture: grid, labels, and the marks above them."""
+        left, right = self.left, self.right
         grid = [
             join(
-                tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=self.y(v), y2=self.y(v), class_="grid"),
-                tag("text", label, x=LEFT - 5, y=self.y(v) + 4, class_="tick end"),
+                tag("line", x1=left, x2=right, y1=self.y(v), y2=self.y(v), class_="grid"),
+                tag("text", label, x=left - 5, y=self.y(v) + 4, class_="tick end"),
             )
             for v, label in zip(self.y_ticks, labels(self.y_ticks), strict=True)
         ]
         under = HEIGHT - BOTTOM
         grid += [
-            tag("text", label, x=self.x(v), y=under + 15, class_="tick middle")
-            for v, label in zip(self.x_ticks, labels(self.x_ticks), strict=True)
+            tag("text", label, x=self.x(v), y=under + 16, class_="tick middle")
+            for v, label in self._x_labels()
         ]
-        middle = (LEFT + WIDTH - RIGHT) / 2
+        middle = (left + right) / 2
+        fits = int((WIDTH - 2 * abs(middle - WIDTH / 2)) / SIGN)
         return tag(
             "svg",
             tag("title", title),
             *grid,
-            tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=under, y2=under, class_="axis"),
-            tag("text", self.x_label, x=middle, y=HEIGHT - 4, class_="tick middle"),
+            tag("line", x1=left, x2=right, y1=under, y2=under, class_="axis"),
+            tag("text", short(self.x_label, fits), x=middle, y=HEIGHT - 4, class_="tick middle"),
             *marks,
             viewBox=f"0 0 {WIDTH} {HEIGHT}",
             role="img",
             aria_label=title,
         )
+
+    def _x_labels(self) -> list[tuple[float, str]]:
+        """(tick, its label) of as many ticks, evenly spaced, as do not run into each other."""
+        both = list(zip(self.x_ticks, labels(self.x_ticks), strict=True))
+        widest = SIGN * max((len(label) for _, label in both), default=0) + SIGN
+        room = (self.right - self.left) / max(1, len(both) - 1)
+        return both[:: max(1, -(-int(widest) // max(1, int(room))))]

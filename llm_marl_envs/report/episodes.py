@@ -72,8 +72,8 @@ def side_by_side(before: Transcript, after: Transcript, most: int) -> Markup:
         scale = _scale([old, new], trails)
         columns = tag(
             "div",
-            _column("before", old, trails[0], scale),
-            _column("after", new, trails[1], scale),
+            _column(before.label, old, trails[0], scale),
+            _column(after.label, new, trails[1], scale),
             class_="pair",
         )
         heading = f"{_outcome(old)} → {_outcome(new)}"

@@ -43,7 +43,7 @@ def write_report(
         folder: what a demo, a training run or an evaluation wrote.
         output: the file; `report.html` in the folder where None. An existing one is replaced at
             once, never half.
-        against: another folder, measured before this one's.
+        against: another folder, to stand beside this one; both go by their folders' names.
         cross_play: a JSON file {"teams": [...], "matrix": [[...]]} outside of the folder.
         most_episodes: how many episodes, or pairs of them, are shown.
 
@@ -62,7 +62,7 @@ def write_report(
 
 def render(results: Results, most_episodes: int = EPISODES) -> str:
     """The page as text."""
-    title = f"Report: {results.name}"
+    title = f"Report: {' against '.join(results.sides) or results.name}"
     parts = _parts(results, most_episodes)
     links = [tag("a", name, href=f"#part-{place}") for place, name in enumerate(parts)]
     body = [
@@ -118,7 +118,7 @@ def _parts(results: Results, most: int) -> dict[str, Markup]:
     if scores:
         failed = {k: sum(e.failed for e in one.episodes) for k, one in measured.items()}
         figures = sections.key_figures(scores, failed)
-        parts["Summary"] = join(figures, sections.summary_table(scores))
+        parts["Summary"] = join(figures, sections.summary_table(scores, results.pair))
     runs = [run for run in results.runs if run.log]
     if charts := sections.curves(runs, scores):
         parts["Learning"] = tag("div", *charts, class_="charts")
@@ -129,13 +129,14 @@ def _parts(results: Results, most: int) -> dict[str, Markup]:
     if results.cross_play is not None:
         parts["Cross-play"] = crossing.section(results.cross_play)
     if measured and most:
-        parts["Episodes"] = _episodes(measured, most)
+        parts["Episodes"] = _episodes(measured, results.pair, most)
     if results.updates:
         parts["Training groups"] = _groups(results)
     if results.failed and most:
         parts["Failed in training"] = join(*(episodes.listed(one, most) for one in results.failed))
     if results.summary:
-        parts["Recorded in summary.json"] = sections.recorded(results.summary)
+        whose = f" of {results.sides[0]}" if results.sides else ""
+        parts[f"Recorded in summary.json{whose}"] = sections.recorded(results.summary)
     if (scalars := sections.other_scalars(runs)) is not None:
         parts["Every logged number"] = tag(
             "details", tag("summary", "First and last value of each"), scalars
@@ -145,11 +146,13 @@ def _parts(results: Results, most: int) -> dict[str, Markup]:
     return parts
 
 
-def _episodes(measured: Mapping[str, Transcript], most: int) -> Markup:
+def _episodes(
+    measured: Mapping[str, Transcript], pair: tuple[str, str] | None, most: int
+) -> Markup:
     given = dict(measured)
     parts = []
-    if "before" in given and "after" in given:
-        parts.append(episodes.side_by_side(given.pop("before"), given.pop("after"), most))
+    if pair and set(pair) <= set(given):
+        parts.append(episodes.side_by_side(given.pop(pair[0]), given.pop(pair[1]), most))
     parts += [episodes.listed(one, most) for one in given.values()]
     return join(*parts)
 

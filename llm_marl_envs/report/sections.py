@@ -84,10 +84,10 @@ def key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> Ma
     return tag("div", *cards, class_="figures") if cards else None
 
 
-def summary_table(measured: Mapping[str, Scores]) -> Markup:
-    """Every measure of every transcript with its interval, and the paired change."""
+def summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None) -> Markup:
+    """Every measure of every transcript with its interval, and the paired change of two of them."""
     labels = list(measured)
-    paired = "before" in measured and "after" in measured
+    pair = pair if set(pair or ()) <= set(measured) else None  # one may hold no episode
     names = list(dict.fromkeys(name for found in measured.values() for name in found))
     rows: list[list[object]] = []
     for name in names:
@@ -95,11 +95,12 @@ def summary_table(measured: Mapping[str, Scores]) -> Markup:
         if all(one is None for one in estimates):
             continue
         row: list[object] = [name, *(_estimate(one) for one in estimates)]
-        if paired:
-            old, new = (measured[label].get(name, {}) for label in ("before", "after"))
+        if pair:
+            old, new = (measured[label].get(name, {}) for label in pair)
             row.append(_estimate(change(old, new)))
         rows.append(row)
-    return table(["per episode", *labels, *(["change, paired"] if paired else [])], rows)
+    changes = [f"{pair[1]} minus {pair[0]}, paired"] if pair else []
+    return table(["per episode", *labels, *changes], rows)
 
 
 def _estimate(one: Estimate | None) -> Markup:

@@ -74,7 +74,10 @@ class Results:
         name: of the folder.
         summary: the object in `summary.json`, {} without one.
         runs: training runs, by path.
-        measured: "before", "after" or "episodes" -> its transcript, in that order.
+        measured: "before", "after" or "episodes" -> its transcript, in that order; of two folders
+            that are shown side by side their names instead.
+        pair: the labels of two measurements that are compared, older first; None without such.
+        sides: names of this folder and of the one that it stands against; () where it stands alone.
         updates: transcripts of training, by path.
         failed: episodes of training whose environment raised, by path.
         cross_play: the matrix, None without one.
@@ -85,6 +88,8 @@ class Results:
     summary: Mapping[str, Any]
     runs: tuple[Run, ...]
     measured: Mapping[str, Transcript]
+    pair: tuple[str, str] | None
+    sides: tuple[str, ...]
     updates: tuple[Transcript, ...]
     failed: tuple[Transcript, ...]
     cross_play: CrossPlay | None
@@ -104,7 +109,7 @@ def read_results(
 
     Args:
         folder: of a demo, a training run, an evaluation, or several of them.
-        against: another folder; its last measured episodes are the "before" of this one's.
+        against: another folder; its last measured episodes stand beside this one's.
         cross_play: a file of that kind outside of the folder.
 
     Raises:
@@ -117,8 +122,11 @@ def read_results(
         raise FileNotFoundError(f"{root}: no such folder")
     notes: list[str] = []
     measured = _measured(root, notes)
+    pair = ("before", "after") if {"before", "after"} <= set(measured) else None
     if against is not None:
         measured = _beside(measured, root, Path(against), notes)
+        old, new = measured
+        pair = old, new
     updates, failed = (
         tuple(
             _transcript(root, path, path.stem, notes)
@@ -132,6 +140,8 @@ def read_results(
         summary=_object(root / "summary.json") if (root / "summary.json").is_file() else {},
         runs=tuple(_runs(root, notes)),
         measured=measured,
+        pair=pair,
+        sides=() if against is None or pair is None else pair[::-1],
         updates=updates,
         failed=failed,
         cross_play=read_cross_play(matrix) if cross_play or matrix.is_file() else None,
@@ -157,7 +167,7 @@ def _measured(root: Path, notes: list[str]) -> dict[str, Transcript]:
 def _beside(
     measured: Mapping[str, Transcript], root: Path, other: Path, notes: list[str]
 ) -> dict[str, Transcript]:
-    """The last episodes of another folder as "before", of this one as "after"."""
+    """The last episodes of another folder and of this one, under the folders' names."""
     if not other.is_dir():
         raise FileNotFoundError(f"{other}: no such folder")
     old = list(_measured(other, notes).values())
@@ -165,11 +175,21 @@ def _beside(
     for where, given in ((other, old), (root, new)):
         if not given:
             raise ValueError(f"{where}: no measured episodes; expected one of {list(MEASURED)}")
-    renamed = {"before": (other, old[-1]), "after": (root, new[-1])}
+    labels = _names_apart(other, root)
     return {
-        label: Transcript(label, f"{where.name}/{one.file}", one.episodes, one.trails)
-        for label, (where, one) in renamed.items()
+        label: Transcript(label, f"{label}/{one.file}", one.episodes, one.trails)
+        for label, one in zip(labels, (old[-1], new[-1]), strict=True)
     }
+
+
+def _names_apart(*folders: Path) -> list[str]:
+    """The shortest ends of the folders' paths that tell them apart: "seed0/eval", "seed1/eval"."""
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(one[-length:]) for one in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError(f"{folders[0]}: against itself there is nothing to compare")
 
 
 # -- JSON -----------------------------------------------------------------------------------------
