@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from llm_marl_envs.registry import make
 from trainers import tiny
+from trainers.chat import ChatTemplate
 
 SMALL = tiny.TinySettings(
     vocab_size=400,
@@ -82,7 +83,7 @@ def test_saved_folder_loads_with_auto_classes(folder: Path) -> None:
 def test_only_answers_and_their_end_carry_loss(demonstrations: list[tiny.Demonstration]) -> None:
     tokenizer = tiny.build_tokenizer(tiny._texts(demonstrations), 400)
     messages, answer = demonstrations[0]
-    ids, labels = tiny._encode(tokenizer, messages, answer)
+    ids, labels = tiny._encode(ChatTemplate(tokenizer), messages, answer)
     taught = labels[labels != tiny.IGNORED]
     assert tokenizer.decode(taught) == f"{answer}<|im_end|>"
     assert torch.equal(ids[-len(taught) :], taught)

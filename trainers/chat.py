@@ -2,12 +2,13 @@
 
 Owns the chat template of one tokenizer: the ids of an opening, and the ids that come between an
 action and the next one. Sampled ids are kept as sampled; only the text around them is tokenised.
+Control tokens come from the template alone: `control.py` keeps them out of what others wrote.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +16,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from llm_marl_envs.spaces import Message
+from trainers.control import FOREIGN, Control
 
 PROBE_USER, PROBE_ANSWER = "question", "answer"
 PROBE_TURNS = 3
@@ -32,6 +34,7 @@ class ChatTemplate:
     Attributes:
         appends: whether a longer dialogue extends a shorter one token by token. If not (a template
             that strips earlier reasoning), each turn is encoded anew and trained as its own row.
+        control: the control strings of tokenizer and template.
 
     Raises:
         ValueError: no chat template or no EOS token.
@@ -49,6 +52,7 @@ class ChatTemplate:
             raise ValueError(f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set one")
         self.tokenizer = tokenizer
         self.template_kwargs = dict(template_kwargs or {})
+        self.control = Control(tokenizer, tokenizer.get_chat_template(), self._frame())
         self._header = self._missing_header()
         self.appends = self._probe()
         if not self.appends:
@@ -60,7 +64,9 @@ class ChatTemplate:
 
     def opening(self, messages: Sequence[Message]) -> list[int]:
         """Ids of a dialogue up to where the agent's next action begins."""
-        return self._encode(self._render(messages, prompt=True))
+        return self.control.encode(
+            lambda strict: self._render(messages, prompt=True, strict=strict), len(messages)
+        )
 
     def between(self, new: Sequence[Message], *, closed_by: int | None) -> list[int]:
         """Ids from the end of an action to the start of the next one.
@@ -70,14 +76,34 @@ class ChatTemplate:
             closed_by: the id that ended the action; None if it was cut, and then the template's
                 own end of a turn is supplied here, as a token of the environment.
         """
-        ids = self._encode(self._after_action(new))
+        ids = self.control.encode(lambda strict: self._after_action(new, strict), len(new))
         return ids[1:] if closed_by is not None and ids[:1] == [closed_by] else ids
 
-    def _after_action(self, new: Sequence[Message]) -> str:
+    def action(self, text: str) -> list[int]:
+        """Ids of an action that was given as text, without the token that ends it."""
+        return self.control.encode(
+            lambda strict: self.control.content(text, own=True, strict=bool(strict)), 1
+        )
+
+    def _after_action(self, new: Sequence[Message], strict: Collection[int] = ()) -> str:
         """The text from the end of an action, in a dialogue of one, to where the next begins."""
         probe = [Message("user", PROBE_USER), Message("assistant", PROBE_ACTION)]
-        text = self._render([*probe, *new], prompt=True)
+        places = [len(probe) + place for place in strict]
+        text = self._render([*probe, *new], prompt=True, strict=places)
         return text[text.index(PROBE_ACTION) + len(PROBE_ACTION) :]
+
+    def _frame(self) -> list[str]:
+        """Lines that the template writes around messages, but for what it says before the first."""
+        system, question, answer = (
+            {"role": role, "content": FOREIGN} for role in ("system", "user", "assistant")
+        )
+        lines: list[str] = []
+        for dialogue in ([question, answer, question], [system, question]):
+            with suppress(ValueError):  # a template that has no such dialogue
+                first, *rest = self._apply(dialogue, prompt=True).split(FOREIGN)
+                lines += first.splitlines()[-1:]
+                lines += [line for text in rest for line in text.splitlines()]
+        return lines
 
     def _missing_header(self) -> str:
         """What stands before an action in a dialogue and the template's own prompt leaves out.
@@ -122,11 +148,28 @@ class ChatTemplate:
             self._after_action(new)
         )
 
-    def _render(self, messages: Sequence[Message], *, prompt: bool) -> str:
-        return self._plain(messages, prompt=prompt) + (self._header if prompt else "")
+    def _render(
+        self, messages: Sequence[Message], *, prompt: bool, strict: Collection[int] = ()
+    ) -> str:
+        text = self._plain(messages, prompt=prompt, strict=strict)
+        return text + (self._header if prompt else "")
 
-    def _plain(self, messages: Sequence[Message], *, prompt: bool) -> str:
-        chat = [{"role": m.role, "content": m.content} for m in messages]
+    def _plain(
+        self, messages: Sequence[Message], *, prompt: bool, strict: Collection[int] = ()
+    ) -> str:
+        """The rendered dialogue; control strings in its messages carry marks."""
+        chat = [
+            {
+                "role": m.role,
+                "content": self.control.content(
+                    m.content, own=m.role == "assistant", strict=place in strict
+                ),
+            }
+            for place, m in enumerate(messages)
+        ]
+        return self._apply(chat, prompt=prompt)
+
+    def _apply(self, chat: list[dict[str, str]], *, prompt: bool) -> str:
         try:
             text = self.tokenizer.apply_chat_template(
                 chat, tokenize=False, add_generation_prompt=prompt, **self.template_kwargs
@@ -138,8 +181,3 @@ class ChatTemplate:
                 "environment whose messages it takes"
             ) from error
         return str(text)
-
-    def _encode(self, text: str) -> list[int]:
-        # A lone surrogate (legal in a str, not in UTF-8) would break the tokenizer.
-        text = text.encode("utf-8", "replace").decode("utf-8")
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -4,6 +4,9 @@ One row is one turn of one agent, with the chat it was shown, its text, token id
 log-probs where its policy has them, and rewards. The rows of an episode give the episode back, so
 nothing is lost. A dataset is a folder: shards below `data`, and a README that holds the schema.
 
+Texts are kept as they were written, control strings that they spell included: who tokenises
+`messages` again should do it as `chat.ChatTemplate` does, which keeps them text.
+
 | column | type | meaning |
 |---|---|---|
 | `schema_version` | int64 | 1 |

@@ -2,7 +2,8 @@
 
 The only module that builds token tensors for training. One row per (episode, agent): all turns of
 that agent in one sequence, the environment's tokens between them masked. Where a later prompt does
-not extend the ids before it (a template that rewrites history, a fresh context), a new row begins.
+not extend the ids before it (a template that rewrites history, a fresh context, a control token
+within an action), a new row begins.
 
 At this boundary TRL's names hold: `completion_mask` marks real tokens, `tool_mask` the agent's own.
 
@@ -235,7 +236,8 @@ def micro_batches(
             warnings.warn(
                 f"{len(mine)} rows of {policy} in {count} micro-batches: {size} rows at once, more "
                 f"than rows_per_micro_batch={plan.rows_per_micro_batch}. The episodes took more "
-                "turns than expected: set max_turns",
+                "turns than expected: set max_turns; or models wrote control tokens within "
+                "actions, after which a new row begins",
                 stacklevel=2,
             )
         for i in range(count):

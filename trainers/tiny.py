@@ -44,6 +44,8 @@ from transformers import (
 )
 
 from llm_marl_envs.registry import make
+from llm_marl_envs.spaces import Message
+from trainers.chat import ChatTemplate
 
 PAD, START, END = "<|pad|>", "<|im_start|>", "<|im_end|>"
 PAD_ID, END_ID = 0, 2  # `build_tokenizer` puts the three first, in this order
@@ -58,7 +60,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
-Demonstration = tuple[Sequence[dict[str, str]], str]
+Demonstration = tuple[Sequence[dict[str, Any]], str]
 """Chat messages up to where the agent speaks, as {"role", "content"}, and what the expert says."""
 
 
@@ -167,7 +169,8 @@ def warm_start(
     settings = settings or TinySettings()
     if not demonstrations:
         raise ValueError("got no demonstrations to warm-start on, expected at least one")
-    rows = [_encode(tokenizer, *demonstration) for demonstration in demonstrations]
+    chat = ChatTemplate(tokenizer)
+    rows = [_encode(chat, *demonstration) for demonstration in demonstrations]
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
@@ -193,13 +196,11 @@ def warm_start(
 
 
 def _encode(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]], answer: str
+    chat: ChatTemplate, messages: Sequence[dict[str, Any]], answer: str
 ) -> tuple[Tensor, Tensor]:
     """Token ids and labels of one demonstration, both (T,)."""
-    prompt = tokenizer.apply_chat_template(
-        list(messages), add_generation_prompt=True, tokenize=True, return_dict=False
-    )
-    spoken = [*tokenizer.encode(answer, add_special_tokens=False), END_ID]
+    prompt = chat.opening([Message(**message) for message in messages])
+    spoken = [*chat.action(answer), END_ID]
     labels = [IGNORED] * len(prompt) + spoken
     return torch.tensor([*prompt, *spoken]), torch.tensor(labels)
 

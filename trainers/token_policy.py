@@ -2,7 +2,8 @@
 
 Turns requests into prompts, samples them in as few `generate` calls as the weights allow, and
 returns texts with the ids behind them. Tokens in, tokens out: from the second turn on, a prompt is
-the ids of the turns before plus the ids of what the environment added.
+the ids of the turns before plus the ids of what the environment added. An action with a control
+token in it that does not end it is not kept so: the next prompt is made from texts.
 """
 
 from __future__ import annotations
@@ -203,13 +204,17 @@ class TokenPolicy:
     ) -> Response:
         closed = bool(ids) and ids[-1] in self.team.eos_ids(policy)
         tokenizer = self.team.tokenizers[policy]
-        text = tokenizer.decode(ids[:-1] if closed else ids, skip_special_tokens=True)
-        self._past[request.episode, request.agent] = (
-            request.messages,
-            str(text),
-            prompt + ids,
-            ids[-1] if closed else None,
-        )
+        written = ids[:-1] if closed else ids
+        text = tokenizer.decode(written, skip_special_tokens=True)
+        seat = request.episode, request.agent
+        self._past.pop(seat, None)
+        if self.chats[policy].control.not_own.isdisjoint(written):
+            self._past[seat] = (
+                request.messages,
+                str(text),
+                prompt + ids,
+                ids[-1] if closed else None,
+            )
         return Response(
             text=str(text),
             prompt_ids=tuple(prompt),
