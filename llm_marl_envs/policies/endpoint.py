@@ -19,7 +19,9 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
+from llm_marl_envs.policies.control_strings import without_control
 from llm_marl_envs.records import Request, Response
+from llm_marl_envs.spaces import Message
 
 KEY_VARIABLE = "LLM_MARL_API_KEY"
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
@@ -55,6 +57,8 @@ class EndpointPolicy:
         timeout: seconds that one attempt may take.
         retries: further attempts after a failure that may pass.
         options: further fields of the request body, e.g. {"top_p": 0.9}; they win.
+        strip_control: whether control strings of known families (`<|im_end|>`) are removed from
+            what is sent. The server renders the messages and would take them for its own.
 
     The key for the server is read from the environment variable `LLM_MARL_API_KEY`, if it is set.
     It goes to the URL's own scheme, host and port alone: where the server redirects elsewhere, the
@@ -77,6 +81,7 @@ class EndpointPolicy:
         timeout: float = 120.0,
         retries: int = 5,
         options: Mapping[str, Any] | None = None,
+        strip_control: bool = True,
     ) -> None:
         check_url(url)
         _key()  # one that cannot be sent is refused now
@@ -90,12 +95,13 @@ class EndpointPolicy:
         base = url.rstrip("/")
         self.base = base if base.endswith("/v1") else f"{base}/v1"
         self.timeout, self.retries, self.concurrency = timeout, retries, concurrency
-        self.options = dict(options or {})
+        self.options, self.strip_control = dict(options or {}), strip_control
         self.max_completion_length, self.temperature = max_completion_length, temperature
         self.model = model or self._only_model()
         self.identity = (
             f"{self.model} at {self.base}, at most {max_completion_length} tokens, "
             f"temperature {temperature:g}, {json.dumps(self.options, sort_keys=True)}"
+            + ("" if strip_control else ", control strings sent")
         )
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
@@ -124,7 +130,7 @@ class EndpointPolicy:
     def _answer(self, request: Request) -> Response:
         body = {
             "model": self.model,
-            "messages": [{"role": m.role, "content": _valid(m.content)} for m in request.messages],
+            "messages": [{"role": m.role, "content": self._sent(m)} for m in request.messages],
             "max_tokens": self.max_completion_length,
             "temperature": self.temperature,
             "seed": request.seed % 2**SEED_BITS,
@@ -136,6 +142,11 @@ class EndpointPolicy:
             raise EndpointError(
                 f"task {request.task_id!r}, {request.agent}, turn {request.turn}: {error}"
             ) from error
+
+    def _sent(self, message: Message) -> str:
+        text = _valid(message.content)
+        own = message.role == "assistant"
+        return without_control(text, own=own) if self.strip_control else text
 
     def _read(self, answer: Any) -> Response:
         choice = answer["choices"][0]
