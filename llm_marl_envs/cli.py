@@ -20,35 +20,41 @@ import yaml
 
 from llm_marl_envs import __version__
 from llm_marl_envs.commands import quiet_libraries
+from llm_marl_envs.commands.ending import ending
 from llm_marl_envs.commands.measuring import add_measuring
 from llm_marl_envs.commands.reporting import add_reporting
 from llm_marl_envs.commands.research import add_research
 
+RESUMED = ("eval", "baselines", "collect", "demo", "sweep", "train-baselines")
+"""Commands that, given once more, go on where they were stopped."""
 # Of these the trainer needs all; `version` reports those that are installed.
 TRAIN_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status.
-
-    0 fine, 1 bad input (of `doctor`: something is missing), 130 interrupted.
-    """
+    """Run the command; returns its exit status, see `commands.ending`."""
     options = _parser().parse_args(arguments)
     as_python_writes_it = warnings.formatwarning
     if not options.traceback:  # what is wrong, without the line of ours that says so
         warnings.formatwarning = lambda message, *_, **__: f"llm-marl: {message}\n"
     try:
-        return options.run(options) or 0
-    except KeyboardInterrupt:
-        print("llm-marl: interrupted", file=sys.stderr)
-        return 130
-    except (ValueError, ImportError, OSError) as error:
-        if options.traceback:
-            raise
-        print(f"llm-marl {options.command}: {error}", file=sys.stderr)
-        return 1
+        return ending(
+            lambda: options.run(options),
+            f"llm-marl {options.command}",
+            traceback=options.traceback,
+            again=_again(options),
+        )
     finally:
         warnings.formatwarning = as_python_writes_it
+
+
+def _again(options: argparse.Namespace) -> str:
+    """What becomes of the work when the command is stopped."""
+    if options.command not in RESUMED:
+        return ""
+    if getattr(options, "output", True):
+        return "the same command goes on"
+    return "nothing was kept: with --output the same command would go on"
 
 
 def _parser() -> argparse.ArgumentParser:

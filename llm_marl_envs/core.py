@@ -135,7 +135,7 @@ class TextEnv:
             task = self.source[rng.randrange(len(self.source))]
             agent = rng.choice(self.possible_agents)
             convention = rng.choice(self.conventions(task) or ("",))
-            messages = tuple(self.opening(task)[agent])
+            messages = self.first_words(task)[agent]
             pairs.append((messages, self.expert(task, agent, convention)))
         return pairs
 
@@ -146,6 +146,30 @@ class TextEnv:
             ValueError: this environment knows no bounds for such a task.
         """
         raise ValueError(f"{self.metadata['name']} knows no bounds for task {task.id!r}")
+
+    def first_words(self, task: Task) -> dict[str, tuple[Message, ...]]:
+        """What `opening` tells each seat, in seat order.
+
+        Raises:
+            ValueError: `opening` forgets a seat.
+            TypeError: it tells one something that is no sequence of messages.
+        """
+        told, where = self.opening(task), f"{type(self).__name__}.opening, task {task.id!r}"
+        if not isinstance(told, Mapping):
+            raise TypeError(f"{where}: expected a map seat -> messages, got {type(told).__name__}")
+        missing = [agent for agent in self.possible_agents if agent not in told]
+        if missing:
+            raise ValueError(
+                f"{where}: nothing for {missing}; expected messages for each of "
+                f"{self.possible_agents}"
+            )
+        for agent in self.possible_agents:
+            said: Any = told[agent]
+            if not isinstance(said, (list, tuple)) or any(not isinstance(m, Message) for m in said):
+                raise TypeError(
+                    f"{where}: expected a list of messages for {agent}, got {said!r:.80}"
+                )
+        return {agent: tuple(told[agent]) for agent in self.possible_agents}
 
     # -- PettingZoo's attributes ------------------------------------------------------------------
     def observation_space(self, agent: str) -> TextSpace:
@@ -201,8 +225,7 @@ class TextEnv:
         self.task = self._choose(wanted)
         self.agents = list(self.possible_agents)
         self._taken = dict.fromkeys(self.agents, 0)
-        opening = self.opening(self.task)
-        self._chat = {agent: list(opening[agent]) for agent in self.agents}
+        self._chat = {agent: list(told) for agent, told in self.first_words(self.task).items()}
 
     def _choose(self, wanted: Any) -> Task:
         if wanted is None:

@@ -7,11 +7,11 @@ PettingZoo.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import inspect
 import re
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from llm_marl_envs.checks import check_types, refuse_unknown, suggestion
 from llm_marl_envs.mirror import mirror
 
 if TYPE_CHECKING:
@@ -148,9 +149,9 @@ def spec(env_id: str) -> EnvSpec:
     versions = [s for s in specs.values() if s.name == env_id]
     if versions:
         return max(versions, key=lambda s: s.version)
-    near = difflib.get_close_matches(str(env_id), [*specs, *(s.name for s in specs.values())])
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"no environment {env_id!r}; {hint}registered: {list_envs()}")
+    versioned = ID_PATTERN.fullmatch(str(env_id))
+    hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in specs.values()))
+    raise ValueError(f"no environment {env_id!r}{hint}; `llm-marl list` shows them")
 
 
 def register(
@@ -275,6 +276,7 @@ def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
 
 def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], given: Mapping[str, Any]) -> None:
     parameters = inspect.signature(create).parameters
+    check_types(f"{chosen.id}, arguments", given, _hints(create))
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     missing = [
         name
@@ -285,13 +287,16 @@ def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], given: Mapping[st
         raise TypeError(f"{chosen.id} needs the arguments {missing}")
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
-    unknown = sorted(set(given) - set(parameters))
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], list(parameters))
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(
-            f"{chosen.id} has no argument {unknown[0]!r}{hint}; it accepts {sorted(parameters)}"
-        )
+    listed = f"`llm-marl spec {chosen.id}`"
+    refuse_unknown(f"{chosen.id}, arguments", given, parameters, listed=listed)
+
+
+def _hints(create: Callable[..., Any]) -> dict[str, Any]:
+    """Argument -> its type; empty where the types can be named by a type checker alone."""
+    try:
+        return typing.get_type_hints(create.__init__ if inspect.isclass(create) else create)
+    except (NameError, TypeError, AttributeError):
+        return {}
 
 
 def make_parallel(env_id: str, **kwargs: Any) -> Any:

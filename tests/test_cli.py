@@ -113,10 +113,10 @@ def test_doctor_ends_with_a_verdict(
         (["play", "word_pair-v0", "--set", "turns=["], "the value is no YAML"),
     ],
 )
-def test_bad_input_is_one_line_and_status_1(
+def test_bad_input_is_one_line_and_status_2(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"llm-marl {arguments[0]}: ")
     assert words in error
@@ -212,7 +212,7 @@ def test_what_training_needs_is_named(tmp_path: Path) -> None:
             cwd=tmp_path,
             timeout=120,
         )
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "pip install 'llm-marl-envs[train]'" in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -225,7 +225,7 @@ def test_an_interrupt_is_no_traceback(
 
     monkeypatch.setattr(cli, "_list", interrupt)
     assert main(["list"]) == 130
-    assert "interrupted" in capsys.readouterr().err
+    assert "stopped" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_outputs_that_cannot_be_written_are_named(
     command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "file").touch()
-    assert main([one.format(tmp_path) for one in command]) == 1
+    assert main([one.format(tmp_path) for one in command]) == 2
     error = capsys.readouterr().err.strip().split("\n")[-1]
     assert error.startswith(f"llm-marl {command[0]}: ")
     assert str(tmp_path) in error

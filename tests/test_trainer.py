@@ -104,18 +104,25 @@ def test_two_seats_may_share_an_adapter(tmp_path: Path):
     assert trainer.plan.trajectories == {"both": 16}
 
 
-def test_a_policy_with_nothing_to_learn_keeps_still(tmp_path: Path):
+def test_a_policy_with_nothing_to_learn_keeps_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """In update 2 every reward is equal: momentum and weight decay must not move the weights."""
     trainer = make_trainer(
-        tmp_path, Lower, max_steps=1, weight_decay=0.1, save_strategy="steps", save_steps=1
+        tmp_path, Turning, max_steps=1, weight_decay=0.1, save_strategy="steps", save_steps=1
     )
     trainer.train()
     after_one = weights(trainer)
-    longer = make_trainer(tmp_path, Flat, max_steps=2, weight_decay=0.1)
+    monkeypatch.setattr(Turning, "play", Flat.play)
+    longer = make_trainer(tmp_path, Turning, max_steps=2, weight_decay=0.1)
     longer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
     assert longer.state.global_step == 2
     for policy, value in weights(longer).items():
         assert torch.equal(value, after_one[policy])
+
+
+class Turning(Lower):
+    """Its rules change between two runs, which otherwise are one."""
 
 
 class Flat(Lower):
@@ -129,7 +136,7 @@ class LeftOnly(Lower):
     """The second agent's reward never varies."""
 
     def play(self, joint_action: Any) -> Outcome:
-        terms = dict(super().play(joint_action).reward_terms)
+        terms = dict(Lower.play(self, joint_action).reward_terms)
         return Outcome(
             reward_terms={**terms, "right_0": {"flat": 0.1}},
             feedback=dict.fromkeys(self.possible_agents, "Again."),
@@ -143,7 +150,12 @@ def test_clipping_one_policy_does_not_touch_another(tmp_path: Path, mode: bool):
 
     def run(factor: float) -> dict[str, torch.Tensor]:
         trainer = make_trainer(
-            tmp_path, Lower, adapters=mode, max_steps=1, max_grad_norm=0.01, **changes
+            tmp_path / f"{factor}",
+            Lower,
+            adapters=mode,
+            max_steps=1,
+            max_grad_norm=0.01,
+            **changes,
         )
         judge = trainer.collector.judge
 
@@ -211,14 +223,16 @@ def test_a_scored_log_prob_that_is_not_finite_names_the_row(tmp_path: Path, key:
 
 
 @pytest.mark.parametrize("mode", [True, False], ids=["adapters", "separate"])
-def test_an_idle_policy_beside_one_that_learns_keeps_still(tmp_path: Path, mode: bool):
+def test_an_idle_policy_beside_one_that_learns_keeps_still(
+    tmp_path: Path, mode: bool, monkeypatch: pytest.MonkeyPatch
+):
     changes: dict[str, Any] = {} if mode else {"weights": "separate"}
     changes |= {"weight_decay": 0.1, "num_generations": 8, "credit": "own"}
-    one = make_trainer(
-        tmp_path, Lower, adapters=mode, max_steps=1, save_strategy="steps", save_steps=1, **changes
-    )
+    saving = {**changes, "save_strategy": "steps", "save_steps": 1}
+    one = make_trainer(tmp_path, Turning, adapters=mode, max_steps=1, **saving)
     one.train()
-    longer = make_trainer(tmp_path, LeftOnly, adapters=mode, max_steps=3, **changes)
+    monkeypatch.setattr(Turning, "play", LeftOnly.play)
+    longer = make_trainer(tmp_path, Turning, adapters=mode, max_steps=3, **changes)
     longer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
     assert torch.equal(weights(longer)["right_0"], weights(one)["right_0"])
     assert not torch.equal(weights(longer)["left_0"], weights(one)["left_0"])
@@ -379,7 +393,6 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4"),
         ({"load_best_model_at_end": True}, "no effect"),
         ({"fp16": True}, "use bf16"),
-        ({"discount": "0.9"}, "discount='0.9'"),
         ({"pad_to_multiple_of": 8}, "no effect"),
         ({"max_turns": 0}, "max_turns=0"),
     ],
@@ -388,6 +401,22 @@ def test_settings_that_cannot_be_right_are_refused(
     tmp_path: Path, changes: dict[str, Any], words: str
 ):
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        settings(tmp_path, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"discount": "0.9"}, "discount='0.9': expected a number, without quotes, got str"),
+        ({"learning_rate": "abc"}, "learning_rate='abc': expected a number, got str"),
+        ({"num_generations": True}, "num_generations=True: expected a whole number"),
+        ({"frozen": "left_0"}, "frozen='left_0': expected a list or nothing"),
+        ({"use_cpu": "yes"}, "use_cpu='yes': expected true or false"),
+        ({"policies": ["x"]}, r"policies=\['x'\]: expected a map or nothing"),
+    ],
+)
+def test_values_of_the_wrong_type_are_refused(tmp_path: Path, changes: dict[str, Any], words: str):
+    with pytest.raises(TypeError, match=words):
         settings(tmp_path, **changes)
 
 

@@ -25,6 +25,7 @@ OVERRIDDEN = (
     "_get_output_dir",
     "_load_from_checkpoint",
     "_load_optimizer_and_scheduler",
+    "create_model_card",
 )
 CALLED = ("_get_per_token_logps_and_entropies", "_compute_loss", "get_decay_parameter_names")
 

@@ -38,7 +38,8 @@ class AdapterWeights(TeamModel):
         seed: adapters are initialised from (seed, name).
 
     Raises:
-        ValueError: an adapter is called "default" (PEFT saves that one elsewhere) or holds a dot.
+        ValueError: an adapter is called "default" (PEFT saves that one elsewhere) or holds a dot,
+            or PEFT refuses the configuration.
     """
 
     mode = "adapters"
@@ -69,10 +70,13 @@ class AdapterWeights(TeamModel):
         with torch.random.fork_rng():
             for name in self.policies:
                 torch.manual_seed(derive_seed("adapter", seed, name))
-                if peft_model is None:
-                    peft_model = get_peft_model(model, peft_config, adapter_name=name)
-                else:
-                    peft_model.add_adapter(name, peft_config)
+                try:
+                    if peft_model is None:
+                        peft_model = get_peft_model(model, peft_config, adapter_name=name)
+                    else:
+                        peft_model.add_adapter(name, peft_config)
+                except (TypeError, ValueError) as error:  # of targets, ranks: PEFT looks only now
+                    raise ValueError(f"adapter of {name!r}: {error}") from error
         self.module = peft_model
         self._mixes = _can_mix(peft_config)
         self._parameters = {name: self._only(name) for name in self.policies}

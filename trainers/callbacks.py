@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from transformers import ProgressCallback, TrainerCallback
+
+from llm_marl_envs.commands.ending import Stopped
 
 
 class TeamProgress(ProgressCallback):
@@ -22,45 +26,68 @@ class TeamProgress(ProgressCallback):
             self.training_bar.set_postfix({name: f"{value:.3f}" for name, value in shown.items()})
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+REPEATED_SECONDS = 2.0
+LAUNCHED = "LLM_MARL_LAUNCHED"
+"""Set in processes whose launcher passes a signal on to them that the terminal sent them, too."""
+
+
 class SaveOnInterrupt(TrainerCallback):
-    """The first Ctrl-C ends the run with a checkpoint after the current update.
+    """The first Ctrl-C, or SIGTERM, ends the run with a checkpoint after the current update.
 
     A second one interrupts at once, as usual.
 
     Args:
         anyone: whether the flag is set on any process; all must stop after the same update.
+
+    Attributes:
+        signum: the signal that this process received, None without one.
+        stopping: whether this update is the last, because of a signal to any process.
     """
 
     def __init__(self, anyone: Callable[[bool], bool]) -> None:
-        self.asked = False
+        self.signum: int | None = None
+        self.stopping = False
         self.anyone = anyone
+        self._since = 0.0
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Catch SIGINT while the block runs; does nothing outside of the main thread."""
-        self.asked = False
+        """Catch the signals while the block runs; does nothing outside of the main thread."""
+        self.signum, self.stopping = None, False
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.getsignal(signal.SIGINT)
-        signal.signal(signal.SIGINT, self._ask)
+        before = {one: signal.signal(one, self._ask) for one in SIGNALS}
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for one, handler in before.items():
+                signal.signal(one, handler)
 
     def _ask(self, signum: int, frame: Any) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-        print("\nCtrl-C: saving a checkpoint after this update (again: stop at once)", flush=True)
+        now = time.monotonic()
+        if self.signum is None:
+            self.signum, self._since = signum, now
+            name = "Ctrl-C" if signum == signal.SIGINT else "SIGTERM"
+            # Not print: it cannot be entered again where the signal came inside of it.
+            said = f"\n{name}: saving a checkpoint after this update (again: stop at once)\n"
+            os.write(2, said.encode())
+        elif now - self._since > REPEATED_SECONDS or not _launched():
+            raise Stopped(signum=signum)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Turn the request into the trainer's own flags."""
-        if self.anyone(self.asked):
+        if self.anyone(self.signum is not None):
+            self.stopping = True
             control.should_save = True
             control.should_training_stop = True
         return control
+
+
+def _launched() -> bool:
+    """Whether the terminal's signal arrives twice: from it, and from what started this process."""
+    return any(name in os.environ for name in (LAUNCHED, "TORCHELASTIC_RUN_ID"))
 
 
 class FlatRewards(TrainerCallback):

@@ -7,21 +7,34 @@ rollout buffer (without it `num_iterations > 1` would resume differently) and th
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.utils import broadcast_object_list
+from peft import PeftConfig
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_checkpoints
+from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
-from llm_marl_envs.records import plain
+from llm_marl_envs.policies import Policy
 from llm_marl_envs.rollout import env_arguments, env_name
 from trainers.collect import FailureWindow
+from trainers.model_card import training_facts
+from trainers.run_folder import (
+    BusyError,
+    Run,
+    alone,
+    environments_of,
+    saved_arguments,
+    settings_of,
+    write_settings,
+)
 from trainers.team_files import save_team
 
 if TYPE_CHECKING:
@@ -51,6 +64,10 @@ class TeamCheckpoints(Base):
     token_policy: TokenPolicy
     sampled_tokens: int
     failures: FailureWindow
+    partners: dict[str, Policy]
+    make_eval_env: Callable[[], Any] | None
+    origin: dict[str, str]
+    peft_given: PeftConfig | None
     _staging: str | None = None
 
     def env_description(self) -> dict[str, Any]:
@@ -58,20 +75,27 @@ class TeamCheckpoints(Base):
         env, template = self.collector.env, self.token_policy.template_kwargs
         return {
             "env_id": env_name(env),
-            "env_kwargs": _saved(env_arguments(env)),
+            "env_kwargs": saved_arguments(env_arguments(env)),
             "max_completion_length": self.args.max_completion_length,
             **({"chat_template_kwargs": dict(template)} if template else {}),
         }
 
     def save_team(self, folder: str | Path) -> None:
         """Write the team so that `load_team`, PEFT or Transformers can load it."""
-        save_team(self.team, folder, env=self.env_description())
+        trained = training_facts(self.args.algorithm, self.state)
+        save_team(self.team, folder, env=self.env_description(), trained=trained)
+
+    def create_model_card(
+        self, model_name: str | None = None, dataset_name: str | None = None, tags: Any = None
+    ) -> None:
+        """Nothing: TRL's card knows neither team nor environment; `save_team` writes true ones."""
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         if self.args.should_save:
             folder = Path(str(output_dir or self.args.output_dir))
             folder.mkdir(parents=True, exist_ok=True)
             self.save_team(folder)
+            write_settings(folder, self.this_run().settings)
             torch.save(self.args, folder / "training_args.bin")
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
@@ -79,26 +103,80 @@ class TeamCheckpoints(Base):
             self.team.load_policy(policy, Path(resume_from_checkpoint) / policy)
         self.team.activate(self.team.policies[0])
 
-    def _load_finished(self, resume: Any) -> TrainOutput | None:
+    # -- the folder -------------------------------------------------------------------------------
+    def this_run(self) -> Run:
+        """What is about to be trained, and where."""
+        settings = settings_of(
+            model=self.origin,
+            environments=self._environments,
+            peft_config=self.peft_given,
+            partners=self.partners,
+            args=self.args,
+        )
+        per_epoch = self.collector.schedule.updates_per_epoch * self.args.num_iterations
+        return Run(folder=Path(str(self.args.output_dir)), settings=settings, per_epoch=per_epoch)
+
+    @cached_property
+    def _environments(self) -> dict[str, Any]:
+        eval_env = None if self.make_eval_env is None else self.make_eval_env()
+        return environments_of(self.collector.env, eval_env)
+
+    def check_folder(self, resume: Any = None) -> Path | None:
+        """Whether `train(resume)` may begin; the checkpoint that it would go on from.
+
+        Raises:
+            ValueError: the folder holds a run, or the checkpoint is of another one.
+        """
+        return self._decided(lambda: self.this_run().check(resume))
+
+    @contextmanager
+    def own_folder(self, resume: Any) -> Iterator[Path | None]:
+        """Hold the run's folder while the block runs; yields the checkpoint to go on from.
+
+        Raises:
+            ValueError: as `check_folder`, or another process trains there.
+        """
+        with ExitStack() as held:
+
+            def begin() -> Path | None:
+                run = self.this_run()
+                checkpoint = run.check(resume)
+                held.enter_context(alone(run.folder))
+                write_settings(run.folder, run.settings)
+                return checkpoint
+
+            yield self._decided(begin)
+
+    def _decided(self, decide: Callable[[], Path | None]) -> Path | None:
+        """What the main process decides; its refusal is everybody's."""
+        said: list[Any] = [None, None]
+        if self.accelerator.is_main_process:
+            try:
+                said[0] = decide()
+            except BusyError as error:
+                said[1] = ValueError(str(error))
+            except (ValueError, OSError) as error:
+                said[1] = error
+        if self.args.world_size > 1:
+            broadcast_object_list(said)
+        if said[1] is not None:
+            raise said[1]
+        return said[0]
+
+    def _load_finished(self, checkpoint: Path | None) -> TrainOutput | None:
         """Load a checkpoint of a run that is over; None if there is something left to train.
 
         Transformers would take one more step, because it looks for the end only after a step.
         """
-        per_epoch = self.collector.schedule.updates_per_epoch * self.args.num_iterations
-        total = self.args.max_steps
-        if total <= 0:
-            total = math.ceil(self.args.num_train_epochs * per_epoch)
-        path = get_last_checkpoint(str(self.args.output_dir)) if resume is True else resume
-        file = Path(str(path)) / TRAINER_STATE_NAME
-        if not path or not file.is_file():
+        if checkpoint is None:
             return None
-        state = TrainerState.load_from_json(str(file))
-        if state.global_step < total:
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        if state.global_step < self.this_run().updates:
             return None
-        self._load_from_checkpoint(str(path))
+        self._load_from_checkpoint(str(checkpoint))
         self.state = state
         # Every process counts the tokens of all; there may have been fewer processes then.
-        self.sampled_tokens = self._read_own_state(str(path), rank=0)["sampled_tokens"]
+        self.sampled_tokens = self._read_own_state(str(checkpoint), rank=0)["sampled_tokens"]
         return TrainOutput(state.global_step, 0.0, {})
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -201,16 +279,6 @@ class TeamCheckpoints(Base):
         self.algorithm.load_state_dict(state["algorithm"])
         # Not in checkpoints of releases that knew no failed episodes.
         self.failures = FailureWindow(tuple(tuple(one) for one in state.get("failures", ())))
-
-
-def _saved(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as JSON; what JSON cannot hold is named by its type, which `make` refuses."""
-    saved = {}
-    for name, value in arguments.items():
-        entry = plain(value)
-        told = " object>" in repr(entry)  # as `plain` writes what it does not know
-        saved[name] = f"<{type(value).__name__}, not saved>" if told else entry
-    return saved
 
 
 def _publish(staged: Path, final: Path) -> None:

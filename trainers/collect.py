@@ -329,7 +329,7 @@ def check_context(env: Any, policy: TokenPolicy, args: MAGRPOConfig) -> None:
     step = max(1, len(env.source) // CONTEXT_SAMPLE)
     for index in range(0, len(env.source), step):
         task = env.source[index]
-        messages = env.opening(task)
+        messages = env.first_words(task)
         for agent, name in policy.team.policy_of.items():
             limit = policy.team.context_length(name)
             opening = len(policy.chats[name].opening(messages[agent]))

@@ -17,12 +17,18 @@ Defaults that differ from TRL's, each with its reason:
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
+from transformers.integrations.integration_utils import (
+    INTEGRATION_TO_CALLBACK,
+    get_available_reporting_integrations,
+)
 from trl.trainer.grpo_config import GRPOConfig
 
+from llm_marl_envs.checks import check_types, suggestion
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import ALGORITHMS
 from trainers.algorithms.magrpo import BASELINES
@@ -48,6 +54,16 @@ NOT_READ = {
     "fp16": "use bf16: gradients are clipped per policy, which its scaler cannot follow",
 }
 SCALINGS = ("none", "group")
+NO = {
+    "save_strategy": "no",
+    "eval_strategy": "no",
+    "logging_strategy": "no",
+    "include_num_input_tokens_seen": "no",
+    "report_to": "none",
+}
+"""Settings of which one value is the word no."""
+LOGGER_PACKAGES = {"azure_ml": "azureml-sdk", "comet_ml": "comet-ml"}
+"""`report_to` -> its package, where that is called differently."""
 
 
 @dataclass
@@ -59,6 +75,8 @@ class MAGRPOConfig(GRPOConfig):
 
     Raises:
         ValueError: a value out of range, or a setting of TRL that cannot be right here.
+        TypeError: a value of the wrong type.
+        ImportError: a logger in `report_to` that is not installed.
     """
 
     algorithm: str = field(default="magrpo", metadata={"help": "A name in trainers.algorithms."})
@@ -176,10 +194,14 @@ class MAGRPOConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
+        self._read_as_yaml_means()
+        hints = {**get_type_hints(type(self)), "resume_from_checkpoint": bool | str | None}
+        check_types("", vars(self), hints)
         if self.bf16 is None and (self.use_cpu or not torch.cuda.is_available()):
             self.bf16 = False
         self._check_sizes()
         self._check_choices()
+        self._check_loggers()
         self._refuse_what_is_not_read()
         # TRL demands whole groups per generation batch; the trainer sets the sizes later.
         sizes = self.per_device_train_batch_size, self.per_device_eval_batch_size
@@ -191,6 +213,12 @@ class MAGRPOConfig(GRPOConfig):
         if self.ddp_find_unused_parameters is None:
             # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
             self.ddp_find_unused_parameters = True
+
+    def _read_as_yaml_means(self) -> None:
+        """YAML reads a bare `no` as false; here it is one of the words."""
+        for name, word in NO.items():
+            if getattr(self, name) is False:
+                setattr(self, name, word)
 
     def accumulate(self, micro_batches: int) -> None:
         """Set TRL's sizes: one update is one generation and one optimiser step."""
@@ -233,8 +261,29 @@ class MAGRPOConfig(GRPOConfig):
                 f"shaping_discount={self.shaping_discount!r}, shaping_bonus="
                 f"{self.shaping_bonus!r}: expected a number from 0 to 1, and one of at least 0"
             )
+        if not math.isfinite(self.learning_rate) or self.learning_rate < 0:
+            raise ValueError(f"learning_rate={self.learning_rate}: expected a number of at least 0")
+        if not self.output_dir:
+            raise ValueError("output_dir is empty: expected a folder")
         if self.temperature <= 0:
             raise ValueError(f"temperature={self.temperature}: training samples, so more than 0")
+
+    def _check_loggers(self) -> None:
+        """Refuse loggers that are unknown or not installed, before anything is built."""
+        given = self.report_to or []
+        for name in [given] if isinstance(given, str) else given:
+            if name in ("none", "all"):
+                continue
+            if name not in INTEGRATION_TO_CALLBACK:
+                hint = suggestion(name, INTEGRATION_TO_CALLBACK)
+                raise ValueError(f"report_to={name!r}: no such logger{hint}")
+            # The list leaves Flyte out, which complains itself.
+            if name != "flyte" and name not in get_available_reporting_integrations():
+                package = LOGGER_PACKAGES.get(name, name)
+                raise ImportError(
+                    f"report_to={name!r}: {package!r} is not installed; pip install {package}, or "
+                    "report_to='none'"
+                )
 
     def _check_choices(self) -> None:
         check_policy_names((self.policies or {}).values())  # before any model is loaded

@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
+from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.core import TextParallelEnv
 from llm_marl_envs.evaluation import (
     TeamResult,
@@ -26,10 +27,12 @@ from llm_marl_envs.evaluation import (
     evaluate_team,
     measure_coordination,
 )
+from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
 from llm_marl_envs.report import write_report
 from trainers.evaluate import write_json
 from trainers.memory import PeakMemory
+from trainers.run_folder import begin_anew, get_last
 from trainers.team_files import build_team_model
 from trainers.token_policy import TokenPolicy
 from trainers.train import build_trainer, model_path, read_run
@@ -110,12 +113,18 @@ def run_demo(
 ) -> dict[str, Any]:
     """Run the demo; returns what `summary.json` holds.
 
+    A demo that was stopped goes on from its checkpoint; one that ended is made again.
+
     Args:
         preset: a run file with `model: tiny`, or the name of such a preset.
         output: folder for the results.
         seed: of the warm start and of training.
         fresh: build the embedded model anew instead of using the cache.
         overrides: settings of the preset to change, as for `llm-marl train`.
+
+    Raises:
+        ValueError: a folder with a run, or a stopped demo, of other settings.
+        Stopped: a signal ended the training.
     """
     # At this size a second thread brings nothing, and on a busy machine the two only wait for each
     # other; the other core runs the programs that the models write.
@@ -129,13 +138,20 @@ def run_demo(
         path = model_path(run, seed=seed, fresh=fresh)
         warm = time.perf_counter()
         trainer = build_trainer({**run, "model": path})
+        resume = _interrupted(Path(str(trainer.args.output_dir)))
+        trainer.check_folder(resume)
         print("2/4 measure: every seat played by the warm-started model, held-out tasks")
         untrained = build_team_model(str(path), trainer.trained, weights="shared")
         base = TokenPolicy(untrained, max_completion_length=trainer.args.max_completion_length)
         before = measure(run, base, "before")
         print("3/4 train: one LoRA adapter per agent, on the team's reward")
         training = time.perf_counter()
-        trainer.train()
+        trainer.train(resume)
+        if trainer.stopped:
+            made = f"update {trainer.state.global_step} of {trainer.state.max_steps}"
+            raise Stopped(
+                f"stopped at {made}; the same command goes on", trainer.interrupt.signum or 2
+            )
         trained = time.perf_counter()
         print("4/4 measure again: the same tasks, the same draws")
         after = measure(run, trainer.token_policy, "after")
@@ -159,6 +175,18 @@ def run_demo(
     write_report(folder)
     _print_report(summary, before, after, folder)
     return summary
+
+
+def _interrupted(folder: Path) -> bool:
+    """Whether a demo goes on from a checkpoint; what one without left is removed.
+
+    A manifest was written by `llm-marl train`: such a run is left alone, and refused.
+    """
+    if get_last(folder) is not None:
+        return True
+    if not (folder / MANIFEST_FILE).is_file():
+        begin_anew(folder)
+    return False
 
 
 def _summary(before: Measured, after: Measured, seconds: Mapping[str, float]) -> dict[str, Any]:

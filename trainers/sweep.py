@@ -29,15 +29,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.evaluation.manifest import sha256
 from llm_marl_envs.evaluation.metrics import t_interval
 from llm_marl_envs.evaluation.runner import Plan, starts_of
 from llm_marl_envs.registry import make
 from trainers.train import KEYS as RUN_KEYS
-from trainers.train import TINY, YAMLLoader, read_run, refuse_unknown
+from trainers.train import TINY, read_run, read_yaml
 
 SWEEP_VERSION = 1
 KEYS = ("run", "grid", "variants", "seeds", "output", "evaluate")
@@ -113,12 +112,9 @@ def read_sweep(file: str | Path) -> list[Point]:
             setting that the sweep itself decides, or two runs of one name or of one meaning.
     """
     file = Path(file)
-    try:
-        sweep = yaml.load(file.read_text(encoding="utf-8"), YAMLLoader)
-    except FileNotFoundError as error:
-        raise ValueError(f"{file}: no such file") from error
-    except yaml.YAMLError as error:
-        raise ValueError(f"{file}: malformed YAML: {error}") from error
+    if not file.is_file():
+        raise ValueError(f"{file}: no such file")
+    sweep = read_yaml(file)
     if not isinstance(sweep, dict):
         raise ValueError(f"{file}: expected a map with keys among {KEYS}")
     refuse_unknown(file, sweep, KEYS)
@@ -127,7 +123,11 @@ def read_sweep(file: str | Path) -> list[Point]:
             raise ValueError(f"{file}: needs {needed!r}, a text")
     evaluation = sweep.get("evaluate")
     if evaluation is not None:
-        refuse_unknown(f"{file}, evaluate", evaluation, [*EVALUATION])
+        if not isinstance(evaluation, dict):
+            raise ValueError(f"{file}, evaluate: expected a map, got {evaluation!r}")
+        refuse_unknown(f"{file}, evaluate", evaluation, EVALUATION)
+        hints = {name: type(value) for name, value in EVALUATION.items()}
+        check_types(f"{file}, evaluate", evaluation, hints)
         evaluation = {**EVALUATION, **evaluation}
     beside = file.parent / sweep["run"]
     config = beside if beside.is_file() else sweep["run"]

@@ -7,14 +7,15 @@ work on one run. Each run is a process of its own, whose output goes to `log.txt
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import queue
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +23,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transformers.trainer_utils import get_last_checkpoint
-
-from llm_marl_envs.atomic import make_folder
+from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
+from trainers.callbacks import LAUNCHED, SIGNALS
+from trainers.run_folder import BusyError, alone, begin_anew, get_last
 from trainers.sweep import (
     POINT_FILE,
     SUMMARY_FILE,
@@ -40,10 +41,8 @@ RESULTS_FILE = "results.json"
 EVAL = "eval"
 BUSY = 75
 """Exit status of a run that another process works on (EX_TEMPFAIL)."""
-
-
-class BusyError(RuntimeError):
-    """Another process works in a folder."""
+SAID = {0: "finished", BUSY: "is worked on elsewhere", 130: "stopped", 143: "stopped"}
+"""Exit status of a run that did not fail -> what is said of it."""
 
 
 def run_sweep(
@@ -75,23 +74,26 @@ def run_sweep(
     slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     for slot in devices or [None] * jobs:
         slots.put(slot)
+    children = Children()
 
     def carry_out(point: Point) -> tuple[Point, int]:
         device = slots.get()
         begun = time.perf_counter()
         try:
-            status = _spawn(file, point, jobs, device)
+            status = _spawn(children, _command(file, point), point, jobs, device)
         finally:
             slots.put(device)
-        said = {0: "finished", BUSY: "is worked on elsewhere"}.get(status, f"failed ({status})")
+        said = SAID.get(status, f"failed ({status})")
         print(f"{point.name}: {said}, {time.perf_counter() - begun:.0f} s", flush=True)
         return point, status
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with children.passing_signals_on(), ThreadPoolExecutor(jobs) as pool:
         ended = list(pool.map(carry_out, waiting))
+    if children.signum is not None:
+        raise Stopped("stopped; the same command goes on", children.signum)
     results = collect_results(points)
     write_json(points[0].folder.parent / RESULTS_FILE, results)
-    failed = [point for point, status in ended if status not in (0, BUSY)]
+    failed = [point for point, status in ended if status not in SAID]
     if failed:
         lines = "; ".join(f"{p.folder / 'log.txt'}: {_last_line(p)}" for p in failed)
         raise ValueError(
@@ -100,16 +102,67 @@ def run_sweep(
     return results
 
 
-def _spawn(file: str | Path, point: Point, jobs: int, device: str | None) -> int:
+def _command(file: str | Path, point: Point) -> list[str]:
+    return [sys.executable, "-m", "trainers.sweep_run", str(file), "--index", str(point.index)]
+
+
+def _spawn(
+    children: Children, command: list[str], point: Point, jobs: int, device: str | None
+) -> int:
     """Run one point in a process of its own; its exit status."""
     threads = str(max(1, (os.cpu_count() or 1) // jobs))
-    environment = {"OMP_NUM_THREADS": threads, **os.environ}
+    environment = {"OMP_NUM_THREADS": threads, **os.environ, LAUNCHED: "1"}
     if device is not None:
         environment["CUDA_VISIBLE_DEVICES"] = device
     point.folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "trainers.sweep_run", str(file), "--index", str(point.index)]
     with open(point.folder / "log.txt", "ab") as log:
-        return subprocess.run(command, stdout=log, stderr=log, env=environment).returncode
+        return children.run(command, stdout=log, stderr=log, env=environment)
+
+
+class Children:
+    """Processes that share their parent's signals: each keeps its work, and none begins after.
+
+    Attributes:
+        signum: the first signal that came, None without one.
+    """
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+        self._running: set[subprocess.Popen[Any]] = set()
+        # A second signal may come while the handler of the first holds it.
+        self._lock = threading.RLock()
+
+    def run(self, command: list[str], **how: Any) -> int:
+        """Run a program to its end; its exit status, and that of a stop where none may begin."""
+        with self._lock:
+            if self.signum is not None:
+                return 128 + self.signum
+            child = subprocess.Popen(command, **how)
+            self._running.add(child)
+        status = child.wait()
+        with self._lock:
+            self._running.discard(child)
+        return 128 - status if status < 0 else status
+
+    @contextmanager
+    def passing_signals_on(self) -> Iterator[None]:
+        """Catch Ctrl-C and SIGTERM while the block runs; nothing outside of the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {one: signal.signal(one, self._pass_on) for one in SIGNALS}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    def _pass_on(self, signum: int, frame: Any) -> None:
+        self.signum = self.signum or signum
+        os.write(2, b"\nstopping the runs; each saves a checkpoint (again: stop at once)\n")
+        with self._lock:
+            for child in self._running:
+                child.send_signal(signum)
 
 
 def _last_line(point: Point) -> str:
@@ -128,23 +181,6 @@ def run_point(point: Point) -> dict[str, Any]:
     with alone(point.folder):
         found = point.summary()
         return found if found is not None else _carry_out(point)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the system releases whatever becomes of the process.
-
-    Raises:
-        BusyError: another process holds it.
-        ValueError: the folder is a file.
-    """
-    make_folder(folder)
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BusyError(f"{folder}: another process works on it") from error
-        yield
 
 
 def _carry_out(point: Point) -> dict[str, Any]:
@@ -174,11 +210,11 @@ def _train(point: Point) -> dict[str, Any]:
         shutil.rmtree(point.folder / EVAL)
     run = {**point.run, "trainer": dict(point.run["trainer"])}
     output = Path(run["trainer"]["output_dir"])
-    if output.is_dir() and get_last_checkpoint(str(output)) is not None:
+    if get_last(output) is not None:
         run["trainer"]["resume_from_checkpoint"] = "true"
+    else:
+        begin_anew(output)
     trainer = train(run)
-    if trainer.state.global_step < trainer.state.max_steps:
-        raise KeyboardInterrupt  # Ctrl-C ends a training early and cleanly: it is not finished
     trainer.save_team(point.folder / "team")
     costs = read_json(output / MANIFEST_FILE)
     results: dict[str, Any] = {"updates": trainer.state.global_step}
@@ -287,18 +323,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("file")
     parser.add_argument("--index", type=int, required=True, help="which run, from 0")
     options = parser.parse_args(arguments)
-    points = read_sweep(options.file)
-    if not 0 <= options.index < len(points):
-        parser.error(f"--index {options.index}: expected 0 to {len(points) - 1}")
-    try:
+
+    def work() -> None:
+        points = read_sweep(options.file)
+        if not 0 <= options.index < len(points):
+            raise ValueError(f"--index {options.index}: expected 0 to {len(points) - 1}")
         run_point(points[options.index])
+
+    try:
+        return ending(work, "trainers.sweep_run", again="run the sweep again to go on")
     except BusyError as error:
         print(error)
         return BUSY
-    except KeyboardInterrupt:
-        print("interrupted; run the sweep again to go on")
-        return 130
-    return 0
 
 
 if __name__ == "__main__":

@@ -18,8 +18,10 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from llm_marl_envs import __version__
 from llm_marl_envs.atomic import replacing
 from trainers.adapter_weights import AdapterWeights
+from trainers.model_card import write_cards
 from trainers.team_model import (
     SHARED,
     WEIGHT_MODES,
@@ -84,7 +86,7 @@ def build_team_model(
     loaded: Any = load_base(model, init_kwargs) if isinstance(model, str) else model
     reader: Any = tokenizer
     if reader is None:
-        reader = AutoTokenizer.from_pretrained(loaded.config.name_or_path)
+        reader = load_tokenizer(loaded.config.name_or_path)
     if peft_config is None:
         return FullWeights(loaded, reader, agents)
     if weights == SHARED:
@@ -110,10 +112,7 @@ def _separate(
         else:  # one loaded model for all: each policy begins as a copy of it
             models[name] = one if isinstance(model, Mapping) else copy.deepcopy(one)
     if tokenizer is None:
-        tokenizer = {
-            name: AutoTokenizer.from_pretrained(one.config.name_or_path)
-            for name, one in models.items()
-        }
+        tokenizer = {name: load_tokenizer(one.config.name_or_path) for name, one in models.items()}
     if not isinstance(tokenizer, Mapping):
         tokenizer = dict.fromkeys(names, tokenizer)
     if set(tokenizer) != set(names):
@@ -132,23 +131,46 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
         return AutoModelForCausalLM.from_pretrained(
             model, **{"dtype": torch.float32, **(init_kwargs or {})}
         )
+    except SafetensorError as error:
+        raise ValueError(f"model {model!r}: its weights are damaged ({error})") from error
     except OSError as error:
         raise ValueError(
             f"model {model!r}: neither a folder with a Transformers model nor a name that the "
             f"Hugging Face Hub could give ({error})"
         ) from error
-    except SafetensorError as error:
-        raise ValueError(f"model {model!r}: its weights are damaged ({error})") from error
+    except ValueError as error:
+        raise ValueError(f"model {model!r} cannot be loaded ({error})") from error
 
 
-def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) -> None:
-    """Write a team: one folder per policy and `team.json`, which `load_team` reads.
+def load_tokenizer(model: str | Path | None) -> Any:
+    """As `AutoTokenizer.from_pretrained`, with an error that says what was tried.
+
+    Raises:
+        ValueError: there is no tokenizer.
+    """
+    if not model:
+        raise ValueError("the model has no name, so its tokenizer is unknown: processing_class=")
+    try:
+        return AutoTokenizer.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(model)!r} has no tokenizer that can be read ({error})") from error
+
+
+def save_team(
+    team: TeamModel,
+    folder: str | Path,
+    *,
+    env: Mapping[str, Any],
+    trained: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a team: one folder per policy, `team.json`, which `load_team` reads, and model cards.
 
     Args:
         team: what to save. Seats that it leaves behind are not in the saved team.
         folder: created where missing; existing files of the same names are replaced.
         env: what the team plays, kept in `team.json`: "env_id", "env_kwargs",
             "max_completion_length" and, where there are any, "chat_template_kwargs"; JSON values.
+        trained: how, for the cards; see `model_card.training_facts`.
     """
     folder = Path(folder)
     for policy in team.policies:
@@ -161,7 +183,9 @@ def save_team(team: TeamModel, folder: str | Path, *, env: Mapping[str, Any]) ->
         "agents": seats,
         "base": team.model_of(team.policies[0]).config.name_or_path,
         **env,
+        "written_by": f"llm-marl-envs {__version__}",
     }
+    write_cards(team, folder, description, trained or {})
     with replacing(folder / TEAM_FILE) as partial:
         partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
@@ -185,7 +209,7 @@ def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
     if description["weights"] == SeparateWeights.mode:
         folders = {policy: str(folder / policy) for policy in agents.values()}
         return build_team_model(folders, list(agents), weights="separate", policies=agents)
-    tokenizer = AutoTokenizer.from_pretrained(first)
+    tokenizer = load_tokenizer(first)
     if description["weights"] == FullWeights.mode:
         return FullWeights(load_base(str(first)), tokenizer, list(agents))
     config = PeftConfig.from_pretrained(str(first))
@@ -224,7 +248,11 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
     if not isinstance(description, dict):
         raise ValueError(f"{path}: expected a JSON object, got {type(description).__name__}")
     if description.get("version") != TEAM_VERSION:
-        raise ValueError(f"{path}: version {description.get('version')!r}, expected {TEAM_VERSION}")
+        raise ValueError(
+            f"{path}: version {description.get('version')!r} of the format, written by "
+            f"{description.get('written_by', 'an unknown version')}; llm-marl-envs {__version__} "
+            f"reads version {TEAM_VERSION}"
+        )
     agents = description.get("agents")
     if not isinstance(agents, dict) or not agents:
         raise ValueError(f"{path}: 'agents' is missing or damaged; expected agent -> policy")

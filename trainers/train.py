@@ -16,24 +16,48 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import re
+import shlex
+import signal
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 from peft import LoraConfig
 
 from llm_marl_envs import make
+from llm_marl_envs.checks import check_types, refuse_unknown
+from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.evaluation.manifest import recording
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
 from trainers.config import MAGRPOConfig
+from trainers.run_folder import get_last
 from trainers.trainer import MAGRPOTrainer
 
+SECTIONS = ("tiny", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")
 KEYS = ("model", "tiny", "env", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")
 TINY = "tiny"
+LORA_NAMES = {
+    "rank": "r",
+    "alpha": "lora_alpha",
+    "dropout": "lora_dropout",
+    "targets": "target_modules",
+}
+COMMON_NAMES = {
+    "lr": "learning_rate",
+    "steps": "max_steps",
+    "updates": "max_steps",
+    "epochs": "num_train_epochs",
+    "output": "output_dir",
+    "batch_size": "tasks_per_update",
+    "G": "num_generations",
+    "kl": "beta",
+    "gamma": "discount",
+}
+"""What people call settings in other libraries."""
 
 
 class YAMLLoader(yaml.SafeLoader):
@@ -59,34 +83,75 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
         ValueError: no such file, malformed YAML, or an unknown key; near names are given.
     """
     path = _run_file(config)
-    try:
-        run = yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: malformed YAML: {error}") from error
+    run = read_yaml(path)
     if not isinstance(run, dict):
         raise ValueError(f"{path}: expected a map with keys among {KEYS}")
     for override in overrides:
-        key, equals, text = override.partition("=")
-        if not equals or not key:
-            raise ValueError(f"--override {override!r}: expected key=value")
-        value = yaml.load(text, YAMLLoader)
-        section, dot, name = key.partition(".")
-        if dot:
-            run.setdefault(section, {})
-            if not isinstance(run[section], dict):
-                raise ValueError(f"--override {override!r}: {section!r} is no section")
-            run[section][name] = value
-        elif key in KEYS:
-            run[key] = value
-        else:
-            run.setdefault("trainer", {})[key] = value
+        _apply(run, override)
     refuse_unknown(path, run, KEYS)
+    for section in SECTIONS:
+        if not isinstance(run.get(section), (dict, type(None))):
+            raise ValueError(f"{path}, {section}: expected a map, got {run[section]!r:.80}")
     fields = [field.name for field in dataclasses.fields(MAGRPOConfig)]
-    refuse_unknown(f"{path}, trainer", run.get("trainer") or {}, fields)
+    given = run.get("trainer") or {}
+    refuse_unknown(f"{path}, trainer", given, fields, COMMON_NAMES, "trainers.config.MAGRPOConfig")
+    _check_adapter(run.get("lora"), f"{path}, lora")
     for needed in ("model", "env"):
         if not isinstance(run.get(needed), str):
             raise ValueError(f"{path}: needs {needed!r}, a text")
     return run
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds.
+
+    Raises:
+        ValueError: no YAML, or no text in UTF-8.
+    """
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), YAMLLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: malformed YAML: {error}") from error
+
+
+def _apply(run: dict[str, Any], override: str) -> None:
+    """Change one setting of a run file's contents."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ValueError(f"--override {override!r}: expected key=value")
+    try:
+        value = yaml.load(text, YAMLLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"--override {override!r}: the value is no YAML: {error}") from error
+    section, dot, name = key.partition(".")
+    if not dot and key in KEYS:
+        run[key] = value
+        return
+    if not dot:
+        section, name = "trainer", key
+    if run.get(section) is None:
+        run[section] = {}
+    if not isinstance(run[section], dict):
+        raise ValueError(f"--override {override!r}: {section!r} is no section")
+    run[section][name] = value
+
+
+def _check_adapter(lora: Mapping[str, Any] | None, where: str = "lora") -> LoraConfig | None:
+    """The adapters that a `lora` section asks for; None without one.
+
+    Raises:
+        ValueError: a key or a value that PEFT does not take.
+    """
+    if lora is None:
+        return None
+    fields = {field.name for field in dataclasses.fields(LoraConfig)}
+    refuse_unknown(where, lora, fields, LORA_NAMES, "peft.LoraConfig")
+    hints = get_type_hints(LoraConfig)
+    check_types(where, lora, {name: hints[name] for name in lora})
+    try:
+        return LoraConfig(**lora)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _run_file(config: str | Path) -> Path:
@@ -99,15 +164,6 @@ def _run_file(config: str | Path) -> Path:
     raise ValueError(f"config {str(config)!r}: no such file, and no preset; presets: {names}")
 
 
-def refuse_unknown(where: Any, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raise a ValueError that names the first unknown key and a near known one."""
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {sorted(known)}"
-            raise ValueError(f"{where}: unknown key {key!r}{hint}")
-
-
 def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
     """The trainer that a run file describes.
 
@@ -118,13 +174,14 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
     eval_kwargs = run.get("eval_env_kwargs")
     settings = {"output_dir": "runs/train", **(run.get("trainer") or {})}
     args = MAGRPOConfig(**settings)
-    lora = run.get("lora")
+    adapter = _check_adapter(run.get("lora"))
     env_id = run["env"]
+    make(env_id, **kwargs)  # a wrong argument is said before a model is made
     return MAGRPOTrainer(
         model_path(run),
         lambda: make(env_id, **kwargs),
         args,
-        peft_config=None if lora is None else LoraConfig(**lora),
+        peft_config=adapter,
         partners=scripted_partners(run.get("partners") or {}, make(env_id, **kwargs)),
         eval_env=None if eval_kwargs is None else (lambda: make(env_id, **eval_kwargs)),
     )
@@ -151,6 +208,7 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
     given = {"seed": seed, **(run.get("tiny") or {})}
     fields = [field.name for field in dataclasses.fields(TinySettings)]
     refuse_unknown("tiny", given, ["seed", *fields])
+    check_types("tiny", given, {"seed": int, **get_type_hints(TinySettings)})
     kwargs = {k: v for k, v in (run.get("env_kwargs") or {}).items() if k != "split"}
     return tiny_model(
         seed=given.pop("seed"),
@@ -182,30 +240,80 @@ def scripted_partners(named: Mapping[str, str], env: Any) -> dict[str, Policy]:
 
 
 def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
-    """Train as a run says, with a manifest in the run's folder; returns the trainer."""
+    """Train as a run says, with a manifest in the run's folder; returns the trainer.
+
+    Raises:
+        ValueError: settings that do not fit together, or a folder that holds another run.
+        Stopped: a signal ended the training; it says what was kept.
+    """
     trainer = build_trainer(run)
-    resume = trainer.args.resume_from_checkpoint
+    args = trainer.args
+    resume = to_resume(args.resume_from_checkpoint)
+    trainer.check_folder(resume)  # before the manifest is touched
     with recording(
-        str(trainer.args.output_dir),
+        str(args.output_dir),
         "train",
-        {**run, "trainer": trainer.args.to_dict()},
+        {**run, "trainer": args.to_dict()},
         env_id=run["env"],
         env_kwargs=run.get("env_kwargs"),
         write=trainer.accelerator.is_main_process,
     ) as costs:
         try:
-            trainer.train(True if resume in (True, "true", "True") else resume)
+            trainer.train(resume)
+            if trainer.stopped:
+                raise Stopped(signum=trainer.interrupt.signum or signal.SIGINT)
+        except KeyboardInterrupt as stop:
+            raise _stopped(trainer, stop) from stop
         finally:
             costs.tokens = trainer.sampled_tokens or None
     return trainer
 
 
-def run_train(config: str | Path, overrides: Sequence[str] = ()) -> Path:
+def to_resume(value: Any) -> Any:
+    """`resume_from_checkpoint` as people write it: True, None, or the path of a checkpoint."""
+    words = {"true": True, "yes": True, "false": None, "no": None, "": None, "none": None}
+    return words.get(str(value).lower(), value)
+
+
+def _stopped(trainer: MAGRPOTrainer, stop: KeyboardInterrupt) -> Stopped:
+    """The same stop, which says at which update and what was kept."""
+    made, last = trainer.state.global_step, get_last(Path(str(trainer.args.output_dir)))
+    said = f"stopped at update {made} of {trainer.state.max_steps}"
+    if last is None:
+        said += "; no checkpoint was written"
+    elif last.name != f"checkpoint-{made}":
+        said += f"; the newest checkpoint is {last.name}"
+    stopped = Stopped(said, signum=getattr(stop, "status", 128 + signal.SIGINT) - 128)
+    stopped.resumable = last is not None
+    return stopped
+
+
+def run_train(
+    config: str | Path, overrides: Sequence[str] = (), command: str = "llm-marl train"
+) -> Path:
     """Train as a run file says; returns the folder of the saved team.
 
     An interrupted run goes on with `--override resume_from_checkpoint=true`.
+
+    Args:
+        config: as `read_run` takes it.
+        overrides: as `read_run` takes them.
+        command: what the user called, for the words that say how to go on.
+
+    Raises:
+        ValueError: as `train`.
+        Stopped: as `train`; it says how to go on.
     """
-    trainer = train(read_run(config, overrides))
+    try:
+        trainer = train(read_run(config, overrides))
+    except Stopped as stop:
+        if stop.resumable:
+            resume = ("resume_from_checkpoint=", "trainer.resume_from_checkpoint=")
+            kept = [one for one in overrides if not one.startswith(resume)]
+            words = [f"--override {shlex.quote(o)}" for o in (*kept, "resume_from_checkpoint=true")]
+            again = f"{command} --config {shlex.quote(str(config))} {' '.join(words)}"
+            raise Stopped(f"{stop.said}; go on with: {again}", stop.status - 128) from stop
+        raise
     folder = Path(str(trainer.args.output_dir)) / "team"
     if trainer.accelerator.is_main_process:
         trainer.save_team(folder)
@@ -213,8 +321,8 @@ def run_train(config: str | Path, overrides: Sequence[str] = ()) -> Path:
     return folder
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of `accelerate launch -m trainers.train`."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of `accelerate launch -m trainers.train`; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="trainers.train",
         description="Train a team as a YAML file says.",
@@ -223,8 +331,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--config", required=True, help="a YAML file or the name of a preset")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args(arguments)
-    run_train(options.config, options.override)
+    command = "accelerate launch -m trainers.train"
+    return ending(lambda: run_train(options.config, options.override, command), "trainers.train")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

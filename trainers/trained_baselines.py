@@ -38,8 +38,9 @@ import yaml
 from llm_marl_envs.atomic import replacing
 from llm_marl_envs.evaluation.json_files import read_json, write_json
 from llm_marl_envs.registry import make
+from trainers.run_folder import BusyError, alone
 from trainers.sweep import SUMMARY_FILE, Point, read_sweep
-from trainers.sweep_run import BusyError, alone, measure_point, run_sweep
+from trainers.sweep_run import measure_point, run_sweep
 from trainers.train import model_path, read_run
 
 TEAM, SINGLE, ALONE, REJECTION = "team", "single", "alone", "rejection"

@@ -66,6 +66,7 @@ from trainers.packing import (
     plan_micro_batches,
     uncut,
 )
+from trainers.run_folder import origin
 from trainers.team_files import Models, Tokenizers, build_team_model
 from trainers.team_model import SeparateWeights, TeamModel
 from trainers.team_module import fit_for_trl
@@ -128,6 +129,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         self.partners = dict(partners or {})
         seats = _own_seats(list(self.make_env().possible_agents), self.partners)
         self.algorithm: Algorithm = make_algorithm(args.algorithm, args)
+        self.peft_given = copy.deepcopy(peft_config)
         mode = args.weights or ("adapters" if peft_config is not None else "shared")
         self.team = build_team_model(
             model,
@@ -139,6 +141,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             seed=args.seed,
             init_kwargs=args.take_init_kwargs(),
         )
+        self.origin = origin(self.team)
         frozen = args.frozen or ()
         if frozen:
             self.team.freeze(frozen)
@@ -422,12 +425,31 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         trial: Any = None,
         ignore_keys_for_eval: Any = None,
     ) -> Any:
-        """As `transformers.Trainer.train`; the first Ctrl-C saves a checkpoint and stops."""
-        finished = self._load_finished(resume_from_checkpoint)
-        if finished is not None:
-            return finished
-        with self.interrupt.listening():
-            return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+        """As `transformers.Trainer.train`; the first Ctrl-C saves a checkpoint and stops.
+
+        Args:
+            resume_from_checkpoint: None begins; True goes on from the newest checkpoint in
+                `output_dir`, a folder from that one. The settings must be those that the run began
+                with; more updates, paths, logging, saving and the times of evaluation may change.
+            trial: as in transformers.
+            ignore_keys_for_eval: as in transformers.
+
+        Raises:
+            ValueError: `output_dir` holds another run, or this one and nothing is resumed, or the
+                checkpoint is of a run with other settings; the message names what differs.
+        """
+        with self.own_folder(resume_from_checkpoint) as checkpoint:
+            finished = self._load_finished(checkpoint)
+            if finished is not None:
+                return finished
+            resume = None if checkpoint is None else str(checkpoint)
+            with self.interrupt.listening():
+                return super().train(resume, trial, ignore_keys_for_eval)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal ended `train` before the last update; it left a checkpoint."""
+        return self.interrupt.stopping and self.state.global_step < self.state.max_steps
 
 
 def _first_error(failures: Failures, first: Episode, told: str) -> Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +53,23 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def differing(then: Any, now: Any, name: str = "") -> dict[str, tuple[Any, Any]]:
+    """Where two JSON values differ: dotted key -> (value then, value now).
+
+    Args:
+        then: one value.
+        now: the other.
+        name: of both; begins every key.
+
+    Returns:
+        One entry for each leaf; None stands for a key that one side lacks.
+    """
+    if not (isinstance(then, Mapping) and isinstance(now, Mapping)):
+        same = then == now and isinstance(then, bool) is isinstance(now, bool)
+        return {} if same else {name: (then, now)}
+    found: dict[str, tuple[Any, Any]] = {}
+    for key in dict.fromkeys([*then, *now]):
+        found |= differing(then.get(key), now.get(key), f"{name}.{key}" if name else str(key))
+    return found

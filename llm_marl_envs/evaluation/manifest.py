@@ -1,11 +1,13 @@
 """The manifest of a run: what was run, with which versions, on what, and what it cost.
 
 `recording` writes `run_manifest.json` when a run begins, so that a crashed one has it too, and
-completes it when the run ends. It holds the resolved configuration, package versions, Python and
-platform, the code's commit where it is a checkout, hardware, hashes of what the environment tells
-its agents, generated tokens and hours. A resumed run adds a session to the same file; one that was
-killed could not say when, so its hours are counted to the last file that it wrote. No host name,
-user name, environment variable or command line is recorded, apart from what the configuration says.
+completes it when the run ends. It holds the resolved configuration of the last session, package
+versions, Python and platform, the code's commit where it is a checkout, hardware, hashes of what
+the environment tells its agents, generated tokens and hours. A resumed run adds a session to the
+same file; what it changed in the configuration stands there as `changed`, key -> [before, since].
+One that was killed could not say when, so its hours are counted to the last file that it wrote. No
+host name, user name, environment variable or command line is recorded, apart from what the
+configuration says.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import Any
 
 import llm_marl_envs
 from llm_marl_envs import make
-from llm_marl_envs.evaluation.json_files import read_json, write_json
+from llm_marl_envs.evaluation.json_files import differing, read_json, write_json
 from llm_marl_envs.records import plain
 from llm_marl_envs.rollout import task_source
 
@@ -95,8 +97,11 @@ def recording(
         yield costs
         return
     path = Path(folder) / MANIFEST_FILE
-    earlier = _earlier_sessions(path, kind)
+    earlier, before = _earlier_sessions(path, kind)
     session: dict[str, Any] = {"started": _now(), "status": "running", "hours": None}
+    changed = differing(before, plain(config)) if before is not None else {}
+    if changed:
+        session["changed"] = {key: list(values) for key, values in changed.items()}
     manifest = {
         "version": MANIFEST_VERSION,
         "kind": kind,
@@ -139,22 +144,24 @@ def _what_runs(
     }
 
 
-def _earlier_sessions(path: Path, kind: str) -> list[dict[str, Any]]:
+def _earlier_sessions(path: Path, kind: str) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The sessions before this one, and the configuration of the last; None where there is none."""
     if not path.is_file():
-        return []
+        return [], None
     try:
         before = read_json(path)
     except ValueError as error:
         aside = path.with_suffix(".json.unreadable")
         os.replace(path, aside)
         warnings.warn(f"{error}; kept as {aside.name}, a new manifest is begun", stacklevel=4)
-        return []
+        return [], None
     if before.get("kind") != kind:
         raise ValueError(
             f"{path} is the manifest of a run of kind {before.get('kind')!r}, this one is "
             f"{kind!r}: give each its own folder"
         )
-    return [_ended(one, path.parent) for one in before.get("sessions") or []]
+    sessions = [_ended(one, path.parent) for one in before.get("sessions") or []]
+    return sessions, before.get("config")
 
 
 def _ended(session: dict[str, Any], folder: Path) -> dict[str, Any]:

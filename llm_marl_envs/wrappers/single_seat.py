@@ -98,7 +98,7 @@ class SingleSeat(TextParallelEnv):
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message: what every seat is told, and whose part comes first."""
-        return {WRITER: (self._assignment(self.inner.opening(task)),)}
+        return {WRITER: (self._assignment(self.inner.first_words(task)),)}
 
     def _assignment(self, told: Mapping[str, Sequence[Message]]) -> Message:
         sections = [
@@ -197,7 +197,7 @@ class SingleSeat(TextParallelEnv):
         pairs: list[tuple[tuple[Message, ...], str]] = []
         while len(pairs) < n:
             task = self.source[rng.randrange(len(self.source))]
-            chat = [self._assignment(inner.opening(task))]
+            chat = [self._assignment(inner.first_words(task))]
             possible = inner.conventions(task) or ("",)
             for seat, following in itertools.zip_longest(seats, seats[1:]):
                 part = inner.expert(task, seat, rng.choice(possible))

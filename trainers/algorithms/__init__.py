@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
+from llm_marl_envs.checks import suggestion
 from trainers.algorithms.base import AdvantageInputs, Algorithm
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.rejection import Rejection
@@ -24,7 +24,5 @@ def make_algorithm(name: str, args: Any) -> Algorithm:
         ValueError: no such algorithm; the message lists those there are.
     """
     if name not in ALGORITHMS:
-        near = difflib.get_close_matches(name, ALGORITHMS)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"no algorithm {name!r}{hint} There are {sorted(ALGORITHMS)}")
+        raise ValueError(f"no algorithm {name!r}{suggestion(name, ALGORITHMS)}")
     return ALGORITHMS[name](args)

@@ -1,0 +1,144 @@
+"""What people write by hand: names that nobody knows, and values of the wrong type.
+
+Owns the words of these errors. Which names and types there are is known where they are read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+MOST_SUGGESTIONS = 5
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def suggestion(name: Any, known: Iterable[str], also: Iterable[str] = ()) -> str:
+    """What to add to an error: at most five names that are near, or all where they are few.
+
+    Empty where none is near and there are many.
+
+    Args:
+        name: what was written.
+        known: what there is.
+        also: names that are known to be mistaken for `name`, shown first.
+    """
+    names = [str(one) for one in known]
+    text = str(name).lower()
+    near = difflib.get_close_matches(text, names, n=MOST_SUGGESTIONS)
+    parts = [one for one in names if len(text) > 2 and text in one]
+    found = list(dict.fromkeys([*also, *near, *parts]))[:MOST_SUGGESTIONS]
+    if found:
+        return f"; did you mean {' or '.join(map(repr, found))}?"
+    return f"; known: {sorted(names)}" if len(names) <= MOST_SUGGESTIONS else ""
+
+
+def refuse_unknown(
+    where: Any,
+    given: Mapping[Any, Any],
+    known: Iterable[str],
+    mistaken: Mapping[str, str] | None = None,
+    listed: str = "",
+) -> None:
+    """Raise where a key is unknown.
+
+    Args:
+        where: begins the message.
+        given: its keys are looked at.
+        known: the keys that there are.
+        mistaken: what people write -> the key that they mean.
+        listed: where all are listed; said where none is near.
+
+    Raises:
+        ValueError: names the first unknown key and at most five near ones.
+    """
+    names = list(known)
+    for key in given:
+        if key not in names:
+            meant = [mistaken[key]] if mistaken and key in mistaken else []
+            hint = suggestion(key, names, meant) or (listed and f"; {listed} lists them")
+            raise ValueError(f"{where}: unknown key {key!r}{hint}")
+
+
+def check_types(where: str, given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+    """Raise where a value cannot be of the type that stands in a hint.
+
+    Looks at numbers, texts, truth values, lists and maps, and at the unions of them; any other
+    hint accepts everything. A whole number is a number, a truth value is none.
+
+    Args:
+        where: begins the message; may be empty.
+        given: name -> value.
+        hints: name -> its type; names without one are not looked at.
+
+    Raises:
+        TypeError: names the first value that cannot be right.
+    """
+    for name, value in given.items():
+        accepted = _words(hints[name], value) if name in hints else None
+        if accepted is not None:
+            begin = f"{where}: " if where else ""
+            hint = ", without quotes" if isinstance(value, str) and _is_number(value) else ""
+            raise TypeError(
+                f"{begin}{name}={value!r:.80}: expected {' or '.join(accepted)}{hint}, "
+                f"got {type(value).__name__}"
+            )
+
+
+def _words(hint: Any, value: Any) -> list[str] | None:
+    """What a hint accepts, in words, where `value` is none of it; None where it may be."""
+    accepted: dict[str, None] = {}
+    for one in _members(hint):
+        kind = typing.get_origin(one) or one
+        if kind is typing.Literal:
+            if value in typing.get_args(one):
+                return None
+            accepted |= dict.fromkeys(map(repr, typing.get_args(one)))
+        elif kind is type(None):
+            if value is None:
+                return None
+            accepted["nothing"] = None
+        elif kind in (list, tuple):
+            if isinstance(value, (list, tuple)):
+                return None
+            accepted["a list"] = None
+        elif kind in (dict, Mapping):
+            if isinstance(value, Mapping):
+                return None
+            accepted["a map"] = None
+        elif kind in _WORDS:
+            if _is_a(value, kind):
+                return None
+            accepted[_WORDS[kind]] = None
+        elif isinstance(kind, type) and issubclass(kind, Enum) and issubclass(kind, str):
+            if isinstance(value, str):
+                return None
+            accepted["text"] = None
+        else:
+            return None
+    return list(accepted)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if union else (hint,)
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    if kind is str or kind is bool:
+        return isinstance(value, kind)
+    if isinstance(value, (bool, str)):
+        return False
+    name = "__index__" if kind is int else "__float__"  # of numpy, too
+    return hasattr(value, name)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

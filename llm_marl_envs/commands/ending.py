@@ -1,0 +1,124 @@
+"""How a command ends: a line and a status for a mistake or a stop, a traceback for a bug.
+
+Status 0 is fine, 2 a mistake in what was asked, 1 work that failed, 130 Ctrl-C and 143 SIGTERM,
+which batch systems send before they kill. A mistake is what this library says on purpose: an
+error that its own code raises, what the system refuses (files, network), or a missing package. An
+error that nobody raised on purpose, a `ValueError` of numpy's for one, is a bug and keeps its
+traceback.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+MISTAKE, FAILURE = 2, 1
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = tuple(str(ROOT / name) + os.sep for name in ("llm_marl_envs", "trainers"))
+_RAISE = dis.opmap["RAISE_VARARGS"]
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody asked the work to stop.
+
+    Args:
+        said: what was kept and how to go on.
+        signum: the signal that asked.
+
+    Attributes:
+        status: exit status of the command.
+        resumable: whether something was kept from which the work can go on.
+    """
+
+    resumable: bool = False
+
+    def __init__(self, said: str = "", signum: int = signal.SIGINT) -> None:
+        super().__init__(said)
+        self.said = said
+        self.status = 128 + signum
+
+
+def ending(
+    run: Callable[[], int | None], name: str, *, traceback: bool = False, again: str = ""
+) -> int:
+    """Run a command; returns its exit status.
+
+    Args:
+        run: the command; returns its exit status, None for 0.
+        name: begins each line on standard error.
+        traceback: let mistakes through as well.
+        again: what to say of a stop that does not say itself how to go on.
+
+    Raises:
+        Exception: a bug; or anything, with `traceback`.
+    """
+    try:
+        with _sigterm_stops():
+            return run() or 0
+    except KeyboardInterrupt as stop:
+        said = stop.said if isinstance(stop, Stopped) else ""
+        _say(f"{name}: {said or 'stopped' + (again and '; ' + again)}")
+        return stop.status if isinstance(stop, Stopped) else 128 + signal.SIGINT
+    except BrokenPipeError:  # `llm-marl list | head -1`; what reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except Exception as error:
+        if traceback or not is_said(error):
+            raise
+        _say(f"{name}: {one_line(error)}")
+        return (
+            MISTAKE if isinstance(error, (ValueError, TypeError, ImportError, OSError)) else FAILURE
+        )
+
+
+def is_said(error: BaseException) -> bool:
+    """Whether an error is a message to the user, not a bug."""
+    if isinstance(error, OSError):
+        return True
+    if isinstance(error, ImportError) and not (error.name or "").startswith(
+        ("llm_marl_envs", "trainers")
+    ):
+        return True
+    if not isinstance(error, (ValueError, TypeError, ImportError, FloatingPointError)):
+        return False
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None:
+        return False
+    code = step.tb_frame.f_code
+    on_purpose = code.co_code[step.tb_lasti] == _RAISE
+    return on_purpose and str(Path(code.co_filename).resolve()).startswith(PACKAGES)
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message without its line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _sigterm_stops() -> Iterator[None]:
+    """Let SIGTERM end the block like Ctrl-C, so that files are closed and locks released."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise Stopped(signum=signum)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
