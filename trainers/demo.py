@@ -300,6 +300,6 @@ def _number(value: float | None) -> str:
 def _pair(before: Sequence[Episode], after: Sequence[Episode]) -> tuple[Episode, Episode] | None:
     """A task that failed before and was solved after, if there is one."""
     for old, new in zip(before, after, strict=True):
-        if not old.success and new.success:
+        if not old.failed and not old.success and new.success:
             return old, new
     return (before[0], after[0]) if before else None

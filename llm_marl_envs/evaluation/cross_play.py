@@ -27,7 +27,7 @@ from llm_marl_envs.evaluation.paired import (
 )
 from llm_marl_envs.evaluation.progress import Progress
 from llm_marl_envs.policies import Team, check_team
-from llm_marl_envs.records import living
+from llm_marl_envs.records import Episode, living
 from llm_marl_envs.rollout import Context, EpisodesFailedError, env_arguments, env_name
 from llm_marl_envs.vector import env_factory
 
@@ -169,16 +169,7 @@ def cross_play(
         team = {agent: teams[name][agent] for agent, name in seats.items()}
         episodes = stage.play(team, schedule.starts)
         returns[seating] = schedule.per_task(returns_of(episodes))
-        played = living(episodes)
-        judged = [e.success for e in played if e.success is not None]
-        seatings.append(
-            Seating(
-                seats=seats,
-                mean_return=estimate_tasks([one for one in returns[seating] if one is not None]),
-                success=sum(judged) / len(judged) if len(judged) == len(played) else None,
-                failed=len(episodes) - len(played),
-            )
-        )
+        seatings.append(_summed_up(seats, episodes, returns[seating]))
     stage.close()
     whole = _tasks_of_all(returns)
     scores = [
@@ -194,6 +185,19 @@ def cross_play(
         seed=seed,
         scores=tuple(tuple(tuple(map(float, entry)) for entry in row) for row in scores),
         seatings=tuple(seatings),
+    )
+
+
+def _summed_up(
+    seats: dict[str, str], episodes: Sequence[Episode], per_task: Sequence[float | None]
+) -> Seating:
+    played = living(episodes)
+    judged = [e.success for e in played if e.success is not None]
+    return Seating(
+        seats=seats,
+        mean_return=estimate_tasks([mean for mean in per_task if mean is not None]),
+        success=sum(judged) / len(judged) if len(judged) == len(played) else None,
+        failed=len(episodes) - len(played),
     )
 
 
