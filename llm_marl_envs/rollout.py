@@ -163,6 +163,11 @@ class _Live:
         """What the agents that act now are asked; `number` is the episode's in the rollout."""
         found = []
         for agent in self.pending():
+            if agent not in self.chats:
+                raise ValueError(
+                    f"{env_name(self.env)} wants an action of {agent!r}; its agents are "
+                    f"{list(self.chats)}"
+                )
             turn = sum(draft.agent == agent for draft in self.drafts)
             found.append(
                 Request(

@@ -169,6 +169,16 @@ def test_what_is_no_text_and_no_number_fails_the_episode(
         play(Odd, failures=False)
 
 
+def test_a_stranger_at_the_table_fails_the_episode() -> None:
+    class Crowded(WordPair):
+        def step(self, actions: Any) -> Any:
+            told, *rest = super().step(actions)
+            self.agents = [*self.agents, "ghost_0"]
+            return {**told, "ghost_0": told["left_0"]}, *rest
+
+    assert "wants an action of 'ghost_0'" in str(play(Crowded)[0].failure)
+
+
 def test_the_middle_of_a_long_traceback_is_left_out() -> None:
     class Chatty(WordPair):
         def play(self, joint_action: Any) -> Any:
@@ -428,7 +438,8 @@ def test_a_report_counts_and_shows_them(tmp_path: Path) -> None:
     assert "10 of 10 pairs" in page
     assert re.search(r"team returns [\d.]+, failed, failed", page)
     assert "Failed in training" in page
-    assert page.count("broke in its episode") == 3  # two in the group, one in the list
+    shown = re.findall(r"OSError: environment \d+ broke", page)
+    assert len(shown) == 3  # two in the group, one in the list
     kept = living(before)
     write_jsonl(tmp_path / "transcripts_before.jsonl", kept)
     again = write_report(tmp_path).read_text()
