@@ -49,7 +49,7 @@ def play(env: Any, copies: int = 3, policy: Any = SAY, **more: Any) -> list[Epis
     if more.pop("failures", True):
         more["failures"] = Failures(env)
     vector = VectorTextEnv([env() for _ in range(copies)])
-    team = dict.fromkeys(vector.envs[0].possible_agents, policy)
+    team: dict[str, Any] = dict.fromkeys(vector.envs[0].possible_agents, policy)
     try:
         return rollout(vector, team, STARTS, **more)
     finally:
