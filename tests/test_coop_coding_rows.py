@@ -170,7 +170,10 @@ def test_a_program_may_import_from_the_future(head: str) -> None:
     env.reset(seed=0)
     actions = {agent: head + text for agent, text in SOLUTION.items()}
     assert env.step(actions)[4][MAIN]["success"]
-    for text, line in ((f"{head}x = 1\ny = undefined", head.count("\n") + 2), (f"# mine\n{FUTURE}2\n", 2)):
+    for text, line in (
+        (f"{head}x = 1\ny = undefined", head.count("\n") + 2),
+        (f"# mine\n{FUTURE}2\n", 2),
+    ):
         env.reset(seed=0)
         seen = env.step({**SOLUTION, HELPER: text})[0][HELPER].messages[-1].content
         assert re.search(rf"Your code failed: \w+: .*, line {line}\b", seen), seen
