@@ -5,16 +5,20 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jobs import EXPORTS, HELPER, MAIN
 
 from llm_marl_envs.sandbox import Contract, Limits, Sandbox, blame
-from llm_marl_envs.sandbox.jail import codec, ledger
+from llm_marl_envs.sandbox.jail import codec, ledger, routing
 from llm_marl_envs.sandbox.jail.ledger import JUDGE, NOBODY, Ledger
+from llm_marl_envs.sandbox.jail.routing import Router
+from llm_marl_envs.sandbox.jail.wire import Channel
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
@@ -239,11 +243,11 @@ def test_contracts_that_say_nothing(fields: dict[str, object], message: str) -> 
 
 def test_contracts_are_for_exported_functions(short: Sandbox) -> None:
     programs = {"helper": HELPER, "main": MAIN}
-    job = {"entry_point": "solve", "exports": EXPORTS, "tests": TESTS}
+    job: dict[str, Any] = {"entry_point": "solve", "exports": EXPORTS, "tests": TESTS}
     with pytest.raises(ValueError, match="contracts name 'other'"):
         short.check(programs, **job, contracts={"other": CONTRACT})
     with pytest.raises(TypeError, match="must be a Contract"):
-        short.check(programs, **job, contracts={"aux": 3})
+        short.check(programs, **job, contracts={"aux": 3})  # pyright: ignore[reportArgumentType]
 
 
 def test_calls_beyond_the_contract_are_the_callers(short: Sandbox) -> None:
@@ -311,3 +315,51 @@ def test_slow_tests_are_nobodys_fault(short: Sandbox) -> None:
     tests = "sum(i * i for i in range(10**9))\n" + TESTS
     verdict = short.check(HELPER.replace("aux", "solve"), entry_point="solve", tests=tests)
     assert (verdict.status, verdict.author) == ("cpu_limit", None)
+
+
+def test_a_value_that_main_passes_on_is_the_helpers(short: Sandbox) -> None:
+    """The tests take long over a number: it came from the helper, or main has changed it."""
+    for main, author in ((MAIN, "helper"), (calling("aux(x) + 1"), "main")):
+        verdict = short.check(
+            {"helper": "def aux(x):\n    return 10**12\n", "main": main},
+            entry_point="solve",
+            exports=EXPORTS,
+            tests="assert sum(range(solve(1))) == 2\n",
+        )
+        assert (verdict.status, verdict.author) == ("cpu_limit", author)
+
+
+def test_messages_between_programs_are_shorter_than_those_for_the_tests(short: Sandbox) -> None:
+    long, some = "'x' * (7 << 20)", "'x' * (9 << 17)"
+    job: dict[str, Any] = {
+        "entry_point": "solve",
+        "exports": EXPORTS,
+        "tests": "assert len(solve(1)) > 9**6\n",
+    }
+    for helper, main, status in (
+        (HELPER, calling(long), "pass"),
+        (f"def aux(x):\n    return {some}\n", calling("aux(x)"), "protocol"),
+        ("def aux(x):\n    return x\n", calling(f"aux({some})"), "protocol"),
+    ):
+        assert short.check({"helper": helper, "main": main}, **job).status == status
+
+
+def test_a_program_may_make_so_many_calls_and_send_so_much() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        peers = [Channel(ours.fileno()), Channel(ours.fileno())]
+        job = {"programs": ["helper", "main"], "exports": {"helper": ["aux"]}}
+        router = Router(job, peers)
+        for _ in range(routing.MAX_CALLS):
+            router.count("main")
+        with pytest.raises(routing.Fatal, match="more than 20000 calls") as caught:
+            router.count("main")
+        assert caught.value.author == "main"
+        router.sent["helper"] = routing.MAX_SENT - 5
+        router.answers["helper"] = "main"
+        Channel(theirs.fileno()).send({})
+        assert router.receive("helper") == {}
+        Channel(theirs.fileno()).send({"a": 1})
+        with pytest.raises(routing.Fatal, match="beyond its contract") as caught:
+            router.receive("helper")
+        assert (caught.value.status, caught.value.author) == ("protocol", "main")

@@ -6,6 +6,7 @@ import itertools
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 from jobs import EXPORTS, HELPER, MAIN, alone
@@ -69,7 +70,11 @@ def test_each_programs_time_counts_by_itself(sandbox: Sandbox) -> None:
     """0.4 seconds of helper, 0.4 of main, three times, within one second each; then not."""
     spin = "import time\ndef spin(x):\n    end = time.process_time() + 0.4\n"
     spin += "    while time.process_time() < end: pass\n    return x\n"
-    job = {"entry_point": "solve", "exports": EXPORTS, "tests": "assert solve(1) == 2"}
+    job: dict[str, Any] = {
+        "entry_point": "solve",
+        "exports": EXPORTS,
+        "tests": "assert solve(1) == 2",
+    }
     busy_helper = {"helper": spin + "def aux(x):\n    return spin(x) + 1\n", "main": MAIN}
     busy_main = {"helper": HELPER, "main": spin + "def solve(x):\n    return aux(spin(x))\n"}
     budget = Budget(Limits(cpu_seconds=1, wall_seconds=10))
@@ -82,7 +87,7 @@ def test_each_programs_time_counts_by_itself(sandbox: Sandbox) -> None:
 
 def test_a_remembered_verdict_costs_what_its_run_did() -> None:
     with Sandbox(workers=1, limits=LIMITS) as pool:
-        job = {"entry_point": "solve", "tests": "assert solve(1) == 2"}
+        job: dict[str, Any] = {"entry_point": "solve", "tests": "assert solve(1) == 2"}
         assert pool.check(SLEEPY, **job).ok
         for wall_seconds in (0.1, 3.0):
             budget = Budget(Limits(wall_seconds=wall_seconds))
@@ -94,7 +99,10 @@ def test_a_remembered_verdict_costs_what_its_run_did() -> None:
 def test_a_run_that_others_left_nothing_says_nothing_to_others() -> None:
     """Neither remembered, nor given to an equal job that waited for it."""
     with Sandbox(workers=2, limits=LIMITS) as pool:
-        job = {"entry_point": "solve", "tests": "assert solve(1) == 2\nassert solve(3) == 4\n"}
+        job: dict[str, Any] = {
+            "entry_point": "solve",
+            "tests": "assert solve(1) == 2\nassert solve(3) == 4\n",
+        }
         tight = Budget(Limits(wall_seconds=0.3))
         seen: dict[str, Verdict] = {}
         threads = [
