@@ -214,7 +214,7 @@ class Showing(BareParallel):
         ("\n", "\nWrite.", "Write."),
         ("Round 1\nGo.", "Round 2\nGo.", "Round 2\nGo."),  # another text
         ("Round 1\nGo.", "Round 1\n", "Round 1\n"),  # a shorter one
-        ("Go.\nRound 1", "Round 1\nGo.\nRound 1\n", "Round 1\nGo.\nRound 1\n"),  # in the middle
+        ("Go.\n", "Now:\nGo.\nRun!", "Now:\nGo.\nRun!"),  # in the middle
     ],
 )
 def test_what_is_added_to_a_chat_is_whole_lines(before: str, after: str, shown: str) -> None:
