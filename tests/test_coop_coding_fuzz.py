@@ -58,7 +58,9 @@ def report(played: Iterable[Played], repeated: int) -> str:
         f"wrong: {dict(kinds) or 'nothing'}; verdicts: {dict(statuses.most_common())}\n"
         f"slowest check {slowest.wall_s:.1f} s (fuzz_team({slowest.team.seed})); most processor "
         f"time of one side {max(one.spent_s for one in teams):.2f} s of {LIMITS.cpu_seconds} s, "
-        f"of the caller {max(one.caller_s for one in teams):.2f} s; every {repeated}th team twice"
+        f"of the caller {max(one.caller_s for one in teams):.2f} s; most elapsed time counted "
+        f"{max(one.counted_s for one in teams):.2f} s of {LIMITS.wall_seconds} s; "
+        f"every {repeated}th team twice"
     )
     return f"\n{'=' * 80}\n".join(found[:5])
 
