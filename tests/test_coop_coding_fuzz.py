@@ -29,6 +29,7 @@ from llm_marl_envs.envs.coop_coding import HELPER, MAIN
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
+STYLES = ("seat", "calm seat", "kind seat", "value heart", "layout", "kind layout")
 QUICK = range(10_000, 10_300)
 LONG = range(700_000, 705_000)  # not used while the harness was mended
 
@@ -115,7 +116,7 @@ def test_every_alternative_of_the_grammar_is_drawn() -> None:
     context = {"own": "solve", "partner": "aux", "base": "solve = 1", "helper differs": "True"}
     seen: set[str] = set()
     for seed in range(1_000):
-        style = ("seat", "calm seat", "kind seat", "layout", "kind layout")[seed % 5]
+        style = STYLES[seed % len(STYLES)]
         draw = Draw(Random(seed), {**context, "program": "pass"})
         draw.text(style)
         seen.update(draw.used)

@@ -139,8 +139,10 @@ def _power(rng: Random) -> str:
     """Digits of an integer: about the limits of what is written out and of what is reported."""
     digits = sys.get_int_max_str_digits()
     longest = int(MAX_TRACE_TEXT * math.log10(16))
-    edges = (19, 62, 63, 300, 1_000, digits - 1, digits, (digits + longest) // 2, longest - 9)
-    return str(rng.choice((*edges, longest, 20_000, 200_000)))
+    between = (digits + longest) // 2
+    edges = (19, 63, 300, digits - 1, digits, between, between, longest - 9, longest)
+    # The square of the last but one is such an integer, too.
+    return str(rng.choice((*edges, between // 2, 20_000)))
 
 
 TERMINALS: Mapping[str, Callable[[Random], str]] = {

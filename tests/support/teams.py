@@ -56,6 +56,8 @@ BASES = {
     "main": ("right", "alone", "near", *_WRONG, *_MAIN_ONLY),
 }
 """Role -> what its program may be at heart. "alone" does without the helper's value."""
+VALUE = "value"
+"""A heart beside those of `BASES`: it returns a value that is drawn from the grammar."""
 _LOADS = ("right", "near", "constant", "empty", "echo", "none", "error")
 
 
@@ -346,7 +348,8 @@ def _turn(rng: Random, chosen: Problem, longest: int) -> Turn:
     # Often right, for only then do the tests go on to the end and is a helper replaced.
     right = rng.random() < RIGHT_SHARE
     helper, main = (
-        "right" if right or rng.random() < 0.5 else rng.choice(kinds) for kinds in BASES.values()
+        "right" if right or rng.random() < 0.5 else rng.choice((*kinds, *[VALUE] * len(kinds)))
+        for kinds in BASES.values()
     )
     solves = claim(helper, main)
     styles = ("calm seat", "calm seat", "seat", "kind seat") if solves else ("seat", "calm seat")
@@ -365,9 +368,11 @@ def _seat(rng: Random, chosen: Problem, role: str, heart: str, style: str) -> st
     context = {
         "own": "solve" if role == "main" else "aux",
         "partner": "aux" if role == "main" else "print",
-        "base": chosen.base(role, heart),
         "helper differs": _differs(chosen, role),
     }
+    context["base"] = (
+        Draw(rng, context).text("value heart") if heart == VALUE else chosen.base(role, heart)
+    )
     if rng.random() < 0.2 and style != "kind seat":  # the partner is what is looked at
         return context["base"]
     program = Draw(rng, context).text(style)
