@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
-from support.fuzzing import LIMITS, Metered, Played, fuzz, play
+from support.fuzzing import LIMITS, WORKERS, Metered, Played, fuzz, play
 from support.program_grammar import WEIGHTS, Draw, grammar, harness_names
 from support.teams import (
     BASES,
@@ -67,14 +67,14 @@ def report(played: Iterable[Played], repeated: int) -> str:
 
 
 def test_three_hundred_teams() -> None:
-    with Metered(workers=2, limits=LIMITS, cache=0) as sandbox:
+    with Metered(workers=WORKERS, limits=LIMITS, cache=0) as sandbox:
         wrong = report(fuzz(QUICK, sandbox, repeated=10), repeated=10)
     assert not wrong, wrong
 
 
 @pytest.mark.long
 def test_five_thousand_teams() -> None:
-    with Metered(workers=2, limits=LIMITS, cache=0) as sandbox:
+    with Metered(workers=WORKERS, limits=LIMITS, cache=0) as sandbox:
         wrong = report(fuzz(LONG, sandbox, repeated=10), repeated=10)
     assert not wrong, wrong
 
@@ -98,7 +98,7 @@ def problems() -> list[Problem]:
 @pytest.mark.parametrize("problem", problems(), ids=lambda p: f"{p.split}-{p.name}")
 def test_hearts_are_what_is_claimed_of_them(problem: Problem) -> None:
     """On this rests what counts as a false pass."""
-    with Metered(workers=2, limits=LIMITS) as sandbox:
+    with Metered(workers=WORKERS, limits=LIMITS) as sandbox:
         for kinds in [(h, m) for h in BASES["helper"] for m in BASES["main"]]:
             if claim(*kinds) is None or (
                 kinds[0] != "right" and kinds[1] not in ("right", "alone")

@@ -25,6 +25,7 @@ from llm_marl_envs.envs.coop_coding import CoopCodingEnv
 from llm_marl_envs.sandbox import Budget, Cost, Limits, Sandbox
 
 LIMITS = Limits(cpu_seconds=2, wall_seconds=1.5, memory_mib=128)
+WORKERS = 2
 ROUNDING = 1e-9
 # Statuses that a second run need not repeat, and words of programs that race with themselves.
 LIMITED = ("cpu_limit", "wall_limit", "memory", "died", "early_exit")
@@ -37,9 +38,13 @@ class Noted(Budget):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self.costs: dict[Hashable, Cost] = {}
+        self.late = 0  # runs first heard of when nothing was left
 
     def spend(self, run: Hashable, cost: Cost) -> None:
         """As `Budget.spend`."""
+        limits = self.limits
+        spent = self.cpu_s > limits.cpu_seconds or self.wall_s > limits.wall_seconds
+        self.late += spent and run not in self.costs
         self.costs[run] = cost
         super().spend(run, cost)
 
@@ -52,14 +57,14 @@ class Noted(Budget):
     def cpu_s(self) -> float:
         """Processor seconds of the side that used most."""
         sides = Counter[str]()
-        for cost in self.costs.values():
+        for cost in list(self.costs.values()):
             sides.update(cost.cpu)
         return max(sides.values(), default=0.0)
 
     @property
     def wall_s(self) -> float:
         """Elapsed seconds of all runs, as `Limits` counts them."""
-        return sum(cost.wall for cost in self.costs.values())
+        return sum(cost.wall for cost in list(self.costs.values()))
 
 
 class Metered(Sandbox):
@@ -125,6 +130,8 @@ def play(team: Team, sandbox: Metered) -> Played:
         spent = max(spent, sandbox.last.budget.cpu_s)
         counted = max(counted, sandbox.last.budget.wall_s)
         wall = max(wall, time.monotonic() - began)
+        if sandbox.last.budget.late > WORKERS:  # as many may have been under way
+            wrong.append(f"cost: {sandbox.last.budget.late} runs made when nothing was left")
         rewards.append(reward)
         info = infos["main_0"]
         verdicts.append(info["verdict"])
@@ -134,12 +141,10 @@ def play(team: Team, sandbox: Metered) -> Played:
     low, high = env.reward_range
     if not all(low - ROUNDING <= value <= high + ROUNDING for value in total):
         wrong.append(f"return: {total}, documented {env.reward_range}")
-    # A program is stopped between its limit and twice as much, see `Limits`; a run that is stopped
-    # may take a second more to say how far it came, and as many as there are workers are under way.
-    limits = sandbox.limits
-    if max(caller, spent / 2) > limits.cpu_seconds or counted > 3 * limits.wall_seconds:
-        used = f"{caller:.1f} s of the caller's, {spent:.1f} s of one side's processor time"
-        wrong.append(f"cost: {used}, {counted:.1f} s elapsed")
+    # A program is stopped between its limit and twice as much, see `Limits`.
+    if max(caller, spent / 2) > sandbox.limits.cpu_seconds:
+        used = f"{caller:.1f} s of the caller's, {spent:.1f} s of one side's"
+        wrong.append(f"cost: {used} processor time")
     measured = (passed, caller, spent, counted, wall)
     return Played(team, tuple(wrong), tuple(rewards), tuple(verdicts), *measured)
 
@@ -186,7 +191,7 @@ def again(first: Played, sandbox: Metered) -> Iterator[str]:
 
 
 def fuzz(
-    seeds: Iterable[int], sandbox: Metered, repeated: int, threads: int = 2
+    seeds: Iterable[int], sandbox: Metered, repeated: int, threads: int = WORKERS
 ) -> Iterator[Played]:
     """Play the teams of `seeds`, every `repeated`-th of them twice, in their order."""
 
