@@ -19,7 +19,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from llm_marl_envs.demonstrations import played_demonstrations
 from llm_marl_envs.outcome import Bounds, Outcome
-from llm_marl_envs.rendering import episode_html, episode_text, print_text
+from llm_marl_envs.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.spaces import Message, Observation, TextSpace
 from llm_marl_envs.tasks import Task, TaskSource
 
@@ -189,7 +189,11 @@ class TextEnv:
         return episode_text(self._title(), self._chat)
 
     def render(self) -> str | None:
-        """The episode so far, as `render_mode` asks; None for "human" (printed) and no mode."""
+        """The episode so far, as `render_mode` asks; None for "human" (printed) and no mode.
+
+        Every mode is for people: what agents wrote is made `rendering.visible`, so no escape
+        sequence in it reaches a terminal. `state()` holds the texts as they are.
+        """
         if self.render_mode is None:
             warnings.warn(
                 f"{self.metadata['name']}: render() without render_mode; "
@@ -202,7 +206,7 @@ class TextEnv:
         if self.render_mode == "human":
             print_text(self.state())
             return None
-        return self.state()
+        return visible(self.state())
 
     def _title(self) -> str:
         return f"{self.metadata['name']}, task {self.task.id}"

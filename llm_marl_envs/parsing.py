@@ -20,6 +20,15 @@ def answer_of(text: str | None) -> str:
     return (text or "").rpartition(THINK_END)[2]
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, split at every line end that Unicode knows (`str.splitlines`).
+
+    Whoever quotes a text and whoever looks for a line in it must see the same lines. Programs are
+    read otherwise: in Python's sources fewer characters end a line.
+    """
+    return text.splitlines()
+
+
 def code_of(text: str | None) -> str:
     """The Python code in an answer.
 

@@ -29,6 +29,7 @@ from llm_marl_envs.evaluation import (
 )
 from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
+from llm_marl_envs.rendering import print_text
 from llm_marl_envs.report import write_report
 from trainers.evaluate import write_json
 from trainers.memory import PeakMemory
@@ -273,12 +274,12 @@ def _print_report(
         print(f"\nOne task before and after ({pair[0].task_id}):")
         for turn in pair[0].turns:
             if turn.index == 0:
-                print(f"  {turn.agent} is told: {_told(turn.messages[-1].content)}")
+                print_text(f"  {turn.agent} is told: {_told(turn.messages[-1].content)}")
         for when, episode in zip(("before", "after"), pair, strict=True):
             print(f"--- {when}: {'solved' if episode.success else 'not solved'}")
             for turn in episode.turns:
                 print(f"  {turn.agent}:")
-                print("    " + turn.action.rstrip().replace("\n", "\n    "))
+                print_text("    " + turn.action.rstrip().replace("\n", "\n    "))
     seconds = summary["seconds"]
     print(
         f"\n{seconds['total']:.0f} s (warm start {seconds['warm_start']:.0f}, training "

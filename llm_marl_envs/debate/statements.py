@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from llm_marl_envs.parsing import answer_of
+from llm_marl_envs.parsing import answer_of, lines_of
 from llm_marl_envs.questions.answers import ANSWER_MARK, read_answer
 from llm_marl_envs.spaces import Message
 
@@ -48,12 +48,20 @@ class Said:
 def quoted(agent: str, statement: str) -> str:
     """A statement as others are shown it: a line that names the agent, every line quoted.
 
-    All line ends that Unicode knows begin a quoted line, not only the newline. Thinking, which is
-    everything up to the last `</think>`, is not shown, nor are marks that change the direction of
-    writing.
+    Thinking, which is everything up to the last `</think>`, is not shown, nor are marks that change
+    the direction of writing.
     """
-    lines = DIRECTION_MARKS.sub("", answer_of(statement)).strip().splitlines() or [""]
-    return f"{agent} says:\n{QUOTE}" + f"\n{QUOTE}".join(lines)
+    return f"{agent} says:\n{quote(told(statement))}"
+
+
+def told(statement: str) -> str:
+    """What others are shown of a text: no thinking, no marks of direction, no space around it."""
+    return DIRECTION_MARKS.sub("", answer_of(statement)).strip()
+
+
+def quote(text: str) -> str:
+    """A text with every line behind `> `, whichever of Unicode's line ends it has."""
+    return "\n".join(QUOTE + line for line in lines_of(text) or [""])
 
 
 def statements_in(messages: Sequence[Message]) -> dict[str, list[str]]:
@@ -84,7 +92,7 @@ def words_of(statement: str) -> tuple[str, ...]:
     if ANSWER_MARK in said.lower():
         said = "\n".join(
             line
-            for line in said.split("\n")
+            for line in lines_of(said)
             if line.strip()[: len(ANSWER_MARK)].lower() != ANSWER_MARK
         )
     found = tuple(word[1] for word in islice(BRACKETS.finditer(said), MAX_WORDS))

@@ -1,10 +1,10 @@
 """The one format of an answer, and when two answers are the same. Pure functions of any text.
 
-A text answers if exactly one of its lines is an answer line, `Answer: <answer>`. Brackets are read
-as spaces, full stops at the end are ignored, as are case and runs of spaces; right answers are read
-the same way. Lines inside code fences are no answer lines, nor are lines that begin with anything
-else (a quotation mark `>`, a list dash, a letter of another script that looks like an A). No text
-is executed or evaluated.
+A text answers if exactly one of its lines is an answer line, `Answer: <answer>`; lines are those of
+`parsing.lines_of`, as readers are quoted them. Brackets are read as spaces, full stops at the end
+are ignored, as are case and runs of spaces; right answers are read the same way. Lines inside code
+fences are no answer lines, nor are lines that begin with anything else (a quotation mark `>`, a
+list dash, a letter of another script that looks like an A). No text is executed or evaluated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice
 
-from llm_marl_envs.parsing import MAX_FENCE_INDENT, answer_of
+from llm_marl_envs.parsing import MAX_FENCE_INDENT, answer_of, lines_of
 
 ANSWER_MARK = "answer:"
 MAX_ANSWER_CHARS = 200
@@ -34,7 +34,7 @@ def answer_lines(text: str) -> Iterator[str]:
     if ANSWER_MARK not in said.lower():
         return
     fence = ""  # the marker that is open; fences as in `parsing.code_of`
-    for indent, mark, rest in LINE.findall(said):
+    for indent, mark, rest in LINE.findall("\n".join(lines_of(said))):
         if fence:
             if mark.startswith(fence) and len(indent) <= MAX_FENCE_INDENT and not rest.strip():
                 fence = ""

@@ -7,26 +7,14 @@ caller can forget to escape, and a model's text cannot become an element, an att
 from __future__ import annotations
 
 import html
-import re
 
-# What HTML cannot hold or a page would act on instead of showing: control characters except tab and
-# newline, characters that turn the reading direction of what follows, lone surrogates (UTF-8 has no
-# form for them), noncharacters.
-_UNSHOWABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-    "\ufdd0-\ufdef\ufffe\uffff]"
-)
+from llm_marl_envs.rendering import visible
 
 
 class Markup(str):
     """Text that is HTML already."""
 
     __slots__ = ()
-
-
-def visible(text: str) -> str:
-    r"""`text` with what cannot be shown written as Python would: NUL becomes `\x00`."""
-    return _UNSHOWABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def escape(value: object) -> Markup:

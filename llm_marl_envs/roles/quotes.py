@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.debate.statements import DIRECTION_MARKS, QUOTE
-from llm_marl_envs.parsing import answer_of
+from llm_marl_envs.debate.statements import quote, told
+from llm_marl_envs.parsing import lines_of as text_lines
 
 MARK = "quote:"
 VERIFIED = "Verified: "
@@ -65,7 +65,7 @@ def lines_of(texts: Sequence[str]) -> tuple[str, ...]:
     """What can be quoted: the sentences of every line, each once, in order."""
     found: dict[str, None] = {}
     for text in texts:
-        for line in text.splitlines():
+        for line in text_lines(text):
             for sentence in SENTENCE_END.split(line.strip()):
                 if sentence:
                     found[sentence] = None
@@ -93,19 +93,19 @@ def read_statement(
     shown: list[tuple[str, bool]] = []
     taken: set[str] = set(before)
     struck = over = 0
-    for line in DIRECTION_MARKS.sub("", answer_of(text)).strip().splitlines():
+    for line in text_lines(told(text)):
         bare = line.strip()
         if bare[: len(MARK)].lower() != MARK:
             shown.append((line, False))
             continue
-        quote = known.get(folded(bare[len(MARK) :]))
-        if quote is None:
+        found = known.get(folded(bare[len(MARK) :]))
+        if found is None:
             struck += 1
-        elif quote in taken or len(taken) - len(before) >= limit:
+        elif found in taken or len(taken) - len(before) >= limit:
             struck, over = struck + 1, over + 1
         else:
-            taken.add(quote)
-            shown.append((quote, True))
+            taken.add(found)
+            shown.append((found, True))
     verified = tuple(text for text, is_quote in shown if is_quote)
     return Statement(agent, tuple(shown), struck, over, verified)
 
@@ -117,7 +117,7 @@ def shown(statement: Statement, speech: bool) -> str:
         if is_quote:
             lines.append(VERIFIED + text)
         elif speech:
-            lines.append(QUOTE + text)
+            lines.append(quote(text))
     if statement.struck:
         lines.append(STRUCK)
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from llm_marl_envs.parsing import answer_of
+from llm_marl_envs.parsing import answer_of, lines_of
 from llm_marl_envs.roles.briefs import heard
 
 SCORES = {1: 0.0, 2: 0.5, 3: 1.0}
@@ -34,8 +34,8 @@ def read_score(text: str) -> int | None:
 
     Empty lines at the end are ignored, brackets and a full stop are optional, thinking is left out.
     """
-    lines = answer_of(text).rstrip().rsplit("\n", 1)
-    found = LINE.fullmatch(lines[-1].strip())
+    *_, last = lines_of(answer_of(text).rstrip()) or [""]
+    found = LINE.fullmatch(last.strip())
     return int(found[1]) if found else None
 
 
@@ -46,10 +46,10 @@ def neutral(text: str) -> str:
     before holds the word. Other words for it ("full marks") stay.
     """
     said = answer_of(text)
-    lines, plain = said.splitlines(), _plain(said)
+    lines, plain = lines_of(said), _plain(said)
     if NUMBER.search(plain) and NAMED.search(plain):
         before = ""  # the last line that was not empty
-        for place, line in enumerate(plain.splitlines()):
+        for place, line in enumerate(lines_of(plain)):
             if NUMBER.search(line) and (
                 NAMED.search(line) or (ALONE.fullmatch(line) and NAMED.search(before))
             ):
