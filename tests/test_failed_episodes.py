@@ -328,8 +328,11 @@ def test_comparisons_leave_out_tasks_without_a_score() -> None:
 
 
 def test_the_oracle_chooses_among_the_others() -> None:
+    """However much a failed episode had been paid before."""
     result = evaluate(breaking(0, 3, 4, 5))
-    best = oracle_best(result, 3)
+    rich = tuple(dataclasses.replace(turn, reward=9.0) for turn in result.episodes[1].turns)
+    episodes = [dataclasses.replace(e, turns=rich) if e.failed else e for e in result.episodes]
+    best = oracle_best(dataclasses.replace(result, episodes=tuple(episodes)), 3)
     returns = [e.team_return for e in result.episodes]
     assert best["failed"] == 1
     assert [t["returns"] for t in best["tasks"]] == [

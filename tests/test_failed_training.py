@@ -38,7 +38,7 @@ def failed_at(groups: Sequence[EpisodeGroup], *places: tuple[int, int]) -> list[
         turns: list[Turn] = [
             dataclasses.replace(
                 turn,
-                reward=float("nan") if turn.index else 1e9,
+                reward=1e9,
                 team_reward=None,
                 reward_terms={"absurd": 1e9},
                 response=dataclasses.replace(turn.response, cut=True),
@@ -134,6 +134,27 @@ def test_tokens_of_failed_episodes_are_counted_and_not_trained_on(tmp_path: Path
     text = path.read_text().splitlines()
     assert ['"tokens"' in line for line in text] == [True, True, True, False]
     assert list(read_jsonl(path))[3].failure == "Traceback: broke"
+
+
+def test_a_failed_episode_may_have_paid_what_is_no_number(tmp_path: Path) -> None:
+    """It stops nobody, for it is in nothing that is computed."""
+
+    class Sick(Lower):
+        def play(self, joint_action: Any) -> Outcome:
+            outcome = super().play(joint_action)
+            bad = {agent: {"lower": float("nan")} for agent in outcome.reward_terms}
+            return dataclasses.replace(outcome, reward_terms=bad) if self.broken else outcome
+
+    class SickThenBroken(shaky(Sick, lambda env: env.number == 2, "later")):
+        def reset(self, seed: int | None = None, options: Any = None) -> Any:
+            found = super().reset(seed, options)
+            self.broken = self.number == 2
+            return found
+
+    trainer = make_trainer(tmp_path, SickThenBroken)
+    failed = trainer.collector.play(1, trainer.seating)[0].episodes[1]
+    assert failed.failed
+    assert np.isnan(failed.team_return)
 
 
 # -- gradients ------------------------------------------------------------------------------------
