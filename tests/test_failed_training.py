@@ -342,6 +342,7 @@ def test_an_update_that_failed_altogether_moves_nothing(tmp_path: Path, changes:
     assert contents[1] != contents[2]
     assert logged(trainer, "episodes/failed") == [0, 8, 0]
     assert len(logged(trainer, "reward")) == 2
+    assert not trainer.collector.env.closed, "what checkpoints describe is a living environment"
     batches = trainer._buffered_inputs or []
     assert float(own_tokens(batches, "left_0")) > 0
     assert float(total_weight(batches, "left_0")) > 0
