@@ -87,8 +87,10 @@ def test_a_frozen_program_is_no_verdict_on_it() -> None:
                     with pytest.raises(InfraError, match="failed twice"):
                         sandbox.check(SLEEPY, entry_point="solve", tests=TESTS)
                 else:
-                    verdict = sandbox.check(SLEEPY, entry_point="solve", tests=TESTS)
+                    budget = sandbox.budget()
+                    verdict = sandbox.check(SLEEPY, entry_point="solve", tests=TESTS, budget=budget)
                     assert (verdict.status, verdict.total) == ("infra_error", 0)
+                    assert budget.over() is None  # to be asked again, it costs nothing
             finally:
                 stop.set()
                 freezer.join()
