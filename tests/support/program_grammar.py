@@ -135,7 +135,7 @@ def _steep(rng: Random) -> str:
     return rng.choice(ways)
 
 
-def _power(rng: Random) -> str:
+def power(rng: Random) -> str:
     """Digits of an integer: about the limits of what is written out and of what is reported."""
     digits = sys.get_int_max_str_digits()
     longest = int(MAX_TRACE_TEXT * math.log10(16))
@@ -154,7 +154,7 @@ TERMINALS: Mapping[str, Callable[[Random], str]] = {
     "syscall": _syscall,
     "digit": lambda rng: str(rng.randrange(10)),
     "number": lambda rng: str(rng.randrange(64)),
-    "power": _power,
+    "power": power,
     "deep": lambda rng: _nested(rng, rng.choice((3, 30, 90, 95, 150, 199, 201, 600, 990, 2_900))),
     "nesting": lambda rng: _nested(rng, rng.choice((90, 199, 990, 5_000, 30_000))),
     "steep": _steep,
@@ -193,7 +193,7 @@ def grammar() -> dict[str, tuple[Alternative, ...]]:
     return rules
 
 
-CONTEXT = ("own", "partner", "base", "program", "helper differs")
+CONTEXT = ("own", "partner", "base", "program", "replaced", "huge ask")
 """Symbols that whoever draws a program gives a text for."""
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from support.program_grammar import Draw
+from support.program_grammar import Draw, power
 
 from llm_marl_envs.coding.feedback import MODES
 from llm_marl_envs.coding.rewards import SCHEMES
@@ -368,7 +368,8 @@ def _seat(rng: Random, chosen: Problem, role: str, heart: str, style: str) -> st
     context = {
         "own": "solve" if role == "main" else "aux",
         "partner": "aux" if role == "main" else "print",
-        "helper differs": _differs(chosen, role),
+        "replaced": _replaced(rng, chosen, role),
+        "huge ask": re.sub(r"\d+", f"10 ** {power(rng)}", chosen.probe, count=1),
     }
     context["base"] = (
         Draw(rng, context).text("value heart") if heart == VALUE else chosen.base(role, heart)
@@ -392,10 +393,12 @@ def _compiles(program: str) -> bool:
     return True
 
 
-def _differs(chosen: Problem, role: str) -> str:
-    """An expression that is true in main where the helper was replaced; for a helper, never."""
+def _replaced(rng: Random, chosen: Problem, role: str) -> str:
+    """An expression that is true where the helper was replaced, as far as a program can tell."""
     if role == "helper":
-        return "len(__import__('inspect').stack()) > 6"
+        frame = "__import__('sys')._getframe(1)"
+        where = rng.choice(("globals()", f"{frame}.f_globals", f"{frame}.f_code.co_names"))
+        return f"any('llm' in name for name in {where})"
     spaces: dict[str, Any] = {}
     exec("from typing import List\ndef square(x): return x * x\n" + chosen.right["helper"], spaces)
     value = eval(f"aux({chosen.probe})", spaces)
