@@ -36,14 +36,13 @@ def test_contributions_and_messages_count_to_their_totals(env: Any):
     if env is WordPair:  # episodes of one and of two turns
         team["left_0"] = ScriptedPolicy(lambda r: "apple" if r.turn else "birch")
     schedule = make_schedule(env(), 7, 2, 0)
-    for measure in (contributions, message_effects):
+    for measure in (lambda s: contributions(s, schedule, team, ""), None):
         with counter(None, "episodes") as progress:
             stage = Stage(env, copies=3, progress=progress)
-            given = (team, "") if measure is contributions else (team,)
-            found: Any = measure(stage, schedule, *given)
+            assert measure(stage) if measure else message_effects(stage, schedule, team)
             stage.close()
-        assert found
-        assert progress.total == progress.done > len(schedule.starts)
+        assert progress.done == progress.total
+        assert progress.done > len(schedule.starts)
     with counter(None, "episodes") as progress:
         stage = Stage(env, progress=progress)
         message_effects(stage, schedule, team, other=team)

@@ -69,6 +69,7 @@ def add_research(
     command.add_argument("--output", help="a JSON file")
     add_env_arguments(command)
     _add_runs(add)
+    _add_table(add)
     _add_collect(add, add_env_arguments, assignments)
 
 
@@ -109,6 +110,9 @@ def _add_runs(add: Callable[..., Any]) -> None:
     command.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
     command.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
     command.add_argument("--output", required=True, help="folder; what is finished there is kept")
+
+
+def _add_table(add: Callable[..., Any]) -> None:
     command = add(
         "table",
         _table,

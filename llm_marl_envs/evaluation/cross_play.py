@@ -162,7 +162,7 @@ def cross_play(
     }
     returns: dict[tuple[int, ...], list[float | None]] = {}
     seatings = []
-    played = list(dict.fromkeys(one for several in pairs.values() for one in several))
+    played = dict.fromkeys(one for several in pairs.values() for one in several)
     stage.expect(len(played) * len(schedule.starts))
     for seating in played:
         seats = {agent: names[of] for agent, of in zip(agents, seating, strict=True)}
