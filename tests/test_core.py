@@ -258,3 +258,31 @@ def test_gains_never_pay_for_waiting(scores: list[float], discount: float) -> No
     slow = sum(discount**k * gain for k, gain in enumerate(gains(scores)))
     assert slow <= best + 1e-9
     assert sum(gains(scores)) == pytest.approx(scores[-1])
+
+
+class Forgetful(WordPair):
+    """Tells only one of its seats something."""
+
+    told: Any = None
+
+    def opening(self, task: Any) -> Any:
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("told", "error", "words"),
+    [
+        ({"left_0": []}, ValueError, r"Forgetful.opening, task .*: nothing for \['right_0'\]"),
+        (None, TypeError, "expected a map seat -> messages, got NoneType"),
+        ({"left_0": "hi", "right_0": []}, TypeError, "a list of messages for left_0, got 'hi'"),
+        ({"left_0": [], "right_0": ["hi"]}, TypeError, "a list of messages for right_0"),
+        ({"left_0": [], "right_0": None}, TypeError, "a list of messages for right_0, got None"),
+    ],
+)
+def test_an_opening_that_forgets_a_seat_is_named(
+    told: Any, error: type[Exception], words: str
+) -> None:
+    env = Forgetful()
+    env.told = told
+    with pytest.raises(error, match=words):
+        env.reset(seed=0)

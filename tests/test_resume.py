@@ -148,7 +148,7 @@ def test_a_run_with_kl_refuses_to_resume_towards_other_weights(tmp_path: Path):
     make_trainer(tmp_path, Lower, **plan).train()
     checkpoint = tmp_path / "checkpoint-1"
     other = make_trainer(tmp_path / "other", Lower, **{**plan, "seed": 4})
-    with pytest.raises(ValueError, match="other settings .seed: 3 -> 4"):
+    with pytest.raises(ValueError, match=r"other settings .seed: 3 -> 4"):
         other.train(resume_from_checkpoint=str(checkpoint))
     for folder in (tmp_path, checkpoint):  # as an older version left them
         (folder / "settings.json").unlink()

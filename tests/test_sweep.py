@@ -5,7 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.evaluation.metrics import t_interval
 from trainers import sweep_run
 from trainers.sweep import Point, collect_results, read_sweep
-from trainers.sweep_run import BUSY, main, run_point, run_sweep, write_slurm
+from trainers.sweep_run import BUSY, Children, main, run_point, run_sweep, write_slurm
 
 RUN = """
 model: {base}
@@ -385,3 +389,51 @@ def test_the_embedded_model_of_a_run_has_its_seed(tmp_path: Path):
     assert [point.run["tiny"]["seed"] for point in read_sweep(path)] == [2, 5]
     path = write(tmp_path, run="coop_coding_tiny", seeds=[2, 5], grid={"tiny.seed": [0]})
     assert [point.run["tiny"]["seed"] for point in read_sweep(path)] == [0, 0]
+
+
+def test_a_signal_reaches_every_run_and_none_begins_after(tmp_path: Path):
+    """Children that end at a signal, as training runs do."""
+    program = (
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit(130))\n"
+        "pathlib.Path(sys.argv[1]).touch()\n"
+        "time.sleep(60)"
+    )
+    children = Children()
+    started = [tmp_path / name for name in "ab"]
+
+    def interrupt() -> None:
+        while not all(path.exists() for path in started):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def run(path: Path) -> int:
+        return children.run([sys.executable, "-c", program, str(path)])
+
+    with children.passing_signals_on(), ThreadPoolExecutor(3) as pool:
+        pool.submit(interrupt)
+        ended = [pool.submit(run, path) for path in started]
+        assert [one.result() for one in ended] == [130, 130]
+        assert run(tmp_path / "c") == 130
+    assert not (tmp_path / "c").exists()
+    assert children.signum == signal.SIGINT
+
+
+def test_a_stopped_sweep_is_no_failed_one(sweep: Path, monkeypatch: pytest.MonkeyPatch):
+    def stopped(children: Children, *_: Any) -> int:
+        children.signum = signal.SIGTERM
+        return 143
+
+    monkeypatch.setattr(sweep_run, "_spawn", stopped)
+    with pytest.raises(Stopped, match="the same command goes on") as stop:
+        run_sweep(sweep)
+    assert stop.value.status == 143
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(sweep: Path):
+    point = read_sweep(sweep)[0]
+    train = point.folder / "train"
+    train.mkdir(parents=True)
+    (train / "log.jsonl").write_text('{"loss": 1}\n')
+    assert run_point(point)["results"]["updates"] == 1
+    assert '"loss": 1}' not in (train / "log.jsonl").read_text()

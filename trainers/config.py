@@ -207,9 +207,13 @@ class MAGRPOConfig(GRPOConfig):
         sizes = self.per_device_train_batch_size, self.per_device_eval_batch_size
         self.per_device_train_batch_size = self.num_generations or 0
         self.per_device_eval_batch_size = self.num_generations or 0
-        super().__post_init__()
+        try:
+            super().__post_init__()
+        except (ValueError, TypeError) as error:  # what TRL and transformers refuse
+            raise ValueError(f"settings of the trainer: {error}") from error
         self.per_device_train_batch_size, self.per_device_eval_batch_size = sizes
         self._refuse_biased_sampling()
+        self._check_after()
         if self.ddp_find_unused_parameters is None:
             # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
             self.ddp_find_unused_parameters = True
@@ -263,10 +267,30 @@ class MAGRPOConfig(GRPOConfig):
             )
         if not math.isfinite(self.learning_rate) or self.learning_rate < 0:
             raise ValueError(f"learning_rate={self.learning_rate}: expected a number of at least 0")
+        for policy, rate in (self.policy_learning_rates or {}).items():
+            check_types("policy_learning_rates", {policy: rate}, {policy: float})
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed={self.seed}: expected 0 to {2**32 - 1}")
         if not self.output_dir:
             raise ValueError("output_dir is empty: expected a folder")
         if self.temperature <= 0:
             raise ValueError(f"temperature={self.temperature}: training samples, so more than 0")
+
+    def _check_after(self) -> None:
+        """What can be checked once transformers has read JSON texts and names."""
+        for name in ("chat_template_kwargs", "model_init_kwargs"):
+            value: Any = getattr(self, name)
+            if value is not None and not isinstance(value, dict):
+                raise ValueError(f"{name}={value!r}: expected a map")
+        if self.fsdp or self.deepspeed:
+            raise ValueError(
+                "fsdp and deepspeed are not supported: gradients are clipped and saved per policy; "
+                "use DDP (accelerate launch --multi_gpu)"
+            )
+        if self.save_strategy == "best" and not self.metric_for_best_model:
+            raise ValueError(
+                "save_strategy='best' needs metric_for_best_model, e.g. eval_reward or eval_success"
+            )
 
     def _check_loggers(self) -> None:
         """Refuse loggers that are unknown or not installed, before anything is built."""

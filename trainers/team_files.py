@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs import __version__
 from llm_marl_envs.atomic import replacing
+from llm_marl_envs.evaluation.json_files import read_json
 from trainers.adapter_weights import AdapterWeights
 from trainers.model_card import write_cards
 from trainers.team_model import (
@@ -138,8 +139,12 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
             f"model {model!r}: neither a folder with a Transformers model nor a name that the "
             f"Hugging Face Hub could give ({error})"
         ) from error
-    except ValueError as error:
-        raise ValueError(f"model {model!r} cannot be loaded ({error})") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        own = {k: v for k, v in (init_kwargs or {}).items() if k != "trust_remote_code"}
+        if not (own or isinstance(error, ValueError)):
+            raise
+        given = f" with model_init_kwargs={own}" if own else ""
+        raise ValueError(f"model {model!r} cannot be loaded{given} ({error})") from error
 
 
 def load_tokenizer(model: str | Path | None) -> Any:
@@ -241,27 +246,22 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / TEAM_FILE
     if not path.is_file():
         raise ValueError(f"{folder}: no {TEAM_FILE} there; expected a folder written by save_team")
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: no JSON ({error})") from error
-    if not isinstance(description, dict):
-        raise ValueError(f"{path}: expected a JSON object, got {type(description).__name__}")
+    description = read_json(path)
     if description.get("version") != TEAM_VERSION:
         raise ValueError(
             f"{path}: version {description.get('version')!r} of the format, written by "
             f"{description.get('written_by', 'an unknown version')}; llm-marl-envs {__version__} "
             f"reads version {TEAM_VERSION}"
         )
-    agents = description.get("agents")
-    if not isinstance(agents, dict) or not agents:
-        raise ValueError(f"{path}: 'agents' is missing or damaged; expected agent -> policy")
+    seats = description.get("agents")
+    if not isinstance(seats, dict) or not seats or "weights" not in description:
+        raise ValueError(f"{path}: expected 'weights', and 'agents' as a map seat -> policy")
     try:
-        check_policy_names(agents.values())
+        check_policy_names(seats.values())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     home = path.parent.resolve()
-    for policy in agents.values():
+    for policy in seats.values():
         place = (home / policy).resolve()
         if place.parent != home:
             raise ValueError(

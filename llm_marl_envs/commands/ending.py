@@ -80,8 +80,8 @@ def ending(
 
 def is_said(error: BaseException) -> bool:
     """Whether an error is a message to the user, not a bug."""
-    if isinstance(error, OSError):
-        return True
+    if isinstance(error, OSError) or type(error).__module__.startswith("httpx"):
+        return True  # files and the network
     if isinstance(error, ImportError) and not (error.name or "").startswith(
         ("llm_marl_envs", "trainers")
     ):

@@ -21,6 +21,8 @@ from llm_marl_envs.registry import EnvSpec
 
 ENDPOINT = "endpoint:"
 TEAM_FILE = "team.json"
+CARD_FILE = "README.md"
+"""Words about a team; whoever adds a licence to them has the same team."""
 DEFAULT_COMPLETION_LENGTH = 256
 _WHOLE_BYTES = 1 << 20
 
@@ -167,14 +169,14 @@ def named_team(
         left = [agent for agent in env.possible_agents if agent not in (partners or {})]
         seats |= dict.fromkeys(left, policy)
         identity |= dict.fromkeys(left, print_of)
-    for agent, partner in (partners or {}).items():
+    for agent, partner in ((a, str(p)) for a, p in (partners or {}).items()):
         if (Path(partner) / TEAM_FILE).is_file():
-            saved, print_of = _saved_team(str(partner), env, sampling, transfer)
+            saved, print_of = _saved_team(partner, env, sampling, transfer)
             if agent not in saved:
                 raise ValueError(f"{partner}: this team plays {[*saved]}, and no {agent!r}")
             seats[agent], identity[agent] = saved[agent], print_of
         else:
-            seats[agent], identity[agent] = named_policy(str(partner), env, sampling)
+            seats[agent], identity[agent] = named_policy(partner, env, sampling)
     check_team(seats, env.possible_agents)
     return NamedTeam(seats=seats, identity=identity)
 
@@ -231,13 +233,14 @@ def _tiny(env: Any) -> str:
 
 
 def fingerprint(folder: str | Path) -> str:
-    """A short hash of a folder's files: names, sizes, contents.
+    """A short hash of a folder's files, its cards aside: names, sizes, contents.
 
     Of files above 2 MiB the first and last MiB count: training changes every weight, and reading
     all of a large model would take longer than many an evaluation.
     """
     digest = hashlib.sha256()
-    for path in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
+    files = (p for p in Path(folder).rglob("*") if p.is_file() and p.name != CARD_FILE)
+    for path in sorted(files):
         size = path.stat().st_size
         digest.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
         with path.open("rb") as file:

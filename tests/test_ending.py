@@ -1,0 +1,115 @@
+"""How commands end: mistakes and stops are one line and a status, bugs keep their traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.evaluation.json_files import read_json
+from llm_marl_envs.registry import make
+
+
+def bug_in_a_call() -> None:
+    read_json(5)  # type: ignore[arg-type]
+
+
+def bug_of_numpy() -> None:
+    np.zeros(2) + np.zeros(3)
+
+
+def own_assertion() -> None:
+    raise AssertionError("cannot be")
+
+
+def strangers_error() -> None:
+    raise ValueError("raised by code that is not this library's")
+
+
+@pytest.mark.parametrize("bug", [bug_in_a_call, bug_of_numpy, own_assertion, strangers_error])
+def test_a_bug_keeps_its_traceback(bug: Callable[[], None]):
+    with pytest.raises((TypeError, ValueError, AssertionError)):
+        ending(bug, "llm-marl x")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda: make("coop_codin"), "did you mean 'coop_coding'?"),
+        (lambda: make("coop_coding", turns="two"), "turns='two': expected a whole number"),
+        (lambda: Path("/no/such/file").read_text(), "No such file or directory"),
+        (lambda: __import__("no_such_package"), "No module named 'no_such_package'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    mistake: Callable[[], Any], words: str, capsys: pytest.CaptureFixture[str]
+):
+    assert ending(mistake, "llm-marl x") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("llm-marl x: ")
+    assert error.count("\n") == 1
+    assert words in error
+    with pytest.raises((ValueError, TypeError, OSError, ImportError)):
+        ending(mistake, "llm-marl x", traceback=True)
+
+
+def test_a_package_of_our_own_that_is_missing_is_a_bug():
+    with pytest.raises(ImportError):
+        ending(lambda: __import__("llm_marl_envs.no_such_module"), "llm-marl x")
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
+)
+def test_a_stop_has_its_own_status(number: int, status: int, capsys: pytest.CaptureFixture[str]):
+    before = signal.getsignal(signal.SIGTERM)
+    closed: list[str] = []
+
+    def work() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            threading.Event().wait(10)
+        finally:
+            closed.append("files")
+
+    assert ending(work, "llm-marl eval", again="the same command goes on") == status
+    assert closed == ["files"]
+    said = capsys.readouterr().err
+    assert said == "llm-marl eval: stopped; the same command goes on\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_stop_that_knows_more_says_it(capsys: pytest.CaptureFixture[str]):
+    def work() -> None:
+        raise Stopped("stopped at update 3", signal.SIGTERM)
+
+    assert ending(work, "llm-marl train", again="nothing") == 143
+    assert capsys.readouterr().err == "llm-marl train: stopped at update 3\n"
+
+
+def test_numbers_that_are_not_finite_are_a_failure_and_no_mistake(
+    capsys: pytest.CaptureFixture[str],
+):
+    from trainers.collect import not_finite
+
+    def work() -> None:
+        from trainers.trainer import MAGRPOTrainer
+
+        MAGRPOTrainer._stop_together(_Alone(), not_finite(3, "loss nan"))  # type: ignore[arg-type]
+
+    assert ending(work, "llm-marl train") == 1
+    assert "update 3: loss nan is not finite" in capsys.readouterr().err
+
+
+class _Alone:
+    """One process: what `_stop_together` asks of the trainer."""
+
+    def _sum(self, value: Any) -> Any:
+        return value

@@ -1,0 +1,305 @@
+"""A folder holds one run; a checkpoint goes on with the settings that it began with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models import lora, make_trainer, settings, untrained, weights
+from toys import Lower
+from transformers import TrainerCallback
+
+from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
+from trainers import callbacks
+from trainers.config import MAGRPOConfig
+from trainers.run_folder import FREE, alone, begin_anew
+from trainers.train import run_train, to_resume
+from trainers.trainer import MAGRPOTrainer
+
+SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of two updates, with a checkpoint of each; nobody writes there."""
+    folder = tmp_path_factory.mktemp("begun")
+    make_trainer(folder, Lower, **SAVING).train()
+    return folder
+
+
+def test_the_same_run_is_not_begun_twice(begun: Path):
+    with pytest.raises(ValueError, match=r"holds this run already, with a checkpoint of update 2"):
+        make_trainer(begun, Lower, **SAVING).train()
+
+
+def test_another_run_is_refused_and_what_differs_is_named(begun: Path):
+    before = {p: p.stat().st_mtime_ns for p in begun.rglob("*") if p.name != ".lock"}
+    other = make_trainer(begun, Lower, learning_rate=1e-3, seed=4, peft_config=lora(2), **SAVING)
+    words = r"holds another run \(lora\.lora_alpha: 8 -> 4; lora\.r: 4 -> 2; .*"
+    with pytest.raises(ValueError, match=words + r"learning_rate: 0\.01 -> 0\.001; .*seed: 3 -> 4"):
+        other.train()
+    assert {p: p.stat().st_mtime_ns for p in begun.rglob("*") if p.name != ".lock"} == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"learning_rate": 1e-3}, r"learning_rate: 0\.01 -> 0\.001"),
+        ({"num_iterations": 2}, "num_iterations: 1 -> 2"),
+        ({"beta": 0.1}, r"beta: 0\.0 -> 0\.1"),
+        ({"tasks_per_update": 4}, "tasks_per_update: 2 -> 4"),
+        ({"credit": "own"}, "credit: 'team' -> 'own'"),
+        ({"lr_scheduler_type": "linear"}, "lr_scheduler_type: 'constant' -> 'linear'"),
+        ({"max_steps": 1}, r"updates: 2 -> 1 \(they may only become more\)"),
+        ({"eval_env": Lower}, "eval_env: None -> 'Lower'"),
+        ({"partners": {"left_0": RandomPolicy()}}, "partners.left_0: None -> 'random'"),
+        ({"peft_config": lora(8)}, r"lora\.r: 4 -> 8"),
+        ({"adapters": False}, "lora: .* -> None"),
+        ({"env": lambda: Lower(turns=1)}, "env_tasks: "),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_other_settings_do_not_go_on(begun: Path, changes: dict[str, Any], words: str):
+    given = {**SAVING, **changes}
+    trainer = make_trainer(begun, given.pop("env", Lower), **given)
+    for resume in (True, str(begun / "checkpoint-1")):
+        with pytest.raises(ValueError, match=rf"belongs to a run of other settings \(.*{words}"):
+            trainer.check_folder(resume)
+
+
+def test_another_model_does_not_go_on(begun: Path):
+    model, tokenizer = untrained(seed=1)
+    args = settings(begun, **SAVING)
+    trainer = MAGRPOTrainer(model, Lower, args, peft_config=lora(), processing_class=tokenizer)
+    with pytest.raises(ValueError, match=r"\(model: without a name \(weights \w{8}\) -> "):
+        trainer.check_folder(True)
+
+
+def test_paths_logging_saving_and_more_updates_may_change(begun: Path, tmp_path: Path):
+    changes: dict[str, Any] = {
+        "max_steps": 3,
+        "logging_steps": 2,
+        "save_steps": 3,
+        "save_strategy": "steps",
+        "transcript_every": 1,
+        "run_name": "other",
+    }
+    trainer = make_trainer(tmp_path / "elsewhere", Lower, **changes)
+    trainer.train(str(begun / "checkpoint-2"))
+    unbroken = make_trainer(tmp_path / "unbroken", Lower, max_steps=3)
+    unbroken.train()
+    for policy, value in weights(trainer).items():
+        assert value.equal(weights(unbroken)[policy])
+    with pytest.raises(ValueError, match="with a checkpoint of update 3 of 3"):
+        make_trainer(tmp_path / "elsewhere", Lower, **changes).train()
+
+
+def test_a_schedule_that_is_stretched_is_said(tmp_path: Path):
+    changes = {**SAVING, "lr_scheduler_type": "linear"}
+    make_trainer(tmp_path, Lower, **changes).train()
+    with pytest.warns(UserWarning, match="3 updates instead of 2: the schedule 'linear'"):
+        make_trainer(tmp_path, Lower, max_steps=3, **changes).check_folder(True)
+
+
+def test_free_settings_are_fields():
+    """A renamed field of transformers would silently become decisive, or free."""
+    names = {field.name for field in dataclasses.fields(MAGRPOConfig)}
+    for one in re.split(r"\|", FREE.pattern):
+        assert any(re.fullmatch(one, name) for name in names), one
+    decisive = {name for name in names if not FREE.fullmatch(name)}
+    for name in ("learning_rate", "seed", "beta", "eval_tasks", "logging_nan_inf_filter", "bf16"):
+        assert name in decisive
+
+
+def test_a_run_without_checkpoints_says_why_it_does_not_go_on(tmp_path: Path):
+    changes: dict[str, Any] = {"save_strategy": False}  # as YAML reads a bare no
+    trainer = make_trainer(tmp_path, Lower, **changes)
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert not list(tmp_path.glob("checkpoint-*"))
+    again = make_trainer(tmp_path, Lower, **changes)
+    with pytest.raises(ValueError, match=r"no checkpoint to go on from: .*save_strategy='no'"):
+        again.train(True)
+    with pytest.raises(ValueError, match="holds this run already, without a checkpoint"):
+        again.train()
+    begin_anew(tmp_path)
+    again.train()
+
+
+def test_a_checkpoint_without_an_optimiser_does_not_go_on(tmp_path: Path):
+    make_trainer(tmp_path, Lower, save_only_model=True, **SAVING).train()
+    longer = make_trainer(tmp_path, Lower, max_steps=3, **SAVING)
+    with pytest.raises(ValueError, match="holds no optimiser"):
+        longer.train(True)
+
+
+@pytest.mark.parametrize("resume", ["nowhere", "folder"])
+def test_what_is_no_checkpoint_is_named(tmp_path: Path, resume: str):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="expected a folder checkpoint-N"):
+        make_trainer(tmp_path / "run", Lower).train(str(tmp_path / resume))
+
+
+def test_a_run_that_failed_at_once_may_be_begun_again(tmp_path: Path):
+    def fail(request: Any) -> str:
+        raise RuntimeError("wrong script")
+
+    partners = {"left_0": ScriptedPolicy(fail)}
+    with pytest.raises(RuntimeError, match="wrong script"):
+        make_trainer(tmp_path, Lower, partners=partners).train()
+    make_trainer(tmp_path, Lower, seed=9).train()  # nothing was learned, so nothing is mixed
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower)
+    with alone(tmp_path), pytest.raises(ValueError, match="another process works on it"):
+        trainer.train()
+    trainer.train()
+
+
+def test_settings_of_a_newer_version_say_which(begun: Path, tmp_path: Path):
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"version": 9, "llm_marl_envs": "7.1", "settings": {}}))
+    (tmp_path / "log.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match=r"written by llm-marl-envs 7\.1 in version 9"):
+        make_trainer(tmp_path, Lower).train()
+
+
+# -- run files -------------------------------------------------------------------------------------
+RUN = """
+model: {folder}/base
+env: coop_coding
+env_kwargs: {{split: train}}
+lora: {{r: 4, target_modules: [q_proj, v_proj]}}
+partners: {{helper_0: "expert:item"}}
+trainer:
+  output_dir: {folder}/run
+  max_steps: 2
+  tasks_per_update: 1
+  num_generations: 2
+  max_completion_length: 4
+  transcript_every: 0
+  lr_scheduler_type: constant
+  save_strategy: steps
+  save_steps: 1
+  use_cpu: true
+  disable_tqdm: true
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> str:
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    (tmp_path / "run.yaml").write_text(RUN.format(folder=tmp_path))
+    return str(tmp_path / "run.yaml")
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "run_manifest.json").read_text())
+
+
+def test_a_second_run_leaves_the_first_and_its_manifest_alone(run_file: str, tmp_path: Path):
+    run_train(run_file)
+    first = manifest(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"another run \(.*seed: 42 -> 5"):
+        run_train(run_file, ["seed=5"])
+    with pytest.raises(ValueError, match="resume_from_checkpoint=true"):
+        run_train(run_file)
+    assert manifest(tmp_path / "run") == first
+    run_train(run_file, ["resume_from_checkpoint=true", "max_steps=3"])
+    found = manifest(tmp_path / "run")
+    assert found["sessions"][1]["changed"]["trainer.max_steps"] == [2, 3]
+    assert "trainer.learning_rate" not in found["sessions"][1]["changed"]
+
+
+def test_a_run_of_before_settings_were_recorded_goes_on(run_file: str, tmp_path: Path):
+    run_train(run_file)
+    folder = tmp_path / "run"
+    for file in [*folder.glob("checkpoint-*/settings.json"), folder / "settings.json"]:
+        file.unlink()
+    with pytest.raises(ValueError, match=r"other settings \(learning_rate: .* -> 0\.5\)"):
+        run_train(run_file, ["resume_from_checkpoint=true", "learning_rate=0.5"])
+    with pytest.raises(ValueError, match=r"other settings \(.*lora\.r: 4 -> 2"):
+        run_train(run_file, ["resume_from_checkpoint=true", "lora.r=2"])
+    with pytest.raises(ValueError, match=r"another run \(partners.helper_0: 'expert:item' -> 'exp"):
+        run_train(run_file, ["partners={helper_0: 'expert:pair'}"])
+    run_train(run_file, ["resume_from_checkpoint=true", "max_steps=3"])
+
+
+def test_a_stop_says_how_to_go_on_and_that_works(
+    run_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    step = callbacks.SaveOnInterrupt.on_step_end
+
+    def interrupted(self: Any, args: Any, state: Any, control: Any, **more: Any) -> Any:
+        if state.global_step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, args, state, control, **more)
+
+    monkeypatch.setattr(callbacks.SaveOnInterrupt, "on_step_end", interrupted)
+    given = ["save_strategy=no", "seed=5"]
+    assert ending(lambda: run_train(run_file, given), "llm-marl train") == 143
+    said = capsys.readouterr().err.strip().split("\n")[-1]
+    resume = "--override save_strategy=no --override seed=5 --override resume_from_checkpoint=true"
+    assert said == (
+        "llm-marl train: stopped at update 1 of 2; go on with: llm-marl train --config "
+        f"{run_file} {resume}"
+    )
+    assert manifest(tmp_path / "run")["sessions"][0]["status"] == "interrupted"
+    assert not (tmp_path / "run" / "team").exists()
+    monkeypatch.undo()
+    run_train(run_file, [*given, "resume_from_checkpoint=true"])
+    assert (tmp_path / "run" / "team" / "team.json").is_file()
+
+
+class Twice(TrainerCallback):
+    """Two signals within the same update."""
+
+    def __init__(self, wait: float = 0.0) -> None:
+        self.wait = wait
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(self.wait)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower, max_steps=4, callbacks=[Twice()])
+    with pytest.raises(Stopped):
+        trainer.train()
+    assert trainer.state.global_step == 1
+    assert not list(tmp_path.glob("checkpoint-*"))
+
+
+def test_a_launcher_s_copy_of_the_signal_is_no_second_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    trainer = make_trainer(tmp_path, Lower, max_steps=4, callbacks=[Twice()])
+    trainer.train()
+    assert trainer.stopped
+    assert (tmp_path / "checkpoint-2").is_dir()
+    monkeypatch.setattr(callbacks, "REPEATED_SECONDS", 0.01)
+    again = make_trainer(tmp_path / "b", Lower, max_steps=4, callbacks=[Twice(0.05)])
+    with pytest.raises(Stopped):
+        again.train()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("true", True), (True, True), ("false", None), (None, None), ("", None), ("a/b", "a/b")],
+)
+def test_how_resumption_is_asked_for(written: Any, meant: Any):
+    assert to_resume(written) == meant
