@@ -22,7 +22,7 @@ def bug_in_a_call() -> None:
 
 
 def bug_of_numpy() -> None:
-    np.zeros(2) + np.zeros(3)
+    np.add(np.zeros(2), np.zeros(3))
 
 
 def own_assertion() -> None:

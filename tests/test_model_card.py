@@ -94,7 +94,7 @@ def test_a_base_of_the_hub_is_named(tmp_path: Path):
     )
     save_team(team, tmp_path, env=ENV)
     card = ModelCard.load(tmp_path / "main_0" / "README.md")
-    assert card.data.base_model == "some/model"
+    assert card.data.to_dict()["base_model"] == "some/model"
     assert "- Base: `some/model`" in card.text
 
 

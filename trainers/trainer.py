@@ -128,8 +128,8 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         self.make_eval_env = None if eval_env is None else env_factory(eval_env)
         if args.eval_strategy != "no" and eval_env is None:
             raise ValueError(
-                f"eval_strategy={str(args.eval_strategy.value)!r} needs an environment: eval_env=, "
-                "or eval_env_kwargs in a run file"
+                "eval_strategy is set and there is nothing to evaluate in: give eval_env=, or "
+                "eval_env_kwargs in a run file"
             )
         self.partners = dict(partners or {})
         seats = _own_seats(list(self.make_env().possible_agents), self.partners)
