@@ -48,7 +48,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ValueError(f"{path}: no such file") from error
-    except ValueError as error:  # also text that is no UTF-8
+    except (ValueError, RecursionError) as error:  # also text that is no UTF-8
         raise ValueError(f"{path}: half-written or no JSON ({error})") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, Self, TypeVar, cast
 
-from .budget import Budget, Over
+from .budget import Budget
 from .jail.contract import Contract
 from .jail.wire import fits
 from .layers import find_setup
@@ -131,7 +131,7 @@ class Sandbox:
         budget = budget or self.budget()
         over = budget.over()
         if over is not None:
-            return _unmade(over, self.isolation)
+            return _unrun(over.status, over.detail, None, self.isolation)
         whole = budget.untouched and budget.limits == self.limits
         verdict = self._cache.get(job, whole, lambda: self._check(job, budget))
         budget.spend(job, verdict.cost)
@@ -249,10 +249,6 @@ def _stop(workers: list[Worker], pid: int) -> None:
 
 def _unrun(status: Status, detail: str, author: str | None, isolation: tuple[str, ...]) -> Verdict:
     return Verdict(status, 0, 0, detail[:200], author, isolation, 0.0, 0.0, 0.0)
-
-
-def _unmade(over: Over, isolation: tuple[str, ...]) -> Verdict:
-    return _unrun(over.status, over.detail, None, isolation)
 
 
 def _lost(reason: str, isolation: tuple[str, ...]) -> Verdict:
