@@ -14,7 +14,9 @@ import pytest
 
 from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.evaluation.json_files import read_json
+from llm_marl_envs.records import Episode, StopReason
 from llm_marl_envs.registry import make
+from llm_marl_envs.rollout import Failures
 
 
 def bug_in_a_call() -> None:
@@ -113,3 +115,26 @@ class _Alone:
 
     def _sum(self, value: Any) -> Any:
         return value
+
+
+def test_failed_episodes_are_said_with_the_first_traceback(capsys: pytest.CaptureFixture[str]):
+    episode = Episode(
+        env_id="toy",
+        env_kwargs={},
+        task_id="t",
+        seed=0,
+        agents=("a_0",),
+        turns=(),
+        stop_reason=StopReason.FAILED,
+        success=None,
+        failure="Traceback (most recent call last):\nZeroDivisionError: division by zero",
+    )
+
+    def work() -> None:
+        Failures(lambda: None).refuse_if_all([episode])
+
+    assert ending(work, "llm-marl eval") == 1
+    first, *quoted = capsys.readouterr().err.splitlines()
+    assert first.startswith("llm-marl eval: ")
+    assert quoted[0].startswith("Traceback")
+    assert quoted[-1] == "ZeroDivisionError: division by zero"

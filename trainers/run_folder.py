@@ -50,8 +50,8 @@ FREE = re.compile(
     r"|transcript_every|num_completions_to_print|skip_memory_metrics|do_.*"
     r"|save_.*|enable_jit_checkpoint|metric_for_best_model|greater_is_better"
     r"|eval_(?!tasks).*|per_device_eval_batch_size|prediction_loss_only"
-    # how many updates: compared as a number of updates
-    r"|max_steps|num_train_epochs"
+    # how many updates (compared as a number of updates), and when a run gives up
+    r"|max_steps|num_train_epochs|max_failed_share"
     # where it runs; the number of processes is compared where it matters
     r"|use_cpu|local_rank|ddp_.*|dataloader_.*"
     # what the trainer derives from the other sizes

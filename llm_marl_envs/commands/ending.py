@@ -22,6 +22,7 @@ from types import FrameType
 MISTAKE, FAILURE = 2, 1
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(str(ROOT / name) + os.sep for name in ("llm_marl_envs", "trainers"))
+SAID = (ValueError, TypeError, ImportError, FloatingPointError, RuntimeError)
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
@@ -86,7 +87,7 @@ def is_said(error: BaseException) -> bool:
         ("llm_marl_envs", "trainers")
     ):
         return True
-    if not isinstance(error, (ValueError, TypeError, ImportError, FloatingPointError)):
+    if not isinstance(error, SAID):
         return False
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
@@ -99,8 +100,10 @@ def is_said(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message without its line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """An error's message without its line breaks; a traceback behind an empty line keeps its own."""
+    said, _, quoted = str(error).partition("\n\n")
+    line = " ".join(said.split()) or type(error).__name__
+    return f"{line}\n{quoted}" if quoted.startswith("Traceback") else line
 
 
 def _say(line: str) -> None:
