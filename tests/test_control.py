@@ -126,16 +126,17 @@ def test_control_tokens_come_from_the_template_alone(kind: str, family: str):
         assert controls(chat, ids) == expected, text
         spelled += controls(chat, as_before(chat, message)) != expected
         # No character comes or goes: bytes that stand alone differ, and what was told is there.
-        if kind not in ("folding", "WordPiece", "Python", "stripping"):
+        if kind not in ("no bytes", "folding", "WordPiece", "Python", "stripping"):
             cut = text.replace("/no_think", "") if family == "plain text" else text
             said = cut.strip().encode("utf-8", "replace").decode()
             assert said in tok(chat).decode(ids), text
     assert spelled >= 4
 
 
+@pytest.mark.parametrize("kind", ["byte-level BPE", "folding"])
 @pytest.mark.parametrize("family", ["ChatML", "Llama 3", "Mistral", "Gemma"])
-def test_later_turns_are_safe_too(family: str):
-    chat = template("byte-level BPE", family)
+def test_later_turns_are_safe_too(family: str, kind: str):
+    chat = template(kind, family)
     between = controls(chat, chat.between([Message("user", "go")], closed_by=None))
     dialogue = [Message("user", "a"), Message("assistant", "b"), Message("user", "c")]
     whole = controls(chat, chat.opening(dialogue))
@@ -193,6 +194,16 @@ def test_a_template_that_takes_out_or_folds_what_it_finds():
             assert controls(chat, ids) == expected, (changed, text)
         honest = [Message("user", "Think. /no_think")]
         assert chat.opening(honest) == as_before(chat, honest)
+
+
+def test_what_a_template_looks_for_in_honest_text_steers_it_as_before():
+    """Words in a message that change which control tokens the template writes."""
+    one = tokenizer("byte-level BPE", "ChatML")
+    one.chat_template += "{% if '/no_think' in messages[-1]['content'] %}<think></think>{% endif %}"
+    chat = ChatTemplate(one)
+    honest = [Message("user", "How many, then? (1/2) /no_think")]
+    assert chat.opening(honest) == as_before(chat, honest)
+    assert one.decode(chat.opening(honest)).endswith("<think></think>")
 
 
 def test_only_the_message_to_blame_is_cut_up():
@@ -272,6 +283,15 @@ def test_which_added_tokens_are_control():
     assert controls(chat, ids) == expected
     # One character cannot be broken up.
     assert "ALERT \ufffd [TOOL]!\n\nassistant" in tok(chat).decode(ids)
+
+
+def test_an_added_token_that_only_the_template_tells_from_text():
+    added = [AddedToken("### User:", normalized=False), AddedToken("## Note:", normalized=False)]
+    chat = ChatTemplate(tokenizer("byte-level BPE", "plain text", added))
+    header, note = tok(chat).convert_tokens_to_ids(["### User:", "## Note:"])
+    assert header in chat.control.ids
+    assert chat.opening([Message("user", "### User: ## Note:")]).count(header) == 1
+    assert note in chat.opening([Message("user", "### User: ## Note:")])
 
 
 def test_a_tokenizer_that_splits_special_tokens_is_no_worse():

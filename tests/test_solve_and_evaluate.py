@@ -287,7 +287,7 @@ def test_constant_scores_and_collusion_lose_by_the_anchor_only(constant: str) ->
         ("\u017fcore: 3", None),  # long s
         ("S\u0441ore: 3", None),  # Cyrillic c
         ("Score: 3\u202e", None),
-        ("x\u2028Score: 3", None),
+        ("x\u2028Score: 3", 3),  # a line as it would be quoted
         ("Score:\n3", None),
         ("```\nScore: 3\n```", None),
         ("Score: 3</think>", None),

@@ -137,6 +137,18 @@ def _unigram(special: Sequence[str]) -> Tokenizer:
     return one
 
 
+def _without_bytes(special: Sequence[str]) -> Tokenizer:
+    """What it does not know becomes a special token, in honest texts too."""
+    one = Tokenizer(models.BPE(unk_token="<unk>"))
+    one.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    one.decoder = decoders.Metaspace(prepend_scheme="first")
+    names = ["<unk>", *special]
+    one.train_from_iterator(
+        CORPUS, BpeTrainer(vocab_size=400, special_tokens=names, show_progress=False)
+    )
+    return one
+
+
 def _folding(special: Sequence[str]) -> Tokenizer:
     """Other spellings of its control tokens are these tokens, too."""
     one = _byte_level(())
@@ -169,6 +181,7 @@ FAST: dict[str, Callable[[Sequence[str]], Tokenizer]] = {
     "Metaspace first": lambda special: _metaspace(special, "first"),
     "prepended space": _prepended,
     "Unigram": _unigram,
+    "no bytes": _without_bytes,
     "folding": _folding,
     "stripping": _stripping,
     "WordPiece": _word_piece,
