@@ -138,8 +138,8 @@ def _unigram(special: Sequence[str]) -> Tokenizer:
 
 
 def _without_bytes(special: Sequence[str]) -> Tokenizer:
-    """What it does not know becomes a special token, in honest texts too."""
-    one = Tokenizer(models.BPE(unk_token="<unk>"))
+    """Runs of what it does not know become one special token, in honest texts too."""
+    one = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
     one.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
     one.decoder = decoders.Metaspace(prepend_scheme="first")
     names = ["<unk>", *special]
