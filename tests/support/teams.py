@@ -352,8 +352,8 @@ def _turn(rng: Random, chosen: Problem, longest: int) -> Turn:
         for kinds in BASES.values()
     )
     solves = claim(helper, main)
-    styles = ("calm seat", "calm seat", "seat", "kind seat") if solves else ("seat", "calm seat")
-    style = rng.choice(styles)
+    calm = ("calm seat", "calm seat", "kind seat") if solves else ("calm seat",)
+    style = rng.choice((*calm, "seat", "seat"))
     texts = {
         agent: _seat(rng, chosen, role, heart, style)
         for agent, role, heart in ((HELPER, "helper", helper), (MAIN, "main", main))
