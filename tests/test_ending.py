@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llm_marl_envs.checks import suggestion
 from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.records import Episode, StopReason
@@ -21,6 +22,10 @@ from llm_marl_envs.rollout import Failures
 
 def bug_in_a_call() -> None:
     read_json(5)  # type: ignore[arg-type]
+
+
+def bug_in_our_own_line() -> None:
+    suggestion("x", 5)  # type: ignore[arg-type]
 
 
 def bug_of_numpy() -> None:
@@ -35,7 +40,9 @@ def strangers_error() -> None:
     raise ValueError("raised by code that is not this library's")
 
 
-@pytest.mark.parametrize("bug", [bug_in_a_call, bug_of_numpy, own_assertion, strangers_error])
+@pytest.mark.parametrize(
+    "bug", [bug_in_a_call, bug_in_our_own_line, bug_of_numpy, own_assertion, strangers_error]
+)
 def test_a_bug_keeps_its_traceback(bug: Callable[[], None]):
     with pytest.raises((TypeError, ValueError, AssertionError)):
         ending(bug, "llm-marl x")
