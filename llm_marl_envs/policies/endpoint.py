@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,6 +44,7 @@ class _TransientError(Exception):
         self.wait = wait
 
 
+@dataclass(eq=False, repr=False)
 class EndpointPolicy:
     """Asks a server for each action.
 
@@ -70,38 +72,38 @@ class EndpointPolicy:
         EndpointError: the list of models cannot be had.
     """
 
-    def __init__(
-        self,
-        url: str,
-        model: str | None = None,
-        *,
-        max_completion_length: int = 256,
-        temperature: float = 1.0,
-        concurrency: int = 16,
-        timeout: float = 120.0,
-        retries: int = 5,
-        options: Mapping[str, Any] | None = None,
-        strip_control: bool = True,
-    ) -> None:
-        check_url(url)
+    url: str
+    model: str | None = None
+    _: KW_ONLY
+    max_completion_length: int = 256
+    temperature: float = 1.0
+    concurrency: int = 16
+    timeout: float = 120.0
+    retries: int = 5
+    options: Mapping[str, Any] | None = None
+    strip_control: bool = True
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
         _key()  # one that cannot be sent is refused now
-        if max_completion_length < 1 or concurrency < 1 or timeout <= 0:
+        if self.max_completion_length < 1 or self.concurrency < 1 or self.timeout <= 0:
             raise ValueError(
-                f"max_completion_length={max_completion_length}, concurrency={concurrency}, "
-                f"timeout={timeout}: expected at least 1, 1 and more than 0"
+                f"max_completion_length={self.max_completion_length}, "
+                f"concurrency={self.concurrency}, timeout={self.timeout}: "
+                "expected at least 1, 1 and more than 0"
             )
-        if temperature < 0 or retries < 0:
-            raise ValueError(f"temperature={temperature}, retries={retries}: expected 0 or more")
-        base = url.rstrip("/")
+        if self.temperature < 0 or self.retries < 0:
+            raise ValueError(
+                f"temperature={self.temperature}, retries={self.retries}: expected 0 or more"
+            )
+        base = self.url.rstrip("/")
         self.base = base if base.endswith("/v1") else f"{base}/v1"
-        self.timeout, self.retries, self.concurrency = timeout, retries, concurrency
-        self.options, self.strip_control = dict(options or {}), strip_control
-        self.max_completion_length, self.temperature = max_completion_length, temperature
-        self.model = model or self._only_model()
+        self.model = self.model or self._only_model()
+        self.options = dict(self.options or {})
         self.identity = (
-            f"{self.model} at {self.base}, at most {max_completion_length} tokens, "
-            f"temperature {temperature:g}, {json.dumps(self.options, sort_keys=True)}"
-            + ("" if strip_control else ", control strings sent")
+            f"{self.model} at {self.base}, at most {self.max_completion_length} tokens, "
+            f"temperature {self.temperature:g}, {json.dumps(self.options, sort_keys=True)}"
+            + ("" if self.strip_control else ", control strings sent")
         )
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
@@ -134,7 +136,7 @@ class EndpointPolicy:
             "max_tokens": self.max_completion_length,
             "temperature": self.temperature,
             "seed": request.seed % 2**SEED_BITS,
-            **self.options,
+            **(self.options or {}),
         }
         try:
             return self._ask("/chat/completions", body, self._read)
@@ -159,7 +161,7 @@ class EndpointPolicy:
         return Response(
             text=text or "",
             cut=choice.get("finish_reason") == "length",
-            policy=self.model,
+            policy=self.model or "",
             usage=(int(counts[0] or 0), int(counts[1] or 0)) if known else None,
         )
 
