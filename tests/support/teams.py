@@ -251,7 +251,7 @@ def problem(rng: Random) -> Problem:
     """A generated task or a row."""
     if rng.random() < ROWS_SHARE:
         blocks = [name for name in BLOCKS if rng.random() < 0.5]
-        return row(rng.choice([*FORMS]), blocks, rng.random() < 0.3)
+        return row(rng.choice([*FORMS, "statement"]), blocks, rng.random() < 0.3)
     split = rng.choice(SPLITS)
     return generated(split, rng.randrange(_length(split)), rng.randrange(8))
 
@@ -352,7 +352,7 @@ def _turn(rng: Random, chosen: Problem, longest: int) -> Turn:
         for kinds in BASES.values()
     )
     solves = claim(helper, main)
-    calm = ("calm seat", "calm seat", "kind seat") if solves else ("calm seat",)
+    calm = ("calm seat", "calm seat", "kind seat", "kind seat") if solves else ("calm seat",)
     style = rng.choice((*calm, "seat", "seat"))
     texts = {
         agent: _seat(rng, chosen, role, heart, style)
