@@ -100,7 +100,7 @@ def is_said(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message without its line breaks; a traceback behind an empty line keeps its own."""
+    """An error's message without its line breaks; a traceback behind an empty line keeps them."""
     said, _, quoted = str(error).partition("\n\n")
     line = " ".join(said.split()) or type(error).__name__
     return f"{line}\n{quoted}" if quoted.startswith("Traceback") else line
