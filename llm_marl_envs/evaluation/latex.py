@@ -33,7 +33,7 @@ HIGHER = frozenset(
 LOWER = frozenset(
     {
         *("truncated_episodes", "cut_actions", "overlong_actions", "unreadable_actions"),
-        *("failed_episodes", "prompt_tokens", "completion_tokens", "seconds", "tokens", "hours"),
+        *("failed", "prompt_tokens", "completion_tokens", "seconds", "tokens", "hours"),
     }
 )
 """Columns whose higher, or lower, value is better, and `pass@k`; of others nobody can say."""
