@@ -57,7 +57,7 @@ def harness_names() -> tuple[str, ...]:
 
 
 def _names_of(tree: ast.AST) -> set[str]:
-    found: set[str] = {"__unit__"}
+    found: set[str] = set()
     for node in ast.walk(tree):
         for attribute in ("id", "attr", "name", "arg"):
             name = getattr(node, attribute, None)
