@@ -144,10 +144,18 @@ def short() -> Iterator[Sandbox]:
         yield sandbox
 
 
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Sandbox]:
+    with Sandbox(workers=1, limits=Limits(cpu_seconds=1, wall_seconds=20.0), cache=0) as sandbox:
+        yield sandbox
+
+
 @pytest.mark.parametrize("what", list(TABLE))
-def test_who_is_charged(short: Sandbox, what: str) -> None:
+def test_who_is_charged(short: Sandbox, patient: Sandbox, what: str) -> None:
     helper, main, author = TABLE[what]
-    verdict = short.check(
+    # A busy machine must leave a background thread the time to use up its processor limit.
+    sandbox = patient if "in the background" in what else short
+    verdict = sandbox.check(
         {"helper": helper, "main": main},
         entry_point="solve",
         exports=EXPORTS,
