@@ -112,10 +112,10 @@ def test_hearts_are_what_is_claimed_of_them(problem: Problem) -> None:
 
 
 def test_every_alternative_of_the_grammar_is_drawn() -> None:
-    """Each symbol is reached, within a thousand programs."""
+    """Each symbol is reached, within three thousand programs."""
     context = {"own": "solve", "partner": "aux", "base": "solve = 1", "replaced": "True"}
     seen: set[str] = set()
-    for seed in range(1_000):
+    for seed in range(3_000):
         style = STYLES[seed % len(STYLES)]
         draw = Draw(Random(seed), {**context, "program": "pass", "huge ask": "1"})
         draw.text(style)

@@ -141,8 +141,8 @@ def power(rng: Random) -> str:
     longest = int(MAX_TRACE_TEXT * math.log10(16))
     between = (digits + longest) // 2
     edges = (19, 63, 300, digits - 1, digits, between, between, longest - 9, longest)
-    # The square of the last but one is such an integer, too.
-    return str(rng.choice((*edges, between // 2, 20_000)))
+    # The square of an integer of half as many digits is such a one, too.
+    return str(rng.choice((*edges, *[between // 2] * 4, 20_000)))
 
 
 TERMINALS: Mapping[str, Callable[[Random], str]] = {
