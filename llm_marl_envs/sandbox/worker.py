@@ -52,6 +52,7 @@ class _Judge:
     child: Child
     key: tuple[str, str]  # tests, entry point
     cpu_s: float = 0.0  # when its last run ended
+    waited_s: float = 0.0  # the same: seconds that it stood ready without a processor
     runs: int = 0
     page: int = field(default_factory=lambda: _page())  # descriptor of its ledger
 
@@ -168,6 +169,7 @@ class _Run:
         self.doubtful = False  # whether what ended a process may be the machine's doing
         self.names = [name for name, _ in job.programs]
         self.cpu = dict.fromkeys([*self.names, JUDGE], 0.0)
+        self.waits = dict.fromkeys([*self.names, JUDGE], 0.0)  # ready, but without a processor
         self.usage = Usage(isolation=worker.setup.isolation)
 
     def check(self) -> Verdict:
@@ -254,12 +256,17 @@ class _Run:
         return None, _receive(channel, self.limits.wall_seconds)
 
     def _wall(self) -> float:
-        """Elapsed seconds without those in which the processes stood ready but had no processor."""
+        """Elapsed seconds without those in which the processes stood ready but had no processor.
+
+        What cannot be read any more, of a process that has ended, stays as it was read last.
+        """
         elapsed = time.monotonic() - self.began
         if not FIRST_LOOK < elapsed < PATIENCE * self.budget.limits.wall_seconds:
             return elapsed
-        counted = [*self.children.values(), *([self.judge.child] if self.fresh else [])]
-        return max(0.0, elapsed - sum(child.waited() for child in counted))
+        seen = {name: child.waited() for name, child in self.children.items()}
+        seen[JUDGE] = self.judge.child.waited() - self.judge.waited_s
+        self.waits = {side: max(self.waits[side], seconds) for side, seconds in seen.items()}
+        return max(0.0, elapsed - sum(self.waits.values()))
 
     def _count_judge(self, report: dict[str, Any] | None) -> None:
         """Count the processor time of the tests, as the judge reports it or as its clock says."""
@@ -344,6 +351,7 @@ class _Run:
         if report is None:
             return
         cpu = self.judge.cpu_s = report["cpu"]
+        self.judge.waited_s = self.judge.child.waited()
         self.judge.runs += 1
         clean = report.get("status") not in ("memory", "protocol", "cpu_limit", "wall_limit")
         small = JUDGE_SHARE * self.limits.cpu_seconds

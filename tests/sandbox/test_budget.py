@@ -6,12 +6,14 @@ import itertools
 import sys
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jobs import EXPORTS, HELPER, MAIN, alone
 
 from llm_marl_envs.sandbox import Budget, Cost, Limits, Sandbox, Verdict
+from llm_marl_envs.sandbox.worker import _Run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
@@ -121,3 +123,24 @@ def test_a_run_that_others_left_nothing_says_nothing_to_others() -> None:
         assert seen["whole"].ok
         again = pool.check(SLEEPY, **job, budget=Budget(LIMITS))
         assert again is seen["whole"]
+
+
+class Waiting:
+    """A process that says how long it stood ready without a processor, then has ended."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds = list(seconds)
+
+    def waited(self) -> float:
+        return self.seconds.pop(0)
+
+
+def test_time_without_a_processor_is_no_elapsed_time_even_of_a_process_that_has_ended() -> None:
+    run: Any = object.__new__(_Run)
+    run.began = time.monotonic() - 10.0
+    run.budget = Budget(Limits(wall_seconds=6.0))
+    run.children = {"main": Waiting(4.0, 0.0)}
+    run.judge = SimpleNamespace(child=Waiting(3.0, 3.5), waited_s=2.0)  # 2.0 in earlier runs
+    run.waits = {"main": 0.0, "": 0.0}
+    assert run._wall() == pytest.approx(5.0, abs=0.2)
+    assert run._wall() == pytest.approx(4.5, abs=0.2)
