@@ -67,8 +67,8 @@ def honest(env: DebateProConEnv, index: int = 0) -> tuple[str, str]:
         ({"info": "half"}, ValueError, "half"),
         ({"quotes": 0}, ValueError, "at least 1"),
         ({"rounds": 0}, ValueError, "at least 1"),
-        ({"rounds": "2"}, ValueError, "whole number"),
-        ({"quotes": 1.5}, ValueError, "whole number"),
+        ({"rounds": "2"}, TypeError, "whole number"),
+        ({"quotes": 1.5}, TypeError, "whole number"),
         ({"judge": 3}, TypeError, "policy"),
         ({"judge": "wise"}, TypeError, "scripted"),
         (

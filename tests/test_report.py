@@ -204,7 +204,7 @@ def test_folders_with_nothing_to_report(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(ValueError, match=r"nothing to report; expected one of summary\.json"):
         write_report(tmp_path)
     assert not list(tmp_path.iterdir())
-    assert main(["report", str(tmp_path)]) == 1
+    assert main(["report", str(tmp_path)]) == 2
     assert "nothing to report" in capsys.readouterr().err
 
 
@@ -329,7 +329,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(given) == 0
     assert capsys.readouterr().out == f"report written to {output}\n"
     assert "1 of 4 pairs" in Reader(output.read_text()).text
-    assert main([*given[:-1], "-1"]) == 1
+    assert main([*given[:-1], "-1"]) == 2
 
 
 # -- numbers --------------------------------------------------------------------------------------

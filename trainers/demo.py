@@ -147,12 +147,7 @@ def run_demo(
         before = measure(run, base, "before")
         print("3/4 train: one LoRA adapter per agent, on the team's reward")
         training = time.perf_counter()
-        trainer.train(resume)
-        if trainer.stopped:
-            made = f"update {trainer.state.global_step} of {trainer.state.max_steps}"
-            raise Stopped(
-                f"stopped at {made}; the same command goes on", trainer.interrupt.signum or 2
-            )
+        _train(trainer, resume)
         trained = time.perf_counter()
         print("4/4 measure again: the same tasks, the same draws")
         after = measure(run, trainer.token_policy, "after")
@@ -176,6 +171,14 @@ def run_demo(
     write_report(folder)
     _print_report(summary, before, after, folder)
     return summary
+
+
+def _train(trainer: Any, resume: bool) -> None:
+    """Train to the end. Raises Stopped where a signal ended it."""
+    trainer.train(resume)
+    if trainer.stopped:
+        made = f"update {trainer.state.global_step} of {trainer.state.max_steps}"
+        raise Stopped(f"stopped at {made}; the same command goes on", trainer.interrupt.signum or 2)
 
 
 def _interrupted(folder: Path) -> bool:

@@ -126,11 +126,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         args = copy.copy(args) if args is not None else MAGRPOConfig("magrpo")
         self.make_env = env_factory(env)
         self.make_eval_env = None if eval_env is None else env_factory(eval_env)
-        if args.eval_strategy != "no" and eval_env is None:
-            raise ValueError(
-                "eval_strategy is set and there is nothing to evaluate in: give eval_env=, or "
-                "eval_env_kwargs in a run file"
-            )
+        _check_evaluation(args, eval_env)
         self.partners = dict(partners or {})
         seats = _own_seats(list(self.make_env().possible_agents), self.partners)
         self.algorithm: Algorithm = make_algorithm(args.algorithm, args)
@@ -463,6 +459,14 @@ def _first_error(failures: Failures, first: Episode, told: str) -> Exception:
         return EpisodesFailedError(f"{told}. The first: {failure_of(first)}")
     failures.first.add_note(f"{told}. The first: {failure_name(first)}")
     return failures.first
+
+
+def _check_evaluation(args: MAGRPOConfig, eval_env: Any) -> None:
+    if args.eval_strategy != "no" and eval_env is None:
+        raise ValueError(
+            "eval_strategy is set and there is nothing to evaluate in: give eval_env=, or "
+            "eval_env_kwargs in a run file"
+        )
 
 
 def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:

@@ -157,9 +157,8 @@ def cross_play(
     check_teams(teams, agents, at_least=2)
     schedule = make_schedule(stage.env, n_tasks, samples, seed)
     names = tuple(teams)
-    pairs = {
-        (i, j): seatings_of(i, j, len(agents)) for i in range(len(names)) for j in range(len(names))
-    }
+    numbers = range(len(names))
+    pairs = {(i, j): seatings_of(i, j, len(agents)) for i in numbers for j in numbers}
     returns: dict[tuple[int, ...], list[float | None]] = {}
     seatings = []
     played = dict.fromkeys(one for several in pairs.values() for one in several)
@@ -173,8 +172,7 @@ def cross_play(
     stage.close()
     whole = _tasks_of_all(returns)
     scores = [
-        [np.mean([whole[one] for one in pairs[i, j]], axis=0) for j in range(len(names))]
-        for i in range(len(names))
+        [np.mean([whole[one] for one in pairs[i, j]], axis=0) for j in numbers] for i in numbers
     ]
     return CrossPlay(
         env_id=env_name(stage.env),
