@@ -298,7 +298,7 @@ def test_the_command_writes_tables_and_goes_on(tmp_path: Path, capsys: Any):
     expert, random = (str(tmp_path / name) for name in ("expert", "random"))
     assert main(["compare", random, expert]) == 0
     assert "these two checkpoints" in capsys.readouterr().out
-    assert main([*command, "--only", "solo"]) == 1
+    assert main([*command, "--only", "solo"]) == 2
 
 
 def test_pipelines_of_scripts_are_only_refused_by_the_table():

@@ -364,7 +364,7 @@ def test_the_command_measures_an_endpoint_without_torch(
     assert "tokens written per episode" in run_python(program)
     assert server.asked[0]["max_tokens"] == 8
     server.script = lambda body, n: (404, {}, b"no such model")
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     assert "no such model" in capsys.readouterr().err
 
 

@@ -188,7 +188,7 @@ def test_a_saved_team_plays_its_own_environment(saved: Any):
 
 def test_a_team_of_another_version_is_refused(saved: Any, capsys: pytest.CaptureFixture[str]):
     folder = saved("coop_writing_tldr-v7")
-    assert main(["eval", ENV, "--team", folder, "--tasks", "1"]) == 1
+    assert main(["eval", ENV, "--team", folder, "--tasks", "1"]) == 2
     error = capsys.readouterr().err
     assert f"trained in coop_writing_tldr-v7, and {ENV} is asked for" in error
     assert "--transfer" in error
@@ -256,7 +256,7 @@ def test_the_chat_template_s_variables_of_a_model(model: str, capsys: pytest.Cap
     identity = named_policy(model, make(ENV), sampling)[1]
     assert identity.endswith('template {"tag": "b"}')
     command = ["eval", ENV, "--team", "endpoint:http://localhost:9", "--tasks", "1"]
-    assert main([*command, "--template", "enable_thinking=false"]) == 1
+    assert main([*command, "--template", "enable_thinking=false"]) == 2
     assert (
         "the server applies its chat template; set ['enable_thinking']" in capsys.readouterr().err
     )
@@ -301,7 +301,7 @@ def test_scripts_by_name():
     ],
 )
 def test_bad_arguments_of_eval(more: list[str], words: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["eval", ENV, "--team", "random", "--tasks", "2", *more]) == 1
+    assert main(["eval", ENV, "--team", "random", "--tasks", "2", *more]) == 2
     assert words in capsys.readouterr().err
 
 
@@ -322,7 +322,7 @@ def test_the_split_can_be_said_in_two_ways(more: list[str], tmp_path: Path):
 
 
 def test_greedy_votes_are_refused(capsys: pytest.CaptureFixture[str]):
-    assert main(["baselines", ENV, "--policy", "random", "--tasks", "1", "--greedy"]) == 1
+    assert main(["baselines", ENV, "--policy", "random", "--tasks", "1", "--greedy"]) == 2
     assert "4 greedy samples of a task are all alike" in capsys.readouterr().err
 
 

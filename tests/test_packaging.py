@@ -79,7 +79,7 @@ def test_an_installed_wheel_needs_neither_torch_nor_a_checkout(wheel: Path, tmp_
 
 def _failure(command: Path, argument: str, cwd: Path) -> str:
     done = subprocess.run([str(command), argument], cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 1
+    assert done.returncode == 2
     return done.stderr
 
 

@@ -195,7 +195,7 @@ def test_bad_input_is_one_line(
     tmp_path: Path,
 ):
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"llm-marl {arguments[0]}: ")
     assert words in error
@@ -239,6 +239,6 @@ def test_a_team_of_another_environment_needs_leave(tmp_path: Path, capsys: Any):
         ["contribution", "word_pair-v0", "--team", saved],
         ["collect", "word_pair-v0", "--team", saved, "--output", str(tmp_path / "episodes")],
     ):
-        assert main([*command, "--tasks", "2"]) == 1
+        assert main([*command, "--tasks", "2"]) == 2
         assert "trained in word_pair-v7, and word_pair-v0" in capsys.readouterr().err
         assert main([*command, "--tasks", "2", "--transfer"]) == 0

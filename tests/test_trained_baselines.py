@@ -335,5 +335,5 @@ def test_from_the_command_line(run: Path, tmp_path: Path, capsys: Any):
     assert main([*command, "--override", "max_steps=2"]) == 0
     assert "rejection" in capsys.readouterr().out
     assert (folder / "trained_baselines.png").stat().st_size > 1000
-    assert main([*command, "--override", "lora=null"]) == 1
+    assert main([*command, "--override", "lora=null"]) == 2
     assert "lora=None: expected a section" in capsys.readouterr().err
