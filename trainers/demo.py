@@ -127,9 +127,7 @@ def run_demo(
         ValueError: a folder with a run, or a stopped demo, of other settings.
         Stopped: a signal ended the training.
     """
-    # At this size a second thread brings nothing, and on a busy machine the two only wait for each
-    # other; the other core runs the programs that the models write.
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # a second one brings nothing at this size
     disable_progress_bar()  # of loading and saving weights, which takes no time here
     folder = Path(output)
     begun = time.perf_counter()
@@ -152,11 +150,8 @@ def run_demo(
         print("4/4 measure again: the same tasks, the same draws")
         after = measure(run, trainer.token_policy, "after")
     trainer.save_team(folder / "team")
-    seconds = {
-        "warm_start": warm - begun,
-        "train": trained - training,
-        "total": time.perf_counter() - begun,
-    }
+    total = time.perf_counter() - begun
+    seconds = {"warm_start": warm - begun, "train": trained - training, "total": total}
     summary = _summary(before, after, seconds) | {
         "env": run["env"],
         "env_kwargs": run.get("env_kwargs") or {},
@@ -164,13 +159,19 @@ def run_demo(
         "seed": seed,
         "updates": trainer.state.global_step,
     }
-    write_jsonl(folder / "transcripts_before.jsonl", before.episodes)
-    write_jsonl(folder / "transcripts_after.jsonl", after.episodes)
-    _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
-    write_json(folder / "summary.json", summary)
-    write_report(folder)
+    _write(folder, summary, (before, after), trainer.state.log_history)
     _print_report(summary, before, after, folder)
     return summary
+
+
+def _write(
+    folder: Path, summary: dict[str, Any], measured: tuple[Any, Any], log: list[dict[str, float]]
+) -> None:
+    for name, one in zip(("before", "after"), measured, strict=True):
+        write_jsonl(folder / f"transcripts_{name}.jsonl", one.episodes)
+    _plot(folder / "learning_curve.png", log, summary)
+    write_json(folder / "summary.json", summary)
+    write_report(folder)
 
 
 def _train(trainer: Any, resume: bool) -> None:
