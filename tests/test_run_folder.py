@@ -20,6 +20,7 @@ from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from trainers import callbacks
 from trainers.config import MAGRPOConfig
+from trainers.demo import _interrupted
 from trainers.run_folder import FREE, alone, begin_anew
 from trainers.train import run_train, to_resume
 from trainers.trainer import MAGRPOTrainer
@@ -303,3 +304,18 @@ def test_a_launcher_s_copy_of_the_signal_is_no_second_one(
 )
 def test_how_resumption_is_asked_for(written: Any, meant: Any):
     assert to_resume(written) == meant
+
+
+def test_a_demo_goes_on_is_made_again_and_spares_a_run(begun: Path, tmp_path: Path):
+    assert _interrupted(
+        make_trainer(begun, Lower, **SAVING)
+    )  # it was stopped: there is a checkpoint
+    ended = make_trainer(tmp_path, Lower)
+    ended.train()
+    assert not _interrupted(make_trainer(tmp_path, Lower, seed=9))
+    assert not (tmp_path / "log.jsonl").exists()
+    make_trainer(tmp_path, Lower).train()
+    (tmp_path / "run_manifest.json").write_text('{"kind": "train"}')
+    with pytest.raises(ValueError, match="holds another run"):
+        _interrupted(make_trainer(tmp_path, Lower, seed=9))
+    assert (tmp_path / "log.jsonl").is_file()

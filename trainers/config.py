@@ -194,6 +194,7 @@ class MAGRPOConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
+        self._refuse_what_is_not_read()
         self._read_as_yaml_means()
         hints = {**get_type_hints(type(self)), "resume_from_checkpoint": bool | str | None}
         check_types("", vars(self), hints)
@@ -202,7 +203,6 @@ class MAGRPOConfig(GRPOConfig):
         self._check_sizes()
         self._check_choices()
         self._check_loggers()
-        self._refuse_what_is_not_read()
         # TRL demands whole groups per generation batch; the trainer sets the sizes later.
         sizes = self.per_device_train_batch_size, self.per_device_eval_batch_size
         self.per_device_train_batch_size = self.num_generations or 0

@@ -8,6 +8,7 @@ can be shown. Owns the order of the steps and what is printed, nothing else.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -37,6 +38,7 @@ from trainers.run_folder import begin_anew, get_last
 from trainers.team_files import build_team_model
 from trainers.token_policy import TokenPolicy
 from trainers.train import build_trainer, model_path, read_run
+from trainers.trainer import MAGRPOTrainer
 
 PRESET = "coop_coding_tiny"
 SPLIT = "test"
@@ -125,9 +127,9 @@ def run_demo(
 
     Raises:
         ValueError: a folder with a run, or a stopped demo, of other settings.
-        Stopped: a signal ended the training.
     """
-    torch.set_num_threads(1)  # a second one brings nothing at this size
+    # A second thread brings nothing at this size; the other core runs the models' programs.
+    torch.set_num_threads(1)
     disable_progress_bar()  # of loading and saving weights, which takes no time here
     folder = Path(output)
     begun = time.perf_counter()
@@ -137,8 +139,7 @@ def run_demo(
         path = model_path(run, seed=seed, fresh=fresh)
         warm = time.perf_counter()
         trainer = build_trainer({**run, "model": path})
-        resume = _interrupted(Path(str(trainer.args.output_dir)))
-        trainer.check_folder(resume)
+        resume = _interrupted(trainer)
         print("2/4 measure: every seat played by the warm-started model, held-out tasks")
         untrained = build_team_model(str(path), trainer.trained, weights="shared")
         base = TokenPolicy(untrained, max_completion_length=trainer.args.max_completion_length)
@@ -159,39 +160,38 @@ def run_demo(
         "seed": seed,
         "updates": trainer.state.global_step,
     }
-    _write(folder, summary, (before, after), trainer.state.log_history)
+    _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
+    _write(folder, summary, before, after)
     _print_report(summary, before, after, folder)
     return summary
 
 
-def _write(
-    folder: Path, summary: dict[str, Any], measured: tuple[Any, Any], log: list[dict[str, float]]
-) -> None:
-    for name, one in zip(("before", "after"), measured, strict=True):
-        write_jsonl(folder / f"transcripts_{name}.jsonl", one.episodes)
-    _plot(folder / "learning_curve.png", log, summary)
+def _write(folder: Path, summary: dict[str, Any], before: Measured, after: Measured) -> None:
+    write_jsonl(folder / "transcripts_before.jsonl", before.episodes)
+    write_jsonl(folder / "transcripts_after.jsonl", after.episodes)
     write_json(folder / "summary.json", summary)
     write_report(folder)
 
 
-def _train(trainer: Any, resume: bool) -> None:
-    """Train to the end. Raises Stopped where a signal ended it."""
+def _train(trainer: MAGRPOTrainer, resume: bool) -> None:
     trainer.train(resume)
     if trainer.stopped:
         made = f"update {trainer.state.global_step} of {trainer.state.max_steps}"
-        raise Stopped(f"stopped at {made}; the same command goes on", trainer.interrupt.signum or 2)
+        said = f"stopped at {made}; the same command goes on"
+        raise Stopped(said, trainer.interrupt.signum or signal.SIGINT)
 
 
-def _interrupted(folder: Path) -> bool:
+def _interrupted(trainer: MAGRPOTrainer) -> bool:
     """Whether a demo goes on from a checkpoint; what one without left is removed.
 
     A manifest was written by `llm-marl train`: such a run is left alone, and refused.
     """
-    if get_last(folder) is not None:
-        return True
-    if not (folder / MANIFEST_FILE).is_file():
+    folder = Path(str(trainer.args.output_dir))
+    resume = get_last(folder) is not None
+    if not resume and not (folder / MANIFEST_FILE).is_file():
         begin_anew(folder)
-    return False
+    trainer.check_folder(resume)
+    return resume
 
 
 def _summary(before: Measured, after: Measured, seconds: Mapping[str, float]) -> dict[str, Any]:

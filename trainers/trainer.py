@@ -125,8 +125,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
     ) -> None:
         args = copy.copy(args) if args is not None else MAGRPOConfig("magrpo")
         self.make_env = env_factory(env)
-        self.make_eval_env = None if eval_env is None else env_factory(eval_env)
-        _check_evaluation(args, eval_env)
+        self.make_eval_env = _evaluated_in(eval_env, args)
         self.partners = dict(partners or {})
         seats = _own_seats(list(self.make_env().possible_agents), self.partners)
         self.algorithm: Algorithm = make_algorithm(args.algorithm, args)
@@ -461,12 +460,15 @@ def _first_error(failures: Failures, first: Episode, told: str) -> Exception:
     return failures.first
 
 
-def _check_evaluation(args: MAGRPOConfig, eval_env: Any) -> None:
-    if args.eval_strategy != "no" and eval_env is None:
+def _evaluated_in(eval_env: Any, args: MAGRPOConfig) -> Callable[[], Any] | None:
+    if eval_env is not None:
+        return env_factory(eval_env)
+    if args.eval_strategy != "no":
         raise ValueError(
             "eval_strategy is set and there is nothing to evaluate in: give eval_env=, or "
             "eval_env_kwargs in a run file"
         )
+    return None
 
 
 def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:
