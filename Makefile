@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Test processes. Each computes with one thread: more only fight for the same cores.
-JOBS ?= 2
+# Test processes. Each computes with one thread: more only fight for the same cores. Three on two
+# cores, for tests of the sandbox wait more than they compute.
+JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help

@@ -214,12 +214,12 @@ def test_the_command_takes_runs_and_sweeps(tmp_path: Path, capsys: pytest.Captur
         shown = capsys.readouterr().out
         assert f"B: {high} (3 runs)\nmean return: A 0.100, B 0.900;" in shown
         assert "3 against 3 runs" in shown
-    assert main(["compare", str(old), str(both)]) == 1
+    assert main(["compare", str(old), str(both)]) == 2
     error = capsys.readouterr().err
     assert "runs of 2 settings, e.g. " in error
     assert "expected those of one a side" in error
     shutil.rmtree(old / "low-seed=2" / "eval")
-    assert main(["compare", str(old), high]) == 1
+    assert main(["compare", str(old), high]) == 2
     assert "1 of its runs have no evaluation, e.g. low-seed=2" in capsys.readouterr().err
     comma = tmp_path / "a,b"
     write(comma, result(0.5))

@@ -528,7 +528,7 @@ def test_a_url_with_a_secret_is_refused_unseen(
     assert "hunter2" not in str(caught.value)
     if "#" not in url:  # on the command line the model stands there
         command = ["eval", "debate-v0", "--team", f"endpoint:{url}#tiny", "--template", "a=1"]
-        assert main([*command, "--output", str(tmp_path / "out")]) == 1
+        assert main([*command, "--output", str(tmp_path / "out")]) == 2
         assert "hunter2" not in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 

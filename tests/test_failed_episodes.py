@@ -257,7 +257,8 @@ def test_the_score_is_that_of_the_others() -> None:
     solved = [float(bool(e.success)) for e in whole.episodes]
     # pass@3 is of the two tasks with three episodes.
     assert found.pass_at_k[3] == (max(solved[3:6]) + max(solved[6:9])) / 2
-    assert found.cost.turns == sum(len(e.turns) for e in living(found.episodes)) / 8
+    alive = living(found.episodes)
+    assert found.cost.turns_per_agent == sum(e.turns_per_agent for e in alive) / 8
     assert found.cooperation == cooperation_index(WordPair(), living(found.episodes))
     assert found.faults.truncated_episodes == 0
 
@@ -302,7 +303,7 @@ def test_an_environment_that_always_fails_is_an_error(tmp_path: Path, copies: in
         evaluate(env, tmp_path, plan)
     assert "of 8 episodes" in str(error.value.__notes__) or copies == 5
     assert len(played) == (8 if copies == 1 else 10)
-    mended = evaluate(type("Shaky", (WordPair,), {}), tmp_path, plan)
+    mended = evaluate(WordPair, tmp_path, plan)
     assert mended.failed == 0
 
 

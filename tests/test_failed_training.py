@@ -351,7 +351,7 @@ def test_an_update_that_failed_altogether_moves_nothing(tmp_path: Path, changes:
 def test_evaluation_during_training_counts_them(tmp_path: Path) -> None:
     """Its means are of the other two, which play as they would have played beside the first."""
     plan: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "eval_tasks": 3}
-    whole = make_trainer(tmp_path, Lower, eval_env=Lower, **plan)
+    whole = make_trainer(tmp_path / "whole", Lower, eval_env=Lower, **plan)
     seeds: list[int] = []
     watched = shaky(Lower, lambda env: seeds.append(env.seed), "reset")
     whole.make_eval_env = watched
@@ -379,9 +379,9 @@ def test_an_evaluation_that_fails_altogether_stops_with_a_checkpoint(tmp_path: P
     with pytest.raises(OSError, match="broke") as error:
         trainer.train()
     assert "3 of 3 episodes of the evaluation failed" in str(error.value.__notes__)
-    resumed = make_trainer(tmp_path, Lower, eval_env=Lower, max_steps=3, **plan)
+    resumed = make_trainer(tmp_path, Lower, eval_env=Lower, max_steps=5, **plan)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
-    assert resumed.state.global_step == 3
+    assert resumed.state.global_step == 5
 
 
 def test_failed_episodes_raise_no_alarm_of_flat_rewards(tmp_path: Path) -> None:
@@ -430,5 +430,5 @@ def test_the_window_forgets_after_twenty_updates(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "0.1", True, None])
 def test_the_share_is_checked(tmp_path: Path, share: Any) -> None:
-    with pytest.raises(ValueError, match="max_failed_share"):
+    with pytest.raises((ValueError, TypeError), match="max_failed_share"):
         settings(tmp_path, max_failed_share=share)

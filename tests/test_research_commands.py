@@ -77,18 +77,18 @@ def test_a_picture_that_cannot_be_drawn_is_named_before_anything_is_played(
     output = tmp_path / "x"
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
-        assert main([*arguments, "--tasks", "2", "--output", str(output)]) == 1
+        assert main([*arguments, "--tasks", "2", "--output", str(output)]) == 2
         error = capsys.readouterr().err
         assert "pip install 'llm-marl-envs[eval]'" in error
         assert not output.exists()  # the manifest is written before the first episode
         assert main([*arguments, "--tasks", "2"]) == 0  # nothing is to be drawn
     for name in ("heat_map.png", "cross_play.json"):
         (tmp_path / name / name).mkdir(parents=True)
-        assert main([*arguments, "--output", str(tmp_path / name)]) == 1
+        assert main([*arguments, "--output", str(tmp_path / name)]) == 2
         assert f"{name}: a folder; expected a file" in capsys.readouterr().err
         assert list((tmp_path / name).iterdir()) == [tmp_path / name / name]
     (tmp_path / "file").touch()
-    assert main([*arguments, "--output", str(tmp_path / "file" / "x")]) == 1
+    assert main([*arguments, "--output", str(tmp_path / "file" / "x")]) == 2
     assert f"{tmp_path / 'file'}: a file; expected a folder" in capsys.readouterr().err
 
 
@@ -151,7 +151,7 @@ def test_the_forms_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "\\caption{50 \\% \\& more}" in shown
     assert main(["table", *given, "--best"]) == 0
     assert "1.00 [1.00, 1.00]*" in capsys.readouterr().out
-    assert main(["table", *given, "--caption", "x"]) == 1
+    assert main(["table", *given, "--caption", "x"]) == 2
     assert "--caption and --label are for --latex" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["table", *given, "--latex", "--markdown"])

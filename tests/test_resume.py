@@ -59,6 +59,7 @@ def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[s
 def test_a_resumed_run_remembers_what_lonely_turns_are_compared_with(tmp_path: Path):
     """Of two episodes one ends early, often: its twin has only the past to be compared with."""
     plan: dict[str, Any] = {"max_steps": 3, "num_generations": 2, "scale_rewards": "group"}
+    plan |= {"tasks_per_update": 8}
     plan |= {"save_strategy": "steps", "save_steps": 2, "optim": "sgd", "learning_rate": 1.0}
     unbroken = make_trainer(tmp_path, Uneven, adapters=False, **plan)
     unbroken.train()

@@ -44,6 +44,7 @@ def test_marks_that_nobody_sees_are_taken_out() -> None:
     assert words_of("caf\u00e9" + "!" * 90 + "\u2014" * 90 + "x") == ["caf\u00e9", "x"]
 
 
+@pytest.mark.long  # seconds of a processor, which are longer beside other work
 @pytest.mark.parametrize(
     "text",
     [
@@ -59,6 +60,7 @@ def test_a_text_of_odd_characters_costs_no_more_than_others(text: str) -> None:
     assert seconds(lambda: [words_of(sentence) for sentence in sentences_of(text)]) < 1.5e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["coop_writing_tldr-v0", "coop_writing_arxiv-v0"])
 def test_a_turn_of_odd_characters_costs_little(name: str) -> None:
     env = make(name)
@@ -71,6 +73,7 @@ def test_a_turn_of_odd_characters_costs_little(name: str) -> None:
         assert seconds(turn, times=3) < 8e-3
 
 
+@pytest.mark.long
 def test_scoring_texts_of_usual_length_costs_about_a_millisecond() -> None:
     """A source of 400 words and texts of 230: 0.9 to 1.7 ms, as busy as the machine is."""
     file = Path(__file__).parent / "honest_pairs.jsonl"

@@ -282,4 +282,5 @@ def shaky(base: Any, breaks: Any, where: str = "step") -> Any:
             self.closed = True
             super().close()
 
+    Shaky.__name__ = Shaky.__qualname__ = base.__name__  # mended, it is the same environment
     return Shaky

@@ -254,12 +254,14 @@ def read_team_file(folder: str | Path) -> dict[str, Any]:
             f"reads version {TEAM_VERSION}"
         )
     seats = description.get("agents")
-    if not isinstance(seats, dict) or not seats or "weights" not in description:
-        raise ValueError(f"{path}: expected 'weights', and 'agents' as a map seat -> policy")
+    if not isinstance(seats, dict) or not seats:
+        raise ValueError(f"{path}: 'agents' is missing or damaged; expected seat -> policy")
     try:
         check_policy_names(seats.values())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    if "weights" not in description:
+        raise ValueError(f"{path}: 'weights' is missing")
     home = path.parent.resolve()
     for policy in seats.values():
         place = (home / policy).resolve()

@@ -22,7 +22,6 @@ from types import FrameType
 MISTAKE, FAILURE = 2, 1
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(str(ROOT / name) + os.sep for name in ("llm_marl_envs", "trainers"))
-SAID = (ValueError, TypeError, ImportError, FloatingPointError, RuntimeError)
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
@@ -87,7 +86,10 @@ def is_said(error: BaseException) -> bool:
         ("llm_marl_envs", "trainers")
     ):
         return True
-    if not isinstance(error, SAID):
+    from llm_marl_envs.rollout import EpisodesFailedError
+
+    said = (ValueError, TypeError, ImportError, FloatingPointError, EpisodesFailedError)
+    if not isinstance(error, said):
         return False
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
