@@ -123,10 +123,12 @@ class Worker:
             budget.forget(job)
             self.stop()
             raise RunLostError(str(error)) from None
-        except (BadTestsError, KilledError):
+        except BadTestsError:
             raise
         except BaseException:
-            self.stop()  # an interrupt in the middle of a run leaves nothing to rely on
+            # An interrupt in the middle of a run leaves nothing to rely on, and whoever killed a
+            # process may have killed those that wait for the next run.
+            self.stop()
             raise
 
     def run_io(self, source: str, stdin: str) -> Output:
@@ -137,8 +139,6 @@ class Worker:
         except (ZygoteLostError, io_run.StoppedError, OSError) as error:
             self.stop()
             raise RunLostError(str(error)) from None
-        except KilledError:
-            raise
         except BaseException:
             self.stop()
             raise
