@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from support.cost import milliseconds
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.debate import MAX_ACTION_CHARS
@@ -338,9 +338,9 @@ def test_a_judge_that_answers_twice_decides_nothing() -> None:
 
 def test_a_megabyte_of_text_is_cut_and_costs_little() -> None:
     env = make("debate-v0")
-    start = time.process_time()
-    episode = say(env, "Answer: 1\n" * 100_000)
-    assert time.process_time() - start < 2
+    text = "Answer: 1\n" * 100_000
+    assert milliseconds(lambda: say(env, text), times=1) < 1000
+    episode = say(env, text)
     assert episode.turns[0].info["action_truncated"]
     longest = max(len(turn.messages[-1].content) for turn in episode.turns)
     assert longest < 5 * MAX_ACTION_CHARS
@@ -351,13 +351,12 @@ def test_a_turn_costs_less_than_a_millisecond() -> None:
     env = make("debate-v0", split="val")
     team = agreed(env)
     play(env, team)
-    best = 1.0
-    for _ in range(3):
-        start = time.process_time()
+
+    def games() -> None:
         for task in range(30):
             play(env, team, task)
-        best = min(best, (time.process_time() - start) / (30 * 6))
-    assert best < 1e-3
+
+    assert milliseconds(games, times=3) < 30 * 6
 
 
 def test_demonstrations_show_every_turn_and_seat() -> None:
@@ -426,5 +425,6 @@ def test_rows_with_and_without_evidence() -> None:
     ],
 )
 def test_mistakes_are_named(kwargs: dict[str, Any], match: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=match):
+    of_another_type = kwargs in ({"n_agents": 3.0}, {"rounds": "2"})
+    with pytest.raises(TypeError if of_another_type else ValueError, match=match):
         make("debate-v0", **kwargs)

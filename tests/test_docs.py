@@ -58,7 +58,7 @@ def test_the_refused_settings_are_refused():
     assert len(named) > 15
     for name in [*named, "use_vllm"]:
         value: Any = others.get(name, True if name in FLAGS else 3)
-        with pytest.raises((ValueError, TypeError), match=name):
+        with pytest.raises(ValueError, match=name):
             MAGRPOConfig("runs/none", **{name: value})
 
 

@@ -430,5 +430,6 @@ def test_the_window_forgets_after_twenty_updates(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "0.1", True, None])
 def test_the_share_is_checked(tmp_path: Path, share: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match="max_failed_share"):
+    error = ValueError if isinstance(share, float) else TypeError
+    with pytest.raises(error, match="max_failed_share"):
         settings(tmp_path, max_failed_share=share)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.cost import milliseconds
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.solve_critique_refine import DEFAULT_KINDS
@@ -75,7 +75,8 @@ def knowing(env: Any) -> Policy:
     ],
 )
 def test_mistakes_are_explained(kwargs: dict[str, Any], words: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=words):
+    of_another_type = kwargs == {"n_agents": 4.0}
+    with pytest.raises(TypeError if of_another_type else ValueError, match=words):
         make(ID, **kwargs).reset(seed=0)
 
 
@@ -394,12 +395,11 @@ def test_demonstrations_show_every_seat() -> None:
 
 def test_a_turn_costs_less_than_a_millisecond() -> None:
     env = make(ID)
-    best = 1.0
-    for _ in range(5):
-        start = time.process_time()
+
+    def sixty_turns() -> None:
         for seed in range(20):
             env.reset(seed=seed, options={"task": seed})
             for text in ("[a]\nAnswer: x", "[b]", "Answer: x"):
                 env.step(text)
-        best = min(best, (time.process_time() - start) / 60)
-    assert best < 1e-3
+
+    assert milliseconds(sixty_turns) < 60
