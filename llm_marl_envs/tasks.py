@@ -111,6 +111,7 @@ def open_tasks(
     split: str,
     procedural: Callable[[str], TaskSource],
     from_row: Callable[[Row], Task],
+    splits: Sequence[str] = SPLITS,
 ) -> TaskSource:
     """The task source that the argument `tasks` of an environment names.
 
@@ -118,21 +119,22 @@ def open_tasks(
         tasks: None or "procedural" (made by the environment), "bundled:<name>" (a file shipped in
             `llm_marl_envs/data`), a path of a JSONL file, "hub:<dataset>[:<hub split>]", a list of
             rows, or a ready `TaskSource`.
-        split: one of `SPLITS`, or "all" for every row of a file, list or dataset.
+        split: one of `splits`, or "all" for every row of a file, list or dataset.
         procedural: split -> source; the environment's generator.
         from_row: row -> Task; raises `ValueError` for a row it cannot use.
+        splits: what the generator can make; rows are in one of `SPLITS`.
 
     Raises:
         ValueError: unknown split or form, malformed JSONL (with the line), nothing in the split.
         TypeError: `tasks` or a row is none of the kinds above.
     """
-    if split not in (*SPLITS, "all"):
-        raise ValueError(f"split {split!r}: expected one of {(*SPLITS, 'all')}")
+    if split not in (*splits, "all"):
+        raise ValueError(f"split {split!r}: expected one of {(*splits, 'all')}")
     if isinstance(tasks, TaskSource):
         return tasks
     if tasks is None or tasks == "procedural":
         if split == "all":
-            raise ValueError(f"split 'all' is for given rows; generated tasks have {SPLITS}")
+            raise ValueError(f"split 'all' is for given rows; generated tasks have {tuple(splits)}")
         return procedural(split)
     where = f"tasks={str(tasks)!r}, " if isinstance(tasks, (str, Path)) else ""
     if isinstance(tasks, str) and tasks.startswith("hub:"):

@@ -119,13 +119,20 @@ def told(env: CoopCodingEnv, joint_action: dict[str, str]) -> dict[str, str]:
     return {agent: seen.messages[-1].content for agent, seen in observations.items()}
 
 
-def test_plain_feedback_only_asks() -> None:
-    env = env_of(feedback="plain")
-    assert set(told(env, BROKEN).values()) == {words.REVISE}
+def test_plain_feedback_tells_of_ones_own_syntax_and_of_nothing_else() -> None:
+    env = env_of()
+    assert env.feedback_mode == "plain"
+    texts = told(env, BROKEN)
+    own = "Your code does not parse: expected ':', line 1, column 12.\n"
+    assert texts[HELPER] == own + words.REVISE
+    assert texts[MAIN].startswith("Your code does not parse: '(' was never closed, line 1")
+    wrong = {HELPER: "raise ValueError('a secret')", MAIN: "nothing"}
+    assert set(told(env, wrong).values()) == {words.REVISE}
+    assert CoopCodingEnv(info="full").feedback_mode == "diagnostics"
 
 
 def test_diagnostics_say_where_the_syntax_broke() -> None:
-    texts = told(env_of(), BROKEN)
+    texts = told(env_of(feedback="diagnostics"), BROKEN)
     assert "Your code does not parse: expected ':', line 1, column 12." in texts[HELPER]
     assert "Your partner's code does not parse, line 1, column 10." in texts[HELPER]
     assert "'(' was never closed" not in texts[HELPER]
@@ -133,7 +140,7 @@ def test_diagnostics_say_where_the_syntax_broke() -> None:
 
 
 def test_diagnostics_name_missing_definitions_and_the_failing_test() -> None:
-    env = env_of()
+    env = env_of(feedback="diagnostics")
     texts = told(env, {**right(env), HELPER: "def aux(x):\n    pass"})
     assert "Your code defines no function aux that returns a value." in texts[HELPER]
     assert "Your code defines solve." in texts[MAIN]
@@ -142,7 +149,7 @@ def test_diagnostics_name_missing_definitions_and_the_failing_test() -> None:
 
 
 def test_diagnostics_show_what_was_returned() -> None:
-    env = env_of()
+    env = env_of(feedback="diagnostics")
     texts = told(env, {**right(env), MAIN: "def solve(xs):\n    return [12345]"})
     assert "returned [12345]." in texts[HELPER]
 
@@ -180,7 +187,7 @@ SECRET = "the zup is a secret"
     ],
 )
 def test_under_split_no_text_of_the_partner_is_quoted(helper: str, main: str) -> None:
-    env = env_of()
+    env = env_of(feedback="diagnostics")
     joint_action = {HELPER: helper.format(s=SECRET), MAIN: main.format(s=SECRET)}
     assert SECRET not in told(env, joint_action)[MAIN]
 

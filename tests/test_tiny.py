@@ -57,9 +57,17 @@ def test_tokenizer_encodes_any_text_and_knows_chats() -> None:
     assert (tokenizer.pad_token_id, tokenizer.eos_token_id) == (tiny.PAD_ID, tiny.END_ID)
 
 
-def test_merges_cross_spaces_but_not_lines() -> None:
-    tokenizer = tiny.build_tokenizer(["one two three\nfour five\n"] * 50, 300)
-    assert tokenizer.tokenize("one two three\nfour five\n") == ["oneĠtwoĠthreeĊ", "fourĠfiveĊ"]
+def test_merges_cross_no_words_digits_or_brackets_but_within_whole_lines() -> None:
+    texts = ["Write code.\nadd 35 twice\n    aux(xs)\n"] * 50
+    tokenizer = tiny.build_tokenizer(texts, 400, ["Write code."])
+    known = ["WriteĠcode.", "Ċ", "add", "Ġ3", "5", "Ġtwice", "ĊĠĠĠĠ", "aux", "(", "xs", ")", "Ċ"]
+    assert tokenizer.tokenize(texts[0]) == known
+    assert tokenizer.decode(tokenizer.encode(texts[0])) == texts[0]
+
+
+def test_whole_lines_are_those_that_many_prompts_have() -> None:
+    said = [([{"role": "user", "content": f"Add.\nThe number is {n}."}], "x") for n in range(30)]
+    assert tiny._repeated_lines(said) == ["Add."]
 
 
 def test_saved_folder_loads_with_auto_classes(folder: Path) -> None:
@@ -68,7 +76,8 @@ def test_saved_folder_loads_with_auto_classes(folder: Path) -> None:
     generation = GenerationConfig.from_pretrained(folder)
     record = json.loads((folder / "tiny.json").read_text())
     made = tiny.demonstrations_of(record["env_ids"], SMALL.demonstrations, record["seed"])
-    ours = tiny.build_tokenizer(tiny._texts(made), SMALL.vocab_size)
+    lines = tiny._repeated_lines(made)
+    ours = tiny.build_tokenizer(tiny._texts(made), SMALL.vocab_size, lines)
     for messages, answer in made[:9]:
         text = str(ours.apply_chat_template(list(messages), tokenize=False)) + answer
         assert tokenizer.encode(text) == ours.encode(text)

@@ -20,7 +20,9 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,7 +52,7 @@ from trainers.chat import ChatTemplate
 PAD, START, END = "<|pad|>", "<|im_start|>", "<|im_end|>"
 PAD_ID, END_ID = 0, 2  # `build_tokenizer` puts the three first, in this order
 RECORD = "tiny.json"
-FORMAT = 1  # raised when this module makes another model from the same settings
+FORMAT = 2  # raised when this module makes another model from the same settings
 IGNORED = -100  # the label that the loss of Transformers leaves out
 
 CHAT_TEMPLATE = (
@@ -59,6 +61,12 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+
+PARTS = (r"[()\[\]{}]", r" ?\d", r"\n *", r" ?[^()\[\]{}\d\s]+", r"\s")
+"""What merges do not cross, as patterns: a bracket, a digit, a line's beginning, a word."""
+
+REPEATED = 0.05
+"""Share of the prompts from which on a line of theirs is one of the tokenizer's `whole` lines."""
 
 Demonstration = tuple[Sequence[dict[str, Any]], str]
 """Chat messages up to where the agent speaks, as {"role", "content"}, and what the expert says."""
@@ -89,21 +97,22 @@ class TinySettings:
     """Peak of AdamW; a twentieth of the steps rising, then a half cosine to zero."""
 
 
-def build_tokenizer(texts: Iterable[str], vocab_size: int = 1024) -> PreTrainedTokenizerFast:
+def build_tokenizer(
+    texts: Iterable[str], vocab_size: int = 1024, whole: Iterable[str] = ()
+) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer trained on `texts`, with a ChatML template.
 
-    Merges may cross spaces, so that sentences which every prompt repeats become one token and the
-    rows of a tiny model are short. They cross neither line ends nor brackets, so that an interface
-    is a choice between the same few tokens in every program. Any Unicode text encodes, at worst as
-    bytes.
+    Merges cross neither words nor digits nor brackets: a prompt of known words is one of known
+    tokens, and an interface is a choice between the same few tokens in every program. Only within
+    the lines `whole` they do, so that what all prompts repeat costs a tiny model a token or two.
+    Any Unicode text encodes, at worst as bytes.
     Padding on the left, as generation needs; EOS is `<|im_end|>`.
     """
     bpe = Tokenizer(models.BPE())
+    parts = [*(re.escape(line) for line in whole), *PARTS]
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(
-                Regex(r"[()\[\]{}]|[^()\[\]{}\n]*\n|[^()\[\]{}\n]+"), behavior="isolated"
-            ),
+            pre_tokenizers.Split(Regex("|".join(parts)), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -315,7 +324,8 @@ def _make(
     record: dict[str, Any],
 ) -> None:
     """Tokenizer, model, warm start, and the files of all three in `folder`."""
-    tokenizer = build_tokenizer(_texts(demonstrations), settings.vocab_size)
+    texts, lines = _texts(demonstrations), _repeated_lines(demonstrations)
+    tokenizer = build_tokenizer(texts, settings.vocab_size, lines)
     model = build_model(tokenizer, seed, settings)
     loss = warm_start(model, tokenizer, demonstrations, seed, settings)
     tokenizer.save_pretrained(folder)
@@ -331,6 +341,18 @@ def _texts(demonstrations: Iterable[Demonstration]) -> Iterator[str]:
             yield message["content"]
         yield "assistant\n"
         yield answer
+
+
+def _repeated_lines(demonstrations: Sequence[Demonstration]) -> list[str]:
+    """The lines that at least `REPEATED` of the prompts have, longest first."""
+    counts = Counter(
+        line
+        for messages, _ in demonstrations
+        for line in {line for message in messages for line in message["content"].splitlines()}
+    )
+    least = REPEATED * len(demonstrations)
+    found = [line for line, count in counts.items() if line and count >= least]
+    return sorted(found, key=lambda line: (-len(line), line))
 
 
 def _put(partial: Path, folder: Path) -> None:

@@ -61,7 +61,8 @@ the tests have at most 8 numbers, from -9 to 15."""
 
 Value = int | list[int]
 
-_OPS = {"item": ITEM_OPS, "fold": FOLD_OPS, "sequence": SEQUENCE_OPS}
+OPS = {"item": ITEM_OPS, "fold": FOLD_OPS, "sequence": SEQUENCE_OPS}
+"""Kind -> its table of operations."""
 _PARAMETERS = {"item": "x", "fold": "a and b", "sequence": "a list"}
 
 NOTHING = {
@@ -89,7 +90,7 @@ class Composition:
         if self.kind not in KINDS:
             raise ValueError(f"kind is {self.kind!r}, expected one of {KINDS}")
         endings = self.ending.isdecimal() if self.kind == "fold" else self.ending in REDUCTIONS
-        ops = (*_OPS[self.kind], NOTHING[self.kind].words)
+        ops = (*OPS[self.kind], NOTHING[self.kind].words)
         if not (endings and self.op in ops and set(self.predicates) <= set(PREDICATES)):
             raise ValueError(
                 f"got {self}; expected predicates, an operation of kind {self.kind!r} and an "
@@ -195,4 +196,4 @@ def _expert_main(composition: Composition, convention: str) -> str:
 
 def _op(composition: Composition) -> Primitive:
     nothing = NOTHING[composition.kind]
-    return nothing if composition.op == nothing.words else _OPS[composition.kind][composition.op]
+    return nothing if composition.op == nothing.words else OPS[composition.kind][composition.op]

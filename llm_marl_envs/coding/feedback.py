@@ -1,9 +1,9 @@
 """What agents are told between turns about the code they wrote.
 
-Owns the words and what they may reveal. Under `info="split"` the helper's private operation must
-not reach main through feedback, so a text that the partner's program can choose (an exception's
-message, a returned string) is never quoted there: main sees exception types, numbers and the tests
-themselves, whose expected values are the one thing that hints at the operation.
+Owns the words and what they may reveal. "plain" tells an agent about its own syntax alone, which it
+could have found out itself. The other modes tell more: under `info="split"` a text that the
+partner's program can choose (an exception's message, a returned string) is never quoted, yet
+expected values, and even the number of tests that passed, hint at the private operation.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def feedback(report: Report, role: str, mode: str, private: bool) -> str:
     if mode not in MODES:
         raise ValueError(f"feedback={mode!r}: expected one of {MODES}")
     if mode == "plain":
-        return REVISE
+        own = report.programs[role]
+        return REVISE if own.parses else f"{_program_line(report, role, 'Your')}\n{REVISE}"
     partner = next(name for name in report.programs if name != role)
     lines = [_program_line(report, role, "Your"), _program_line(report, partner, "Your partner's")]
     lines.append(_tests_line(report, role, private))

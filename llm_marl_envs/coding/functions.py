@@ -1,31 +1,36 @@
-"""Which compositions are tasks: all of them, their splits, their tests and their bounds.
+"""Which compositions are tasks: all of them, their splits and their tests.
 
 What one composition means is `composition.py`, whose names are offered here too, so that an
-environment imports this module alone. Prompting, running programs and paying rewards belong to the
-environment.
+environment imports this module alone. What a seat can reach alone is `bounds.py`. Prompting,
+running programs and paying rewards belong to the environment.
 
-A function's identity is its *fingerprint*, its answers on `PROBES`. Compositions with the same
-fingerprint count as one task, in one split, under the words that come first. Not tasks are those
-whose private operation does not decide the function (another operation, or none, under the same
-text for main gives the same answers) and those with too few different answers to be tested.
+Every task is tested on the same inputs, `TESTS`, and a function *is* its answers on them:
+compositions with the same answers count as one task, in one split, under the words that come
+first. So no two tasks share all their answers, and a program passes the tests of one task at most.
+Not tasks are compositions whose private operation does not decide the function (another
+operation, or none, under the same text for main gives the same answers) and those for which a
+constant passes more than `MAX_SAME_ANSWER` tests.
 
-Nothing is computed at import. The first call of `compositions`, `split_of`, `asserts` or `bounds`
-answers every composition on every probe once, in a fraction of a second.
+| split | what is new in it |
+|---|---|
+| `val`, `test` | pairs: each prompt occurs in `train`, with other partners |
+| `test_prompts` | prompts: neither occurs in `train`; each of their words does |
+| `ood` | operations, an ending, two predicates at once: never in `train`, for one seat or both |
 
-Legend: F functions (all compositions, tasks or not), I probes. An answer is held as a small int
-that stands for its value; equal ints, equal answers.
+`val` and `test` are blocks: all pairs of half of the operations with some of main's prompts. So
+whoever knows a split still has many tasks to tell apart after reading one prompt of it.
+Compositions of one prompt that is kept for `test_prompts` and one that is not are no tasks.
+
+Nothing is computed at import. The first call of `compositions` or `split_of` answers every
+composition on every test once, in a fraction of a second.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from random import Random
-
-import numpy as np
-from numpy.typing import NDArray
 
 from llm_marl_envs.coding.composition import (
     CONTRACTS,
@@ -33,6 +38,7 @@ from llm_marl_envs.coding.composition import (
     KINDS,
     MAIN_PROMPT,
     NOTHING,
+    OPS,
     ROLES,
     Composition,
     conventions,
@@ -45,31 +51,20 @@ from llm_marl_envs.coding.composition import (
     keep,
 )
 from llm_marl_envs.coding.conventions import read_convention
-from llm_marl_envs.coding.tables import (
-    FOLD_OPS,
-    HELD_OUT_PAIRS,
-    HELD_OUT_REDUCTION,
-    ITEM_OPS,
-    PREDICATE_PAIRS,
-    PREDICATES,
-    REDUCTIONS,
-    SEQUENCE_OPS,
-    STARTS,
-)
+from llm_marl_envs.coding.tables import PREDICATE_PAIRS, PREDICATES, REDUCTIONS, STARTS
 
 __all__ = [
-    "ASSERTS",
     "CONTRACTS",
     "HELPER_PROMPT",
     "KINDS",
     "MAIN_PROMPT",
-    "PROBES",
     "ROLES",
     "SPLITS",
-    "Bounds",
+    "TESTS",
+    "Answer",
     "Composition",
+    "answers_of",
     "asserts",
-    "bounds",
     "composition_at",
     "compositions",
     "conventions",
@@ -78,64 +73,38 @@ __all__ = [
     "describe_main",
     "evaluate",
     "expert",
-    "fingerprint",
     "read_convention",
     "split_of",
 ]
 
-SPLITS = ("train", "val", "test", "ood")
+SPLITS = ("train", "val", "test", "test_prompts", "ood")
 
 Answer = int | tuple[int, ...]
 """An answer of `evaluate` that can be a key: a list as a tuple."""
 
-ASSERTS = 8
-"""Tests of one task. Together they tell it from every other task."""
-
-TOLD_APART = 0.1
-"""Weight in the choice of tests of a task that is already told apart, per test that does so."""
+TESTS = (
+    (-3, -7, -3, -1),
+    (11, 2, 11, 3, 4),
+    (5, -7, 15, 5, 14, 5),
+    (10, -2, 10, 5, 2, 14, -3),
+    (8, 12, -5, 6, -4, -9, 0),
+    (4, -4, -8, -4, -6, 15, -9, 7),
+    (11, 1, -3, 2, -3, -8, 0, 15),
+    (-5, 5, 12, 8, -6, 12, 9, 7, 1),
+)
+"""The inputs of every task's tests: of 150 random draws the one that tells most compositions
+apart."""
 
 MAX_SAME_ANSWER = 3
 """Tests of one task that may share an answer, so that no constant passes more than 3 of 8."""
 
 
-def _probes() -> tuple[tuple[int, ...], ...]:
-    rng = Random("llm_marl_envs.coding.functions.PROBES")
-    drawn = (tuple(rng.randint(-9, 15) for _ in range(5 + i % 4)) for i in range(26))
-    repeats = ((3, 8, 3, -6, 8), (12, 5, 12, 0), (-4, -4, 7, 7, 1), (6, 2, 9, 2, 6), (10, -3, 4))
-    return ((), *repeats, *drawn)
-
-
-PROBES = _probes()
-"""The fixed lists that decide a function's identity and from which its tests are taken."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Expected share of a task's tests, in [0, 1]."""
-
-    random: float
-    """Of a team whose texts are no programs."""
-    solo: float
-    """The most that one seat can expect alone: main, with the best program for its own prompt
-    averaged over the operations that it may be about. The helper alone passes nothing."""
-    team: float
-    """Of two seats that each know their part and agree on the interface."""
-
-
 @dataclass(frozen=True)
 class _Universe:
-    rows: dict[Composition, int]
-    """Every composition, tasks or not -> its row."""
-    numbers: dict[Answer, int]
-    """Answer -> the small int that stands for it."""
-    answers: NDArray[np.int32]
-    """(F, I)"""
-    task_rows: NDArray[np.int64]
-    """The rows that are tasks, one per fingerprint."""
     tasks: dict[str, tuple[Composition, ...]]
     """Split -> its tasks."""
-    splits: dict[str, str]
-    """Fingerprint -> split."""
+    splits: dict[tuple[Answer, ...], str]
+    """Answers on `TESTS` -> split."""
 
 
 def compositions(split: str) -> tuple[Composition, ...]:
@@ -162,68 +131,34 @@ def _order(seed: int, split: str, deal: int, n: int) -> tuple[int, ...]:
     return tuple(Random(f"coding/{seed}/{split}/{deal}").sample(range(n), n))
 
 
-def fingerprint(composition: Composition) -> str:
-    """What the composition computes, whatever its words: a digest of its answers on `PROBES`."""
-    return _digest(_answers(composition, [keep(composition.predicates, xs) for xs in PROBES]))
+def answers_of(composition: Composition) -> tuple[Answer, ...]:
+    """The right answers on `TESTS`."""
+    return _answers(composition, [keep(composition.predicates, xs) for xs in TESTS])
 
 
 def split_of(composition: Composition) -> str | None:
-    """The split of the function that a composition computes, None where that is no task.
-
-    `ood`: two predicates, the held-out reduction or a held-out pair of operation and ending.
-    All other functions fall into train, val and test by a hash of the fingerprint, 80 : 5 : 15.
-    """
-    return _universe().splits.get(fingerprint(composition))
+    """The split of the function that a composition computes, None where that is no task."""
+    return _universe().splits.get(answers_of(composition))
 
 
-@lru_cache(maxsize=4096)
 def asserts(composition: Composition) -> tuple[str, ...]:
-    """`ASSERTS` lines `assert solve([...]) == ...` that no other task's function passes.
-
-    Chosen greedily from `PROBES`: each next one is the probe that tells apart the most tasks, where
-    a task that an earlier one tells apart counts a tenth; at most `MAX_SAME_ANSWER` of the lines
-    have the same answer. Works for any composition, tasks or not.
-    """
-    return tuple(
-        f"assert solve({list(PROBES[i])}) == {evaluate(composition, PROBES[i])}"
-        for i in _chosen_probes(composition)
-    )
-
-
-@lru_cache(maxsize=4096)
-def bounds(composition: Composition) -> Bounds:
-    """What random, one-seat and whole teams can expect. Raises KeyError off the tables."""
-    universe = _universe()
-    family = [replace(composition, op=op) for op in _ops(composition.kind)]
-    tasks = set(universe.task_rows.tolist())
-    possible = [one for one in family if universe.rows[one] in tasks]
-    guesses = universe.answers[[universe.rows[guess] for guess in family]]
-    shares = np.zeros(len(family))
-    constants: dict[int, float] = {}
-    for task in possible:
-        chosen = list(_chosen_probes(task))
-        right = universe.answers[universe.rows[task], chosen]
-        shares += (guesses[:, chosen] == right).mean(axis=1)
-        for value, count in zip(*np.unique(right, return_counts=True), strict=True):
-            constants[int(value)] = constants.get(int(value), 0.0) + float(count) / len(chosen)
-    best = max(float(shares.max()), max(constants.values(), default=0.0))
-    return Bounds(random=0.0, solo=best / max(len(possible), 1), team=1.0)
+    """A line `assert solve([...]) == ...` for each of `TESTS`; no other task passes them all."""
+    return tuple(f"assert solve({list(xs)}) == {evaluate(composition, xs)}" for xs in TESTS)
 
 
 def _all_compositions() -> Iterator[Composition]:
     """Every composition the tables can say, operations that do nothing included."""
     for kind in KINDS:
-        endings = [str(start) for start in STARTS] if kind == "fold" else list(REDUCTIONS)
-        for where, op, ending in product(_WHERES, _ops(kind), endings):
+        ops = (*OPS[kind], NOTHING[kind].words)
+        for where, op, ending in product(_WHERES, ops, _endings(kind)):
             yield Composition(kind, where, op, ending)
 
 
 _WHERES: tuple[tuple[str, ...], ...] = (*((name,) for name in PREDICATES), *PREDICATE_PAIRS)
 
 
-def _ops(kind: str) -> tuple[str, ...]:
-    table = {"item": ITEM_OPS, "fold": FOLD_OPS, "sequence": SEQUENCE_OPS}[kind]
-    return (*table, NOTHING[kind].words)
+def _endings(kind: str) -> list[str]:
+    return [str(start) for start in STARTS] if kind == "fold" else list(REDUCTIONS)
 
 
 def _answers(composition: Composition, kept: Sequence[list[int]]) -> tuple[Answer, ...]:
@@ -231,75 +166,46 @@ def _answers(composition: Composition, kept: Sequence[list[int]]) -> tuple[Answe
     return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
-def _digest(answers: tuple[Answer, ...]) -> str:
-    return hashlib.sha256(repr(answers).encode()).hexdigest()[:16]
-
-
 @lru_cache(maxsize=1)
 def _universe() -> _Universe:
-    kept = {where: [keep(where, xs) for xs in PROBES] for where in _WHERES}
+    kept = {where: [keep(where, xs) for xs in TESTS] for where in _WHERES}
     answers = {one: _answers(one, kept[one.predicates]) for one in _all_compositions()}
-    rows = {one: row for row, one in enumerate(answers)}
-    numbers: dict[Answer, int] = {}
     tasks: dict[str, list[Composition]] = {split: [] for split in SPLITS}
-    splits: dict[str, str] = {}
-    for task in _distinct_tasks(answers):
-        name = _digest(answers[task])
-        splits[name] = _split(task, name)
-        tasks[splits[name]].append(task)
-    return _Universe(
-        rows=rows,
-        numbers=numbers,
-        answers=np.array(
-            [[numbers.setdefault(one, len(numbers)) for one in row] for row in answers.values()],
-            dtype=np.int32,
-        ),
-        task_rows=np.array([rows[one] for split in SPLITS for one in tasks[split]]),
-        tasks={split: tuple(found) for split, found in tasks.items()},
-        splits=splits,
-    )
+    splits: dict[tuple[Answer, ...], str] = {}
+    for task, split in _distinct_tasks(answers):
+        splits[answers[task]] = split
+        tasks[split].append(task)
+    return _Universe({split: tuple(found) for split, found in tasks.items()}, splits)
 
 
-def _distinct_tasks(answers: dict[Composition, tuple[Answer, ...]]) -> Iterator[Composition]:
-    """One composition per function, without those that are no tasks (see the module's top)."""
+def _distinct_tasks(
+    answers: dict[Composition, tuple[Answer, ...]],
+) -> Iterator[tuple[Composition, str]]:
+    """One composition per function and its split, without those that are no tasks."""
     under_main = Counter(
         (one.kind, one.predicates, one.ending, row) for one, row in answers.items()
     )
     seen: set[tuple[Answer, ...]] = set()
     for one, row in answers.items():
+        split = _split(one)
         decided = under_main[one.kind, one.predicates, one.ending, row] == 1
-        usable = sum(min(count, MAX_SAME_ANSWER) for count in Counter(row).values())
         known = one.op == NOTHING[one.kind].words or row in seen
-        if decided and not known and usable >= ASSERTS:
+        if split and decided and not known and max(Counter(row).values()) <= MAX_SAME_ANSWER:
             seen.add(row)
-            yield one
+            yield one, split
 
 
-def _split(task: Composition, name: str) -> str:
-    held_out = task.ending == HELD_OUT_REDUCTION or (task.op, task.ending) in HELD_OUT_PAIRS
-    if held_out or len(task.predicates) > 1:
+def _split(task: Composition) -> str | None:
+    """Where a composition belongs, by its words."""
+    ops, endings = OPS[task.kind], _endings(task.kind)
+    op = ops.get(task.op, NOTHING[task.kind])
+    held_out = task.ending in REDUCTIONS and REDUCTIONS[task.ending].kept_for == "ood"
+    if op.kept_for == "ood" or held_out or len(task.predicates) > 1:
         return "ood"
-    bucket = int(name, 16) % 100
-    return "train" if bucket < 80 else "val" if bucket < 85 else "test"
-
-
-@lru_cache(maxsize=4096)
-def _chosen_probes(composition: Composition) -> tuple[int, ...]:
-    """Indices of the probes that `asserts` uses."""
-    universe = _universe()
-    own = _answers(composition, [keep(composition.predicates, xs) for xs in PROBES])
-    own_numbers = np.array([universe.numbers.get(answer, -1) for answer in own])
-    # As floats, so that the products below are BLAS calls. A row of zeros is the function itself.
-    differs = (universe.answers[universe.task_rows] != own_numbers).astype(np.float32)  # (F, I)
-    weights = np.ones(len(differs), dtype=np.float32)  # (F,)
-    chosen: list[int] = []
-    for _ in range(ASSERTS):
-        gain = weights @ differs  # (I,)
-        used = Counter(own[i] for i in chosen)
-        barred = [i in chosen or used[own[i]] >= MAX_SAME_ANSWER for i in range(len(PROBES))]
-        best = int(np.argmax(np.where(barred, -1.0, gain)))
-        if barred[best]:
-            break
-        chosen.append(best)
-        weights *= np.where(differs[:, best] > 0, TOLD_APART, 1.0).astype(np.float32)
-    return tuple(chosen)
+    predicate, ending = list(PREDICATES).index(task.predicates[0]), endings.index(task.ending)
+    unread = (op.kept_for == "test_prompts", (predicate + ending) % 3 == 0)
+    if any(unread):
+        return "test_prompts" if all(unread) else None
+    block = (predicate * len(endings) + ending) % 5
+    even = op in list(ops.values())[::2]
+    return "test" if even and block < 2 else "val" if not even and block == 2 else "train"

@@ -64,13 +64,23 @@ def coding_tasks(tasks: str | Path | Sequence[Row] | TaskSource | None, split: s
     if isinstance(tasks, (str, Path)):
         path = Path(tasks)
         return _named_source(str(tasks), split, path.stat().st_mtime_ns if path.is_file() else 0)
-    return open_tasks(tasks, split=split, procedural=procedural_source, from_row=task_of_row)
+    return _open(tasks, split)
 
 
 @lru_cache(maxsize=16)
 def _named_source(tasks: str, split: str, changed_ns: int) -> TaskSource:
     del changed_ns  # only a part of the key
-    return open_tasks(tasks, split=split, procedural=procedural_source, from_row=task_of_row)
+    return _open(tasks, split)
+
+
+def _open(tasks: str | Path | Sequence[Row] | TaskSource | None, split: str) -> TaskSource:
+    return open_tasks(
+        tasks,
+        split=split,
+        procedural=procedural_source,
+        from_row=task_of_row,
+        splits=functions.SPLITS,
+    )
 
 
 def task_of(composition: Composition, task_id: str, split: str) -> Task:

@@ -1,14 +1,15 @@
 """The vocabulary of the procedural coding tasks: predicates, private operations, reductions.
 
-This module owns the words of each primitive, the Python text of it and the callable that decides
-what is right. How primitives are put together into tasks is `functions.py`.
+This module owns the words of each primitive, the Python text of it, the callable that decides what
+is right, and the splits for which words are kept back. How primitives are put together into tasks
+is `functions.py`.
 
 A primitive's `words` are also its key, so that a task reads like its own description:
 `Composition("item", ("even",), "x times x", "the sum of {}")`. A test holds that `code` and `call`
 agree on every probe.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,25 +25,48 @@ class Primitive:
     """A Python expression over the parameter names of its table; reductions have one `{}`."""
     call: Callable[..., Any]
     """The same as a callable: what is right is decided by this and never by model text."""
+    kept_for: str = ""
+    """The split outside of which no prompt says it, "" for none: `test_prompts` where every word
+    of it occurs in other prompts, `ood` where none says anything like it."""
 
 
-def _table(*rows: tuple[str, str, Callable[..., Any]]) -> dict[str, Primitive]:
-    return {words: Primitive(words, code, call) for words, code, call in rows}
+NUMBERS = range(2, 8)
+"""What a numbered operation is about: one digit, and not 1, with which some of them do nothing."""
+
+
+def _table(*rows: Primitive) -> dict[str, Primitive]:
+    return {row.words: row for row in rows}
+
+
+def _numbered(
+    words: str, code: str, call: Callable[[int], Callable[..., Any]], unread: tuple[int, int]
+) -> Iterator[Primitive]:
+    """An operation for each of `NUMBERS`, for which `{}` stands; `unread` are for `test_prompts`.
+
+    A third of the numbers, another third for the next operation: every number stays in use.
+    """
+    for n in NUMBERS:
+        kept_for = "test_prompts" if n in unread else ""
+        yield Primitive(words.format(n), code.format(n), call(n), kept_for)
+
+
+def _running(reduce: Callable[[list[int]], int]) -> Callable[[list[int]], list[int]]:
+    return lambda xs: [reduce(xs[: i + 1]) for i in range(len(xs))]
 
 
 PREDICATES = _table(  # of one int, x
-    ("even", "x % 2 == 0", lambda x: x % 2 == 0),
-    ("odd", "x % 2 == 1", lambda x: x % 2 == 1),
-    ("positive", "x > 0", lambda x: x > 0),
-    ("negative", "x < 0", lambda x: x < 0),
-    ("over 4", "x > 4", lambda x: x > 4),
-    ("under 6", "x < 6", lambda x: x < 6),
-    ("over 1", "x > 1", lambda x: x > 1),
-    ("under 3", "x < 3", lambda x: x < 3),
-    ("divisible by 3", "x % 3 == 0", lambda x: x % 3 == 0),
-    ("not divisible by 3", "x % 3 != 0", lambda x: x % 3 != 0),
-    ("not divisible by 5", "x % 5 != 0", lambda x: x % 5 != 0),
-    ("between 0 and 9", "0 <= x <= 9", lambda x: 0 <= x <= 9),
+    Primitive("even", "x % 2 == 0", lambda x: x % 2 == 0),
+    Primitive("odd", "x % 2 == 1", lambda x: x % 2 == 1),
+    Primitive("positive", "x > 0", lambda x: x > 0),
+    Primitive("negative", "x < 0", lambda x: x < 0),
+    Primitive("over 4", "x > 4", lambda x: x > 4),
+    Primitive("under 6", "x < 6", lambda x: x < 6),
+    Primitive("over 1", "x > 1", lambda x: x > 1),
+    Primitive("under 3", "x < 3", lambda x: x < 3),
+    Primitive("divisible by 3", "x % 3 == 0", lambda x: x % 3 == 0),
+    Primitive("not divisible by 3", "x % 3 != 0", lambda x: x % 3 != 0),
+    Primitive("not divisible by 5", "x % 5 != 0", lambda x: x % 5 != 0),
+    Primitive("between 0 and 9", "0 <= x <= 9", lambda x: 0 <= x <= 9),
 )
 
 PREDICATE_PAIRS = (  # the longer compositions, all in the `ood` split
@@ -55,100 +79,101 @@ PREDICATE_PAIRS = (  # the longer compositions, all in the `ood` split
 # Every operation on one int raises on a list: where helper and main disagree on the interface the
 # program must fail. (`x * 2` would repeat the list, and the sum of that is the right answer.)
 ITEM_OPS = _table(  # of one int, x
-    ("x times x", "x * x", lambda x: x * x),
-    ("x plus 3", "x + 3", lambda x: x + 3),
-    ("7 minus x", "7 - x", lambda x: 7 - x),
-    ("minus x", "-x", lambda x: -x),
-    ("1 less than twice x", "2 * x - 1", lambda x: 2 * x - 1),
-    ("2 more than three times x", "3 * x + 2", lambda x: 3 * x + 2),
-    ("1 more than x times x", "x * x + 1", lambda x: x * x + 1),
-    ("the absolute value of x", "abs(x)", lambda x: abs(x)),
-    ("the distance between x and 5", "abs(x - 5)", lambda x: abs(x - 5)),
-    ("half of x rounded down", "x // 2", lambda x: x // 2),
-    ("a third of x rounded down", "x // 3", lambda x: x // 3),
-    ("x modulo 4", "x % 4", lambda x: x % 4),
-    ("x modulo 7", "x % 7", lambda x: x % 7),
-    ("the larger of x and 2", "max(x, 2)", lambda x: max(x, 2)),
-    ("the smaller of x and 7", "min(x, 7)", lambda x: min(x, 7)),
-    ("1 if x is over 2 and 0 otherwise", "int(x > 2)", lambda x: int(x > 2)),
+    Primitive("x times x", "x * x", lambda x: x * x),
+    Primitive("minus x", "-x", lambda x: -x),
+    Primitive("the absolute value of x", "abs(x)", lambda x: abs(x)),
+    *_numbered("x plus {}", "x + {}", lambda n: lambda x: x + n, (2, 5)),
+    *_numbered("x minus {}", "x - {}", lambda n: lambda x: x - n, (3, 6)),
+    *_numbered("{} minus x", "{} - x", lambda n: lambda x: n - x, (4, 7)),
+    *_numbered("{} less than twice x", "2 * x - {}", lambda n: lambda x: 2 * x - n, (2, 5)),
+    *_numbered("{} more than x times x", "x * x + {}", lambda n: lambda x: x * x + n, (3, 6)),
+    *_numbered(
+        "the distance between x and {}",
+        "abs(x - {})",
+        lambda n: lambda x: abs(x - n),
+        (4, 7),
+    ),
+    *_numbered("x divided by {}, rounded down", "x // {}", lambda n: lambda x: x // n, (2, 5)),
+    *_numbered("x modulo {}", "x % {}", lambda n: lambda x: x % n, (3, 6)),
+    *_numbered("the larger of x and {}", "max(x, {})", lambda n: lambda x: max(x, n), (4, 7)),
+    *_numbered("the smaller of x and {}", "min(x, {})", lambda n: lambda x: min(x, n), (2, 5)),
+    Primitive("x to the power of 3", "x ** 3", lambda x: x**3, "ood"),
+    Primitive("the number of digits of x", "len(str(abs(x)))", lambda x: len(str(abs(x))), "ood"),
 )
 
 FOLD_OPS = _table(  # of two ints, a (what has been gathered) and b (the next number)
-    ("a plus b", "a + b", lambda a, b: a + b),
-    ("a minus b", "a - b", lambda a, b: a - b),
-    ("b minus a", "b - a", lambda a, b: b - a),
-    ("a minus twice b", "a - 2 * b", lambda a, b: a - 2 * b),
-    ("b more than twice a", "2 * a + b", lambda a, b: 2 * a + b),
-    ("b minus twice a", "b - 2 * a", lambda a, b: b - 2 * a),
-    ("a plus b times b", "a + b * b", lambda a, b: a + b * b),
-    ("the larger of a and b", "max(a, b)", lambda a, b: max(a, b)),
-    ("the smaller of a and b", "min(a, b)", lambda a, b: min(a, b)),
-    ("the distance between a and b", "abs(a - b)", lambda a, b: abs(a - b)),
-    ("half of a rounded down, plus b", "a // 2 + b", lambda a, b: a // 2 + b),
-    ("(a + b) modulo 7", "(a + b) % 7", lambda a, b: (a + b) % 7),
+    Primitive("a plus b", "a + b", lambda a, b: a + b),
+    Primitive("a minus b", "a - b", lambda a, b: a - b),
+    Primitive("b minus a", "b - a", lambda a, b: b - a),
+    Primitive("a plus b times b", "a + b * b", lambda a, b: a + b * b),
+    Primitive("the larger of a and b", "max(a, b)", lambda a, b: max(a, b)),
+    Primitive("the smaller of a and b", "min(a, b)", lambda a, b: min(a, b)),
+    Primitive("the distance between a and b", "abs(a - b)", lambda a, b: abs(a - b)),
+    *_numbered("a plus {} times b", "a + {} * b", lambda n: lambda a, b: a + n * b, (3, 6)),
+    *_numbered("a minus {} times b", "a - {} * b", lambda n: lambda a, b: a - n * b, (4, 7)),
+    *_numbered("{} minus a plus b", "{} - a + b", lambda n: lambda a, b: n - a + b, (2, 5)),
+    *_numbered(
+        "a divided by {} and rounded down, plus b",
+        "a // {} + b",
+        lambda n: lambda a, b: a // n + b,
+        (3, 6),
+    ),
+    *_numbered("(a + b) modulo {}", "(a + b) % {}", lambda n: lambda a, b: (a + b) % n, (4, 7)),
+    Primitive(
+        "a if b is odd and b otherwise",
+        "a if b % 2 == 1 else b",
+        lambda a, b: a if b % 2 == 1 else b,
+        "ood",
+    ),
 )
 
 SEQUENCE_OPS = _table(  # of a list of ints, xs; the value of one place depends on other places
-    (
-        "its running sums",
-        "[sum(xs[:i + 1]) for i in range(len(xs))]",
-        lambda xs: [sum(xs[: i + 1]) for i in range(len(xs))],
+    Primitive(
+        "its numbers without repeats", "list(dict.fromkeys(xs))", lambda xs: list(dict.fromkeys(xs))
     ),
-    (
-        "its running maxima",
-        "[max(xs[:i + 1]) for i in range(len(xs))]",
-        lambda xs: [max(xs[: i + 1]) for i in range(len(xs))],
+    Primitive("its running sums", "[sum(xs[:i + 1]) for i in range(len(xs))]", _running(sum)),
+    Primitive("its running maxima", "[max(xs[:i + 1]) for i in range(len(xs))]", _running(max)),
+    *_numbered(
+        "each number but the first plus {} times the one before it",
+        "[b + {} * a for a, b in zip(xs, xs[1:])]",
+        lambda n: lambda xs: [b + n * a for a, b in pairwise(xs)],
+        (2, 5),
     ),
-    ("its numbers without repeats", "list(dict.fromkeys(xs))", lambda xs: list(dict.fromkeys(xs))),
-    ("all but its first number", "xs[1:]", lambda xs: xs[1:]),
-    (
-        "each number but the first minus the one before it",
-        "[b - a for a, b in zip(xs, xs[1:])]",
-        lambda xs: [b - a for a, b in pairwise(xs)],
+    *_numbered(
+        "each number but the first minus {} times the one before it",
+        "[b - {} * a for a, b in zip(xs, xs[1:])]",
+        lambda n: lambda xs: [b - n * a for a, b in pairwise(xs)],
+        (3, 6),
     ),
-    (
-        "each number but the first plus the one before it",
-        "[b + a for a, b in zip(xs, xs[1:])]",
-        lambda xs: [b + a for a, b in pairwise(xs)],
+    *_numbered(
+        "{} plus its running sums",
+        "[{} + sum(xs[:i + 1]) for i in range(len(xs))]",
+        lambda n: _running(lambda head: n + sum(head)),
+        (4, 7),
     ),
+    Primitive("every second one of its numbers", "xs[::2]", lambda xs: xs[::2], "ood"),
 )
 
 REDUCTIONS = _table(  # of a list of ints
-    ("the sum of {}", "sum({})", lambda values: sum(values)),
-    (
+    Primitive("the sum of {}", "sum({})", lambda values: sum(values)),
+    Primitive(
         "the largest of {}, or 0 if there are none",
         "max({}, default=0)",
         lambda values: max(values, default=0),
     ),
-    (
+    Primitive(
         "the smallest of {}, or 0 if there are none",
         "min({}, default=0)",
         lambda values: min(values, default=0),
     ),
-    ("the list of {}, in the same order", "{}", lambda values: values),
-    ("the sorted list of {}", "sorted({})", lambda values: sorted(values)),
-    (
+    Primitive("the list of {}, in the same order", "{}", lambda values: values),
+    Primitive("the sorted list of {}", "sorted({})", lambda values: sorted(values)),
+    Primitive(
         "the sum of all but the largest of {}",
         "sum(sorted({})[:-1])",
         lambda values: sum(sorted(values)[:-1]),
     ),
-    ("the list of {}, from last to first", "{}[::-1]", lambda values: values[::-1]),
+    Primitive("the list of {}, from last to first", "{}[::-1]", lambda values: values[::-1], "ood"),
 )
 
 STARTS = (0, 1, 2, 3, 5, 7, 10)
-
-HELD_OUT_REDUCTION = "the list of {}, from last to first"
-
-HELD_OUT_PAIRS = frozenset(
-    {
-        ("x times x", "the sorted list of {}"),
-        ("half of x rounded down", "the sum of {}"),
-        ("7 minus x", "the largest of {}, or 0 if there are none"),
-        ("x modulo 4", "the list of {}, in the same order"),
-        ("its running sums", "the smallest of {}, or 0 if there are none"),
-        ("all but its first number", "the sum of {}"),
-        ("a minus twice b", "1"),
-        ("the larger of a and b", "3"),
-    }
-)
-"""(operation, reduction or start) that no train, val or test task puts together."""

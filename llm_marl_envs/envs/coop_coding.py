@@ -42,8 +42,9 @@ Both agents get the team's number. Documented range of the return: [0, 1] for `t
 
 `coding/rewards.py` lists the decisions where the paper and its code differ, `coding/ablation.py`
 how contributions are found and what they cannot see. With several turns `tests` and `contribution`
-pay what a turn *adds* to the score, term by term, so a later solution never returns more than an
-earlier one. `paper` keeps the paper's pay, the full score of every turn.
+pay what a turn *adds* to the score, term by term: the return is the score of the last turn, and a
+later solution never returns more than an earlier one. `paper` keeps the paper's pay, the full score
+of every turn: the return is the sum over turns.
 
 `info["success"]`: all tests pass. Further entries: which functions were `defined`, `syntax_errors`,
 `tests_passed`, `tests_total`, the sandbox's `verdict` and the `author` it is charged to,
@@ -62,16 +63,22 @@ All tests pass, or after `turns` turns. Never truncated.
 ## Arguments
 - `tasks`: None (generated), "bundled:coop_problems", a JSONL file, "hub:<dataset>", a list of rows
   or a `TaskSource`.
-- `split`: "train", "val", "test", "ood" (longer and held-out compositions), or "all" for rows.
+- `split`: "train", "val", "test" (new pairs of prompts), "test_prompts" (prompts that neither seat
+  has read, of words that it has), "ood" (operations or lengths that it has not), or "all" for rows.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
 - `reward`: "tests", "paper" or "contribution"; None takes the default.
 - `turns`: K, at least 1.
-- `feedback`: "plain" (asks for a revision), "diagnostics" (what was defined, where the syntax
-  broke, how many tests passed, the first failing test), "partner" (that and the partner's code).
-  Under `split` diagnostics quote no text that the partner's program chose; what they reveal of the
-  private operation are expected values in failing tests, and under "partner" the code itself.
+- `feedback`: "plain" (where the agent's own syntax broke, and that the code is to be revised),
+  "diagnostics" (what was defined, how many tests passed, the first failing test as well), "partner"
+  (that and the partner's code); None takes "plain" under `split`, else "diagnostics". Under `split`
+  diagnostics quote no text that the partner's program chose. They still reveal the private
+  operation: expected values in failing tests do, and even the number of tests that passed tells
+  one guess from another.
 - `max_action_chars`: Unicode code points.
 - `render_mode`: None, "ansi", "human" or "html".
+
+`bounds(task)` is what the better seat can return alone, `coding/bounds.py` says how: exact under
+`reward="tests"` for one turn, and for two to four under `feedback="plain"`.
 
 Attribute `sandbox`: where programs run; the process-wide pool unless set.
 
@@ -97,6 +104,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.coding import functions, rewards, team
 from llm_marl_envs.coding.ablation import Contribution
+from llm_marl_envs.coding.bounds import solo_share
 from llm_marl_envs.coding.feedback import MODES, feedback
 from llm_marl_envs.coding.functions import HELPER_PROMPT, MAIN_PROMPT, Composition
 from llm_marl_envs.coding.source import ProceduralSource, coding_tasks, composition_of
@@ -150,7 +158,7 @@ class CoopCodingEnv(TextParallelEnv):
         info: str | None = None,
         reward: str | None = None,
         turns: int = 1,
-        feedback: str = "diagnostics",
+        feedback: str | None = None,
         max_action_chars: int = 8192,
         render_mode: str | None = None,
     ) -> None:
@@ -158,10 +166,11 @@ class CoopCodingEnv(TextParallelEnv):
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
         self.info_mode = info or ("split" if generated else "full")
         self.reward_scheme = reward or ("tests" if self.info_mode == "split" else "contribution")
+        self.feedback_mode = feedback or ("plain" if self.info_mode == "split" else "diagnostics")
         for name, given, known in (
             ("info", self.info_mode, INFOS),
             ("reward", self.reward_scheme, rewards.SCHEMES),
-            ("feedback", feedback, MODES),
+            ("feedback", self.feedback_mode, MODES),
         ):
             if given not in known:
                 raise ValueError(f"{name}={given!r}: expected one of {known}")
@@ -177,7 +186,6 @@ class CoopCodingEnv(TextParallelEnv):
             max_action_chars=max_action_chars,
             render_mode=render_mode,
         )
-        self.feedback_mode = feedback
         low, high = rewards.REWARD_RANGES[self.reward_scheme]
         self.reward_range = (low, high * (turns if self.reward_scheme == "paper" else 1))
         self._sandbox: Sandbox | None = None
@@ -304,11 +312,12 @@ class CoopCodingEnv(TextParallelEnv):
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated tasks under `reward="tests"`.
 
-        The solo bound is main with its best guess at the operation beside a helper that is well
-        formed and wrong. With `info="full"` one author may write everything.
+        The solo bound is what an optimal adaptive seat can expect alone (`coding/bounds.py`), with
+        all that is paid for form. With `info="full"` one author may write everything.
 
         Raises:
-            ValueError: for rows, and for the other reward schemes.
+            ValueError: for rows, for the other reward schemes, for several turns with feedback
+                that reveals more than whether all tests passed, and for more than four turns.
         """
         composition = composition_of(task)
         if composition is None or self.reward_scheme != "tests":
@@ -318,15 +327,16 @@ class CoopCodingEnv(TextParallelEnv):
             )
         if self.info_mode == "full":
             return Bounds(random=0.0, solo=1.0, team=1.0)
-        shares = functions.bounds(composition)
+        if self.max_turns > 1 and self.feedback_mode != "plain":
+            raise ValueError(
+                f"feedback={self.feedback_mode!r} reveals the partner's part over "
+                f"{self.max_turns} turns, so what a seat can reach alone is not known; use "
+                "feedback='plain' or turns=1"
+            )
         terms = rewards.TERM_RANGES["tests"]
         form = terms["structure"][1] + terms["syntax"][1]
-        test_pay = terms["tests"][1]
-        return Bounds(
-            random=test_pay * shares.random,
-            solo=form + test_pay * shares.solo,
-            team=form + test_pay * shares.team,
-        )
+        alone = solo_share(composition, self.max_turns)
+        return Bounds(random=0.0, solo=form + terms["tests"][1] * alone, team=1.0)
 
 
 def _role(agent: str) -> str:
