@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from toys import Relay, WordPair
+from toys import Relay, SameCase, WordPair
 
 from llm_marl_envs import make
-from llm_marl_envs.core import Outcome
 from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.cross_play import CrossPlay, cross_play
 from llm_marl_envs.evaluation.cross_play_files import (
@@ -27,26 +25,6 @@ from llm_marl_envs.evaluation.progress import counter
 from llm_marl_envs.evaluation.zero_shot import zero_shot
 from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request
-from llm_marl_envs.tasks import Task
-
-
-class SameCase(WordPair):
-    """Both words must be said in the same case: two conventions that do not mix."""
-
-    def __init__(self) -> None:
-        super().__init__(turns=1)
-
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Words with `fig` can only be said in lower case."""
-        return ("lower",) if "fig" in task.data["words"] else ("lower", "upper")
-
-    def play(self, joint_action: Mapping[str, str]) -> Outcome:
-        found = {self.read_convention(self.task, a, text) for a, text in joint_action.items()}
-        solved = len(found) == 1 and None not in found
-        return Outcome(
-            reward_terms={agent: {"words": float(solved)} for agent in self.agents},
-            success=solved,
-        )
 
 
 def experts(convention: str | None, env: Any = None) -> dict[str, ExpertPolicy]:
@@ -76,6 +54,7 @@ def test_two_conventions_score_one_with_themselves_and_fail_with_each_other():
     # 10 of the 30 tasks hold `fig` and are solved by anybody: there both say it in lower case.
     assert result.matrix == [[1.0, pytest.approx(1 / 3)], [pytest.approx(1 / 3), 1.0]]
     assert result.success_matrix == result.matrix
+    assert result.match_matrix == result.matrix  # here a match is what is paid
     assert result.self_play.mean == 1.0
     assert result.self_play.ci95 == (1.0, 1.0)
     assert result.cross_play.mean == pytest.approx(1 / 3)

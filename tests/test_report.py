@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from chromium import CHROMIUM, Browser
-from test_cross_play import SameCase, experts
-from toys import WordPair
+from test_cross_play import experts
+from toys import SameCase, WordPair
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation import evaluate_team

@@ -89,6 +89,25 @@ class WordPair(TextParallelEnv):
         )
 
 
+class SameCase(WordPair):
+    """Both words must be said in the same case: two conventions that do not mix."""
+
+    def __init__(self) -> None:
+        super().__init__(turns=1)
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Words with `fig` can only be said in lower case."""
+        return ("lower",) if "fig" in task.data["words"] else ("lower", "upper")
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        found = {self.read_convention(self.task, a, text) for a, text in joint_action.items()}
+        solved = len(found) == 1 and None not in found
+        return Outcome(
+            reward_terms={agent: {"words": float(solved)} for agent in self.agents},
+            success=solved,
+        )
+
+
 class Lower(WordPair):
     """Pays the share of characters that are lower-case letters: any policy can improve on it."""
 

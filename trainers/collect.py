@@ -7,16 +7,19 @@ TRL's.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.core import TextEnv
+from llm_marl_envs.core import TextEnv, TextParallelEnv
+from llm_marl_envs.evaluation.coordination import beside_experts
 from llm_marl_envs.policies import Team, derive_seed
-from llm_marl_envs.records import Episode, EpisodeGroup
+from llm_marl_envs.records import Episode, EpisodeGroup, StopReason, Turn
 from llm_marl_envs.rollout import Failures, Start, failure_of, rollout, task_source
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
@@ -76,8 +79,8 @@ class Collector:
         failures: of the newest update, on this process.
 
     Raises:
-        ValueError: the tasks of an update do not divide among the processes, or an environment
-            without tasks and no `max_steps`.
+        ValueError: the tasks of an update do not divide among the processes, an environment
+            without tasks and no `max_steps`, or `random_partner` where nobody can be drawn.
     """
 
     def __init__(
@@ -107,6 +110,8 @@ class Collector:
         self.schedule = TaskSchedule(n_tasks, args.tasks_per_update, args.seed)
         self._copies: VectorTextEnv | None = None
         self.failures = Failures(make_env)
+        if args.random_partner:
+            check_random_partner(self.env)
 
     @property
     def episodes_per_update(self) -> int:
@@ -142,6 +147,10 @@ class Collector:
             chunks=self.args.rollout_chunks,
             failures=self.failures,
         )
+        if self.args.random_partner:
+            episodes = paid_beside_experts(
+                self._copies, episodes, starts, self.trained, self.failures
+            )
         self.env = self._copies.envs[0]  # the first one may have been replaced
         for number, episode in enumerate(episodes):
             if not episode.failed:
@@ -260,6 +269,81 @@ def _shuffled(rewards: np.ndarray, groups: Sequence[EpisodeGroup], seed: int) ->
         places = np.array([g for g, _ in group.living], dtype=int)
         dealt[p, places] = rewards[p, rng.permutation(places)]
     return dealt
+
+
+def check_random_partner(env: Any) -> None:
+    """Refuse, before any work, an environment in which no partner can be drawn.
+
+    Raises:
+        ValueError: seats that act in turn or more than once, no scripted experts, or tasks of
+            which each allows a single convention.
+    """
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, TextParallelEnv) or inner.max_turns > 1:
+        raise ValueError(
+            f"random_partner in {type(inner).__name__}: expected an environment of this library "
+            "whose seats act once and at the same time (a TextParallelEnv with turns=1); elsewhere "
+            "what a seat says depends on what its partners said"
+        )
+    tasks = (inner.source[i] for i in range(min(len(inner.source), CONTEXT_SAMPLE)))
+    if not any(len(inner.conventions(task)) > 1 for task in tasks):
+        raise ValueError(
+            f"random_partner in {type(inner).__name__}: expected scripted experts of several "
+            "conventions; its tasks name none, or one each, so there is nothing to draw"
+        )
+
+
+def paid_beside_experts(
+    copies: VectorTextEnv,
+    episodes: Sequence[Episode],
+    starts: Sequence[Start],
+    trained: Sequence[str],
+    failures: Failures,
+) -> list[Episode]:
+    """The episodes, each trained seat paid what its text earns beside experts: a control.
+
+    For each episode and seat a convention is drawn uniformly from those that the task allows, from
+    the episode's sampling seed; experts of it play the other seats. Seats draw independently, or
+    the draws of one update would lead them the same way. What the seats said, and whether they
+    solved the task together, stays; `info["partner"]` is the convention drawn. An episode whose
+    environment raises beside the experts has failed.
+    """
+    env: TextEnv = copies.envs[0].unwrapped
+    trials: list[tuple[Episode, str, str]] = []
+    for episode, start in zip(episodes, starts, strict=True):
+        if not episode.failed:
+            possible = env.conventions(env.source.find(episode.task_id)) or ("",)
+            for agent in trained:
+                drawn = random.Random(derive_seed("partner", start.sample_seed, agent))
+                trials.append((episode, agent, drawn.choice(possible)))
+    judged: dict[int, dict[str, tuple[str, Episode]]] = {}
+    for trial, again in zip(trials, beside_experts(copies, trials, failures), strict=True):
+        judged.setdefault(id(trial[0]), {})[trial[1]] = trial[2], again
+    return [_repaid(episode, judged.get(id(episode), {})) for episode in episodes]
+
+
+def _repaid(episode: Episode, judged: Mapping[str, tuple[str, Episode]]) -> Episode:
+    """The episode with the payments of others: agent -> (convention drawn, the episode paid for)."""
+    broken = next((again for _, again in judged.values() if again.failed), None)
+    if broken is not None:
+        return dataclasses.replace(
+            episode, stop_reason=StopReason.FAILED, success=None, failure=broken.failure
+        )
+
+    def repaid(turn: Turn) -> Turn:
+        if turn.agent not in judged:
+            return turn
+        convention, again = judged[turn.agent]
+        other = again.trajectory(turn.agent)[0]
+        return dataclasses.replace(
+            turn,
+            reward=other.reward,
+            reward_terms=other.reward_terms,
+            team_reward=other.team_reward,
+            info={**turn.info, "partner": convention},
+        )
+
+    return dataclasses.replace(episode, turns=tuple(map(repaid, episode.turns)))
 
 
 def _check_numbers(episode: Episode, number: int, update: int) -> None:

@@ -162,6 +162,13 @@ class MAGRPOConfig(GRPOConfig):
         default=False,
         metadata={"help": "A control: deal each group's rewards to its episodes at random."},
     )
+    random_partner: bool = field(
+        default=False,
+        metadata={
+            "help": "A control: pay each trained seat what its text earns beside scripted experts "
+            "of a convention drawn uniformly for each episode and seat. One turn, all at once."
+        },
+    )
     transcript_every: int = field(
         default=10, metadata={"help": "Write sampled episodes every so many updates; 0: never."}
     )
@@ -202,6 +209,7 @@ class MAGRPOConfig(GRPOConfig):
             self.bf16 = False
         self._check_sizes()
         self._check_choices()
+        self._check_control()
         self._check_loggers()
         # TRL demands whole groups per generation batch; the trainer sets the sizes later.
         sizes = self.per_device_train_batch_size, self.per_device_eval_batch_size
@@ -308,6 +316,20 @@ class MAGRPOConfig(GRPOConfig):
                     f"report_to={name!r}: {package!r} is not installed; pip install {package}, or "
                     "report_to='none'"
                 )
+
+    def _check_control(self) -> None:
+        """Refuse a random partner beside what takes its rewards away again."""
+        if not self.random_partner:
+            return
+        if self.shuffle_rewards:
+            raise ValueError(
+                "random_partner and shuffle_rewards are two controls: choose one of them"
+            )
+        if self.shaping != "none":
+            raise ValueError(
+                f"random_partner with shaping={self.shaping!r}: shaping takes its returns from who "
+                "was right, not from rewards; leave it at 'none'"
+            )
 
     def _check_choices(self) -> None:
         check_policy_names((self.policies or {}).values())  # before any model is loaded

@@ -10,7 +10,7 @@ how far a team got from what one seat alone can get to what a team can get.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from llm_marl_envs.evaluation.metrics import bootstrap_interval
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, living
 from llm_marl_envs.rollout import Failures, Start, rollout
+from llm_marl_envs.tasks import Task
 from llm_marl_envs.vector import VectorTextEnv
 
 
@@ -59,7 +60,7 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
             "coordination needs episodes of a simultaneous environment with scripted experts"
         )
     chosen = [_conventions(inner, episode) for episode in episodes]
-    matching = [len(set(c.values())) == 1 and None not in c.values() for c in chosen]
+    matching = [_agree(one) for one in chosen]
     choice = [
         match
         for match, episode in zip(matching, episodes, strict=True)
@@ -75,6 +76,35 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
         choice_match=sum(choice) / len(choice) if choice else None,
         success_given_match=sum(solved) / len(solved) if solved else None,
     )
+
+
+def convention_match(env: Any, episodes: Sequence[Episode]) -> float | None:
+    """Share of episodes whose agents' first actions follow one convention, in either form of play.
+
+    Of the agents whose experts show their convention in the first action: a judge has none. None
+    where fewer than two do, or no episode was played.
+    """
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, TextEnv):
+        return None
+    matches = []
+    for episode in living(episodes):
+        task = inner.source.find(episode.task_id)
+        showing = _showing(inner, task)
+        if len(showing) > 1:
+            chosen = _conventions(inner, episode)
+            matches.append(_agree({agent: chosen[agent] for agent in showing}))
+    return sum(matches) / len(matches) if matches else None
+
+
+def _showing(env: TextEnv, task: Task) -> list[str]:
+    """The agents whose experts show in their first action which convention they follow."""
+    return [
+        agent
+        for agent in env.possible_agents
+        for convention in env.conventions(task)[:1]
+        if env.read_convention(task, agent, env.expert(task, agent, convention)) is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +157,16 @@ def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex
     )
 
 
+def _agree(conventions: Mapping[str, str | None]) -> bool:
+    """Whether all agents follow one convention; who follows none agrees with nobody."""
+    return len(set(conventions.values())) == 1 and None not in conventions.values()
+
+
 def _conventions(env: TextEnv, episode: Episode) -> dict[str, str | None]:
     task = env.source.find(episode.task_id)
+    first = {turn.agent: turn.action for turn in episode.turns if turn.index == 0}
     return {
-        agent: env.read_convention(task, agent, episode.trajectory(agent)[0].action)
+        agent: env.read_convention(task, agent, first[agent]) if agent in first else None
         for agent in env.possible_agents
     }
 
@@ -144,30 +180,48 @@ def _competence(
 ) -> float:
     """Replay each first action beside partners scripted to its convention."""
     readable = [
-        (episode, convention)
+        (episode, agent, convention)
         for episode, conventions in zip(episodes, chosen, strict=True)
         if (convention := conventions[agent]) is not None
         and convention in env.conventions(env.source.find(episode.task_id))
     ]
     if not readable:
         return 0.0
-
-    def script(request: Request) -> str:
-        episode, convention = readable[request.episode]
-        if request.agent == agent:
-            return episode.trajectory(agent)[request.turn].action
-        return env.expert(env.source.find(request.task_id), request.agent, convention)
-
-    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
     envs = VectorTextEnv([one_turn_copy(env) for _ in range(min(copies, len(readable)))])
-    starts = [Start(task=episode.task_id, seed=episode.seed) for episode, _ in readable]
     failures = Failures(lambda: one_turn_copy(env))
-    again = rollout(envs, team, starts, failures=failures)
+    again = beside_experts(envs, readable, failures)
     failures.refuse_if_all(again)
     played = living(again)
     return sum(bool(episode.success) for episode in played) / (
         len(episodes) - (len(again) - len(played))
     )
+
+
+def beside_experts(
+    copies: VectorTextEnv, trials: Sequence[tuple[Episode, str, str]], failures: Failures
+) -> list[Episode]:
+    """What one seat's first action comes to where experts of one convention play the others.
+
+    Args:
+        copies: of a simultaneous environment whose episodes end after one turn.
+        trials: (episode, agent, convention): the agent says again what it said in the episode, on
+            the same task with the same reset seed. The task must allow the convention.
+        failures: as in `rollout`.
+
+    Returns:
+        One episode per trial.
+    """
+    env: TextEnv = copies.envs[0].unwrapped
+
+    def script(request: Request) -> str:
+        episode, agent, convention = trials[request.episode]
+        if request.agent == agent:
+            return episode.trajectory(agent)[request.turn].action
+        return env.expert(env.source.find(request.task_id), request.agent, convention)
+
+    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
+    starts = [Start(task=episode.task_id, seed=episode.seed) for episode, _, _ in trials]
+    return rollout(copies, team, starts, failures=failures)
 
 
 def one_turn_copy(env: TextEnv) -> TextEnv:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from llm_marl_envs.evaluation.coordination import convention_match
 from llm_marl_envs.evaluation.metrics import RESAMPLES
 from llm_marl_envs.evaluation.paired import (
     DEFAULT_COPIES,
@@ -43,12 +44,15 @@ class Seating:
         mean_return: undiscounted team return, over tasks.
         success: share of solved episodes, None where the environment does not say.
         failed: episodes whose environment raised; they are in no mean.
+        match: share of episodes whose first actions follow one convention, None where there are no
+            conventions, and in files of older versions.
     """
 
     seats: dict[str, str]
     mean_return: Estimate
     success: float | None
     failed: int = 0
+    match: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +94,18 @@ class CrossPlay:
     @property
     def success_matrix(self) -> list[list[float]] | None:
         """(N, N) shares of solved episodes; None where the environment does not say."""
-        solved = {tuple(one.seats.values()): one.success for one in self.seatings}
-        if None in solved.values():
+        return self._matrix_of({tuple(one.seats.values()): one.success for one in self.seatings})
+
+    @property
+    def match_matrix(self) -> list[list[float]] | None:
+        """(N, N) shares of episodes in which all follow one convention; None without conventions."""
+        return self._matrix_of({tuple(one.seats.values()): one.match for one in self.seatings})
+
+    def _matrix_of(self, shares: Mapping[tuple[str, ...], Any]) -> list[list[float]] | None:
+        if None in shares.values():
             return None
         rows = range(len(self.teams))
-        return [[float(np.mean(self._of(solved, i, j))) for j in rows] for i in rows]
+        return [[float(np.mean(self._of(shares, i, j))) for j in rows] for i in rows]
 
     def _of(self, values: Mapping[tuple[str, ...], Any], i: int, j: int) -> list[Any]:
         seatings = seatings_of(i, j, len(self.agents))
@@ -168,7 +179,7 @@ def cross_play(
         team = {agent: teams[name][agent] for agent, name in seats.items()}
         episodes = stage.play(team, schedule.starts)
         returns[seating] = schedule.per_task(returns_of(episodes))
-        seatings.append(_summed_up(seats, episodes, returns[seating]))
+        seatings.append(_summed_up(stage.env, seats, episodes, returns[seating]))
     stage.close()
     whole = _tasks_of_all(returns)
     scores = [
@@ -187,7 +198,7 @@ def cross_play(
 
 
 def _summed_up(
-    seats: dict[str, str], episodes: Sequence[Episode], per_task: Sequence[float | None]
+    env: Any, seats: dict[str, str], episodes: Sequence[Episode], per_task: Sequence[float | None]
 ) -> Seating:
     played = living(episodes)
     judged = [e.success for e in played if e.success is not None]
@@ -196,6 +207,7 @@ def _summed_up(
         mean_return=estimate_tasks([mean for mean in per_task if mean is not None]),
         success=sum(judged) / len(judged) if len(judged) == len(played) else None,
         failed=len(episodes) - len(played),
+        match=convention_match(env, played),
     )
 
 

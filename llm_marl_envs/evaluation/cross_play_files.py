@@ -28,6 +28,7 @@ def write_cross_play(
             **plain(asdict(result)),
             "matrix": result.matrix,
             "success_matrix": result.success_matrix,
+            "match_matrix": result.match_matrix,
             "failed": result.failed,
             "self_play": asdict(result.self_play),
             "cross_play": asdict(result.cross_play),
@@ -65,6 +66,7 @@ def read_cross_play(path: str | Path) -> tuple[CrossPlay, tuple[ZeroShot, ...]]:
                     mean_return=_estimate(one["mean_return"]),
                     success=one["success"],
                     failed=one.get("failed", 0),
+                    match=one.get("match"),
                 )
                 for one in data["seatings"]
             ),
