@@ -323,7 +323,7 @@ def paid_beside_experts(
 
 
 def _repaid(episode: Episode, judged: Mapping[str, tuple[str, Episode]]) -> Episode:
-    """The episode with the payments of others: agent -> (convention drawn, the episode paid for)."""
+    """The episode, each agent in `judged` paid as in (convention drawn, episode of it)."""
     broken = next((again for _, again in judged.values() if again.failed), None)
     if broken is not None:
         return dataclasses.replace(

@@ -28,6 +28,7 @@ from llm_marl_envs.evaluation import (
     evaluate_team,
     measure_coordination,
 )
+from llm_marl_envs.evaluation.coordination import convention_match, match_by_choice
 from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
 from llm_marl_envs.rendering import print_text
@@ -60,7 +61,7 @@ def measure(
 ) -> Measured:
     """Success at temperatures 1, 0.5 and 0 on the run's held-out tasks, and coordination at each.
 
-    Coordination is taken apart in simultaneous environments only.
+    Competence is taken apart in simultaneous environments only.
     """
 
     def held_out() -> Any:
@@ -80,12 +81,15 @@ def measure(
             )
     sampled = results[1.0]
     index = cooperation_index(env, sampled.episodes)
-    numbers: dict[str, Any] = {"cooperation": None if index is None else asdict(index)}
+    numbers: dict[str, Any] = {
+        "cooperation": None if index is None else asdict(index),
+        "convention_match": convention_match(env, sampled.episodes),
+        "match_by_choice": [asdict(one) for one in match_by_choice(env, sampled.episodes)],
+    }
     if isinstance(env.unwrapped, TextParallelEnv):
         together = {t: measure_coordination(env, r.episodes) for t, r in results.items()}
         numbers |= {
             "competence": together[1.0].competence,
-            "convention_match": together[1.0].convention_match,
             "choice_match": together[1.0].choice_match,
             "success_given_match": together[1.0].success_given_match,
             "convention_match_by_temperature": {

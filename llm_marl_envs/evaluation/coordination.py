@@ -78,23 +78,57 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceMatch:
+    """How often a team agreed where there was a choice.
+
+    Attributes:
+        conventions: those that the tasks allow; two that draw evenly agree in 1 of so many.
+        matching: episodes on such tasks whose agents' first actions follow one of them.
+        episodes: all episodes on such tasks.
+    """
+
+    conventions: tuple[str, ...]
+    matching: int
+    episodes: int
+
+
 def convention_match(env: Any, episodes: Sequence[Episode]) -> float | None:
     """Share of episodes whose agents' first actions follow one convention, in either form of play.
 
     Of the agents whose experts show their convention in the first action: a judge has none. None
     where fewer than two do, or no episode was played.
     """
+    matches = [match for _, match in _matches(env, episodes)]
+    return sum(matches) / len(matches) if matches else None
+
+
+def match_by_choice(env: Any, episodes: Sequence[Episode]) -> list[ChoiceMatch]:
+    """The same for each set of several conventions among the tasks, in the order of the names."""
+    found: dict[tuple[str, ...], list[bool]] = {}
+    for conventions, match in _matches(env, episodes):
+        if len(conventions) > 1:
+            found.setdefault(conventions, []).append(match)
+    return [
+        ChoiceMatch(conventions=one, matching=sum(of), episodes=len(of))
+        for one, of in sorted(found.items())
+    ]
+
+
+def _matches(env: Any, episodes: Sequence[Episode]) -> list[tuple[tuple[str, ...], bool]]:
+    """(conventions that the task allows, whether all follow one) of each episode that shows it."""
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, TextEnv):
-        return None
-    matches = []
+        return []
+    found = []
     for episode in living(episodes):
         task = inner.source.find(episode.task_id)
         showing = _showing(inner, task)
         if len(showing) > 1:
             chosen = _conventions(inner, episode)
-            matches.append(_agree({agent: chosen[agent] for agent in showing}))
-    return sum(matches) / len(matches) if matches else None
+            match = _agree({agent: chosen[agent] for agent in showing})
+            found.append((inner.conventions(task), match))
+    return found
 
 
 def _showing(env: TextEnv, task: Task) -> list[str]:

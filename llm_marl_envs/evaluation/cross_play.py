@@ -98,7 +98,7 @@ class CrossPlay:
 
     @property
     def match_matrix(self) -> list[list[float]] | None:
-        """(N, N) shares of episodes in which all follow one convention; None without conventions."""
+        """(N, N) shares of episodes in which all follow one convention; None without any."""
         return self._matrix_of({tuple(one.seats.values()): one.match for one in self.seatings})
 
     def _matrix_of(self, shares: Mapping[tuple[str, ...], Any]) -> list[list[float]] | None:
