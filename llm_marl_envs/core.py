@@ -13,6 +13,7 @@ import random
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
@@ -83,6 +84,7 @@ class TextEnv:
         self.rng = random.Random()
         self.task: Task
         self._chat: dict[str, list[Message]] = {}
+        self._shared: dict[str, list[str]] = {}
         self._taken: dict[str, int] = {}
         self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
         # A transcript holds this environment's own texts and every agent's actions, each shown
@@ -146,6 +148,15 @@ class TextEnv:
             ValueError: this environment knows no bounds for such a task.
         """
         raise ValueError(f"{self.metadata['name']} knows no bounds for task {task.id!r}")
+
+    def clusters(self, task: Task) -> tuple[str, ...]:
+        """What `task` shares with others that may make their outcomes alike, one text per way.
+
+        For two seats whose prompts come in many pairs: the two prompts. Each task must have as
+        many. Nothing, the default, says that tasks are independent. Intervals of success are as
+        wide as this asks for; `info["task_clusters"]` holds a hash of each.
+        """
+        return ()
 
     def first_words(self, task: Task) -> dict[str, tuple[Message, ...]]:
         """What `opening` tells each seat, in seat order.
@@ -230,6 +241,8 @@ class TextEnv:
         self.agents = list(self.possible_agents)
         self._taken = dict.fromkeys(self.agents, 0)
         self._chat = {agent: list(told) for agent, told in self.first_words(self.task).items()}
+        shared = [sha256(one.encode("utf-8", "surrogatepass")) for one in self.clusters(self.task)]
+        self._shared = {"task_clusters": [one.hexdigest()[:16] for one in shared]} if shared else {}
 
     def _choose(self, wanted: Any) -> Task:
         if wanted is None:
@@ -279,6 +292,7 @@ class TextEnv:
             "action_truncated": cut,
             "reward_terms": dict(outcome.reward_terms.get(agent, {})),
             "success": outcome.success,
+            **self._shared,
             **outcome.facts.get(agent, {}),
         }
 

@@ -183,6 +183,16 @@ class Episode:
         return sum(self.undiscounted_return(agent) for agent in self.agents) / len(self.agents)
 
     @property
+    def clusters(self) -> tuple[str, ...]:
+        """What its task shares with others (`info["task_clusters"]`), one key per way of sharing.
+
+        Empty where the environment names nothing, or nothing that can be read.
+        """
+        key = "task_clusters"
+        named = next((turn.info[key] for turn in self.turns if key in turn.info), ())
+        return tuple(map(str, named)) if isinstance(named, (list, tuple)) else ()
+
+    @property
     def turns_per_agent(self) -> float:
         """Mean over agents of their own actions; everybody who counts turns counts these."""
         return len(self.turns) / len(self.agents)

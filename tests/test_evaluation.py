@@ -30,7 +30,7 @@ def test_experts_solve_everything():
     result = evaluate_team(WordPair, team("lower", "lower"), n_tasks=8, samples=2, copies=3)
     assert (result.n_tasks, result.samples, len(result.episodes)) == (8, 2, 16)
     assert result.success == 1.0
-    assert result.success_ci95 == (1.0, 1.0)
+    assert result.success_ci95 == wilson_interval(8, 8, z=2.365)  # t of 7 degrees of freedom
     assert result.mean_return == 1.0
     assert math.isclose(sum(result.reward_terms.values()), 1.0)
     assert [e.task_id for e in result.episodes[:4]] == [result.episodes[0].task_id] * 2 + [
@@ -280,7 +280,8 @@ def test_a_result_becomes_json_and_a_table(tmp_path: Path):
     assert read_result(tmp_path) == summary
     table = result_table({"expert": summary, "again": summary})
     assert "mean return  " in table
-    assert "1.00 [1.00, 1.00]" in table
+    assert "1.00 [all alike]" in table  # the return; eight solved of eight are no certainty
+    assert "1.00 [0.42, 1.00]" in table
     assert "pass@2" in table
     assert "term words" in table
     assert "tokens written" not in table  # nobody counts them

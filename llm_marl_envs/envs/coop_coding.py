@@ -287,6 +287,10 @@ class CoopCodingEnv(TextParallelEnv):
             return functions.conventions(composition)
         return (REFERENCE,) if task.data["helper"] and task.data["main"] else ()
 
+    def clusters(self, task: Task) -> tuple[str, ...]:
+        """The two prompts: few of each come in many pairs."""
+        return tuple(told[-1].content for told in self.first_words(task).values())
+
     def expert(self, task: Task, agent: str, convention: str) -> str:
         """A right program under one convention; a row's own reference.
 

@@ -18,7 +18,12 @@ from typing import Any
 import numpy as np
 
 from llm_marl_envs.evaluation.json_files import read_json
-from llm_marl_envs.evaluation.metrics import RESAMPLES, bootstrap_interval, interquartile_mean
+from llm_marl_envs.evaluation.metrics import (
+    RESAMPLES,
+    bootstrap_interval,
+    interquartile_mean,
+    wilson_interval,
+)
 from llm_marl_envs.evaluation.result_files import EVALUATION, POINT_FILE, read_results
 
 MAX_EXACT = 20_000
@@ -43,12 +48,15 @@ class Comparison:
         means: mean score of A and of B.
         iqm: interquartile mean over all runs and tasks, of A and of B.
         difference: mean of B - mean of A.
-        ci95: its 95 % bootstrap interval: over tasks, or over runs and then tasks.
+        ci95: its 95 % bootstrap interval: over tasks, or over runs and then tasks. Of checkpoints
+            whose difference is the same on every task: that difference, for the return; for success
+            the interval if as many tasks differed from it as could with so many that do not.
         iqm_difference, iqm_ci95: the same of the interquartile means; only for runs.
         p: two-sided p-value of the permutation test.
         smallest_p: the least that so few tasks or runs could give.
         exact: whether all permutations were counted.
         left_out: tasks that are left out, because every episode of one failed in some run.
+        alike: whether the difference of two checkpoints is the same on every task.
     """
 
     of: str
@@ -65,6 +73,7 @@ class Comparison:
     smallest_p: float
     exact: bool
     left_out: int = 0
+    alike: bool = False
 
 
 def compare(
@@ -97,7 +106,7 @@ def compare(
     difference = float(right.mean() - left.mean())
     iqm = interquartile_mean(left.ravel().tolist()), interquartile_mean(right.ravel().tolist())
     if paired:
-        ci, iqm_ci = bootstrap_interval((right[0] - left[0]).tolist(), seed=seed), None
+        ci, iqm_ci = _paired_interval(right[0] - left[0], metric, seed), None
     else:
         ci, iqm_ci = _stratified_intervals(left, right, seed)
     return Comparison(
@@ -114,6 +123,7 @@ def compare(
         p=p,
         smallest_p=smallest,
         exact=exact,
+        alike=paired and float(np.ptp(right[0] - left[0])) <= TIE,
     )
 
 
@@ -147,6 +157,23 @@ def _sign_flips(differences: np.ndarray, seed: int) -> tuple[float, float, bool]
     sums = abs((1 - 2 * draws) @ differences)
     p = (1 + (sums >= observed).sum()) / (MAX_EXACT + 1)
     return float(p), 1 / (MAX_EXACT + 1), False
+
+
+def _paired_interval(differences: np.ndarray, metric: str, seed: int) -> tuple[float, float]:
+    """Bootstrap over tasks; of differences of success that are all alike, what could be otherwise.
+
+    Then at most the share `_unseen` of such tasks has another difference, which is from -1 to 1.
+    """
+    low, high = bootstrap_interval(differences.tolist(), seed=seed)
+    if metric == "success" and high - low <= TIE:
+        unseen = _unseen(len(differences))
+        return low - unseen * (1 + low), high + unseen * (1 - high)
+    return low, high
+
+
+def _unseen(n: int) -> float:
+    """The largest share of tasks, at 95 %, of a kind of which n tasks showed none (Wilson)."""
+    return wilson_interval(0, n)[1]
 
 
 def _run_permutations(left: np.ndarray, right: np.ndarray, seed: int) -> tuple[float, float, bool]:
@@ -320,6 +347,11 @@ def report(found: Comparison) -> str:
     if found.left_out:
         lines.append(
             f"{found.left_out} more tasks are left out: every episode of them failed in some run"
+        )
+    if found.alike:
+        lines.append(
+            f"B - A is the same on each of the {found.n_tasks} tasks. That is no certainty: up to "
+            f"{_unseen(found.n_tasks):.1%} of all tasks like these may be otherwise (95 %)."
         )
     how = "exact" if found.exact else f"{MAX_EXACT} draws"
     if found.of == "checkpoints":

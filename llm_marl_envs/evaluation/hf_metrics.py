@@ -50,9 +50,13 @@ def _coop_return(inputs: Any, options: Any) -> dict[str, Any]:
 
 
 def _success_rate(inputs: Any, options: Any) -> dict[str, Any]:
-    """Share of solved episodes with a 95 % bootstrap interval over tasks."""
-    means = metrics.task_means(inputs["task_ids"], inputs["successes"])
-    low, high = metrics.bootstrap_interval(means)
+    """Share of solved episodes with its 95 % interval, Wilson's at the effective size.
+
+    Option `clusters`: task -> what it shares with others, as `metrics.success_interval` takes it.
+    """
+    tasks, solved = inputs["task_ids"], inputs["successes"]
+    means = metrics.task_means(tasks, solved)
+    low, high = metrics.success_interval(tasks, solved, options.get("clusters"))
     return {"success_rate": sum(means) / len(means), "success_low": low, "success_high": high}
 
 

@@ -247,6 +247,8 @@ def _latex(cell: Cell | None, best: bool) -> str:
     shown = rf"$\mathbf{{{mean}}}$" if best else f"${mean}$"
     if cell.ci95 is None:
         return shown
+    if cell.ci95[0] == cell.ci95[1]:
+        return rf"{shown} {{\scriptsize [all alike]}}"
     low, high = map(number, cell.ci95)
     return rf"{shown} {{\scriptsize $[{low}, {high}]$}}"
 

@@ -13,6 +13,8 @@ from itertools import combinations
 import numpy as np
 
 RESAMPLES = 2000
+Z = 1.959964
+"""The 0.975 quantile of the normal distribution."""
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 # The 0.975 quantile of Student's t for 1 to 30 degrees of freedom.
 _T = (
@@ -61,12 +63,22 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
     if n == 1:
         return mean, mean
     spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
-    t = _T[n - 2] if n - 1 <= len(_T) else 1.96 + 2.5 / (n - 1)
+    t = _t(n - 1)
     return mean - t * spread, mean + t * spread
 
 
-def wilson_interval(successes: int, n: int, z: float = 1.959964) -> tuple[float, float]:
+def _t(freedom: int) -> float:
+    """The 0.975 quantile of Student's t."""
+    return _T[freedom - 1] if freedom <= len(_T) else 1.96 + 2.5 / freedom
+
+
+def wilson_interval(successes: float, n: float, z: float = Z) -> tuple[float, float]:
     """Wilson's score interval of a share, 95 % by default (Wilson 1927).
+
+    Args:
+        successes: how many, 0 to n.
+        n: independent draws; need be no whole number where it is an effective sample size.
+        z: the normal quantile.
 
     Raises:
         ValueError: n < 1, or successes outside of 0 to n.
@@ -76,7 +88,100 @@ def wilson_interval(successes: int, n: int, z: float = 1.959964) -> tuple[float,
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * ((share * (1 - share) + z * z / (4 * n)) / n) ** 0.5 / (1 + z * z / n)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    low = 0.0 if successes == 0 else max(0.0, centre - half)  # sums may end beside the bound
+    return low, 1.0 if successes == n else min(1.0, centre + half)
+
+
+def success_interval(
+    tasks: Sequence[Hashable],
+    solved: Sequence[float],
+    clusters: Mapping[Hashable, Sequence[Hashable]] | None = None,
+) -> tuple[float, float]:
+    """95 % interval of a success share, the mean over tasks: Wilson's at an effective size.
+
+    One episode of each of n independent tasks: Wilson's interval of n draws. Else episodes share
+    tasks, or tasks share prompts, and n draws tell less than n independent ones, see
+    `effective_size`; and Student's quantile for the smallest number of clusters, less one, takes
+    the place of the normal one.
+
+    Args:
+        tasks: the task of each episode.
+        solved: 1 where it solved its task, else 0.
+        clusters: task -> what it shares with others, one key for each way of sharing (the same
+            number for all tasks), e.g. (its helper's prompt, its main's prompt). None, or a task
+            that is missing: the task stands alone.
+
+    Raises:
+        ValueError: as `by_task`, or a number of `solved` that is not from 0 to 1.
+    """
+    size, fewest = effective_size(tasks, solved, clusters)
+    means = task_means(tasks, solved)
+    share = math.fsum(means) / len(means)
+    z = Z if fewest in (1, len(solved)) else _t(fewest - 1)
+    return wilson_interval(min(share * size, size), size, z)
+
+
+def effective_size(
+    tasks: Sequence[Hashable],
+    solved: Sequence[float],
+    clusters: Mapping[Hashable, Sequence[Hashable]] | None = None,
+) -> tuple[float, int]:
+    """How many independent draws tell as much of the success share as these n episodes.
+
+    n / d, where the design effect d is V (n - 1) / (p (1 - p)): the clustered variance of the
+    share over that of n independent draws. V is the cluster-robust variance; with two ways of
+    sharing V_first + V_second - V_both (Cameron, Gelbach and Miller 2011), at least each of them
+    alone, and so on for more ways. Each is corrected by G / (G - 1) for its G clusters.
+
+    V comes from few residuals where the share is near 0 or 1, and is 0 at them. So d is averaged
+    with the worst that the design allows, n / (the smallest number of clusters of a way): d of the
+    data weighs as much as there are episodes of the rarer outcome, the worst weighs one. At 0 and 1
+    the size is therefore the smallest number of clusters.
+
+    Returns:
+        The size, from 1 to n, and the smallest number of clusters of a way. Arguments and errors as
+        `success_interval`.
+    """
+    groups = by_task(tasks, solved)
+    if not all(0 <= one <= 1 for one in solved):
+        raise ValueError(f"successes from {min(solved)} to {max(solved)}: expected 0 to 1")
+    known, n = clusters or {}, len(solved)
+    ways = max((len(known.get(task, ())) for task in groups), default=0) or 1
+    keys = [_keys(task, known, ways) for task in groups]
+    means = [math.fsum(of) / len(of) for of in groups.values()]
+    share = math.fsum(means) / len(means)
+    fewest = min(len({one[way] for one in keys}) for way in range(ways))
+    worst, rarer = n / fewest, min(share, 1 - share) * n
+    if fewest == 1 or share in (0.0, 1.0):
+        return float(fewest), fewest
+    variance = _clustered_variance([(mean - share) / len(means) for mean in means], keys)
+    found = max(1.0, variance * (n - 1) / (share * (1 - share)))
+    return n / max(found, (rarer * found + worst) / (rarer + 1)), fewest
+
+
+def _keys(
+    task: Hashable, known: Mapping[Hashable, Sequence[Hashable]], ways: int
+) -> tuple[Hashable, ...]:
+    keys = tuple(known.get(task, ())) or (("task", task),) * ways
+    if len(keys) != ways:
+        raise ValueError(f"task {task!r}: {len(keys)} clusters, another task has {ways}")
+    return keys
+
+
+def _clustered_variance(parts: Sequence[float], keys: Sequence[tuple[Hashable, ...]]) -> float:
+    """Variance of the sum of the parts, which correlate where a key of theirs is the same."""
+    ways = range(len(keys[0]))
+    total, alone = 0.0, []
+    for several in range(1, len(ways) + 1):
+        for chosen in combinations(ways, several):
+            sums: dict[tuple[Hashable, ...], float] = {}
+            for part, key in zip(parts, keys, strict=True):
+                place = tuple(key[way] for way in chosen)
+                sums[place] = sums.get(place, 0.0) + part
+            variance = math.fsum(one * one for one in sums.values()) * len(sums) / (len(sums) - 1)
+            total += variance if several % 2 else -variance
+            alone += [variance] if several == 1 else []
+    return max(total, *alone)
 
 
 def interquartile_mean(values: Sequence[float]) -> float:

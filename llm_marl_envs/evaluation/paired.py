@@ -38,7 +38,8 @@ class Estimate:
 
     Attributes:
         mean: of one number per task.
-        ci95: its 95 % bootstrap interval, resampling tasks.
+        ci95: its 95 % bootstrap interval, resampling tasks; without width where all tasks are
+            alike, which is no certainty.
         n_tasks: tasks it was taken over.
     """
 

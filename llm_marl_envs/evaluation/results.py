@@ -96,7 +96,7 @@ class TeamResult:
         samples: episodes per task and seed.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
-        success_ci95: its 95 % bootstrap interval over tasks.
+        success_ci95: its 95 % interval, Wilson's at an effective size (`metrics.success_interval`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task, over the tasks of which so many did not fail;
             empty where `success` is None.
@@ -165,6 +165,7 @@ def summarise(
     solved = [float(one) for one in judged if one is not None]
     known = len(solved) == len(judged)
     solved_means = metrics.task_means(places, solved) if known else []
+    clusters = {place: one.clusters for place, one in zip(places, played, strict=True)}
     return TeamResult(
         episodes=tuple(episodes),
         failed=len(episodes) - len(played),
@@ -172,7 +173,7 @@ def summarise(
         samples=samples,
         seeds=tuple(seeds),
         success=sum(solved_means) / len(means) if known else None,
-        success_ci95=metrics.bootstrap_interval(solved_means) if known else None,
+        success_ci95=metrics.success_interval(places, solved, clusters) if known else None,
         pass_at_k=_pass_at_k(places, solved, per_task) if known else {},
         mean_return=sum(means) / len(means),
         return_ci95=metrics.bootstrap_interval(means),

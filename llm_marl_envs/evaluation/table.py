@@ -34,9 +34,11 @@ def number(value: float | None) -> str:
 
 
 def with_interval(value: float | None, interval: Sequence[float] | None) -> str:
-    """`0.50 [0.40, 0.60]`."""
+    """`0.50 [0.40, 0.60]`; an interval without width says `all alike`, for it is no certainty."""
     if value is None or interval is None:
         return number(value)
+    if interval[0] == interval[1]:
+        return f"{number(value)} [all alike]"
     return f"{number(value)} [{number(interval[0])}, {number(interval[1])}]"
 
 

@@ -30,7 +30,9 @@ def number(value: float | None) -> str:
 
 
 def span(interval: tuple[float, float] | None) -> str:
-    """`0.10 to 0.20`; a dash for None."""
+    """`0.10 to 0.20`; a dash for None; without width `all alike`, for that is no certainty."""
+    if interval is not None and interval[0] == interval[1]:
+        return "all alike"
     return "-" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
 
 

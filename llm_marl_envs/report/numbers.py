@@ -1,7 +1,8 @@
 """What a report computes: per-task numbers of episodes, their intervals, curves over updates.
 
-Pure functions. Every interval covers 95 %. Over tasks it is a percentile bootstrap, as in
-`evaluation`; over updates or runs, of which there are few, it is Student's t.
+Pure functions. Every interval is meant to cover 95 %. Of a success share it is Wilson's at the
+effective size and of other numbers over tasks a percentile bootstrap, as in `evaluation`; over
+updates or runs, of which there are few, it is Student's t.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.evaluation.metrics import bootstrap_interval, t_interval
+from llm_marl_envs.evaluation.metrics import bootstrap_interval, success_interval, t_interval
 from llm_marl_envs.records import Episode, StopReason
 
 MOST_POINTS = 200
 """Points of a drawn curve; longer logs are averaged over equal stretches of updates."""
 LARGEST = 1e100
 """Larger numbers have no squares in float; they are shown as missing, as infinities are."""
+SOLVED = "solved"
+"""The measure that is a success share."""
 LEAST_WINDOW = 8
 """Updates that a smoothed point is taken over, at least; fewer give no interval to speak of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its 95 % interval; `n` numbers went into it. The interval is None for n = 1."""
+    """A mean with its 95 % interval; `n` numbers went into it. A mean of one may have none."""
 
     mean: float
     interval: tuple[float, float] | None
@@ -72,7 +75,7 @@ def measures(episodes: Sequence[Episode]) -> dict[str, list[float | None]]:
     Reward terms are summed over an episode and averaged over agents, as the team return is.
     """
     read: dict[str, Callable[[Episode], float | None]] = {
-        "solved": lambda e: None if e.success is None else float(e.success),
+        SOLVED: lambda e: None if e.success is None else float(e.success),
         "team return": lambda e: e.team_return,
     }
     for agent in _agents_paid_apart(episodes):
@@ -110,6 +113,19 @@ def estimate(values: Iterable[float]) -> Estimate | None:
         return None
     interval = bootstrap_interval(given) if len(given) > 1 else None
     return Estimate(sum(given) / len(given), interval, len(given))
+
+
+def estimate_success(episodes: Sequence[Episode]) -> Estimate | None:
+    """The share of solved tasks, over tasks, with its interval; None where nobody says it."""
+    judged = [episode for episode in episodes if episode.success is not None]
+    solved = [float(bool(episode.success)) for episode in judged]
+    tasks = [(e.task_id, 0 if e.task_id else e.seed) for e in judged]
+    if not judged:
+        return None
+    clusters = {task: episode.clusters for task, episode in zip(tasks, judged, strict=True)}
+    found = per_task(judged, solved).values()
+    interval = success_interval(tasks, solved, clusters)
+    return Estimate(sum(found) / len(found), interval, len(found))
 
 
 def change(

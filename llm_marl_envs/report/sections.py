@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from llm_marl_envs.records import Episode, living
@@ -11,11 +12,13 @@ from llm_marl_envs.report.axes import number, span
 from llm_marl_envs.report.charts import COLOURS, HeldOut, curve_chart, histogram, table
 from llm_marl_envs.report.markup import Markup, join, tag
 from llm_marl_envs.report.numbers import (
+    SOLVED,
     Estimate,
     change,
     characters,
     curve,
     estimate,
+    estimate_success,
     finite,
     measures,
     per_task,
@@ -37,27 +40,40 @@ CHARTS = (
     ("Gradient norm before clipping", "norm", ("*/grad_norm",)),
 )
 TERMS = ("Reward terms", "reward", ("reward_terms/*",))
-HELD_OUT = {"reward": "team return", "success": "solved"}
+HELD_OUT = {"reward": "team return", "success": SOLVED}
 
-Scores = dict[str, dict[tuple[str, int], float]]
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One measure of a transcript: (task, seed) -> its mean, and the mean over these."""
+
+    per_task: Mapping[tuple[str, int], float]
+    over_tasks: Estimate | None
+
+
+Scores = Mapping[str, Score]
+NOTHING = Score({}, None)
 
 
 # -- summary --------------------------------------------------------------------------------------
 def scores(transcript: Transcript) -> Scores:
-    """Measure -> (task, seed) -> its mean, of the episodes of one transcript that did not fail."""
+    """Measure -> its score, of the episodes of one transcript that did not fail."""
     played = living(transcript.episodes)
-    found = measures(played)
-    return {name: per_task(played, values) for name, values in found.items()}
+    found = {name: per_task(played, values) for name, values in measures(played).items()}
+    return {
+        name: Score(each, estimate_success(played) if name == SOLVED else estimate(each.values()))
+        for name, each in found.items()
+    }
 
 
 def key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> Markup | None:
     """The success and return of each transcript in large print, and how many episodes failed."""
     cards = []
-    for name in ("solved", "team return"):
+    for name in (SOLVED, "team return"):
         shown = [
             (label, one)
             for label, found in measured.items()
-            if (one := estimate(found.get(name, {}).values())) is not None
+            if (one := found.get(name, NOTHING).over_tasks) is not None
         ]
         if shown:
             values = " → ".join(number(one.mean) for _, one in shown)
@@ -91,12 +107,12 @@ def summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None) 
     names = list(dict.fromkeys(name for found in measured.values() for name in found))
     rows: list[list[object]] = []
     for name in names:
-        estimates = [estimate(measured[label].get(name, {}).values()) for label in labels]
+        estimates = [measured[label].get(name, NOTHING).over_tasks for label in labels]
         if all(one is None for one in estimates):
             continue
         row: list[object] = [name, *(_estimate(one) for one in estimates)]
         if pair:
-            old, new = (measured[label].get(name, {}) for label in pair)
+            old, new = (measured[label].get(name, NOTHING).per_task for label in pair)
             row.append(_estimate(change(old, new)))
         rows.append(row)
     changes = [f"{pair[1]} minus {pair[0]}, paired"] if pair else []
@@ -186,7 +202,7 @@ def _held_out(runs: Sequence[Run], measured: Mapping[str, Scores], name: str) ->
     last = max((float(e["step"]) for e in runs[0].log if finite(e.get("step"))), default=0.0)
     points = []
     for label, step in (("before", 0.0), ("after", last)):
-        one = estimate(measured.get(label, {}).get(name, {}).values())
+        one = measured.get(label, {}).get(name, NOTHING).over_tasks
         if one is not None:
             points.append(HeldOut(step, one))
     return points
