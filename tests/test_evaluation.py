@@ -281,7 +281,7 @@ def test_a_result_becomes_json_and_a_table(tmp_path: Path):
     table = result_table({"expert": summary, "again": summary})
     assert "mean return  " in table
     assert "1.00 [all alike]" in table  # the return; eight solved of eight are no certainty
-    assert "1.00 [0.42, 1.00]" in table
+    assert "1.00 [0.28, 1.00]" in table  # 4 tasks: 4 / (4 + 3.182^2)
     assert "pass@2" in table
     assert "term words" in table
     assert "tokens written" not in table  # nobody counts them

@@ -26,6 +26,7 @@ from llm_marl_envs.evaluation.latex import (
     rows_at,
     text_table,
 )
+from llm_marl_envs.evaluation.metrics import wilson_interval
 from llm_marl_envs.evaluation.results import result_to_dict
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 
@@ -80,8 +81,9 @@ def test_evaluations_become_rows(tmp_path: Path):
     evaluation(tmp_path / "half", ScriptedPolicy(lambda r: ""))
     rows = rows_at(tmp_path)
     assert [row.label for row in rows] == ["runs/good", "half"]
-    assert rows[0].cells["success"] == Cell(1.0, (1.0, 1.0))
+    assert rows[0].cells["success"] == Cell(1.0, wilson_interval(4, 4))
     assert rows[1].cells["mean_return"] == Cell(0.5, (0.5, 0.5))
+    assert r"$0.50$ {\scriptsize [all alike]}" in latex_table(rows)
     assert rows[1].cells["words"].mean == 0.5
     assert rows_at(tmp_path / "half") == rows_at(tmp_path / "half" / "summary.json") == rows[1:]
 

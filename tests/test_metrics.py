@@ -114,7 +114,11 @@ CASES = {
     ),
     "SuccessRate": (
         {"successes": [True, False], "task_ids": ["a", "a"]},
-        {"success_rate": 0.5, "success_low": 0.5, "success_high": 0.5},
+        {  # one task: one draw, 0.5 -+ 1.96 sqrt(0.25 + 0.9604) / 4.8415
+            "success_rate": 0.5,
+            "success_low": pytest.approx(0.0546, abs=1e-4),
+            "success_high": pytest.approx(0.9454, abs=1e-4),
+        },
     ),
     "PassAtK": (
         {"successes": [True, False, False, False], "task_ids": ["a"] * 4, "k": [1, 2]},
@@ -220,6 +224,15 @@ def test_the_runner_and_the_metrics_agree(hf):
     assert (returns["return_low"], returns["return_high"]) == result.return_ci95
     found = hf.PassAtK().compute(successes=solved, task_ids=tasks, k=[1, 2, 4])
     assert found == {f"pass@{k}": value for k, value in result.pass_at_k.items()}
+
+
+def test_the_success_rate_takes_clusters(hf):
+    """Four tasks of two prompts: 2 / (2 + 12.706^2) where all are solved."""
+    inputs = {"successes": [True] * 4, "task_ids": [*"abcd"]}
+    clusters = {task: (task in "ab",) for task in "abcd"}
+    found = hf.SuccessRate().compute(**inputs, clusters=clusters)
+    assert found["success_low"] == pytest.approx(2 / (2 + 12.706**2))
+    assert found["success_low"] < hf.SuccessRate().compute(**inputs)["success_low"]
 
 
 def test_what_is_no_number_is_refused():
