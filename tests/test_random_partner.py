@@ -137,7 +137,7 @@ def test_a_run_trains_under_the_control(tmp_path: Path):
     ],
 )
 def test_where_nobody_can_be_drawn_it_is_refused(tmp_path: Path, env: Any, words: str):
-    changes = {"max_steps": 1} if env is BareParallel else {}
+    changes: dict[str, Any] = {"max_steps": 1} if env is BareParallel else {}
     with pytest.raises(ValueError, match=words):
         make_trainer(tmp_path, env, random_partner=True, **changes)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,7 @@ def wilson_interval(successes: float, n: float, z: float = Z) -> tuple[float, fl
 def success_interval(
     tasks: Sequence[Hashable],
     solved: Sequence[float],
-    clusters: Mapping[Hashable, Sequence[Hashable]] | None = None,
+    clusters: Mapping[Any, Sequence[Hashable]] | None = None,
 ) -> tuple[float, float]:
     """95 % interval of a success share, the mean over tasks: Wilson's at an effective size.
 
@@ -124,7 +125,7 @@ def success_interval(
 def effective_size(
     tasks: Sequence[Hashable],
     solved: Sequence[float],
-    clusters: Mapping[Hashable, Sequence[Hashable]] | None = None,
+    clusters: Mapping[Any, Sequence[Hashable]] | None = None,
 ) -> tuple[float, int]:
     """How many independent draws tell as much of the success share as these n episodes.
 
@@ -160,7 +161,7 @@ def effective_size(
 
 
 def _keys(
-    task: Hashable, known: Mapping[Hashable, Sequence[Hashable]], ways: int
+    task: Hashable, known: Mapping[Any, Sequence[Hashable]], ways: int
 ) -> tuple[Hashable, ...]:
     keys = tuple(known.get(task, ())) or (("task", task),) * ways
     if len(keys) != ways:
