@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.cost import milliseconds
+from support.lookup import accuracy_without_debate
 
 from llm_marl_envs import make
 from llm_marl_envs.debate.experts import answer_line
@@ -129,6 +130,35 @@ def test_without_a_debate_the_judge_is_right_half_of_the_time() -> None:
             hits[name] += thumb(question, (claims.pro, claims.con)) == claims.right
     for name, count in hits.items():  # four standard deviations
         assert abs(count / n - 0.5) < 0.064, (name, count)
+
+
+def test_who_knows_the_train_questions_by_heart_knows_nothing_of_others() -> None:
+    """A look-up is right about all it has seen and about half of what is held out."""
+    assert min(accuracy_without_debate("train").values()) > 0.95
+    held_out = accuracy_without_debate("test")
+    assert set(held_out) == {*rules.KINDS}
+    # Four standard deviations of a kind's 204 questions, and of all 1024.
+    assert all(abs(accuracy - 0.5) < 0.14 for accuracy in held_out.values())
+    assert abs(sum(held_out.values()) / len(held_out) - 0.5) < 0.0625
+
+
+@pytest.mark.parametrize("kind", ["lost", "games"])
+def test_hardly_an_answer_is_left_over(kind: str) -> None:
+    """In these kinds the choices have one question for each answer, in one of the splits.
+
+    Who has seen one answer of two claims in `train` knows that `test` asks for the other one.
+    """
+
+    def asked(split: str) -> list[object]:
+        questions = [question_of(task) for task in make(ID, split=split).source]
+        return [
+            (frozenset(one.choices), frozenset({claims.pro, claims.con}))
+            for one in questions
+            if one.kind == kind and (claims := rules.claims_of(one))
+        ]
+
+    seen, held_out = set(asked("train")), asked("test")
+    assert sum(one in seen for one in held_out) < 0.03 * len(held_out)
 
 
 @pytest.mark.parametrize("kind", rules.KINDS)

@@ -19,6 +19,7 @@ from llm_marl_envs.questions import (
     question_tasks,
     task_of,
 )
+from llm_marl_envs.questions.words import GAMES, LOST, Slots
 from llm_marl_envs.tasks import SPLITS, Task
 
 STOCK = ("cups", "lights", "seats")
@@ -154,30 +155,33 @@ def test_solo_bounds_by_hand() -> None:
     assert KINDS["order"].solo(1, 3) == pytest.approx((1 + 1 + 1) / 6)
 
 
-def guess_from_one_part(kind: str, n: int = 3000) -> float:
-    """The best guess from part 0, the lure and the kind, found by counting, not by formula.
+@pytest.mark.parametrize("parts", [2, 3])
+def test_the_solo_bound_of_stock_is_that_of_all_questions(parts: int) -> None:
+    """All questions there are, each as often as it is drawn, by what one part and all see."""
+    places, middle = 9, 9 * parts / 2
+    below = [
+        t for t in range(places * parts) if 0 < middle - t <= 7
+    ]  # 7 on each side, none halfway
+    looks: dict[object, Counter[int]] = {}
+    for counts in itertools.product(range(places + 1), repeat=parts):
+        total, misread = sum(counts), places * parts - sum(counts)
+        if min(total, misread) not in below or total == misread:
+            continue
+        for others in itertools.combinations([t for t in below if t not in (total, misread)], 3):
+            choices = frozenset({min(total, misread), *others})
+            for lured in others:  # as often from below as from above
+                looks.setdefault((counts[0], choices, lured), Counter())[total] += 1
+    asked = Counter(total for seen in looks.values() for total in seen.elements())
+    right = sum(max(n / asked[total] for total, n in seen.items()) for seen in looks.values())
+    assert right / len(asked) == pytest.approx(KINDS["cups"].solo(1, parts))
 
-    A look is what carries information: for sets nothing but membership, for stock the numbers.
-    """
-    looks: dict[object, Counter[object]] = {}
-    for question in drawn(kind, n=n):
-        part = question.parts[0]
-        if kind in STOCK:
-            look: object = (part[0], question.lure)
-            guess: object = question.answer
-        elif kind == "order":
-            names = {part[0]: "old", part[1]: "young"}
-            look = names.get(question.lure, "unlinked")
-            guess = names.get(question.answer, "unlinked")
-        else:
-            look, guess = 0, question.answer in part[: len(part) // 2]
-        looks.setdefault(look, Counter())[guess] += 1
-    return sum(max(counts.values()) for counts in looks.values()) / n
 
-
-def test_the_solo_bound_of_stock_agrees_with_counting() -> None:
-    # 6 counts x 8 lures: choosing the best of few with hindsight errs upwards a little.
-    assert guess_from_one_part("cups") == pytest.approx(KINDS["cups"].solo(1, 3), abs=0.04)
+@pytest.mark.parametrize("slots", [LOST, GAMES])
+def test_a_word_is_in_one_pair_alone(slots: Slots) -> None:
+    """Else its opposite would not be known."""
+    words = [word for slot in slots for pair in slot for word in pair]
+    assert len(words) == len(set(words))
+    assert all(word.isalpha() and word.isascii() for word in words)
 
 
 def test_splits_are_disjoint_by_identity_and_large() -> None:
@@ -189,6 +193,16 @@ def test_splits_are_disjoint_by_identity_and_large() -> None:
     for one, other in itertools.combinations(SPLITS, 2):
         assert not identities[one] & identities[other]
     assert len(identities["train"]) > 3000
+
+
+@pytest.mark.parametrize(("parts", "kinds"), [(3, [*KINDS]), (2, ["cups", "lost", "games"])])
+def test_a_kind_has_a_thousand_questions_to_train_on(parts: int, kinds: list[str]) -> None:
+    """However many kinds take turns."""
+    asked: dict[str, set[str]] = {kind: set() for kind in kinds}
+    for task in question_tasks(kinds=kinds, parts=parts):
+        asked[task.data["kind"]].add(question_of(task).identity())
+    assert min(map(len, asked.values())) >= 1000
+    assert len(question_tasks(kinds=kinds, split="test")) == 1024
 
 
 def test_identity_ignores_the_order_of_parts_and_choices() -> None:

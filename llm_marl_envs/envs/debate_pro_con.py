@@ -68,12 +68,14 @@ only supports a claim may leave both standing, and verified does not mean to the
 can mislead, and then the other side must quote. A judge that is a language model can be talked
 over; `speech=False` prevents it. A judge that a debater can pay or that is the debater's own model
 can collude with it: that shows in `judge_accuracy`, which is no part of a debater's reward.
+Measure it on `split="test"`: a trained judge may know by heart who is right in a question of
+`train`, and then needs no debate there.
 
 ## Tasks and licence
 As in `debate-v0`.
 
 ## Version history
-- v0: first version.
+- v0: first version. Before the first release lost and games had 216 questions each.
 """
 
 from __future__ import annotations

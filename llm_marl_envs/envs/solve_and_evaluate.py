@@ -85,7 +85,7 @@ Ablations collapse as the paper reports: without evaluation the scorer earns mos
 As in `debate-v0`.
 
 ## Version history
-- v0: first version.
+- v0: first version. Before the first release cups, lights and seats had some 150 questions each.
 """
 
 from __future__ import annotations

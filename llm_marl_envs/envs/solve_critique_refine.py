@@ -72,7 +72,7 @@ As in `debate-v0`.
 
 ## Version history
 - v0: first version. Before the first release the default kinds were suspects, points, meeting,
-  order, cups, lights and seats.
+  order, cups, lights and seats, and cups, lights and seats asked for fewer totals.
 """
 
 from __future__ import annotations

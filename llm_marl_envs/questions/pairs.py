@@ -1,5 +1,6 @@
 """Questions answered by one word of each of several pairs: which thing was lost, who won.
 
+For each place of the answer the question lists some pairs, drawn from many; one of them is settled.
 Every part settles some pairs, all parts settle all. A pair can be reported by the word that is true
 or by the other one; a report is one word either way. Read in the wrong convention, every reported
 word comes out wrong.
@@ -20,9 +21,9 @@ from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.words import Slots
 
 
-def asked(slots: Slots, level: int, parts: int) -> Slots:
-    """The pairs that each place of the answer may ask for: 3 at level 1, then 5; level per part."""
-    return tuple(slot[: 1 + 2 * level] for slot in slots[: level * parts])
+def listed_pairs(level: int) -> int:
+    """How many pairs a question lists for each place of the answer, where there are so many."""
+    return 1 + 2 * level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class PairKind:
     Attributes:
         name: as in `KINDS`.
         conventions: the names for reporting the true words and for reporting the others.
-        slots: for each place in the answer, the pairs that it can ask for.
+        slots: for each place in the answer, the pairs to draw from; no word is in two pairs.
         text: what is asked.
         fact: one settled pair; `{true}`, `{other}`.
     """
@@ -61,14 +62,16 @@ class PairKind:
                 f"{self.name}: got level {level}, parts {parts}, which needs {count} pairs; "
                 f"expected parts >= 2 and at most {len(self.slots)} pairs"
             )
-        slots = asked(self.slots, level, parts)
-        pairs = [rng.choice(slot) for slot in slots]
+        lists = [
+            rng.sample(slot, min(listed_pairs(level), len(slot))) for slot in self.slots[:count]
+        ]
+        pairs = [rng.choice(one) for one in lists]
         # The answer's place among all combinations takes turns, so no combination is frequent.
         true = [pair[turn >> place & 1] for place, pair in enumerate(pairs)]
         other = [pair[1 - (turn >> place & 1)] for place, pair in enumerate(pairs)]
         divided = [range(i * level, (i + 1) * level) for i in range(parts)]
         facts = [self.fact.format(true=true[i], other=other[i]) for i in range(count)]
-        lines = [", ".join(f"{a} or {b}" for a, b in slot) for slot in slots]
+        lines = [", ".join(f"{a} or {b}" for a, b in one) for one in lists]
         return Question(
             kind=self.name,
             level=level,

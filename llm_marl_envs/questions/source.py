@@ -18,7 +18,9 @@ from llm_marl_envs.questions.rows import task_of_row
 from llm_marl_envs.tasks import SPLITS, Row, Task, TaskSource, open_tasks, split_of_row
 
 SIZES = {"train": 4096, "val": 512, "test": 1024, "ood": 1024}
-"""Questions of each split."""
+"""Questions of each split, of all kinds together."""
+TRAIN_PER_KIND = 1024
+"""Questions of each kind in `train`, at least."""
 GYM = "reasoning-gym:"
 GENERATED = "generated:"
 PATIENCE = 200
@@ -67,7 +69,8 @@ class ProceduralQuestions(TaskSource):
         self._question(0, random.Random(0))  # a kind that cannot be divided so says it here
 
     def __len__(self) -> int:
-        return SIZES[self.split]
+        least = TRAIN_PER_KIND * len(self.kinds) if self.split == "train" else 0
+        return max(SIZES[self.split], least)
 
     def __getitem__(self, index: int) -> Task:  # type: ignore[override]
         if not 0 <= index < len(self):

@@ -1,7 +1,8 @@
 """How many in all: numbers to add, each reported as what is there or as what is missing.
 
 There are n groups of h places. Taking "missing" for "there" turns a total t into n h - t, which is
-among the choices too. Totals are those in the middle, each equally often.
+among the choices too. Totals are those in the middle, each equally often; the choices are the total
+asked for, three others, drawn, and what each of the four is misread as.
 """
 
 from __future__ import annotations
@@ -11,21 +12,28 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 from llm_marl_envs.questions.answers import number_of
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import with_choices
+from llm_marl_envs.questions.words import place_of, with_choices
+
+ASKED = 7
+"""Totals on each side of the middle that are asked for."""
+LISTED = 4
+"""Of them, how many are among the choices, with what they are misread as."""
 
 
 def places_of(level: int) -> int:
     """Places in each group."""
-    return 5 * level
+    return 4 + 5 * level
 
 
-def totals(level: int, parts: int) -> list[int]:
-    """The totals that are asked for: up to 8, symmetric about half of all places."""
+def totals(level: int, parts: int) -> list[tuple[int, int]]:
+    """The totals that are asked for, in pairs (total, what it is misread as), first < second."""
     everything = places_of(level) * parts
-    return [t for t in range(everything + 1) if abs(2 * t - everything) <= 7]
+    below = [total for total in range(everything) if 2 * total < everything]
+    return [(total, everything - total) for total in below[-ASKED:]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +68,20 @@ class StockKind:
         """As `Kind.draw`; 2 to 9 parts."""
         if not 2 <= parts <= 9:
             raise ValueError(f"{self.name}: got parts {parts}, expected 2 to 9")
-        places, choices = places_of(level), totals(level, parts)
-        total = choices[turn % len(choices)]
+        places, pairs = places_of(level), totals(level, parts)
+        asked = [total for pair in pairs for total in pair]
+        total = asked[turn % len(asked)]
         counts: list[int] = []
         while sum(counts) != total or not counts:
             counts = [rng.randint(0, places) for _ in range(parts)]
-        lure = rng.choice(_lures(level, parts, total))
+        misread = places * parts - total
+        others = rng.sample([pair for pair in pairs if total not in pair], LISTED - 1)
+        # Reading in the wrong convention does not give the lure either.
+        wrong = [other for pair in others for other in pair]
+        lure = rng.choice(wrong)
+        choices = [misread, *wrong]
+        rng.shuffle(choices)
+        choices.insert(place_of(turn, len(asked), 2 * LISTED), total)
         return Question(
             kind=self.name,
             level=level,
@@ -119,28 +135,34 @@ class StockKind:
         return _solo(level, parts)
 
 
-def _lures(level: int, parts: int, total: int) -> list[int]:
-    """Wrong totals that reading in the wrong convention does not give either."""
-    wrong = {total, places_of(level) * parts - total}
-    return [t for t in totals(level, parts) if t not in wrong]
-
-
 @lru_cache(maxsize=64)
 def _solo(level: int, parts: int) -> float:
-    places, asked = places_of(level), totals(level, parts)
-    seen: dict[tuple[int, int], dict[int, float]] = {}
-    rest = Counter({0: 1})  # total of the other groups -> in how many ways
-    for _ in range(parts - 1):
+    """Over own counts, choices and lures: the most likely of the choices that are left.
+
+    All totals are asked for, all counts of a total, all other choices and all lures are drawn
+    equally often.
+    """
+    places, pairs = places_of(level), totals(level, parts)
+    rest = _ways(places, parts - 1)
+    whole = _ways(places, parts)
+    chosen = list(combinations(pairs, LISTED))
+    found = 0.0
+    for choices in chosen:
+        for lured in choices:  # then neither the lure nor what it is misread as is right
+            left = [total for pair in choices if pair != lured for total in pair]
+            for own in range(places + 1):
+                best = max(rest[total - own] / whole[total] for total in left)
+                found += best / len(left) / len(choices)
+    return found / len(chosen)
+
+
+def _ways(places: int, groups: int) -> Counter[int]:
+    """Total of some groups -> in how many ways they come to it."""
+    ways = Counter({0: 1})
+    for _ in range(groups):
         grown: Counter[int] = Counter()
-        for t, n in rest.items():
-            for count in range(places + 1):
-                grown[t + count] += n
-        rest = grown
-    for total in asked:
-        whole = sum(rest[total - own] for own in range(places + 1))
-        lures = _lures(level, parts, total)
-        for own in range(places + 1):
-            for lure in lures:
-                chance = rest[total - own] / whole / len(lures) / len(asked)
-                seen.setdefault((own, lure), {})[total] = chance
-    return sum(max(chances.values()) for chances in seen.values())
+        for total, count in ways.items():
+            for more in range(places + 1):
+                grown[total + more] += count
+        ways = grown
+    return ways

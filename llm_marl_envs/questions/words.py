@@ -43,9 +43,17 @@ def _slots(*rows: str) -> Slots:
 
 
 LOST = _slots(
-    "small/large short/long thin/thick light/heavy narrow/wide",
-    "red/blue green/pink black/white gold/silver grey/brown",
-    "cup/hat key/ring book/lamp coat/belt bell/drum",
+    "small/large short/long thin/thick light/heavy narrow/wide high/low deep/shallow "
+    "tight/loose plain/fancy simple/ornate whole/cracked folded/rolled hollow/solid "
+    "single/double plump/slender even/uneven stiff/limp coarse/fine tall/squat oval/oblong "
+    "broad/slim chunky/dainty shiny/matte bulky/compact",
+    "red/blue green/pink black/white gold/silver grey/brown purple/yellow orange/teal "
+    "crimson/navy ivory/ebony lilac/olive amber/violet coral/indigo scarlet/azure beige/maroon "
+    "tan/mauve cream/charcoal ruby/emerald khaki/turquoise rust/mint copper/bronze "
+    "ochre/cyan peach/plum jade/rose sepia/lime",
+    "cup/hat key/ring book/lamp coat/belt bell/drum bag/box pen/brush comb/mirror fork/spoon "
+    "plate/bowl shoe/glove sock/scarf watch/chain ball/kite flute/harp map/purse knife/spade "
+    "rope/ladder candle/vase chair/stool",
     "old/new early/late antique/modern used/unused worn/fresh",
     "round/square flat/curved straight/bent pointed/blunt smooth/rough",
     "open/closed full/empty wet/dry clean/dirty hot/cold",
@@ -54,9 +62,20 @@ LOST = _slots(
     "loud/quiet sharp/dull fast/slow hard/soft sweet/sour",
 )
 GAMES = _slots(
-    "Lions/Bears Tigers/Wolves Foxes/Lynxes",
-    "Owls/Hawks Eagles/Crows Swans/Geese",
-    "Sharks/Whales Seals/Otters Crabs/Squids",
+    "Lions/Bears Tigers/Wolves Foxes/Lynxes Jaguars/Pumas Leopards/Panthers Cheetahs/Hyenas "
+    "Jackals/Coyotes Zebras/Giraffes Hippos/Rhinos Gorillas/Baboons Monkeys/Lemurs "
+    "Koalas/Pandas Wombats/Kangaroos Sloths/Tapirs Boars/Hogs Stags/Elks Antelopes/Gazelles "
+    "Weasels/Ferrets Minks/Beavers Marmots/Squirrels Raccoons/Opossums Bisons/Yaks "
+    "Sables/Martens Shrews/Hamsters",
+    "Owls/Hawks Eagles/Crows Swans/Geese Falcons/Kites Ravens/Magpies Ducks/Teals Larks/Finches "
+    "Swifts/Swallows Herons/Egrets Parrots/Macaws Pigeons/Doves Quails/Grouses "
+    "Turkeys/Peacocks Penguins/Puffins Pelicans/Cormorants Ospreys/Condors Cuckoos/Orioles "
+    "Thrushes/Starlings Sparrows/Buntings Ibises/Flamingos Plovers/Snipes "
+    "Albatrosses/Petrels Woodpeckers/Jays Nightingales/Canaries",
+    "Sharks/Whales Seals/Otters Crabs/Squids Dolphins/Porpoises Walruses/Manatees "
+    "Lobsters/Shrimps Oysters/Mussels Clams/Scallops Snails/Whelks Turtles/Crocodiles "
+    "Rays/Skates Herrings/Sardines Cods/Haddocks Soles/Flounders Perches/Breams "
+    "Mackerels/Anchovies Sprats/Sturgeons Marlins/Groupers Urchins/Corals Narwhals/Orcas",
     "Bulls/Rams Goats/Mules Camels/Llamas",
     "Cobras/Vipers Geckos/Toads Newts/Frogs",
     "Bees/Wasps Ants/Moths Crickets/Beetles",
@@ -64,6 +83,7 @@ GAMES = _slots(
     "Storks/Cranes Gulls/Terns Robins/Wrens",
     "Pikes/Trouts Eels/Carps Salmons/Tunas",
 )
+"""The first three places, which are all that level 1 with three parts asks for, have most words."""
 
 
 def table(words: tuple[str, ...], level: int, first: int) -> tuple[str, ...]:
