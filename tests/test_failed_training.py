@@ -128,6 +128,9 @@ def test_tokens_of_failed_episodes_are_counted_and_not_trained_on(tmp_path: Path
     trainer = make_trainer(tmp_path, Lower, tasks_per_update=1)
     groups = failed_at(trainer.collector.play(0, trainer.seating), (0, 3))
     assert metrics.sampled_tokens(groups) > metrics.sampled_tokens(without(groups))
+    prompts = [t.response.prompt_ids or () for e in groups[0].episodes for t in e.turns]
+    assert metrics.prompt_tokens(groups) == sum(map(len, prompts))
+    assert metrics.prompt_tokens(groups) > metrics.prompt_tokens(without(groups)) > 0
     advantages = np.ones((4, 2, 2))
     path = tmp_path / "group.jsonl"
     write_group(path, groups[0], advantages, trainer.trained, trainer.team.tokenizers)

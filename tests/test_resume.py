@@ -93,6 +93,25 @@ def test_more_processes_may_load_a_finished_run(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(type(second.args), "process_index", property(lambda args: 1))
     second.train(resume_from_checkpoint=True)
     assert second.sampled_tokens == first.sampled_tokens > 0
+    assert second.prompt_tokens == first.prompt_tokens
+
+
+def test_a_run_whose_prompt_tokens_were_not_counted_goes_on_without_them(tmp_path: Path):
+    """Checkpoints of earlier releases lack the number; half of a count would be a wrong one."""
+    changes: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
+    first = make_trainer(tmp_path, Lower, **changes, max_steps=1)
+    first.train()
+    (file,) = tmp_path.glob("checkpoint-1/magrpo_state_0.pt")
+    state = torch.load(file, weights_only=True)
+    assert state.pop("prompt_tokens") == first.prompt_tokens
+    torch.save(state, file)
+    second = make_trainer(tmp_path, Lower, **changes, max_steps=2)
+    second.train(resume_from_checkpoint=True)
+    assert second.prompt_tokens is None
+    assert second.sampled_tokens > first.sampled_tokens
+    counted = ["num_prompt_tokens" in entry for entry in second.state.log_history]
+    assert counted[0]
+    assert not any(counted[1:])
 
 
 def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

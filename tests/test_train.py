@@ -69,7 +69,10 @@ def test_tokens_are_counted_whatever_is_logged(tmp_path: Path):
         run_train(write(tmp_path / "run.yaml", text), ["max_steps=4", *more])
         log = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
         logged = [entry["num_tokens"] for entry in log if "num_tokens" in entry]
+        read[name] = [entry["num_prompt_tokens"] for entry in log if "num_tokens" in entry]
         return [*logged, json.loads((output / "run_manifest.json").read_text())["tokens"]]
+
+    read: dict[str, list[int]] = {}
 
     each = tokens("each", "logging_steps=1")
     assert len(each) == 5
@@ -80,6 +83,10 @@ def test_tokens_are_counted_whatever_is_logged(tmp_path: Path):
     kept = tokens("kept", "save_strategy=steps", "save_steps=2")
     again = tokens("kept", "save_strategy=steps", "save_steps=2", "resume_from_checkpoint=true")
     assert kept[-1] == again[-1] == each[3]
+    assert len({*read["each"]}) == 4
+    assert read["each"] == sorted(read["each"])
+    assert all(count % 2 == 0 for count in read["each"])  # two actions after the same prompt
+    assert read["some"][-1] == read["kept"][-1] == read["each"][-1]
 
 
 def test_a_team_with_a_scripted_partner_is_measured_with_it(tmp_path: Path):

@@ -194,24 +194,24 @@ def test_the_best_rate_is_chosen_for_each_run_and_the_first_of_equals():
 def test_the_table_pairs_seeds():
     """The team is ahead of "single" by 0.5 and 0.3: 0.40, Student's t 12.706 x 0.1."""
 
-    def one(seed: int, before: float, after: float) -> dict[str, Any]:
+    def one(seed: int, before: float, after: float, start: str, read: Any) -> dict[str, Any]:
         measured = [{"mean_return": value, "cooperation": value} for value in (before, after)]
-        costs = {"tokens": 100.0, "parameters": 7, "updates": 3}
-        return {"seed": seed, "before": measured[0], "after": measured[1], **costs}
+        costs = {"tokens": 100.0, "prompt_tokens": read, "parameters": 7, "updates": 3}
+        return {"seed": seed, "before": measured[0], "after": measured[1], "start": start, **costs}
 
     found = {
         "methods": {
-            "team": [one(0, 0.1, 0.9), one(1, 0.3, 0.7)],
-            "single": [one(0, 0.2, 0.4), one(1, 0.2, 0.4)],
+            "team": [one(0, 0.1, 0.9, "t0", 500), one(1, 0.3, 0.7, "t1", 501)],
+            "single": [one(0, 0.2, 0.4, "s0", 900), one(1, 0.2, 0.4, "t1", None)],
         },
         "learning_rates": {"team": 1e-3, "single": 2e-3},
         "trials": 2,
         "tasks": 64,
     }
     team, single = baselines_table(found).splitlines()[1:3]
-    row = "team - 0.80 [-0.47, 2.07] 0.80 [-0.47, 2.07] 0.20 100 7 3 0.001"
+    row = "team - 0.80 [-0.47, 2.07] 0.80 [-0.47, 2.07] 0.20 A 100 500 7 3 0.001"
     assert team.split() == row.split()
-    row = "single - 0.40 [0.40, 0.40] 0.40 [0.40, 0.40] 0.20 0.40 [-0.87, 1.67] 100 7 3 0.002"
+    row = "single - 0.40 [0.40, 0.40] 0.40 [0.40, 0.40] 0.20 0.40 [-0.87, 1.67] B 100 - 7 3 0.002"
     assert single.split() == row.split()
     del found["methods"]["single"][1]["after"]["cooperation"]
     assert headline(found)[0] == "mean_return"
@@ -242,6 +242,12 @@ def test_all_methods_are_tuned_trained_and_measured(
     assert {one["updates"] for one in trained.values()} == {3}
     # At most 5 tokens of 2 seats in 2 episodes of 3 updates, frozen seats included.
     assert all(30 < one["tokens"] <= 60 for one in trained.values())
+    # The methods begin alike with a model that the run file names. Each action reads its own
+    # prompt, and the environment's first message is the same for a seat in every one of them.
+    assert {one["start"] for one in trained.values()} == {str(tmp_path / "base")}
+    assert trained["team"]["prompt_tokens"] == trained["rejection"]["prompt_tokens"] > 12 * 10
+    assert trained["team"]["prompt_tokens"] == trained["alone"]["prompt_tokens"]
+    assert trained["single"]["prompt_tokens"] > trained["team"]["prompt_tokens"]
     for one in trained.values():
         assert {"mean_return", "success", "cooperation"} == set(one["after"]) == set(one["before"])
     table = baselines_table(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -63,6 +63,7 @@ class TeamCheckpoints(Base):
     collector: Collector
     token_policy: TokenPolicy
     sampled_tokens: int
+    prompt_tokens: int | None
     failures: FailureWindow
     partners: dict[str, Policy]
     make_eval_env: Callable[[], Any] | None
@@ -176,7 +177,7 @@ class TeamCheckpoints(Base):
         self._load_from_checkpoint(str(checkpoint))
         self.state = state
         # Every process counts the tokens of all; there may have been fewer processes then.
-        self.sampled_tokens = self._read_own_state(str(checkpoint), rank=0)["sampled_tokens"]
+        self._resume_counts(self._read_own_state(str(checkpoint), rank=0))
         return TrainOutput(state.global_step, 0.0, {})
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -237,6 +238,7 @@ class TeamCheckpoints(Base):
                 "buffer": self._buffered_inputs if self._step % every else None,
                 "algorithm": self.algorithm.state_dict(),
                 "sampled_tokens": self.sampled_tokens,
+                "prompt_tokens": self.prompt_tokens,
                 "failures": [list(update) for update in self.failures.updates],
                 "start": self.team.start_digest(),
                 "split": self._split(),
@@ -258,6 +260,11 @@ class TeamCheckpoints(Base):
             )
         return torch.load(path, map_location=self.accelerator.device, weights_only=True)
 
+    def _resume_counts(self, state: Mapping[str, Any]) -> None:
+        """Go on counting; releases that did not count prompt tokens left no number of them."""
+        self.sampled_tokens = state["sampled_tokens"]
+        self.prompt_tokens = state.get("prompt_tokens")
+
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:
@@ -275,7 +282,7 @@ class TeamCheckpoints(Base):
             )
         self._step = state["step"]
         self._buffered_inputs = state["buffer"]
-        self.sampled_tokens = state["sampled_tokens"]
+        self._resume_counts(state)
         self.algorithm.load_state_dict(state["algorithm"])
         # Not in checkpoints of releases that knew no failed episodes.
         self.failures = FailureWindow(tuple(tuple(one) for one in state.get("failures", ())))

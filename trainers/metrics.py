@@ -7,11 +7,11 @@ Names follow TRL's where TRL has the same scalar (`reward`, `reward_std`, `frac_
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from llm_marl_envs.records import Episode, EpisodeGroup, StopReason, living
+from llm_marl_envs.records import Episode, EpisodeGroup, Response, StopReason, living
 
 METRICS: dict[str, tuple[str, str]] = {
     "reward": ("reward", "undiscounted team return, mean over the episodes of the update"),
@@ -23,8 +23,8 @@ METRICS: dict[str, tuple[str, str]] = {
     "success": ("share", "episodes that solved their task"),
     "episodes/failed": (
         "count",
-        "episodes of the update whose environment raised; every other number but num_tokens is of "
-        "the rest",
+        "episodes of the update whose environment raised; every other number but num_tokens and "
+        "num_prompt_tokens is of the rest",
     ),
     "truncated": ("share", "episodes cut by a limit of the environment"),
     "turns": ("turns", "actions per agent and episode"),
@@ -37,6 +37,10 @@ METRICS: dict[str, tuple[str, str]] = {
     "algorithm/<counter>": ("count", "what the algorithm counted in the update"),
     "time/rollout": ("seconds", "sampling, stepping the environments and packing"),
     "num_tokens": ("tokens", "sampled since the run began, by seats that are not trained too"),
+    "num_prompt_tokens": (
+        "tokens",
+        "read before these were sampled: the whole prompt of each action, whatever it shares",
+    ),
     "eval_reward": ("reward", "as `reward`, on the evaluation tasks, one episode each"),
     "eval_success": ("share", "as `success`, on the evaluation tasks"),
     "eval_failed": ("count", "as `episodes/failed`, on the evaluation tasks"),
@@ -121,11 +125,21 @@ def _mean(values: Iterable[float | bool]) -> float:
 
 def sampled_tokens(groups: Sequence[EpisodeGroup]) -> int:
     """Tokens that models sampled, in whichever seat; an endpoint's are not known."""
-    return sum(
-        len(turn.response.completion_ids or ())
-        for group in groups
-        for episode in group.episodes
-        for turn in episode.turns
+    return sum(len(one.completion_ids or ()) for one in _responses(groups))
+
+
+def prompt_tokens(groups: Sequence[EpisodeGroup]) -> int:
+    """Tokens that models read before they sampled, each action's whole prompt, in whichever seat.
+
+    A later turn reads what went before again, and the episodes of a group each read their own copy.
+    """
+    return sum(len(one.prompt_ids or ()) for one in _responses(groups))
+
+
+def _responses(groups: Sequence[EpisodeGroup]) -> Iterator[Response]:
+    """Of every action, those of failed episodes included."""
+    return (
+        turn.response for group in groups for episode in group.episodes for turn in episode.turns
     )
 
 

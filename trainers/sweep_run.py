@@ -219,6 +219,8 @@ def _train(point: Point) -> dict[str, Any]:
     costs = read_json(output / MANIFEST_FILE)
     results: dict[str, Any] = {"updates": trainer.state.global_step}
     results |= {"tokens": costs["tokens"], "hours": costs["hours"]}
+    if trainer.prompt_tokens is not None:
+        results["prompt_tokens"] = trainer.prompt_tokens
     results["trained_parameters"] = trainer.trained_parameters
     return results | _last_logged(trainer.state.log_history, ("reward", "success"))
 

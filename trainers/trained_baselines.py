@@ -5,14 +5,20 @@ Owns which methods are compared, how their costs are made equal, and the numbers
 those of two sweeps (`sweep_run.py`): one tries learning rates, measured on the `val` split; one
 trains every seed with the best of them, measured on `test`. `llm-marl train-baselines` prints it.
 
-Methods, all from the same warm start (of each seed) and with the same tasks per update:
+Methods, all with the same tasks per update:
 
 - `team`: the run file as it is, e.g. MAGRPO with one adapter for each seat.
 - `single`: one policy writes all parts, told what all seats are told (`single_seat`): single-agent
-  GRPO. The embedded model is warm-started for it on the same experts' parts in one chat.
+  GRPO.
 - `alone`: each seat is trained in a run of its own beside the frozen warm start; then the trained
   seats are put together.
 - `rejection`: the team imitates its own best episodes (`algorithms/rejection.py`).
+
+Where they begin: `team`, `alone` and `rejection` with the same weights, one warm start for each
+seed. So does `single` where the run file names a model. The embedded model is warm-started for it
+anew, on demonstrations of its own, the same experts' parts in one chat, with a tokenizer made from
+them: the two starts share the seed, the sizes and the number of steps, and nothing that was
+learned. What each method began with, and what it reached before training, is reported.
 
 Equal costs:
 
@@ -23,6 +29,10 @@ Equal costs:
    the same alpha / rank).
 3. Tuning trials: each run has the same learning rates to choose from, by the mean return on `val`
    of one more seed.
+
+Not equal, but counted: prompt tokens. They cost compute as well, in sampling and again in the
+update, and in most tasks there are more of them than generated ones. `single` reads what all seats
+are told, and its own parts again before each next one.
 """
 
 from __future__ import annotations
@@ -41,7 +51,7 @@ from llm_marl_envs.registry import make
 from trainers.run_folder import BusyError, alone
 from trainers.sweep import SUMMARY_FILE, Point, read_sweep
 from trainers.sweep_run import measure_point, run_sweep
-from trainers.train import model_path, read_run
+from trainers.train import TINY, model_path, read_run
 
 TEAM, SINGLE, ALONE, REJECTION = "team", "single", "alone", "rejection"
 TUNING_SEED = 1000
@@ -86,7 +96,11 @@ class Trained:
         seed: of warm start and training.
         before: measure -> value of the warm start, on the same tasks.
         after: measure -> value of what was trained.
+        start: the weights it began with: the run file's model, or the folder's name of the embedded
+            one. Methods with the same start share every weight of it.
         tokens: generated in training, over all runs of the method.
+        prompt_tokens: read in training before these were sampled, each action's whole prompt; None
+            where a release that did not count them trained one of the runs.
         parameters: trained, over all runs.
         updates: over all runs.
     """
@@ -94,7 +108,9 @@ class Trained:
     seed: int
     before: Mapping[str, float]
     after: Mapping[str, float]
+    start: str
     tokens: float
+    prompt_tokens: float | None
     parameters: int
     updates: int
 
@@ -370,11 +386,18 @@ def _trained(method: Method, points: Mapping[tuple[str, int], Point], seed: int)
         first = next(iter(members.values()))
         after = measure_point(own[0], first, place / f"{method.name}_seed-{seed}", members)
     start = f"warm_start_{SINGLE if method.name == SINGLE else TEAM}_seed-{seed}"
+    model = model_path(own[0].run)
     return Trained(
         seed=seed,
-        before=measure_point(own[0], model_path(own[0].run), place / start),
+        before=measure_point(own[0], model, place / start),
         after={name: after[name] for name in MEASURES if name in after},
+        start=Path(model).name if own[0].run["model"] == TINY else model,
         tokens=sum(cost["tokens"] for cost in costs),
+        prompt_tokens=(
+            sum(cost["prompt_tokens"] for cost in costs)
+            if all("prompt_tokens" in cost for cost in costs)
+            else None
+        ),
         parameters=sum(cost["trained_parameters"] for cost in costs),
         updates=sum(cost["updates"] for cost in costs),
     )

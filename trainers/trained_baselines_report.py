@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
+from string import ascii_uppercase
 from typing import Any
 
 from llm_marl_envs.evaluation.metrics import t_interval
@@ -22,8 +23,9 @@ def baselines_table(found: Mapping[str, Any]) -> str:
     """One line per method: means over seeds with Student's 95 % intervals, then the costs."""
     key, name_of_key = headline(found)
     heading = ("", "success", "mean return", "cooperation index", "before", "team ahead by")
-    heading += ("tokens", "parameters", "updates", "learning rate")
+    heading += ("start", "tokens", "prompt tokens", "parameters", "updates", "learning rate")
     first = [one["after"][key] for one in found["methods"][TEAM]]
+    starts = begun_with(found)
     rows = []
     for name, trained in found["methods"].items():
         rates = [
@@ -37,13 +39,14 @@ def baselines_table(found: Mapping[str, Any]) -> str:
         ]
         before = number(mean(one["before"][key] for one in trained))
         ahead = [one - other["after"][key] for one, other in zip(first, trained, strict=True)]
-        costs = [f"{mean(one[k] for one in trained):.0f}" for k in ("tokens", "parameters")]
+        costs = [_counted(trained, key) for key in ("tokens", "prompt_tokens", "parameters")]
         rows.append(
             (
                 name,
                 *reached,
                 before,
                 "" if name == TEAM else _over_seeds(ahead),
+                starts[name],
                 *costs,
                 f"{trained[0]['updates']}",
                 ", ".join(rates),
@@ -52,9 +55,22 @@ def baselines_table(found: Mapping[str, Any]) -> str:
     note = (
         f"Means over {len(first)} seeds on {found['tasks']} held-out tasks, Student's 95 % "
         f"intervals over seeds; learning rates tried: {found['trials']}.\nbefore, team ahead by: "
-        f"of the {name_of_key}; the warm start on the same tasks, and the difference seed by seed."
+        f"of the {name_of_key}; the warm start on the same tasks, and the difference by seed.\n"
+        "start: methods of one letter began with the same weights, seed by seed; another letter is "
+        "a warm start on other\ndemonstrations with a tokenizer of its own.\n"
+        "tokens, prompt tokens: generated in training, and read before that, each action's whole "
+        "prompt; both cost compute,\nthe first are made equal, the second are not."
     )
     return f"{format_table(heading, rows)}\n{note}"
+
+
+def begun_with(found: Mapping[str, Any]) -> dict[str, str]:
+    """Method -> a letter; the same for methods that began with the same weights in every seed."""
+    starts = {
+        name: tuple(one["start"] for one in trained) for name, trained in found["methods"].items()
+    }
+    letters = dict(zip(dict.fromkeys(starts.values()), ascii_uppercase, strict=False))
+    return {name: letters[start] for name, start in starts.items()}
 
 
 def headline(found: Mapping[str, Any]) -> tuple[str, str]:
@@ -63,6 +79,12 @@ def headline(found: Mapping[str, Any]) -> tuple[str, str]:
     if all("cooperation" in one[when] for one in trained for when in ("before", "after")):
         return "cooperation", "cooperation index"
     return "mean_return", "mean return"
+
+
+def _counted(trained: Sequence[Mapping[str, Any]], key: str) -> str:
+    """The mean of a cost; "-" where it was not counted in each seed."""
+    values = [one[key] for one in trained]
+    return "-" if None in values else f"{mean(values):.0f}"
 
 
 def _over_seeds(values: Sequence[float | None]) -> str:

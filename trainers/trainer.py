@@ -168,6 +168,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         self.beta = self.args.beta = beta
         self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
         self.sampled_tokens = 0
+        self.prompt_tokens: int | None = 0
         self.failures = FailureWindow()
         self._settle()
 
@@ -381,6 +382,9 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         self.sampled_tokens += metrics.sampled_tokens(groups)
         # A count, of which the last is logged; TRL logs the mean of what was appended.
         self._metrics["train"]["num_tokens"] = [float(self.sampled_tokens)]
+        if self.prompt_tokens is not None:  # else the run began with a release that did not count
+            self.prompt_tokens += metrics.prompt_tokens(groups)
+            self._metrics["train"]["num_prompt_tokens"] = [float(self.prompt_tokens)]
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
