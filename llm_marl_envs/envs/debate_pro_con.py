@@ -5,8 +5,9 @@ A question with two answers on offer, one right and one wrong by construction. B
 read a source that settles it; the judge has not (`info="split"`, default) and must find out from
 what they say. The environment checks quotations: those that stand in the source are shown to the
 judge as verified, others are struck. Which side is right and which wrong answer is offered depend
-on the question alone, each wrong answer and each side equally often, so without the debate the
-judge is right half of the time. With `info="full"`, the control, the judge reads the source too.
+on the question alone, with equal chances for each wrong answer and each side, so of questions that
+it has not met the judge is right half of the time without the debate. With `info="full"`, the
+control, the judge reads the source too.
 
 ## Agents
 `pro_0`, `con_0` for `rounds` rounds, then `judge_0` (AEC). `judge="seats"` adds `judge_1`, which is
