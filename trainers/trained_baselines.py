@@ -31,8 +31,8 @@ Equal costs:
    of one more seed.
 
 Not equal, but counted: prompt tokens. They cost compute as well, in sampling and again in the
-update, and in most tasks there are more of them than generated ones. `single` reads what all seats
-are told, and its own parts again before each next one.
+update, and where prompts are long most of it. `single` reads what all seats are told, and its own
+parts again before each next one.
 """
 
 from __future__ import annotations
