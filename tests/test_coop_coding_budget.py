@@ -77,7 +77,7 @@ def test_a_team_within_its_budget(env: CoopCodingEnv, ran: list[Verdict]) -> Non
     assert info["contribution"] == {"helper": 1.0, "main": 1.0}
     assert info["contribution_complete"] is True
     assert {v.status for v in ran} <= {"pass", "wrong", "exception"}
-    assert len(ran) > 8
+    assert len(ran) == 8
     assert all(set(v.cost.cpu) == {"helper", "main", ""} for v in ran)
     assert all(min(v.cost.cpu.values()) > 0 for v in ran)
 
@@ -103,18 +103,6 @@ def test_waiting_where_the_helper_is_replaced_pays_nothing(
     assert len(ran) < made - 2
 
 
-def test_waiting_where_main_is_replaced_pays_nothing(
-    env: CoopCodingEnv, ran: list[Verdict]
-) -> None:
-    """The trivial mains call `aux` with whole lists."""
-    helper = "import time\ndef aux(x):\n    time.sleep(60 * (type(x) is list))\n    return 2 * x\n"
-    info = played(env, helper=helper)
-    assert info["contribution"] == {"helper": 0.0, "main": 0.0}
-    assert info["contribution_complete"] is False
-    assert info["reward"] == pytest.approx(0.6)
-    assert [v.status for v in ran] == ["pass", "wall_limit"]
-
-
 @pytest.mark.parametrize(
     "main", [RIGHT[MAIN], ALONE.format(then="pass"), ALONE.format(then="while True: pass")]
 )
@@ -133,7 +121,7 @@ def test_an_own_run_that_uses_up_the_budget_leaves_nothing_for_others(
     main = "def solve(xs):\n    while len(xs) > 3: pass\n    return sum(map(aux, xs))\n"
     info = played(env, main=main)
     assert (info["tests_passed"], info["verdict"], info["author"]) == (1, "cpu_limit", "main")
-    assert info["contribution"] == {"helper": 0.0, "main": 0.0}
+    assert info["contribution"] == {"helper": 0.0, "main": 0.25}
     assert info["contribution_complete"] is False
     assert len(ran) == 1
 

@@ -125,7 +125,7 @@ THIN = {
 
 @pytest.fixture(scope="module")
 def env() -> CoopCodingEnv:
-    return CoopCodingEnv(tasks="bundled:coop_problems", split="all")
+    return CoopCodingEnv(tasks="bundled:coop_problems", split="all", reward="contribution")
 
 
 def forge(task: Task, helper: str, main: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from llm_marl_envs.coding import ablation
-from llm_marl_envs.coding.syntax import read_program
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
+from llm_marl_envs.sandbox import Opaque, Replacement
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
@@ -99,20 +99,13 @@ def test_no_program_raises(style: str, reward: str) -> None:
         assert 0 <= rewards[MAIN] <= 1, name
 
 
-def test_parameters_of_a_replaced_helper_are_bare() -> None:
-    text = f"def aux(a, b: {DEEP} = {DEEP}, /, c=2, *d: {DEEP}, e, f={DEEP}, **g: {DEEP}): return a"
-    *_, bare = ablation.trivial_helpers(read_program(text), [])
-    assert bare.startswith("def aux(a, b=None, /, c=None, *d, e, f=None, **g):\n")
-
-
-def test_values_without_a_source_are_no_constants() -> None:
-    deep: list[Any] = []
-    for _ in range(3000):
-        deep = [deep]
-    values = [10**5000, [10**5000], deep, float("nan"), iter([]), *[(1, "\ud800")] * 2]
-    helpers = ablation.trivial_helpers(read_program(AUX), [(0, "aux", (), v) for v in values])
-    assert sum("(1, '\\ud800')" in text for text in helpers) == 2
-    assert (
-        len(ablation.trivial_helpers(read_program(AUX), [(0, "aux", (), v) for v in values[:-2]]))
-        == 3
-    )
+def test_values_that_are_not_plain_are_no_constants() -> None:
+    """Nor does looking at them change the trace, which a remembered verdict holds."""
+    eaten = iter([1, 2])
+    values = [Opaque("a"), [Opaque("b")], eaten, *[(1, "\ud800")] * 2, float("nan")]
+    for _ in range(2):
+        *_, constant = ablation.trivial([(0, "aux", (), value) for value in values])
+        assert constant == Replacement("constant", value='{"t":[1,"\\ud800"]}')
+    assert list(eaten) == [1, 2]
+    kinds = [one.kind for one in ablation.trivial([(0, "aux", (), value) for value in values[:2]])]
+    assert kinds == ["argument", "length", "error"]

@@ -100,7 +100,7 @@ def test_a_jsonl_file_in_the_schema_of_humaneval(tmp_path: Path) -> None:
     path = tmp_path / "mini.jsonl"
     path.write_text(json.dumps(HUMANEVAL) + "\n\n", encoding="utf-8")
     env = make(ID, tasks=str(path), split="all")
-    assert (env.info_mode, env.reward_scheme) == ("full", "contribution")
+    assert (env.info_mode, env.reward_scheme) == ("full", "tests")
     info = played(env, SOLUTION)
     assert info["success"], info
     assert (info["tests_passed"], info["tests_total"]) == (2, 2)

@@ -19,7 +19,15 @@ from llm_marl_envs.coding.rewards import Facts
 from llm_marl_envs.coding.rows import contract_of, own_line, read_tests, with_preamble
 from llm_marl_envs.coding.syntax import Program, defines, read_program, use_of
 from llm_marl_envs.parsing import code_of
-from llm_marl_envs.sandbox import Budget, Contract, InfraError, Sandbox, TestOutcome, Verdict
+from llm_marl_envs.sandbox import (
+    Budget,
+    Contract,
+    InfraError,
+    Replacement,
+    Sandbox,
+    TestOutcome,
+    Verdict,
+)
 from llm_marl_envs.tasks import Task
 
 HELPER, MAIN, AUX = "helper", "main", "aux"
@@ -60,16 +68,17 @@ class Work:
         """Role -> whether it defines that function, with a returned value."""
         return {role: defines(self.programs[role], name) for role, name in self.names.items()}
 
-    def job(self, helper: str | None = None, main: str | None = None) -> dict[str, Any]:
-        """Keyword arguments of `Sandbox.check`; `helper` and `main` replace a program's source."""
+    def job(self, replaced: Replacement | None = None) -> dict[str, Any]:
+        """Keyword arguments of `Sandbox.check`; `replaced`: what main gets for `aux`'s values."""
         preamble = self.task.data["preamble"]
         return {
             "source": {
-                HELPER: with_preamble(self.helper.source if helper is None else helper, preamble),
-                MAIN: with_preamble(self.main.source if main is None else main, preamble),
+                HELPER: with_preamble(self.helper.source, preamble),
+                MAIN: with_preamble(self.main.source, preamble),
             },
             "exports": {HELPER: [AUX]},
             "contracts": {AUX: self.contract},
+            "replaced": {AUX: replaced} if replaced else {},
             "entry_point": self.task.data["entry_point"],
             "tests": self.task.data["tests"],
         }
@@ -131,11 +140,11 @@ def _unrun(status: Any, detail: str, author: str) -> Verdict:
 
 
 def contribution(work: Work, verdict: Verdict, sandbox: Sandbox, budget: Budget) -> Contribution:
-    """Who contributed to the passed tests: runs the tests again with replaced programs.
+    """Who contributed to the passed tests: runs the tests again with the helper's values replaced.
 
-    All runs take from `budget`, from which `run` took. Where it does not suffice for those with
-    another main, nothing is known; where it does not suffice for those with another helper, one of
-    them may have lost nothing. A program that waits or loops in such runs earns nothing by it.
+    All runs take from `budget`, from which `run` took. Where it does not suffice, one of the runs
+    that were not made may have lost nothing, so the helper's share is 0. A program that waits or
+    loops in such runs earns nothing by it.
 
     Raises:
         InfraError: as `run`.
@@ -143,18 +152,14 @@ def contribution(work: Work, verdict: Verdict, sandbox: Sandbox, budget: Budget)
     if not verdict.passed:
         return NOTHING
     if not verdict.helper_trace or not work.helper.parses:
-        return ablation.judge(verdict, [verdict], [], [])
-    others = [work.job(main=main) for main in ablation.trivial_mains(work.names[MAIN])]
-    mains = _tried(work.task, lambda: sandbox.map(others, budget))
+        return ablation.judge(verdict, [], [verdict])
+    replacements = [*ablation.WRONG, *ablation.trivial(verdict.helper_trace)]
+    jobs = [work.job(replacement) for replacement in replacements]
+    runs = _tried(work.task, lambda: sandbox.map(jobs, budget))
     if budget.over():
-        return replace(NOTHING, complete=False)
-    wrong = ablation.wrong_helpers(work.helper.source)
-    trivial = ablation.trivial_helpers(work.helper, verdict.helper_trace)
-    jobs = [work.job(helper=helper) for helper in [*wrong, *trivial]]
-    helpers = _tried(work.task, lambda: sandbox.map(jobs, budget))
-    if budget.over():
-        return replace(ablation.judge(verdict, [], [verdict], mains), complete=False)
-    return ablation.judge(verdict, helpers[: len(wrong)], helpers[len(wrong) :], mains)
+        return replace(ablation.judge(verdict, [], [verdict]), complete=False)
+    known = len(ablation.WRONG)
+    return ablation.judge(verdict, runs[:known], runs[known:])
 
 
 def facts_of(work: Work, verdict: Verdict, contributed: Contribution | None = None) -> Facts:

@@ -27,10 +27,10 @@ Both agents get the team's number. Documented range of the return: [0, 1] for `t
 
 | scheme | term | value |
 |---|---|---|
-| `tests` (default of `split`) | structure | 0.05 for each author that defines its function |
+| `tests` (default) | structure | 0.05 for each author that defines its function |
 | | syntax | 0.05 for each text that parses |
 | | tests | 0.8 x share of tests passed |
-| `contribution` (default of `full`) | structure, syntax | as above |
+| `contribution` | structure, syntax | as above |
 | | tests | 0.4 x share of tests passed |
 | | helper_contribution | 0.2 x share of tests lost without the helper's values |
 | | main_contribution | 0.2 x share of tests on which main returns none of the helper's values |
@@ -66,7 +66,7 @@ All tests pass, or after `turns` turns. Never truncated.
 - `split`: "train", "val", "test" (new pairs of prompts), "test_prompts" (prompts that neither seat
   has read, of words that it has), "ood" (operations or lengths that it has not), or "all" for rows.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `reward`: "tests", "paper" or "contribution"; None takes the default.
+- `reward`: "tests", "paper" or "contribution"; None takes the first.
 - `turns`: K, at least 1.
 - `feedback`: "plain" (where the agent's own syntax broke, and that the code is to be revised),
   "diagnostics" (what was defined, how many tests passed, the first failing test as well), "partner"
@@ -165,7 +165,7 @@ class CoopCodingEnv(TextParallelEnv):
         source = coding_tasks(tasks, split)
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
         self.info_mode = info or ("split" if generated else "full")
-        self.reward_scheme = reward or ("tests" if self.info_mode == "split" else "contribution")
+        self.reward_scheme = reward or "tests"
         self.feedback_mode = feedback or ("plain" if self.info_mode == "split" else "diagnostics")
         for name, given, known in (
             ("info", self.info_mode, INFOS),
@@ -273,7 +273,7 @@ class CoopCodingEnv(TextParallelEnv):
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:
         """Who contributed to the tests that `joint_action` passes, by ablation in the sandbox.
 
-        A metric under every reward scheme; it takes up to twelve sandbox runs, which together cost
+        A metric under every reward scheme; it takes up to eight sandbox runs, which together cost
         no more than one run may.
         """
         work, budget = self._work(task, joint_action), self.sandbox.budget()

@@ -10,6 +10,7 @@ from .budget import Budget
 from .io_run import same_output
 from .jail.codec import Opaque
 from .jail.contract import Contract
+from .jail.partners import Replacement
 from .jail.units import units_of
 from .layers import LAYERS, Layer, doctor, verdict
 from .pool import Sandbox, default_sandbox
@@ -39,6 +40,7 @@ __all__ = [
     "Limits",
     "Opaque",
     "Output",
+    "Replacement",
     "Sandbox",
     "SandboxError",
     "SandboxUnavailable",

@@ -21,6 +21,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 
 from .budget import Budget
 from .jail.contract import Contract
+from .jail.partners import Replacement
 from .jail.wire import fits
 from .layers import find_setup
 from .records import InfraError, Job, KilledError, Limits, Output, SandboxError, Status, Verdict
@@ -102,6 +103,7 @@ class Sandbox:
         tests: str,
         exports: Mapping[str, Sequence[str]] | None = None,
         contracts: Mapping[str, Contract] | None = None,
+        replaced: Mapping[str, Replacement] | None = None,
         budget: Budget | None = None,
     ) -> Verdict:
         """Run tests against one program, or against a team of programs.
@@ -116,6 +118,8 @@ class Sandbox:
             exports: {name of a program: names of its functions that the last program may call}.
             contracts: {exported function: the calls for which its author answers}; `Contract()` for
                 those not named. They decide `Verdict.author` and nothing else.
+            replaced: {exported function: what the last program gets in place of its values}. Both
+                programs run as ever, and neither can tell.
             budget: what this run takes from, with others; a full one of its own if None.
 
         Returns:
@@ -127,7 +131,7 @@ class Sandbox:
                 hold no test, use names that nothing defines, or fail before they call the program.
             InfraError: see `on_infra`.
         """
-        job = Job.of(source, entry_point, exports, tests, contracts)
+        job = Job.of(source, entry_point, exports, tests, contracts, replaced)
         budget = budget or self.budget()
         over = budget.over()
         if over is not None:

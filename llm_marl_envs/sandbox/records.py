@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from .jail.contract import Contract
+from .jail.partners import Replacement
 from .jail.wire import fits
 
 Status = Literal[
@@ -93,7 +94,7 @@ class TestOutcome:
     """Calls of exported functions of other programs during this test."""
     relayed: bool
     """Whether a value that the entry point returned equals, type-strictly, one that an exported
-    function returned to it during the same call."""
+    function returned during the same call, the first item of one, or one as another type."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,7 @@ class Job:
     exports: tuple[tuple[str, tuple[str, ...]], ...]
     tests: str
     contracts: tuple[tuple[str, Contract], ...] = ()  # exported function -> what it may be given
+    replaced: tuple[tuple[str, Replacement], ...] = ()  # exported function -> its other answers
 
     @staticmethod
     def of(
@@ -179,6 +181,7 @@ class Job:
         exports: Mapping[str, Any] | None,
         tests: str,
         contracts: Mapping[str, Contract] | None = None,
+        replaced: Mapping[str, Replacement] | None = None,
     ) -> Job:
         """Check the arguments of `Sandbox.check`. Raises TypeError or ValueError."""
         programs = dict(source) if isinstance(source, Mapping) else {"main": source}
@@ -197,17 +200,28 @@ class Job:
             if not all(isinstance(n, str) for n in names):
                 raise TypeError(f"exports of {owner!r} must be function names, got {names!r}")
         exported = {name for names in given.values() for name in names}
-        for name, contract in (contracts or {}).items():
-            if name not in exported:
-                raise ValueError(f"contracts name {name!r}; exported are {sorted(exported)}")
-            if not isinstance(contract, Contract):
-                raise TypeError(f"the contract of {name!r} must be a Contract, got {contract!r}")
-        agreed = tuple((contracts or {}).items())
-        return Job(tuple(programs.items()), entry_point, tuple(given.items()), tests, agreed)
+        _check_named(exported, contracts or {}, "contract", Contract)
+        _check_named(exported, replaced or {}, "replacement", Replacement)
+        return Job(
+            tuple(programs.items()),
+            entry_point,
+            tuple(given.items()),
+            tests,
+            tuple((contracts or {}).items()),
+            tuple((replaced or {}).items()),
+        )
 
     def too_long(self) -> str | None:
         """The first program whose text cannot be sent, None where all can be."""
         return next((name for name, text in self.programs if not fits(text)), None)
+
+
+def _check_named(exported: set[str], given: Mapping[str, Any], what: str, kind: type) -> None:
+    for name, one in given.items():
+        if name not in exported:
+            raise ValueError(f"{what}s name {name!r}; exported are {sorted(exported)}")
+        if not isinstance(one, kind):
+            raise TypeError(f"the {what} of {name!r} must be a {kind.__name__}, got {one!r}")
 
 
 @dataclass

@@ -23,7 +23,7 @@ from .jail.ledger import JUDGE
 from .jail.wire import SocketChannel
 from .layers import Setup
 from .records import Cost, Job, KilledError, Limits, Output, TestOutcome, Usage, Verdict
-from .zygote_link import Child, Zygote, ZygoteLostError, readable, signal_name
+from .zygote_link import BATCH, Child, Zygote, ZygoteLostError, readable, signal_name
 
 FIRST_LOOK, NEXT_LOOK = 0.1, 0.05  # seconds between looks at what a run has used
 GRACE_SECONDS = 1.0  # for the judge to report after the programs were ended
@@ -94,10 +94,19 @@ class Worker:
             try:
                 self.zygote = self.setup.spawn(self.limits, self.slot)
                 self.zygote.wait_ready()
+                self._waste_first()
             except (OSError, ZygoteLostError) as error:
                 self.stop()
                 raise RunLostError(f"a worker could not start: {error}") from None
         return self.zygote
+
+    def _waste_first(self) -> None:
+        """End the first batch of children, who inherit less than all later ones and could tell."""
+        assert self.zygote is not None
+        for child in self.zygote.take(BATCH):
+            child.kill()
+            self.zygote.wait(child)
+            child.close()
 
     def stop(self) -> None:
         """End the zygote and everything below it."""
@@ -155,7 +164,7 @@ class Worker:
             return kept, True, children
         if kept is not None:
             kept.end()
-        first, *children = zygote.take(programs + 1)
+        *children, first = zygote.take(programs + 1)  # programs first, as beside a kept judge
         return _Judge(first, key), False, children
 
 
@@ -221,6 +230,7 @@ class _Run:
             "programs": list(self.children),
             "exports": imports,
             "contracts": {name: asdict(contract) for name, contract in self.job.contracts},
+            "replaced": {name: asdict(one) for name, one in self.job.replaced},
         }
         os.pwrite(self.judge.page, bytes(8), 0)  # no turn of this run has begun
         channel = self.judge.child.channel

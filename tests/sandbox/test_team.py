@@ -9,6 +9,8 @@ from jobs import HELPER, MAIN, team
 
 from llm_marl_envs.sandbox import Opaque, Sandbox
 
+TUPLE = "def solve(x):\n    return "
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
 
@@ -21,12 +23,41 @@ def test_a_team_passes_and_is_traced(sandbox: Sandbox) -> None:
 
 def test_relayed_is_type_strict_and_per_call(sandbox: Sandbox) -> None:
     helper = "def aux(x):\n    return float(x + 1)\n"
-    verdict = team(sandbox, helper, "def solve(x):\n    return int(aux(x))\n")
+    verdict = team(sandbox, helper, "def solve(x):\n    return aux(x) + 0j\n")
     assert verdict.ok
     assert [o.relayed for o in verdict.outcomes] == [False] * 3
     main = "kept = []\ndef solve(x):\n    kept.append(aux(1))\n    return x + 1\n"
     verdict = team(sandbox, HELPER, main)
     assert [o.relayed for o in verdict.outcomes] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ("x + 1", "aux(x)"),
+        ("[x + 1, 0]", "aux(x)[0]"),
+        ("(x + 1, 0)", "aux(x)[0]"),
+        ("{'n': x + 1}", "list(aux(x).values())[0]"),
+        ("str(x + 1)", "int(aux(x))"),
+        ("x + 1.5", "int(aux(x) + 1) - 1"),
+        ("iter([x + 1])", "next(aux(x))"),
+    ],
+)
+def test_trivial_uses_are_relayed(sandbox: Sandbox, value: str, made: str) -> None:
+    verdict = team(sandbox, f"def aux(x):\n    return {value}\n", f"def solve(x): return {made}")
+    assert verdict.passed >= 2
+    assert all(o.relayed for o in verdict.outcomes)
+
+
+def test_another_container_is_relayed_and_work_is_not(sandbox: Sandbox) -> None:
+    helper = "def aux(x):\n    return [x, x + 1]\n"
+    tests = "assert solve(1) == (1, 2)\nassert solve(2) == (2, 3)\n"
+    verdict = team(sandbox, helper, f"{TUPLE}tuple(aux(x))", tests)
+    assert [o.relayed for o in verdict.outcomes] == [True, True]
+    turned = "def aux(x):\n    return [x + 1, x]\n"
+    worked = team(sandbox, turned, f"{TUPLE}tuple(aux(x)[::-1])", tests)
+    assert worked.ok
+    assert not any(o.relayed for o in worked.outcomes)
 
 
 def test_load_errors_are_charged_to_their_author(sandbox: Sandbox) -> None:

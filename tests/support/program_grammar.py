@@ -23,7 +23,6 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from llm_marl_envs.coding import ablation
 from llm_marl_envs.sandbox.jail import codec, syscalls
 from llm_marl_envs.sandbox.jail.routing import MAX_TRACE_TEXT
 
@@ -47,9 +46,8 @@ class Alternative:
 
 @cache
 def harness_names() -> tuple[str, ...]:
-    """Every name in the source of the confined processes and of the replacement programs."""
+    """Every name in the source of the confined processes."""
     sources = [path.read_text() for path in sorted(Path(codec.__file__).parent.glob("*.py"))]
-    sources += [*ablation.wrong_helpers(""), *ablation.trivial_mains("solve")]
     names: set[str] = set()
     for source in sources:
         names |= set(re.findall(r"\b[A-Za-z_]\w*\b", source)) & _names_of(ast.parse(source))

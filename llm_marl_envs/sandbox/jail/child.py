@@ -16,6 +16,7 @@ from .confine import Confinement
 from .wire import SocketChannel
 
 EXIT_BROKEN = 70  # the child's own machinery failed; no verdict may rest on it
+SOCKET = 3  # the descriptor of every child's socket, whichever it was in the zygote
 MAX_FD = 1 << 16
 
 
@@ -29,7 +30,11 @@ def run(theirs: int, confinement: Confinement) -> NoReturn:
         signal.set_wakeup_fd(-1)
         _close_others(theirs, confinement.ruleset)
         confinement.apply()
-        _serve(theirs)
+        if theirs != SOCKET:
+            os.dup2(theirs, SOCKET, inheritable=False)
+            os.close(theirs)
+        del theirs
+        _serve()
         code = 0
     except (EOFError, ConnectionError):
         code = 0  # the other side has all it wanted
@@ -49,9 +54,9 @@ def _close_others(theirs: int, ruleset: int | None) -> None:
     os.closerange(high + 1, MAX_FD)
 
 
-def _serve(fd: int) -> None:
+def _serve() -> None:
     # The low-level class: the other one looks things up that need many pages, or system calls.
-    channel = SocketChannel(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd))
+    channel = SocketChannel(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, SOCKET))
     job: dict[str, Any] = channel.receive()
     role = job["role"]
     if role == "program":

@@ -8,7 +8,8 @@ not own limits on time, which the parent keeps, nor the reading of wait statuses
 
 Job: {"tests": source or null for those of the job before, "entry", "programs": [names, the last
 owns the entry point], "exports": {program: [function names]}, "contracts": {function: fields of a
-`Contract`}}, with one descriptor per program; the first job has one more, of the ledger's page.
+`Contract`}, "replaced": {function: fields of a `Replacement`}}, with one descriptor per program;
+the first job has one more, of the ledger's page.
 Report: see `_Run.report`.
 """
 
@@ -25,6 +26,7 @@ from typing import Any, NoReturn
 
 from . import codec, faults
 from .ledger import JUDGE, NOBODY, Ledger, open_page
+from .partners import trivial_uses
 from .routing import MAX_ERROR, Failure, Fatal, Router, ending
 from .source import ERRORS
 from .units import UNIT, Plan, split
@@ -227,6 +229,7 @@ class _Run(Router):
         self.asked = True
         self.lent.clear()
         self.received.clear()
+        self.values.clear()
         self.thrown.clear()
         self.odd = None
         try:
@@ -270,8 +273,7 @@ class _Run(Router):
         try:
             value, opaque = codec.decode_checked(data)
             if self.received and self.current >= 0:
-                if giver or codec.canonical(codec.encode(value)) in self.received:
-                    self.outcomes[self.current].relayed = True
+                self.outcomes[self.current].relayed |= bool(giver) or self.relays(value)
                 if not giver:  # encoding may have eaten iterators
                     value, opaque = codec.decode_checked(data)
         except codec.CodecError as error:
@@ -282,6 +284,13 @@ class _Run(Router):
             text = f"{self.last}, which is not made of plain values"
             self.fail("wrong", text, giver or self.odd or program)
         return value
+
+    def relays(self, value: Any) -> bool:
+        """Whether a value is one that a helper gave, an item of one, or one as another type."""
+        text = codec.canonical(codec.encode(value))
+        return text in self.received or any(
+            codec.canonical(use) == text for given in self.values for use in trivial_uses(given)
+        )
 
     def fail(self, status: str, text: str, author: str | None = None) -> NoReturn:
         """Fail the present unit whatever its `except` clauses do."""

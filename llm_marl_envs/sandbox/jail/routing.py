@@ -15,6 +15,7 @@ from typing import Any
 from . import codec, faults
 from .contract import Contract
 from .ledger import JUDGE, Ledger
+from .partners import Replacement
 from .wire import Channel, ProtocolError
 
 MAX_CALLS = 20_000  # that one program makes in one run, of helpers and of lent functions
@@ -55,6 +56,7 @@ class Router:
         self.contracts = {
             f: Contract.of(given[f]) if f in given else Contract() for f in self.owner
         }
+        self.replaced = {f: Replacement(**data) for f, data in job.get("replaced", {}).items()}
         self.peers = dict(zip(self.programs, peers, strict=True))
         self.main = self.programs[-1]
         for helper in self.programs[:-1]:
@@ -73,6 +75,7 @@ class Router:
         # What helpers gave in the present call, with the one who answers for it: canonical values,
         # exceptions, and the first value that was not plain.
         self.received: dict[str, str] = {}
+        self.values: list[Any] = []  # the same values, encoded
         self.thrown: dict[tuple[str, str], str] = {}
         self.odd: str | None = None
 
@@ -229,8 +232,13 @@ class Router:
                 raise self.fault("memory", text, owner) from None
             if opaque and self.odd is None:
                 self.odd = self.answers[owner]
-            self.received[codec.canonical(result)] = self.answers[owner]
+            text = codec.canonical(result)
+            if text not in self.received:
+                self.values.append(result)
+            self.received[text] = self.answers[owner]
             answer: dict[str, Any] = {"value": result}
+            if name in self.replaced:
+                answer = self.replaced[name].answer(args, kwargs, result)
         else:
             names = faults.names_of(reply.get("raised"))
             status, text = ending(names, reply.get("message"))

@@ -38,7 +38,11 @@ FORK_PAUSE = 10  # milliseconds before a fork that was refused is tried again
 
 
 def main() -> None:
-    """Serve until the control socket closes or the parent ends. Never returns."""
+    """Serve until the control socket closes or the parent ends. Never returns.
+
+    Children leave the loop and run from here: nothing on their stack, and nothing that they could
+    reach from it, tells which child they are.
+    """
     control = socket.socket(fileno=int(sys.argv[1]))
     parent = int(sys.argv[2])
     options = json.loads(sys.argv[3])
@@ -57,7 +61,7 @@ def main() -> None:
         sys.stderr.write(f"sandbox: {error}\n")
         control.sendall(RECORD.pack(FAILED, 0, error.errno or 0, 0, 0))
         os._exit(1)
-    _Zygote(control, parent, confinement).serve()
+    child.run(_Zygote(control, parent, confinement).serve(), confinement)
 
 
 def _policy(options: dict[str, object]) -> Policy:
@@ -81,7 +85,8 @@ class _Zygote:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def serve(self) -> None:
+    def serve(self) -> int:
+        """Fork until the parent ends. Returns in children alone: the descriptor of their socket."""
         own = [_pidfd(os.getpid())] if LINUX else []
         self.report(READY, os.getpid(), fds=own)
         for fd in own:
@@ -108,21 +113,24 @@ class _Zygote:
                 else:
                     os._exit(0)  # the parent has ended, whoever else holds the control socket
             if self.owed:
-                self.spawn(min(MAX_BATCH, self.owed))
+                theirs = self.spawn(min(MAX_BATCH, self.owed))
+                if theirs is not None:
+                    return theirs
 
-    def spawn(self, count: int) -> None:
-        """Fork `count` children, one right after the other.
+    def spawn(self, count: int) -> int | None:
+        """Fork `count` children, one right after the other. Returns a socket in each of them.
 
         Each fork makes every page that the zygote writes to afterwards cost a copy; done in one go,
         those copies are made once for all. Those that cannot be made, because a program's threads
         are all that the machine or the group allows, stay owed.
         """
+        gc.collect()  # all children inherit the same counts, whatever was done since the last batch
         pairs = [_socket.socketpair() for _ in range(count)]  # low-level: fewer pages are touched
         pids: list[int] = []
         for _, theirs in pairs:
             pid = self.fork()
             if pid == 0:
-                child.run(theirs.fileno(), self.confinement)
+                return theirs.detach()
             if pid < 0:
                 break
             pids.append(pid)
@@ -133,6 +141,7 @@ class _Zygote:
             self.report(CHILD, pid, fds=fds)
             for fd in fds:
                 os.close(fd)
+        return None
 
     def reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
