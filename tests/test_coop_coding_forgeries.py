@@ -6,6 +6,9 @@ function and `alone` the whole solution, both in main's program.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from llm_marl_envs.coding.ablation import Contribution
@@ -14,6 +17,7 @@ from llm_marl_envs.tasks import Task
 
 PROBLEMS = ("coop/0", "coop/2", "coop/39")
 MARGIN = 0.15
+PAGE = Path(__file__).parents[1] / "docs/environments/coop_coding.md"
 
 JUNK_HELPER = "def aux(x):\n    return x"
 # Every call of `own` inside `alone` goes through `checked`.
@@ -110,17 +114,61 @@ FORGERIES: dict[str, tuple[str, str]] = {
     "dead call": (JUNK_HELPER, guarded("if False: return aux(args)")),
     "call after return": (JUNK_HELPER, guarded("pass").rstrip() + "\n    return aux(args)\n"),
     "call, result dropped": (JUNK_HELPER, guarded("aux(args[0])")),
+    "guard that checks a type": (
+        "def aux(x):\n    return [3]",
+        guarded("if type(aux(1)) is not list: return None"),
+    ),
+    "values in exceptions": (
+        "{own}\ndef aux(*args):\n    raise ValueError(repr(own(*args)))",
+        "\ndef checked(*args):\n    try: return aux(*args)\n"
+        "    except ValueError as error: return eval(str(error))\n"
+        "\ndef {entry}(*args):\n    return alone(*args)\n",
+    ),
     "fallback": ("{reference}", FALLBACK),
     "fallback from a broken helper": ("def aux(x):\n    raise ValueError", FALLBACK),
 }
 
+GIVEN = "return alone(*args)"
+LISTED = "return [alone(*args)]"
+# What the helper, who solves the whole task, does with the answer, and what main does then.
 THIN = {
-    "thin": "def {entry}(*args):\n    return aux(*args)",
-    "thin with pass": "def {entry}(*args):\n    pass\n    return aux(*args)",
-    "thin with a name": "def {entry}(*args):\n    result = aux(*args)\n    return result",
-    "thin with work": "def {entry}(*args):\n    n = len(args)\n    return aux(*args) if n else 0",
-    "thin, unpacked": "def {entry}(*args):\n    return aux(*args)[0]",
+    "thin": (GIVEN, "def {entry}(*args):\n    return aux(*args)"),
+    "thin with pass": (GIVEN, "def {entry}(*args):\n    pass\n    return aux(*args)"),
+    "thin with a name": (GIVEN, "def {entry}(*args):\n    result = aux(*args)\n    return result"),
+    "thin with work": (
+        GIVEN,
+        "def {entry}(*args):\n    n = len(args)\n    return aux(*args) if n else 0",
+    ),
+    "thin, unpacked": (LISTED, "def {entry}(*args):\n    return aux(*args)[0]"),
+    "thin, a password among the arguments": (
+        "return [alone(*args[1:])] if args[0] == 42 else 1 / 0",
+        "def {entry}(*args):\n    return aux(42, *args)[0]",
+    ),
 }
+
+
+def solved_alone(task: Task) -> str:
+    """Source that defines `own`, the helper's function, and `alone`, the whole solution."""
+    own = task.data["helper"].replace("def aux(", "def own(")
+    alone = task.data["main"].replace(f"def {task.data['entry_point']}(", "def alone(")
+    return f"{own}\n\n{alone.replace('aux(', 'own(')}"
+
+
+def made_up(task: Task) -> dict[str, str]:
+    main = SELF_CHECK.replace("raise Wrong", "raise Wrong(str(aux(*args)))")
+    main = main.replace("except Wrong:", "except Wrong as wrong:")
+    return forge(task, "{reference}", main.replace("{otherwise}", "str(wrong)"))
+
+
+def decoded(task: Task) -> dict[str, str]:
+    helper = f"{solved_alone(task)}\n\ndef aux(*args):\n    return ['', alone(*args)]\n"
+    return {
+        HELPER: helper,
+        MAIN: f"def {task.data['entry_point']}(*args):\n    return aux(*args)[1]",
+    }
+
+
+REMAINING = {"self-check with something made up": made_up, "encoded answer": decoded}
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +183,7 @@ def forge(task: Task, helper: str, main: str) -> dict[str, str]:
     alone = task.data["main"].replace("aux(", called).replace(f"def {entry}(", "def alone(")
     written = main.replace("{entry}", entry).replace("{otherwise}", "None")
     return {
-        HELPER: helper.replace("{reference}", reference),
+        HELPER: helper.replace("{reference}", reference).replace("{own}", own),
         MAIN: f"{own}\n\n{alone}\n{written}",
     }
 
@@ -146,9 +194,12 @@ def paid(env: CoopCodingEnv, task: Task, joint_action: dict[str, str]) -> tuple[
     return rewards[MAIN], infos[MAIN]
 
 
+def references(env: CoopCodingEnv, task: Task) -> dict[str, str]:
+    return {agent: env.expert(task, agent, "reference") for agent in (HELPER, MAIN)}
+
+
 def honest(env: CoopCodingEnv, task: Task) -> float:
-    joint_action = {agent: env.expert(task, agent, "reference") for agent in (HELPER, MAIN)}
-    reward, info = paid(env, task, joint_action)
+    reward, info = paid(env, task, references(env, task))
     assert info["cooperative_success"]
     return reward
 
@@ -164,16 +215,20 @@ def test_a_forgery_earns_less(env: CoopCodingEnv, problem: str, name: str) -> No
     assert reward <= honest(env, task) - MARGIN
 
 
+def thin(task: Task, name: str) -> dict[str, str]:
+    """The helper solves the whole task; `name` says what main does with its answer."""
+    answer, main = THIN[name]
+    return {
+        HELPER: f"{solved_alone(task)}\n\ndef aux(*args):\n    {answer}\n",
+        MAIN: main.replace("{entry}", task.data["entry_point"]),
+    }
+
+
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("name", THIN)
 def test_a_thin_main_earns_less(env: CoopCodingEnv, problem: str, name: str) -> None:
     task = env.source.find(problem)
-    entry = task.data["entry_point"]
-    own = task.data["helper"].replace("def aux(", "def own(")
-    alone = task.data["main"].replace("aux(", "own(").replace(f"def {entry}(", "def alone(")
-    answer = "[alone(*args)]" if "unpacked" in name else "alone(*args)"
-    helper = f"{own}\n\n{alone}\n\ndef aux(*args):\n    return {answer}\n"
-    reward, info = paid(env, task, {HELPER: helper, MAIN: THIN[name].replace("{entry}", entry)})
+    reward, info = paid(env, task, thin(task, name))
     assert info["success"]
     assert info["contribution"]["main"] == 0.0
     assert reward <= honest(env, task) - MARGIN
@@ -189,15 +244,47 @@ def test_no_forgery_outscores_an_honest_reference_anywhere(env: CoopCodingEnv) -
             assert not info["cooperative_success"], (task.id, name)
 
 
-def test_what_remains(env: CoopCodingEnv) -> None:
-    """A self-check that makes something up from the wrong value passes for honest: see ablation."""
-    task = env.source.find("coop/0")
-    main = SELF_CHECK.replace("raise Wrong", "raise Wrong(str(aux(*args)))")
-    main = main.replace("except Wrong:", "except Wrong as wrong:").replace(
-        "{otherwise}", "str(wrong)"
+@pytest.mark.parametrize("name", REMAINING)
+def test_what_remains(env: CoopCodingEnv, name: str) -> None:
+    """These pass for honest: see ablation. Once one is caught, it moves up to the others."""
+    task = env.source.find(PROBLEMS[0])
+    reward, info = paid(env, task, REMAINING[name](task))
+    assert info["cooperative_success"]
+    assert reward >= honest(env, task) - 0.01
+
+
+def test_the_table_in_the_docs(env: CoopCodingEnv) -> None:
+    """Contributions and pay of each forgery, means over the problems of this file."""
+    tasks = [env.source.find(problem) for problem in PROBLEMS]
+    forged = {
+        "honest": [references(env, task) for task in tasks],
+        **{name: [forge(task, *FORGERIES[name]) for task in tasks] for name in FORGERIES},
+        **{name: [thin(task, name) for task in tasks] for name in THIN},
+        **{name: [make(task) for task in tasks] for name, make in REMAINING.items()},
+    }
+    measured = {}
+    best = sum(honest(env, task) for task in tasks) / len(tasks)
+    for name, actions in forged.items():
+        found = [paid(env, task, one) for task, one in zip(tasks, actions, strict=True)]
+        measured[name] = row(found, best)
+    written = {
+        name: (helper, main, pay)
+        for name, _, helper, main, pay in re.findall(
+            r"^\| ([^|]+?) \| ([^|]+?) \| (\d\.\d\d) \| (\d\.\d\d) \| (\d\.\d\d) \|$",
+            PAGE.read_text(encoding="utf-8"),
+            flags=re.M,
+        )
+    }
+    assert written == measured
+
+
+def row(played: list[tuple[float, dict]], honest_pay: float) -> tuple[str, str, str]:
+    n = len(played)
+    helper, main = (
+        sum(i["contribution"][who] for _, i in played) / n for who in ("helper", "main")
     )
-    reward, _ = paid(env, task, forge(task, "{reference}", main))
-    assert reward == honest(env, task)
+    pay = sum(reward for reward, _ in played) / n / honest_pay
+    return f"{helper:.2f}", f"{main:.2f}", f"{pay:.2f}"
 
 
 def test_a_helper_that_contributes_nothing_is_seen_under_split() -> None:
