@@ -238,7 +238,7 @@ def test_every_number_of_an_evaluation_has_a_known_side_or_none(tmp_path: Path):
     """A new number shows up here: say which way it is better, or that nobody can."""
     evaluation(tmp_path, ExpertPolicy(WordPair(), "lower"))
     (row,) = rows_at(tmp_path)
-    neither = {"turns_per_agent", "chars", "text_balance", "words"}
+    neither = {"turns_per_agent", "chars", "text_balance", "words", "match"}
     sided = {one for one in row.cells if not one.startswith("pass@")} - neither
     assert sided <= HIGHER | LOWER
     assert not HIGHER & LOWER

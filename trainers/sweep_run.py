@@ -270,6 +270,7 @@ def measure_point(
     )
     found = {name: summary[name] for name in ("mean_return", "success")}
     found["cooperation"] = (summary["cooperation"] or {}).get("mean")
+    found["match"] = summary.get("match")
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -48,7 +48,7 @@ WRONG = tuple(Replacement("wrong", way=way) for way in range(Replacement.WAYS))
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """Who contributed to the tests that pass, in shares of all tests.
+    """Who contributed to the tests that pass, in shares of all tests: a heuristic.
 
     Attributes:
         helper: tests lost without the helper's value, in the replacement that loses least.

@@ -119,7 +119,10 @@ def paper_terms(facts: Facts) -> dict[str, float]:
 
 
 def contribution_terms(facts: Facts) -> dict[str, float]:
-    """As `tests_terms`, half of the tests' pay moved to what each author contributed."""
+    """As `tests_terms`, half of the tests' pay moved to what each author contributed.
+
+    Contributions are a heuristic that can be forged, so no environment pays them by default.
+    """
     return {
         **tests_terms(facts),
         "tests": 0.4 * facts.share,

@@ -34,26 +34,28 @@ Both agents get the team's number. Documented range of the return: [0, 1] for `t
 | | tests | 0.4 x share of tests passed |
 | | helper_contribution | 0.2 x share of tests lost without the helper's values |
 | | main_contribution | 0.2 x share of tests on which main returns none of the helper's values |
+| | | (both shares are heuristics, which can be forged) |
 | `paper` | structure | `aux` 0.4, entry point 0.6; without the latter nothing more |
 | | syntax | 0.5 if both texts parse, else nothing more |
 | | tests | share of tests passed |
 | | cooperation | once a test passes and main calls `aux`: 0.5; no thin wrapper: 1.0 more; |
 | | | every result of `aux` ignored: 0.5 less |
 
-`coding/rewards.py` lists the decisions where the paper and its code differ, `coding/ablation.py`
-how contributions are found and what they cannot see. With several turns `tests` and `contribution`
-pay what a turn *adds* to the score, term by term: the return is the score of the last turn, and a
-later solution never returns more than an earlier one. `paper` keeps the paper's pay, the full score
-of every turn: the return is the sum over turns.
+`coding/rewards.py` lists the decisions where the paper and its code differ. Contributions are a
+heuristic: `coding/ablation.py` says how they are found and what they cannot see, and the page of
+this environment has a table of known forgeries, some of which earn what honest teams do. With
+several turns `tests` and `contribution` pay what a turn *adds* to the score, term by term: the
+return is the score of the last turn, and a later solution never returns more than an earlier one.
+`paper` keeps the paper's pay, the full score of every turn: the return is the sum over turns.
 
 `info["success"]`: all tests pass. Further entries: which functions were `defined`, `syntax_errors`,
 `tests_passed`, `tests_total`, the sandbox's `verdict` and the `author` it is charged to,
 `calls_helper`, `readable` (the agent's program defines its function), the `convention` that it
-follows (generated tasks), and under `contribution` each author's `contribution`,
+follows (generated tasks), and under `contribution` each author's `contribution` (the heuristic),
 `cooperative_success` and `contribution_complete`.
 
 The team's own run and those that `contribution` makes share one budget, the sandbox's `Limits`.
-Where it does not suffice, shares that are not known are 0 and `contribution_complete` is false.
+Where it does not suffice, the helper's share is 0 and `contribution_complete` is false.
 The `author` of a failure is the helper if it fails on inputs that its prompt allows, else main;
 docs/sandbox.md has the rule.
 
@@ -271,9 +273,9 @@ class CoopCodingEnv(TextParallelEnv):
 
     # -- what is known of tasks -------------------------------------------------------------------
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:
-        """Who contributed to the tests that `joint_action` passes, by ablation in the sandbox.
+        """Who contributed to the tests that `joint_action` passes, by ablation: a heuristic.
 
-        A metric under every reward scheme; it takes up to eight sandbox runs, which together cost
+        A metric under every reward scheme, with known forgeries; it takes up to eight sandbox runs, which together cost
         no more than one run may.
         """
         work, budget = self._work(task, joint_action), self.sandbox.budget()

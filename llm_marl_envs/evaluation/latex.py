@@ -22,8 +22,12 @@ from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.evaluation.result_files import EVALUATION, SWEEP_FILE, read_results
 from llm_marl_envs.evaluation.table import format_table, number, with_interval
 
-DEFAULT_COLUMNS = ("mean_return", "success", "cooperation")
-HEADINGS = {"mean_return": "return", "cooperation": "cooperation index"}
+DEFAULT_COLUMNS = ("mean_return", "success", "cooperation", "match")
+HEADINGS = {
+    "mean_return": "return",
+    "cooperation": "cooperation index",
+    "match": "convention match",
+}
 HIGHER = frozenset(
     {
         *("mean_return", "success", "cooperation", "format_success", "tokens_per_second"),
@@ -89,6 +93,8 @@ def _result_row(file: Path, found: Mapping[str, Any]) -> TableRow:
     index = found["cooperation"]
     if index is not None and index["mean"] is not None:
         cells["cooperation"] = Cell(index["mean"], _pair(index["ci95"]))
+    if found.get("match") is not None:
+        cells["match"] = Cell(found["match"])
     results = {**{f"pass@{k}": v for k, v in found["pass_at_k"].items()}, **found["cost"]}
     results |= {**found["faults"], "failed": found.get("failed")}
     cells |= {name: Cell(value) for name, value in results.items() if value is not None}

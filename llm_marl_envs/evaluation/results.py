@@ -104,6 +104,8 @@ class TeamResult:
         return_ci95: its 95 % bootstrap interval over tasks.
         reward_terms: name -> its sum over an episode, mean over episodes and agents.
         cooperation: the cooperation index, None where its bounds are not known.
+        match: share of episodes whose agents' first actions follow one convention, None where the
+            tasks have none.
         answer_agreement: share of pairs of agents whose last answers (`info["answer"]`) agree, None
             where fewer than two are asked for one.
         cost, faults, tasks: see there.
@@ -121,6 +123,7 @@ class TeamResult:
     return_ci95: tuple[float, float]
     reward_terms: dict[str, float]
     cooperation: CooperationIndex | None
+    match: float | None
     answer_agreement: float | None
     cost: Cost
     faults: Faults
@@ -134,6 +137,7 @@ def summarise(
     seeds: Sequence[int] = (0,),
     seconds: float | None = None,
     cooperation: CooperationIndex | None = None,
+    match: float | None = None,
 ) -> TeamResult:
     """The result of episodes that come in runs of `samples * len(seeds)` per task.
 
@@ -179,6 +183,7 @@ def summarise(
         return_ci95=metrics.bootstrap_interval(means),
         reward_terms=metrics.mean_terms(map(episode_terms, played)),
         cooperation=cooperation,
+        match=match,
         answer_agreement=_mean([_agreement(e) for e in played]),
         cost=_cost(played, seconds),
         faults=_faults(played),
@@ -298,6 +303,7 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
         "return_ci95": list(result.return_ci95),
         "reward_terms": result.reward_terms,
         "cooperation": index and {**asdict(index), "ci95": index.ci95 and list(index.ci95)},
+        "match": result.match,
         "answer_agreement": result.answer_agreement,
         "cost": asdict(result.cost),
         "faults": asdict(result.faults),
@@ -370,7 +376,8 @@ _SUMMARY: dict[str, Callable[[Any], bool]] = {
     "success": lambda one: one is None or _is_number(one),
     "success_ci95": lambda one: one is None or _is_pair(one),
     "cooperation": _is_index,
-    # Not in what releases wrote that knew no failed episodes.
+    # Not in what older releases wrote: the shares that match, failed episodes.
+    "match": lambda one: one in (..., None) or _is_number(one),
     "failed": lambda one: one is ... or (isinstance(one, int) and one >= 0),
     **dict.fromkeys(("pass_at_k", "reward_terms"), _are_numbers),
     **dict.fromkeys(("cost", "faults"), _are_numbers_or_none),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from llm_marl_envs import __version__
-from llm_marl_envs.evaluation.coordination import cooperation_index
+from llm_marl_envs.evaluation.coordination import convention_match, cooperation_index
 from llm_marl_envs.evaluation.progress import Progress
 from llm_marl_envs.evaluation.results import TeamResult, summarise
 from llm_marl_envs.evaluation.resume import EvaluationLog
@@ -165,9 +165,12 @@ def run_plan(
             if progress is not None:
                 progress(len(block))
         index = cooperation_index(vector.envs[0], done)
+        match = convention_match(vector.envs[0], done)
     finally:
         vector.close()
-    return summarise(done, plan.samples, seeds=plan.seeds, seconds=seconds, cooperation=index)
+    return summarise(
+        done, plan.samples, seeds=plan.seeds, seconds=seconds, cooperation=index, match=match
+    )
 
 
 def open_log(

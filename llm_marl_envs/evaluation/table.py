@@ -11,6 +11,7 @@ _ROWS = (
     ("mean return", ("mean_return",), "return_ci95"),
     ("success", ("success",), "success_ci95"),
     ("cooperation index", ("cooperation", "mean"), None),
+    ("convention match", ("match",), None),
     ("format success", ("faults", "format_success"), None),
     ("answers agree", ("answer_agreement",), None),
     ("turns per agent", ("cost", "turns_per_agent"), None),
