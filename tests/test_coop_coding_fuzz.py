@@ -125,5 +125,5 @@ def test_every_alternative_of_the_grammar_is_drawn() -> None:
 
 
 def test_names_come_from_the_harness_itself() -> None:
-    names = {"_llm_marl_value", "candidate", "encode_any", "ready", "outcomes"}
+    names = {"trivial_uses", "candidate", "encode_any", "ready", "outcomes"}
     assert names <= set(harness_names())

@@ -74,7 +74,7 @@ def test_rows_have_no_match_and_older_files_none(tmp_path: Path) -> None:
     def rows() -> object:
         return make(ID, tasks="bundled:coop_problems", split="test")
 
-    team = dict.fromkeys((HELPER, MAIN), ExpertPolicy(rows()))
+    team = dict.fromkeys(make(ID).possible_agents, ExpertPolicy(rows()))
     found = result_to_dict(evaluate_team(rows, team, n_tasks=2))
     assert found["match"] is None
     assert "convention match" not in result_table({"rows": found})

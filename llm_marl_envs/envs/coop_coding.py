@@ -43,8 +43,9 @@ Both agents get the team's number. Documented range of the return: [0, 1] for `t
 
 `coding/rewards.py` lists the decisions where the paper and its code differ. Contributions are a
 heuristic: `coding/ablation.py` says how they are found and what they cannot see, and the page of
-this environment has a table of known forgeries, some of which earn what honest teams do. With
-several turns `tests` and `contribution` pay what a turn *adds* to the score, term by term: the
+this environment has a table of known forgeries, some of which earn what honest teams do.
+
+With several turns `tests` and `contribution` pay what a turn *adds* to the score, term by term: the
 return is the score of the last turn, and a later solution never returns more than an earlier one.
 `paper` keeps the paper's pay, the full score of every turn: the return is the sum over turns.
 
@@ -275,8 +276,8 @@ class CoopCodingEnv(TextParallelEnv):
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:
         """Who contributed to the tests that `joint_action` passes, by ablation: a heuristic.
 
-        A metric under every reward scheme, with known forgeries; it takes up to eight sandbox runs, which together cost
-        no more than one run may.
+        A metric under every reward scheme, with known forgeries; it takes up to eight sandbox runs,
+        which together cost no more than one run may.
         """
         work, budget = self._work(task, joint_action), self.sandbox.budget()
         verdict = team.run(work, self.sandbox, budget)

@@ -164,7 +164,7 @@ class Worker:
             return kept, True, children
         if kept is not None:
             kept.end()
-        *children, first = zygote.take(programs + 1)  # programs first, as beside a kept judge
+        first, *children = zygote.take(programs + 1)
         return _Judge(first, key), False, children
 
 
