@@ -52,12 +52,15 @@ def looking(known: Any = None) -> dict[str, str]:
 
 
 def played(
-    sandbox: Sandbox, source: Mapping[str, str], replaced: Replacement | None = None
+    sandbox: Sandbox,
+    source: Mapping[str, str],
+    replaced: Replacement | None = None,
+    tests: str = TESTS,
 ) -> Verdict:
     return sandbox.check(
         source,
         entry_point="solve",
-        tests=TESTS,
+        tests=tests,
         exports={"helper": ["aux"]},
         replaced={"aux": replaced} if replaced else {},
     )
@@ -84,6 +87,19 @@ def test_what_programs_see_is_the_same_in_every_run() -> None:
     assert len(start) == 20
     for other in others:
         assert other == own
+
+
+def test_memory_does_not_tell_which_run_of_a_worker_it_is() -> None:
+    counted = "import gc, sys\nSTART = [gc.get_count(), sys.getallocatedblocks()]\n"
+    source = {
+        "helper": f"{counted}def aux(start):\n    return START\n",
+        "main": f"{counted}def solve(x):\n    aux(START)\n    return x + 1\n",
+    }
+    with Sandbox(workers=1, cache=0) as sandbox:
+        # Now and then other tests: each has a process of its own, forked beside the programs.
+        tests = ["assert solve(1) == 2\n" + "#" * (n // 8) for n in range(60)]
+        traces = {str(played(sandbox, source, tests=one).helper_trace) for one in tests}
+    assert len(traces) == 1
 
 
 def test_the_probe_sees_what_there_is() -> None:

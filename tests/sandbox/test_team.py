@@ -29,6 +29,9 @@ def test_relayed_is_type_strict_and_per_call(sandbox: Sandbox) -> None:
     main = "kept = []\ndef solve(x):\n    kept.append(aux(1))\n    return x + 1\n"
     verdict = team(sandbox, HELPER, main)
     assert [o.relayed for o in verdict.outcomes] == [True, False, False]
+    helper = "def aux(x):\n    return [6, x] if x == 1 else 'nothing'\n"
+    verdict = team(sandbox, helper, "def solve(x):\n    aux(x)\n    return x + 1\n")
+    assert [o.relayed for o in verdict.outcomes] == [False, False, False]
 
 
 @pytest.mark.parametrize(
