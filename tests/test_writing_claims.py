@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from llm_marl_envs.writing.claims import read_claims
@@ -44,9 +46,15 @@ def stated(text: str) -> list[str]:
         ("Mia, who paid Tom, helped Leo.", ["mia pay tom", "mia help leo"]),
         ("Mia did not pay Tom because Leo helped Ann.", ["!mia pay tom", "leo help ann"]),
         ("Rent: Mia paid Tom. Kitchen: Leo fed Mia.", ["mia pay tom", "leo feed mia"]),
-        ("As for the key, Tom fixed the pan.", ["tom fix pan"]),
-        ("It was Tom who fixed the pan.", ["tom fix pan"]),
-        ("Mia paid Tom, which is false.", ["!mia pay tom"]),
+        ("- **Rent:** Mia paid Tom.\n2) Leo fed Mia.", ["mia pay tom", "leo feed mia"]),
+        ("Then Mia paid Tom, and later Leo helped Ann.", ["mia pay tom", "leo help ann"]),
+        ("Mia paid Tom, but never.", ["!mia pay tom"]),
+        ("As for the key, Tom fixed the pan.", []),
+        ("It was Tom who fixed the pan.", []),
+        ("Mia paid Tom, which is false.", []),
+        ("Neither Mia nor Tom paid Leo.", []),
+        ("Did Mia pay Tom.", []),
+        ("Had Mia paid Tom, Leo helped Ann.", ["leo help ann"]),
         ("Mia might have paid Tom.", []),
         ("If Mia paid Tom, all is well.", []),
         ("Mia wanted to pay Tom.", []),
@@ -85,13 +93,74 @@ def test_passives_of_every_fact_are_read_back() -> None:
             assert [c.fact for c in read_claims(text, ABSTRACT_LEXICON).claims] == [fact]
 
 
+FRAMES = (
+    "The liar said that {0}",
+    "The opposite of what happened is that {0}",
+    "It is not the case that {0}",
+    "Lies: {0}",
+    "False: {0}",
+    "Leo was never: {0}",
+    '"{0}"',
+    "({0})",
+    "~~{0}~~",
+    "{0} (not)",
+    "{0}, they say.",
+    "{0} in a dream.",
+    "In a dream, {0}",
+    "Nobody believes that {0}",
+    "{0} [citation needed]",
+    "{0} \N{CROSS MARK}",
+    "Rumour has it that {0}",
+)
+SENTENCES = (
+    "None of this happened.",
+    "All of this is false.",
+    "Everything above is made up.",
+    "What follows is untrue.",
+    "Not.",
+    "Never.",
+    "But that was not.",
+    "April fool!",
+    "Read every line as its opposite",
+    "\N{CROSS MARK}",
+    "/s",
+    "Is that so?",
+)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_frame_leaves_nothing_stated(frame: str) -> None:
+    for fact in ("Mia paid Tom", "Tom did not sell the pan", "Leo was blamed by Mia"):
+        assert stated(frame.format(fact)) == []
+        assert not read_claims(frame.format(f"{fact}."), POST_LEXICON).closed
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_sentence_that_nobody_can_read_opens_the_text(sentence: str) -> None:
+    for text in (f"Mia paid Tom. {sentence}", f"{sentence}\nMia paid Tom."):
+        reading = read_claims(text, POST_LEXICON)
+        assert len(reading.claims) == 1
+        assert not reading.closed
+
+
+def test_any_unknown_word_leaves_nothing_stated() -> None:
+    """Every letter of any alphabet makes an unknown word, wherever it stands."""
+    rng = random.Random(0)
+    words = "Rent : Mia did not pay Tom and Leo , but Ann".split()
+    for _ in range(300):
+        odd = "".join(chr(rng.choice((rng.randrange(97, 123), rng.randrange(0x250, 0x2000)))))
+        place = rng.randrange(len(words) + 1)
+        text = " ".join([*words[:place], f"x{odd}q", *words[place:]])
+        assert not read_claims(text, POST_LEXICON).closed, text
+        assert stated(text) == [], text
+
+
 def test_a_reading_counts_words() -> None:
-    reading = read_claims("Here we go. Mia paid Tom. All of this is false.", POST_LEXICON)
-    assert (reading.words, reading.stating_words, reading.disowned) == (11, 3, True)
+    reading = read_claims("And then. Mia paid Tom.", POST_LEXICON)
+    assert (reading.words, reading.stating_words, reading.closed) == (5, 3, True)
     assert (reading.verbs, reading.stating_verbs) == (1, 1)
     broken = read_claims("Mia paid Tom and helped. Paid.", POST_LEXICON)
     assert (broken.verbs, broken.stating_verbs) == (3, 1)
-    assert not read_claims("Mia paid Tom.", POST_LEXICON).disowned
     assert read_claims("word " * 5000, POST_LEXICON).words == 400
 
 

@@ -188,7 +188,14 @@ OTHERS = "Tom sold the map. Leo sold the desk."
             {"supported": 1.0, "together": -3 / 12, "form": -9 / 12},
         ),
         ("", DETAILED, {"supported": 0.0}),
-        (BRIEF + "None of this is true; it is false.", DETAILED, {"supported": 1.0, "form": -1.0}),
+        # Nobody can tell what an unknown word does to the rest.
+        (BRIEF + "None of this is true.", DETAILED, {"supported": 1.0, "form": -1.0}),
+        (BRIEF, "Here are the details. " + DETAILED, {"supported": 1.0, "form": -1.0}),
+        (
+            BRIEF.replace("Mia paid", "They say Mia paid"),
+            DETAILED,
+            {"supported": 2 / 3, "together": -1 / 12, "form": -7 / 12},
+        ),
     ],
 )
 def test_posts_by_hand(brief: str, detailed: str, terms: dict[str, float]) -> None:
@@ -201,7 +208,7 @@ def test_word_budgets_of_posts() -> None:
     assert word_budget(POST, 1) == 72  # three topics, gist and detail each
     long = "Mia paid Tom{}. Tom did not feed Leo. Leo helped Mia."  # 11 words
     for more, form in ((25, 1.0), (43, 0.5), (61, 0.0), (200, 0.0)):
-        text = long.format(" dearly" * more)
+        text = long.format(" then" * more)
         assert account(POST, 0, text).form == pytest.approx(form)
         assert len(account(POST, 0, text).true) == 3
 
@@ -209,7 +216,7 @@ def test_word_budgets_of_posts() -> None:
 def test_words_that_state_nothing() -> None:
     # 3 of n words stand in a sentence that states something.
     for filler, form in ((1, 1.0), (3, 0.5), (6, 0.0)):
-        text = "Mia paid Tom. " + "blah " * filler
+        text = "Mia paid Tom. " + "then " * filler
         expected = ramp(3 / (3 + filler), 0.35, 0.65)
         assert expected == pytest.approx(form, abs=1e-9)
         assert account(POST, 0, text).form == pytest.approx(form)
@@ -218,7 +225,7 @@ def test_words_that_state_nothing() -> None:
 def test_verbs_that_state_nothing() -> None:
     # One verb of n has a subject and an object.
     for broken, form in ((0, 1.0), (1, 0.5), (3, 0.0)):
-        text = "Mia paid Tom on the first day of the month of May" + " and paid" * broken
+        text = "Mia paid Tom and then and also and later" + " and paid" * broken
         assert account(POST, 0, text).form == pytest.approx(form)
 
 

@@ -19,7 +19,8 @@ Chat messages. First one user message with the agent's part of the task; between
 the partner's last text. Append-only.
 
 ## Actions
-Any text. It is read as English sentences; text that states nothing earns nothing and never raises.
+Any text. Of a generated task it is read as plain English sentences; text that states nothing earns
+nothing and never raises.
 Longer than `max_action_chars`: cut.
 
 ## Rewards
@@ -34,7 +35,7 @@ object, polarity), in whatever words and order:
 | contradicted | - (false and repeated statements) / all facts, at most what is supported |
 | together | - what is left x facts in both texts / facts in either |
 | form | what is lost by more than three sections, by too many words, by words or verbs |
-| | that state nothing, or by a text that takes itself back |
+| | that state nothing; all of it where a text holds a word that the reader does not know |
 
 `grounded` on other texts multiplies what can be seen without knowing the facts:
 
@@ -101,12 +102,14 @@ BACKGROUND, METHOD = "background_0", "method_0"
 SPLIT_PROMPT = (
     "Two authors write an abstract. You write the {own} part, your partner the {other} part. "
     "Neither sees the other's text. You know:\n{lines}You both know {both}.\n"
-    "Together state every fact once, three sections each. One plain sentence for each fact."
+    "Together state every fact once, three sections each. One plain sentence for each fact, and "
+    "nothing else."
 )
 FULL_PROMPT = (
     "Two authors write an abstract. You write the {own} part, your partner the {other} part. "
     "Neither sees the other's text. The facts:\n{lines}"
-    "Together state every fact once, three sections each. One plain sentence for each fact."
+    "Together state every fact once, three sections each. One plain sentence for each fact, and "
+    "nothing else."
 )
 PARTS = ("background", "method")
 TEXT_PROMPTS = (

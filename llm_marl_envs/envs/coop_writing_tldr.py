@@ -20,7 +20,8 @@ Chat messages. First one user message with the agent's part of the task; between
 the partner's last text. Append-only.
 
 ## Actions
-Any text. It is read as English sentences; text that states nothing earns nothing and never raises.
+Any text. Of a generated task it is read as plain English sentences; text that states nothing earns
+nothing and never raises.
 Longer than `max_action_chars`: cut.
 
 ## Rewards
@@ -35,7 +36,7 @@ the post, as (subject, relation, object, polarity), in whatever words and order:
 | contradicted | - (false and repeated statements) / 3, at most what is supported |
 | together | - (topics that one text treats and the other does not) / 12, as above |
 | form | what is lost by more than three topics, by too many words, by words or verbs that |
-| | state nothing, or by a text that takes itself back |
+| | state nothing; all of it where a text holds a word that the reader does not know |
 
 `grounded` on other texts multiplies what can be seen without knowing the facts:
 
@@ -103,20 +104,24 @@ BRIEF, DETAILED = "brief_0", "detailed_0"
 SPLIT_PROMPTS = (
     "Two authors sum up a post. You write the brief, your partner the details. "
     "Neither sees the other's text. You know:\n{lines}Leave out: {left_out}.\n"
-    "Treat three topics, the same as your partner. One plain sentence for each fact, with names.",
+    "Treat three topics, the same as your partner. One plain sentence for each fact, with names, "
+    "and nothing else.",
     "Two authors sum up a post. Your partner writes the brief, you the details. "
     "Neither sees the other's text. You know:\n{lines}Leave out: {left_out}.\n"
-    "Treat three topics, the same as your partner. One plain sentence for each fact, with names.",
+    "Treat three topics, the same as your partner. One plain sentence for each fact, with names, "
+    "and nothing else.",
 )
 FULL_PROMPTS = (
     "Two authors sum up a post. You write the brief, your partner the details. "
     "Neither sees the other's text. The post, by topic:\n{lines}Leave out: {left_out}.\n"
     "Treat three topics, the same as your partner. Of each, state the first fact; your partner "
-    "states the others. One plain sentence for each fact, with names.",
+    "states the others. One plain sentence for each fact, with names, "
+    "and nothing else.",
     "Two authors sum up a post. Your partner writes the brief, you the details. "
     "Neither sees the other's text. The post, by topic:\n{lines}Leave out: {left_out}.\n"
     "Treat three topics, the same as your partner. Of each, your partner states the first fact; "
-    "state the others. One plain sentence for each fact, with names.",
+    "state the others. One plain sentence for each fact, with names, "
+    "and nothing else.",
 )
 TEXT_PROMPTS = (
     "Two authors sum up this post. You write the brief: one or two sentences with what matters "

@@ -1,13 +1,17 @@
 """What a text states about the entities of a lexicon: sentences -> claims.
 
 Owns the reading of English sentences with subject, verb and object: active and passive voice,
-negation, lists, shared subjects, relative clauses. It reads what a plain sentence says and no more:
-questions, hedged sentences and pronouns state nothing. It knows no document, so it cannot tell what
-is true.
+negation, lists, shared subjects, relative clauses. It reads a closed language: the words of the
+lexicon, labels of the outline before a colon, and the small words below. A sentence with anything
+else in it ("The liar said that ...", "Maybe ...", a question) states nothing, and the text is not
+`closed`: nobody can tell what the unknown words do to the rest. It knows no document, so it cannot
+tell what is true.
 
 >>> from llm_marl_envs.writing.tables import POST_LEXICON
 >>> [claim.fact for claim in read_claims("Tom was not blamed by Mia.", POST_LEXICON).claims]
 [Fact(subject='mia', relation='blame', object='tom', holds=False)]
+>>> read_claims("The liar said that Mia blamed Tom.", POST_LEXICON).claims
+()
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from dataclasses import dataclass
 
 from llm_marl_envs.writing.documents import Fact
 from llm_marl_envs.writing.tables import Lexicon
-from llm_marl_envs.writing.words import HEDGES, is_negator, sentences_of, words_of
+from llm_marl_envs.writing.words import clean, sentences_of, words_of
 
 MAX_WORDS = 400
 """Words of one text that are read; nobody is paid for texts of this length."""
@@ -30,16 +34,26 @@ SUBJECT_GAP, OBJECT_GAP = 6, 5
 """Most words between a subject and its verb, and between a verb and its object."""
 
 _PIECE = re.compile(r"[^\W_]+(?:'[^\W_]+)*|,|:|-{2,}|\u2014|\u2013")
-_BREAKS = {",", ":", "--", "\u2014", "\u2013", "and", "but", "then", "while", "because", "after"}
-_BREAKS |= {"before", "when", "since", "although", "though"}
+# Marks of a list, and of bold words.
+_ITEM = re.compile(r"^[ \t]*(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]+|\*", re.MULTILINE)
+_UNKNOWN = re.compile(r"[^\w\s',:.;!\u2026\u2013\u2014-]|_")  # quotation marks, brackets, "?" ...
+
+_DASHES = {"--", "\u2014", "\u2013"}
+_JOINTS = {"and", "but", "then", "while", "because", "after", "before", "when", "since"}
+_JOINTS |= {"although", "though"}
+_BREAKS = {",", ":", *_DASHES, *_JOINTS}
+_OPENERS = {"also", "so", "however", "moreover", "furthermore", "therefore", "thus", "meanwhile"}
+_OPENERS |= {"finally", "additionally", "later", "next", "first", "second", "third"}
 _BE = {"is", "are", "was", "were", "be", "been", "being", "got", "gets", "get"}
+_HAVE = {"has", "have", "had"}
+_DO = {"do", "does", "did"}
+_NOT = {"not", "never", "didnt", *(f"{verb}n't" for verb in (*_DO, *_HAVE, "is", "are", "was"))}
+_NOT |= {"weren't"}
+_UNWILLING = {"refuse", "refuses", "refused", "fail", "fails", "failed"}  # before "to"
+_NEGATORS = _NOT | _UNWILLING
 _WHO = {"who", "which", "that"}
-_PRONOUNS = {"he", "she", "they", "it", "we", "i", "you", "him", "her", "them", "this", "these"}
-_PRONOUNS |= {"those", "someone", "nobody"}
 _ARTICLES = {"the", "a", "an"}
-_INTENTIONS = {"want", "wants", "wanted", "try", "tries", "tried", "hope", "hopes", "hoped", "plan"}
-_INTENTIONS |= {"plans", "planned", "promised"}
-_DENIALS = {"false", "untrue", "wrong", "lie", "lies", "incorrect", "myth"}
+_SMALL = _BREAKS | _OPENERS | _BE | _HAVE | _DO | _NEGATORS | _WHO | _ARTICLES | {"by", "to"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +66,8 @@ class Reading:
         stating_words: how many of them stand in sentences that state something.
         verbs: how many verbs of the lexicon it has.
         stating_verbs: how many of them have a subject and an object that could be read.
-        disowned: a sentence that states nothing itself calls something false.
+        closed: whether every sentence is of words and forms that are known here, and none that
+            states nothing holds a "not". Else the text may take back what its sentences state.
     """
 
     claims: tuple[Claim, ...]
@@ -60,7 +75,7 @@ class Reading:
     stating_words: int
     verbs: int
     stating_verbs: int
-    disowned: bool
+    closed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +90,45 @@ def read_claims(text: str, lexicon: Lexicon) -> Reading:
     """What `text` states about the entities of `lexicon`. Any text can be read."""
     claims: list[Claim] = []
     total = stating = verbs = stating_verbs = 0
-    disowned = False
-    for number, sentence in enumerate(sentences_of(text)):
+    plain = _ITEM.sub("", clean(text))
+    closed = not _UNKNOWN.search(plain)
+    for number, sentence in enumerate(sentences_of(plain)):
         words = words_of(sentence)
         total += len(words)
         if total > MAX_WORDS:
             total = MAX_WORDS
             break
-        facts = [] if "?" in sentence else _facts(sentence, lexicon)
+        pieces = _pieces(sentence, lexicon)
+        facts = _facts(pieces, lexicon) if pieces is not None else []
         claims += [Claim(fact, number) for fact in facts]
         verbs += sum(word in lexicon.forms for word in words)
         stating_verbs += len({fact.relation for fact in facts})
         stating += len(words) * bool(facts)
-        disowned = disowned or (not facts and not _DENIALS.isdisjoint(words))
-    return Reading(tuple(claims), total, stating, verbs, stating_verbs, disowned)
+        closed = closed and pieces is not None and bool(facts or _NEGATORS.isdisjoint(words))
+    return Reading(tuple(claims), total, stating, verbs, stating_verbs, closed)
 
 
-def _facts(sentence: str, lexicon: Lexicon) -> list[Fact]:
+def _pieces(sentence: str, lexicon: Lexicon) -> list[str] | None:
+    """Words, commas, colons and dashes of a sentence; None where anything in it is unknown."""
+    if _UNKNOWN.search(sentence):
+        return None
     pieces = _PIECE.findall(sentence.lower())
+    for place, piece in enumerate(pieces):
+        before = pieces[place - 1] if place else ""
+        if piece == ":":
+            known = before in lexicon.labels
+        elif piece == "to":
+            known = before in _UNWILLING
+        elif piece in lexicon.labels and pieces[place + 1 : place + 2] == [":"]:
+            known = True
+        else:
+            known = piece in _SMALL or piece in lexicon.entities or piece in lexicon.forms
+        if not known:
+            return None
+    return pieces
+
+
+def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[Fact]:
     verbs = [i for i, piece in enumerate(pieces) if piece in lexicon.forms]
     found: list[Fact] = []
     subjects: tuple[int, ...] = ()
@@ -100,6 +136,7 @@ def _facts(sentence: str, lexicon: Lexicon) -> list[Fact]:
     for order, verb in enumerate(verbs):
         end = verbs[order + 1] if order + 1 < len(verbs) else len(pieces)
         own = _subjects(pieces, start, verb, lexicon)
+        asked = bool(own) and not (_BE | _HAVE | _DO).isdisjoint(pieces[start : own[0]])
         if own or not _inherits(pieces, start, verb, order):
             subjects = own
         last = order + 1 == len(verbs)
@@ -108,13 +145,13 @@ def _facts(sentence: str, lexicon: Lexicon) -> list[Fact]:
             start = verb + 1
             continue
         left = max([verb - SUBJECT_GAP, *(i + 1 for i in verbs[:order])])
-        turned, hedged = _mood(pieces[max(left, 0) if order else 0 : verb])
-        if not hedged:
+        turned = _odd(pieces[max(left, 0) if order else 0 : verb])
+        if not asked:  # "did Mia pay Tom", "had Mia paid Tom, ..."
             passive = _passive(pieces, max(verb - 3, subjects[-1] + 1), verb, lexicon)
             for place in objects:
                 found += _said(pieces, (subjects, verb, place), turned, passive, lexicon)
-        if objects and last and any(map(is_negator, pieces[objects[-1] + 1 :])):
-            # "Mia blamed Tom, which is false."
+        if objects and last and not _NEGATORS.isdisjoint(pieces[objects[-1] + 1 :]):
+            # "Mia blamed Tom, but never."
             found = [Fact(f.subject, f.relation, f.object, not f.holds) for f in found]
     return found
 
@@ -132,7 +169,7 @@ def _said(
     by = "by" in between
     if passive is None or passive != by:
         return []
-    holds = not (turned ^ (sum(map(is_negator, between)) % 2 == 1))
+    holds = not (turned ^ _odd(between))
     relation = lexicon.forms[pieces[verb]]
     pairs = [(pieces[subject], pieces[place]) for subject in subjects]
     if passive:
@@ -140,19 +177,15 @@ def _said(
     return [Fact(doer, relation, done_to, holds) for doer, done_to in pairs]
 
 
-def _mood(before: Sequence[str]) -> tuple[bool, bool]:
-    """Whether the words before a verb turn it round, and whether they take its statement back."""
-    turned = sum(map(is_negator, before)) % 2 == 1
-    hedged = any(word in HEDGES or word in _INTENTIONS for word in before)
-    return turned, hedged
+def _odd(words: Sequence[str]) -> bool:
+    """Whether an odd number of words turns a statement round."""
+    return sum(word in _NEGATORS for word in words) % 2 == 1
 
 
 def _subjects(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) -> tuple[int, ...]:
     """Places of the verb's subjects among `pieces[start:verb]`; empty where there are none."""
     places = [i for i in range(start, verb) if pieces[i] in lexicon.entities]
     if not places or verb - places[-1] > SUBJECT_GAP:
-        return ()
-    if any(piece in _PRONOUNS for piece in pieces[places[-1] + 1 : verb]):
         return ()
     group = [places[-1]]
     joined = False
@@ -170,11 +203,7 @@ def _subjects(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) ->
 def _inherits(pieces: Sequence[str], start: int, verb: int, order: int) -> bool:
     """Whether a verb without a subject of its own shares that of the verb before."""
     between = pieces[start:verb]
-    return (
-        order > 0
-        and any(piece in _BREAKS for piece in between)
-        and not any(piece in _PRONOUNS for piece in between)
-    )
+    return order > 0 and any(piece in _BREAKS for piece in between)
 
 
 def _objects(
@@ -195,9 +224,9 @@ def _objects(
             break
         between = [p for p in pieces[(objects or [verb])[-1] + 1 : place] if p not in _ARTICLES]
         if not objects:
-            if len(between) > OBJECT_GAP or any(p in _BREAKS or p in _PRONOUNS for p in between):
+            if len(between) > OBJECT_GAP or any(p in _BREAKS for p in between):
                 break
-        elif not between or not all(p in {"and", ",", "but"} or is_negator(p) for p in between):
+        elif not between or not all(p in {"and", ",", "but", *_NEGATORS} for p in between):
             break
         objects.append(place)
     return (objects if len(objects) <= MAX_LISTED else []), following
@@ -211,6 +240,6 @@ def _passive(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) -> 
         return True
     base = lexicon.forms[form]
     if form in lexicon.participles and form != lexicon.past[base]:
-        after_have = any(p in {"has", "have", "had"} for p in pieces[start:verb])
+        after_have = any(p in _HAVE for p in pieces[start:verb])
         return False if after_have else None
     return False

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 
+Verbs = Mapping[str, tuple[str, str]]
+"""Base -> (past, participle)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lexicon:
     """The words that facts of one family of documents are made of.
@@ -22,6 +26,7 @@ class Lexicon:
         past: base -> past tense.
         third: base -> third person singular.
         participles: past participles, which may stand in a passive.
+        labels: names of topics and sections in outlines.
     """
 
     entities: frozenset[str]
@@ -29,6 +34,7 @@ class Lexicon:
     past: Mapping[str, str]
     third: Mapping[str, str]
     participles: frozenset[str]
+    labels: frozenset[str]
 
 
 def _forms(base: str, past: str, participle: str) -> tuple[str, ...]:
@@ -41,7 +47,7 @@ def third_of(base: str) -> str:
     return base + ("es" if base[-1] in "xs" or base.endswith(("ch", "sh")) else "s")
 
 
-def _lexicon(entities: frozenset[str], verbs: Mapping[str, tuple[str, str]]) -> Lexicon:
+def _lexicon(entities: frozenset[str], verbs: Verbs, labels: frozenset[str]) -> Lexicon:
     forms = {
         form: base
         for base, (past, participle) in verbs.items()
@@ -53,11 +59,8 @@ def _lexicon(entities: frozenset[str], verbs: Mapping[str, tuple[str, str]]) -> 
         MappingProxyType({base: past for base, (past, _) in verbs.items()}),
         MappingProxyType({base: third_of(base) for base in verbs}),
         frozenset(participle for _, participle in verbs.values()),
+        labels,
     )
-
-
-Verbs = Mapping[str, tuple[str, str]]
-"""Base -> (past, participle)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,8 @@ def _lexicon_of(*tables: Words) -> Lexicon:
         for topic in table.topics:
             verbs |= topic.verbs
             entities |= {*topic.things}
-    return _lexicon(frozenset(entities), verbs)
+    labels = frozenset(topic.label for table in tables for topic in table.topics)
+    return _lexicon(frozenset(entities), verbs, labels)
 
 
 POST_LEXICON = _lexicon_of(POSTS, HELD_OUT_POSTS)
