@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-
 Verbs = Mapping[str, tuple[str, str]]
 """Base -> (past, participle)."""
 
