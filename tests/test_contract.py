@@ -102,7 +102,6 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
         for kwargs in (
             {"reward": "paper"},
             {"protocol": "pipeline"},
-            {"tasks": BUNDLED[env_id], "split": "all", "reward": "grounded", "turns": 2},
             {"tasks": BUNDLED[env_id], "split": "all", "reward": "paper", "turns": 2},
         )
     ),

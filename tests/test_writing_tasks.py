@@ -115,17 +115,17 @@ def test_bundled_texts(name: str, kind: str, references: tuple[str, str]) -> Non
         assert set(row) in ({"task_id", kind}, {"task_id", kind, *references})
     openings = {row[kind].split(".")[0] for row in rows}
     assert len(openings) == len(rows)
-    env: Any = make(IDS[kind], tasks=f"bundled:{name}", split="all")
+    env: Any = make(IDS[kind], tasks=f"bundled:{name}", split="all", reward="paper")
     assert env.info_mode == "full"
     with_references = [task for task in env.source if env.conventions(task)]
     assert len(with_references) == 8
     assert len(env.demonstrations(5, 0)) == 5
-    train: Any = make(IDS[kind], tasks=f"bundled:{name}", split="train")
+    train: Any = make(IDS[kind], tasks=f"bundled:{name}", split="train", reward="paper")
     assert 20 <= len(train.source) <= 35
 
 
 def test_rows_without_references_have_no_experts() -> None:
-    env: Any = make(IDS["post"], tasks=[{"post": "We sold a boat."}], split="all")
+    env: Any = make(IDS["post"], tasks=[{"post": "We sold a boat."}], split="all", reward="paper")
     assert env.conventions(env.source[0]) == ()
     with pytest.raises(ValueError, match="none of these rows"):
         env.demonstrations(1, 0)
@@ -142,8 +142,7 @@ def test_rows_of_trl_tldr() -> None:
     task = task_of_row("post", {"prompt": REDDIT, "completion": " Friend wants money back."})
     assert task.data["text"].startswith("SUBREDDIT: r/advice")
     assert task.data["text"].endswith("He wants the money back.")
-    assert "completion" not in repr(task)
-    assert "Friend wants" not in repr(task)
+    assert task.data["summary"] == "Friend wants money back."  # for reward="reference"
     assert task.id == task_of_row("post", {"prompt": REDDIT}).id
 
 
@@ -173,12 +172,12 @@ def test_unusable_rows(row: dict[str, Any], message: str) -> None:
 def test_jsonl_files(tmp_path: Path) -> None:
     path = tmp_path / "posts.jsonl"
     path.write_text(json.dumps({"prompt": REDDIT, "split": "val"}) + "\n", encoding="utf-8")
-    env: Any = make(IDS["post"], tasks=path, split="val")
+    env: Any = make(IDS["post"], tasks=path, split="val", reward="paper")
     observations, _ = env.reset(seed=0)
     assert "I sold my bike to a friend." in observations["brief_0"]
     path.write_text("{}\n", encoding="utf-8")
     with pytest.raises(ValueError, match="row 1"):
-        make(IDS["post"], tasks=str(path), split="val")
+        make(IDS["post"], tasks=str(path), split="val", reward="paper")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_hub_datasets_of_the_same_schema(kind: str, row: dict[str, Any], tmp_pat
     for split in ("train", "test"):
         text = json.dumps({key: f"{value} {split}" for key, value in row.items()})
         (tmp_path / f"{split}.jsonl").write_text(text + "\n", encoding="utf-8")
-    env: Any = make(IDS[kind], tasks=f"hub:{tmp_path}", split="test")
+    env: Any = make(IDS[kind], tasks=f"hub:{tmp_path}", split="test", reward="paper")
     assert len(env.source) == 1
     observations, _ = env.reset(seed=0)
     for seen in observations.values():

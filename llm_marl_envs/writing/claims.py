@@ -53,7 +53,8 @@ _UNWILLING = {"refuse", "refuses", "refused", "fail", "fails", "failed"}  # befo
 _NEGATORS = _NOT | _UNWILLING
 _WHO = {"who", "which", "that"}
 _ARTICLES = {"the", "a", "an"}
-_SMALL = _BREAKS | _OPENERS | _BE | _HAVE | _DO | _NEGATORS | _WHO | _ARTICLES | {"by", "to"}
+SMALL = _BREAKS | _OPENERS | _BE | _HAVE | _DO | _NEGATORS | _WHO | _ARTICLES | {"by", "to"}
+"""Words and signs that are read beside those of the lexicon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _pieces(sentence: str, lexicon: Lexicon) -> list[str] | None:
         elif piece in lexicon.labels and pieces[place + 1 : place + 2] == [":"]:
             known = True
         else:
-            known = piece in _SMALL or piece in lexicon.entities or piece in lexicon.forms
+            known = piece in SMALL or piece in lexicon.entities or piece in lexicon.forms
         if not known:
             return None
     return pieces

@@ -7,6 +7,7 @@ Owns the ids and data of tasks and the columns of rows. A generated task's data 
 |---|---|
 | text | the source that is summed up |
 | first, second | reference texts of the two seats, "" where the row has none |
+| summary | a reference for both, "" where the row has none; of an abstract the text |
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ TEXT_COLUMNS: Mapping[Kind, tuple[str, ...]] = {
 """Columns under which a row may hold its source, first found first."""
 
 ID_COLUMNS = ("task_id", "id", "article_id")
+SUMMARY_COLUMNS = ("summary", "completion", "highlights")
+"""Columns under which a post may bring its summary; read for `reward="reference"`, never shown."""
+
 REFERENCE_COLUMNS: Mapping[Kind, tuple[str, str]] = {
     "post": ("brief", "detailed"),
     "abstract": ("background", "method"),
@@ -76,8 +80,7 @@ def task_of_row(kind: Kind, row: Row) -> Task:
 
     Args:
         kind: decides the columns, see `TEXT_COLUMNS` and `REFERENCE_COLUMNS`.
-        row: needs a source text. A Reddit row's "TL;DR:" at its end is no part of it. Columns that
-            hold an answer (`completion`) are not read.
+        row: needs a source text. A Reddit row's "TL;DR:" at its end is no part of it.
 
     Raises:
         ValueError: no source text, or a reference that is no text.
@@ -90,14 +93,21 @@ def task_of_row(kind: Kind, row: Row) -> Task:
         )
     text = re.sub(r"\s*TL;?DR:?\s*$", "", text.strip(), flags=re.IGNORECASE)
     references = [row.get(name) or "" for name in REFERENCE_COLUMNS[kind]]
-    if not all(isinstance(reference, str) for reference in references):
-        raise ValueError(f"{REFERENCE_COLUMNS[kind]}: expected texts, got {references!r:.80}")
+    summary = next((row[name] for name in SUMMARY_COLUMNS if row.get(name)), "")
+    if not all(isinstance(reference, str) for reference in (*references, summary)):
+        columns = (*REFERENCE_COLUMNS[kind], *SUMMARY_COLUMNS)
+        raise ValueError(f"{columns}: expected texts, got {[*references, summary]!r:.80}")
     key = " ".join(text.lower().split())
     task_id = next((str(row[name]) for name in ID_COLUMNS if row.get(name)), None)
     return Task(
         id=task_id or f"{kind}/{int(unit_hash(key) * 2**48):012x}",
         split=split_of_row(row, key),  # the same text falls into one split, whatever its id
-        data={"text": text, "first": references[0], "second": references[1]},
+        data={
+            "text": text,
+            "first": references[0],
+            "second": references[1],
+            "summary": text if kind == "abstract" else summary.strip(),
+        },
     )
 
 

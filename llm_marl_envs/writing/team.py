@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, gains
+from llm_marl_envs.scorers import FORMS, Submission, open_scorer
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
-from llm_marl_envs.writing import factual, grounding, paper, plans
+from llm_marl_envs.writing import factual, paper, plans
 from llm_marl_envs.writing.documents import Document, Kind, document_of
 from llm_marl_envs.writing.source import writing_tasks
 
 INFOS = ("split", "full")
-REWARDS = ("grounded", "paper")
+GROUNDED, PAPER = "grounded", "paper"
 PROTOCOLS = ("discussion", "pipeline")
 SOLVED = 0.85
-"""Share of the largest score from which a task counts as solved."""
+"""Share of the largest score from which a task counts as solved, where facts are known or under
+`reward="paper"`. A scorer's number has no such mark."""
 
 REFERENCE = "reference"
 """The one convention of a row that brings its own texts."""
@@ -61,7 +63,7 @@ class CoopWritingEnv(TextParallelEnv):
         tasks: str | Path | Sequence[Row] | TaskSource | None = None,
         split: str = "train",
         info: str | None = None,
-        reward: str = "grounded",
+        reward: str | None = None,
         turns: int | None = None,
         protocol: str = "discussion",
         max_action_chars: int = 4096,
@@ -72,7 +74,6 @@ class CoopWritingEnv(TextParallelEnv):
         self.info_mode = info or ("split" if generated else "full")
         for name, given, known in (
             ("info", self.info_mode, INFOS),
-            ("reward", reward, REWARDS),
             ("protocol", protocol, PROTOCOLS),
         ):
             if given not in known:
@@ -82,6 +83,7 @@ class CoopWritingEnv(TextParallelEnv):
                 "info='split' needs generated tasks, whose facts can be divided over the seats; "
                 "use info='full' for rows"
             )
+        reward = reward_of(reward, source, generated)
         if turns is None:
             turns = 2 if protocol == "pipeline" else 1
         if protocol == "pipeline" and turns < 2:
@@ -94,8 +96,9 @@ class CoopWritingEnv(TextParallelEnv):
             render_mode=render_mode,
         )
         self.reward_scheme = reward
+        self.blocking = reward not in (GROUNDED, PAPER)  # a scorer, which scores copies in batches
         self.protocol = protocol
-        self.reward_range = (0.0, paper.MAXIMUM if reward == "paper" else 1.0)
+        self.reward_range = (0.0, paper.MAXIMUM if reward == PAPER else 1.0)
         self._texts: dict[str, str] = {}  # the text of each seat that stands
         self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
 
@@ -143,16 +146,17 @@ class CoopWritingEnv(TextParallelEnv):
         self._texts |= {agent: joint_action[agent] for agent in writers}
         texts = (self._texts[self.seats[0]], self._texts[self.seats[1]])
         score = self.score_terms(self.task, texts)
+        total = sum(score.values())
         self._scores.append(score)
         terms = {name: gains([one[name] for one in self._scores])[-1] for name in score}
         ended = turn + 1 >= self.max_turns
         return Outcome(
             reward_terms=dict.fromkeys(self.seats, terms),
             feedback={} if ended else self._feedback(turn + 1),
-            success=sum(score.values()) >= SOLVED * self.reward_range[1],
+            success=None if self.blocking else total >= SOLVED * self.reward_range[1],
             facts={
                 agent: {
-                    "score": sum(score.values()),
+                    "score": total,
                     "convention": self.read_convention(self.task, agent, self._texts[agent]),
                     "action_read": agent in writers,
                 }
@@ -175,18 +179,27 @@ class CoopWritingEnv(TextParallelEnv):
 
     # -- what is known of tasks -------------------------------------------------------------------
     def score_terms(self, task: Task, texts: tuple[str, str]) -> dict[str, float]:
-        """The terms of two texts, which sum to their score; pure, and all that is ever paid.
+        """The terms of two texts, which sum to their score; all that is ever paid.
 
         Args:
             task: any task of this environment.
             texts: of the first and the second seat.
+
+        Raises:
+            Exception: what a scorer raises, e.g. `EndpointError` where its server is down.
         """
-        if self.reward_scheme == "paper":
+        if self.reward_scheme == PAPER:
             return paper.paper_terms(self.kind, texts)
         document = document_of(task.data)
-        if document is None:
-            return grounding.grounded_terms(self.kind, task.data["text"], texts)
-        return factual.grounded_terms(document, texts)
+        if document is not None:
+            return factual.grounded_terms(document, texts)
+        submission = Submission(
+            source=task.data["text"],
+            texts=texts,
+            references=references_of(task),
+            together=self.kind == "abstract",
+        )
+        return open_scorer(self.reward_scheme)(submission)
 
     def conventions(self, task: Task) -> tuple[str, ...]:
         """Plans that the outline allows; `("reference",)` for rows that bring two texts."""
@@ -240,7 +253,7 @@ class CoopWritingEnv(TextParallelEnv):
             ValueError: for rows, and for the paper's reward.
         """
         document = document_of(task.data)
-        if document is None or self.reward_scheme != "grounded":
+        if document is None or self.reward_scheme != GROUNDED:
             raise ValueError(
                 f"bounds are known for generated tasks under reward='grounded', not for task "
                 f"{task.id!r} under {self.reward_scheme!r}"
@@ -253,3 +266,47 @@ class CoopWritingEnv(TextParallelEnv):
         if agent not in self.seats:
             raise ValueError(f"agent {agent!r}: expected one of {self.seats}")
         return self.seats.index(agent)
+
+
+def reward_of(reward: str | None, source: TaskSource, generated: bool) -> str:
+    """The argument `reward`, checked; the scorer that it names is opened.
+
+    Args:
+        reward: None takes "grounded" for generated tasks; other texts have no default.
+        source: the tasks.
+        generated: whether their facts are known.
+
+    Raises:
+        ValueError: none for texts from outside, one that does not fit the tasks, an unknown scorer,
+            or `reward="reference"` for rows without references; the first such row is named.
+    """
+    if generated:
+        if reward not in (None, GROUNDED, PAPER):
+            raise ValueError(
+                f"reward={reward!r}: generated tasks take {GROUNDED!r} or {PAPER!r}; scorers are "
+                "for texts from outside"
+            )
+        return reward or GROUNDED
+    if reward is None or reward == GROUNDED:
+        raise ValueError(
+            f"reward={reward!r}: nobody knows the facts of these texts, so say what they are worth:"
+            f" reward= {', '.join([PAPER, *FORMS.values()])}; docs/writing.md has what attacks earn"
+            " under each"
+        )
+    if reward == PAPER:
+        return reward
+    open_scorer(reward)
+    if reward == "reference":
+        missing = [task.id for task in source if not references_of(task)]
+        if missing:
+            raise ValueError(
+                f"reward='reference': {len(missing)} of {len(source)} rows bring no text to "
+                f"compare with, the first is {missing[0]!r}; give each a summary"
+            )
+    return reward
+
+
+def references_of(task: Task) -> tuple[str, ...]:
+    """Texts that a row's authors are compared with: one for each, one for both, or none."""
+    pair = (task.data["first"], task.data["second"])
+    return pair if all(pair) else tuple(filter(None, [task.data["summary"]]))

@@ -1,0 +1,74 @@
+"""A Transformers sequence classifier that rates pairs of texts, batched.
+
+Owns loading and the forward pass. What the labels mean is the scorers' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+BATCH_SIZE = 32
+DIGITS = 5
+"""Decimals that are kept: what a row's neighbours in a batch change is far below."""
+
+
+class PairClassifier:
+    """A classifier of (first, second).
+
+    Args:
+        model: a name or folder that `from_pretrained` takes.
+
+    Attributes:
+        labels: names of the classes, in the order of the model's outputs.
+
+    Raises:
+        ValueError: there is no such model, or it is no sequence classifier.
+    """
+
+    def __init__(self, model: str) -> None:
+        try:
+            config = AutoConfig.from_pretrained(model)
+            self.tokenizer = AutoTokenizer.from_pretrained(model)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"scorer model {model!r}: cannot be loaded: {error}") from error
+        if not any("SequenceClassification" in name for name in config.architectures or ()):
+            raise ValueError(
+                f"scorer model {model!r}: expected a sequence classifier, got "
+                f"{config.architectures}"
+            )
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = AutoModelForSequenceClassification.from_pretrained(model)
+        self.model.to(self.device).eval()
+        self.labels = [config.id2label[i] for i in range(config.num_labels)]
+        self.max_length = min(
+            self.tokenizer.model_max_length, getattr(config, "max_position_embeddings", 10**9)
+        )
+
+    @torch.no_grad()
+    def logits(self, pairs: Sequence[tuple[str, str]]) -> torch.Tensor:
+        """Outputs (pairs, labels), float32 on the CPU. A pair that is too long loses its end.
+
+        Control tokens that a text spells are tokenised as text.
+        """
+        order = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
+        found = torch.empty(len(pairs), len(self.labels))
+        for first in range(0, len(order), BATCH_SIZE):
+            places = order[first : first + BATCH_SIZE]
+            encoded = self.tokenizer(
+                [pairs[i][0] for i in places],
+                [pairs[i][1] for i in places],
+                truncation="longest_first",
+                max_length=self.max_length,
+                padding=True,
+                split_special_tokens=True,
+                return_tensors="pt",
+            ).to(self.device)
+            found[places] = self.model(**encoded).logits.float().cpu()
+        return found
+
+    def length(self, first: str, second: str) -> int:
+        """Tokens of a pair, uncut."""
+        return len(self.tokenizer(first, second, verbose=False)["input_ids"])
