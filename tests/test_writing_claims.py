@@ -101,6 +101,9 @@ FRAMES = (
     "False: {0}",
     "Leo was never: {0}",
     '"{0}"',
+    "'{0}'",
+    "\u2018{0}\u2019",
+    "'{0}",
     "({0})",
     "~~{0}~~",
     "{0} (not)",
@@ -141,6 +144,13 @@ def test_a_sentence_that_nobody_can_read_opens_the_text(sentence: str) -> None:
         reading = read_claims(text, POST_LEXICON)
         assert len(reading.claims) == 1
         assert not reading.closed
+
+
+def test_words_that_are_struck_out_open_the_text() -> None:
+    struck = "".join(letter + "\u0336" for letter in "Mia paid Tom.")
+    assert not read_claims(struck, POST_LEXICON).closed
+    assert not read_claims("Leo paid Ann. Mia pa\u0338id Tom.", POST_LEXICON).closed
+    assert read_claims("Mia\u0301 paid Tom. Leo paid Ann.", POST_LEXICON).claims
 
 
 def test_any_unknown_word_leaves_nothing_stated() -> None:

@@ -26,8 +26,9 @@ __all__ = ["FORMS", "GROUP", "Scorer", "SharedScorer", "Submission", "open_score
 
 
 def scorer_names() -> tuple[str, ...]:
-    """How each scorer that is installed is written; imports none of them."""
-    return tuple(FORMS.get(name, f"{name}[:ARGUMENT]") for name in sorted(_entries()))
+    """How each scorer is written, those of this distribution first; imports none of them."""
+    others = sorted(_entries().keys() - FORMS.keys())
+    return (*FORMS.values(), *(f"{name}[:ARGUMENT]" for name in others))
 
 
 @lru_cache(maxsize=8)
@@ -40,9 +41,20 @@ def open_scorer(name: str) -> SharedScorer:
     """
     first, _, argument = name.partition(":")
     found = _entries().get(first)
+    if found is None and first in FORMS:
+        raise ValueError(
+            f"scorer {name!r}: the installed llm-marl-envs is older than this code and does not "
+            "offer it; install it again (in a checkout `pip install -e .`)"
+        )
     if found is None:
         raise ValueError(f"scorer {name!r}: expected one of {', '.join(scorer_names())}")
-    make = found.load()
+    try:
+        make = found.load()
+    except ImportError as error:
+        raise ImportError(
+            f"scorer {name!r} needs more than is installed ({error}); those of this library come "
+            "with pip install 'llm-marl-envs[train]'"
+        ) from error
     return SharedScorer(make(argument) if argument else make())
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from llm_marl_envs.policies.endpoint import EndpointPolicy
 from llm_marl_envs.records import Request
@@ -102,10 +103,9 @@ def read_grades(answer: str) -> float:
     """
     objects = _OBJECT.findall(answer)
     try:
-        grades = json.loads(objects[-1]) if objects else {}
+        grades: dict[str, Any] = json.loads(objects[-1]) if objects else {}
     except (ValueError, RecursionError):
         return 0.0
-    values = [grades.get(name) for name in GRADES]
-    if not all(type(value) in (int, float) and 0 <= value <= HIGHEST for value in values):
-        return 0.0
-    return sum(values) / (HIGHEST * len(GRADES))
+    values: list[Any] = [grades.get(name) for name in GRADES]
+    known = [value for value in values if type(value) in (int, float) and 0 <= value <= HIGHEST]
+    return sum(known) / (HIGHEST * len(GRADES)) if len(known) == len(GRADES) else 0.0

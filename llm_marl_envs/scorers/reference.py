@@ -18,10 +18,13 @@ class ReferenceScorer:
     """ROUGE against reference texts.
 
     Raises:
+        ValueError: it was given an argument.
         ImportError: `rouge_score` is not installed; the message names the extra.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, argument: str = "") -> None:
+        if argument:
+            raise ValueError(f"reference:{argument}: expected 'reference' alone")
         try:
             from rouge_score.rouge_scorer import RougeScorer
         except ImportError as error:

@@ -20,7 +20,8 @@ class SharedScorer:
     """Scores single submissions, in batches of all that threads ask for at once.
 
     Args:
-        scorer: asked by one thread at a time.
+        scorer: asked by one thread at a time. Where it raises, all whose submissions stood in that
+            batch raise it.
     """
 
     def __init__(self, scorer: Scorer) -> None:
@@ -39,8 +40,10 @@ class SharedScorer:
             self._waiting.append((submission, answer))
             leads, self._led = not self._led, True
         if leads:
-            time.sleep(JOIN_SECONDS)
-            self._lead()
+            try:
+                time.sleep(JOIN_SECONDS)
+            finally:  # Ctrl-C while waiting: the others rely on this thread
+                self._lead()
         return dict(answer.result())
 
     def _lead(self) -> None:

@@ -17,6 +17,7 @@ tell what is true.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,7 +37,9 @@ SUBJECT_GAP, OBJECT_GAP = 6, 5
 _PIECE = re.compile(r"[^\W_]+(?:'[^\W_]+)*|,|:|-{2,}|\u2014|\u2013")
 # Marks of a list, and of bold words.
 _ITEM = re.compile(r"^[ \t]*(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]+|\*", re.MULTILINE)
-_UNKNOWN = re.compile(r"[^\w\s',:.;!\u2026\u2013\u2014-]|_")  # quotation marks, brackets, "?" ...
+# Quotation marks, single ones too, brackets, "?" ...
+_UNKNOWN = re.compile(r"[^\w\s',:.;!\u2026\u2013\u2014-]|_|(?<!\w)'|'(?!\w)")
+_OVERLAY = 1  # Unicode's class of such marks
 
 _DASHES = {"--", "\u2014", "\u2013"}
 _JOINTS = {"and", "but", "then", "while", "because", "after", "before", "when", "since"}
@@ -92,7 +95,7 @@ def read_claims(text: str, lexicon: Lexicon) -> Reading:
     claims: list[Claim] = []
     total = stating = verbs = stating_verbs = 0
     plain = _ITEM.sub("", clean(text))
-    closed = not _UNKNOWN.search(plain)
+    closed = not (_UNKNOWN.search(plain) or _is_struck(text))
     for number, sentence in enumerate(sentences_of(plain)):
         words = words_of(sentence)
         total += len(words)
@@ -107,6 +110,11 @@ def read_claims(text: str, lexicon: Lexicon) -> Reading:
         stating += len(words) * bool(facts)
         closed = closed and pieces is not None and bool(facts or _NEGATORS.isdisjoint(words))
     return Reading(tuple(claims), total, stating, verbs, stating_verbs, closed)
+
+
+def _is_struck(text: str) -> bool:
+    """Whether a letter is struck out by a mark over it; `clean` takes such marks away."""
+    return not text.isascii() and any(unicodedata.combining(sign) == _OVERLAY for sign in text)
 
 
 def _pieces(sentence: str, lexicon: Lexicon) -> list[str] | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, gains
-from llm_marl_envs.scorers import FORMS, Submission, open_scorer
+from llm_marl_envs.scorers import Submission, open_scorer, scorer_names
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
 from llm_marl_envs.writing import factual, paper, plans
@@ -125,6 +125,11 @@ class CoopWritingEnv(TextParallelEnv):
         document = document_of(task.data)
         if document is None and self.info_mode == "split":
             raise ValueError(f"task {task.id!r} has no facts to divide; use info='full'")
+        if (document is None) != self.blocking and self.reward_scheme != PAPER:
+            raise ValueError(
+                f"task {task.id!r} cannot be paid by {self.reward_scheme!r}: {GROUNDED!r} is for "
+                "generated tasks alone, scorers are for texts from outside"
+            )
         opening = {}
         for seat, agent in enumerate(self.seats):
             if document is None:
@@ -290,9 +295,11 @@ def reward_of(reward: str | None, source: TaskSource, generated: bool) -> str:
     if reward is None or reward == GROUNDED:
         raise ValueError(
             f"reward={reward!r}: nobody knows the facts of these texts, so say what they are worth:"
-            f" reward= {', '.join([PAPER, *FORMS.values()])}; docs/writing.md has what attacks earn"
+            f" reward= {', '.join([PAPER, *scorer_names()])}; docs/writing.md has what attacks earn"
             " under each"
         )
+    if not isinstance(reward, str):
+        raise TypeError(f"reward={reward!r}: expected a text, got {type(reward).__name__}")
     if reward == PAPER:
         return reward
     open_scorer(reward)

@@ -39,20 +39,29 @@ class PairClassifier:
                 f"scorer model {model!r}: expected a sequence classifier, got "
                 f"{config.architectures}"
             )
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        # By number: the threads that step environments have a current device of their own.
+        on_gpu = torch.cuda.is_available()
+        self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else "cpu"
         self.model = AutoModelForSequenceClassification.from_pretrained(model)
         self.model.to(self.device).eval()
-        self.labels = [config.id2label[i] for i in range(config.num_labels)]
-        self.max_length = min(
-            self.tokenizer.model_max_length, getattr(config, "max_position_embeddings", 10**9)
-        )
+        self.labels = [str(label) for _, label in sorted((config.id2label or {}).items())]
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        if self.tokenizer.pad_token is None:
+            raise ValueError(f"scorer model {model!r}: its tokenizer has no pad and no end token")
+        self.model.config.pad_token_id = self.tokenizer.pad_token_id
+        # Two less: some models (RoBERTa) keep two positions for padding.
+        positions = getattr(config, "max_position_embeddings", 10**6) - 2
+        self.max_length = min(self.tokenizer.model_max_length, positions)
 
     @torch.no_grad()
     def logits(self, pairs: Sequence[tuple[str, str]]) -> torch.Tensor:
-        """Outputs (pairs, labels), float32 on the CPU. A pair that is too long loses its end.
+        """Outputs (pairs, labels), float32 on the CPU.
 
-        Control tokens that a text spells are tokenised as text.
+        Of a pair that is too long the longer text loses its end. Control tokens that a text spells
+        are tokenised as text, lone surrogates as "?".
         """
+        pairs = [(_valid(first), _valid(second)) for first, second in pairs]
         order = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
         found = torch.empty(len(pairs), len(self.labels))
         for first in range(0, len(order), BATCH_SIZE):
@@ -71,4 +80,11 @@ class PairClassifier:
 
     def length(self, first: str, second: str) -> int:
         """Tokens of a pair, uncut."""
-        return len(self.tokenizer(first, second, verbose=False)["input_ids"])
+        encoded = self.tokenizer(
+            _valid(first), _valid(second), split_special_tokens=True, verbose=False
+        )
+        return len(encoded["input_ids"])
+
+
+def _valid(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

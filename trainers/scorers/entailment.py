@@ -17,7 +17,8 @@ from llm_marl_envs.writing.words import sentences_of
 from trainers.scorers.classifier import PairClassifier
 
 MAX_SENTENCES = 64
-"""Sentences of one text that are judged; those beyond count as unsupported."""
+"""Sentences that are judged of the source, and of what the authors wrote together; those beyond
+count as not entailed."""
 
 
 class EntailmentScorer:
@@ -51,8 +52,8 @@ class EntailmentScorer:
         asked = self._entailed(list(asked))
         scores = []
         for one in batch:
-            supported = _share(self._said(one), asked, _sentences("\n".join(one.texts)))
-            covered = _share(self._kept(one), asked, _sentences(one.source))
+            supported = _share(self._said(one), asked, "\n".join(one.texts))
+            covered = _share(self._kept(one), asked, one.source)
             scores.append({"supported": supported, "missed": supported * covered - supported})
         return scores
 
@@ -100,6 +101,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _share(
-    pairs: Sequence[tuple[str, str]], entailed: Mapping[tuple[str, str], bool], all_of: list[str]
+    pairs: Sequence[tuple[str, str]], entailed: Mapping[tuple[str, str], bool], text: str
 ) -> float:
-    return sum(entailed[pair] for pair in pairs) / max(len(all_of), 1)
+    """The entailed of `pairs`, over all sentences of `text`."""
+    return sum(entailed[pair] for pair in pairs) / max(len(sentences_of(text)), 1)

@@ -2,6 +2,7 @@
 
 A model with one output is a reward model; its number r counts as 1 / (1 + e^-r). A model with
 several labels needs one of `GOOD`; its probability counts. The score is the mean over the authors.
+The model reads a pair of texts, as `tokenizer(source, text)` makes it, and no chat template.
 """
 
 from __future__ import annotations
