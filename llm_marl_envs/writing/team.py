@@ -298,8 +298,6 @@ def reward_of(reward: str | None, source: TaskSource, generated: bool) -> str:
             f" reward= {', '.join([PAPER, *scorer_names()])}; docs/writing.md has what attacks earn"
             " under each"
         )
-    if not isinstance(reward, str):
-        raise TypeError(f"reward={reward!r}: expected a text, got {type(reward).__name__}")
     if reward == PAPER:
         return reward
     open_scorer(reward)
