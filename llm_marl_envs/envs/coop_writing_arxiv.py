@@ -24,10 +24,10 @@ nothing and never raises.
 Longer than `max_action_chars`: cut.
 
 ## Rewards
-Both agents get the team's number. Range of the return: [0, 1] for `grounded`, [0, 3] for `paper`.
+Both agents get the team's number. Range of the return: [0, 3] for `paper`, [0, 1] else.
 
-`grounded` (default) on generated abstracts reads what each text *states*, as (subject, relation,
-object, polarity), in whatever words and order:
+`grounded`, the default of generated tasks and for them alone, reads what each text *states*, as
+(subject, relation, object, polarity), in any order of the facts:
 
 | term | value |
 |---|---|
@@ -37,27 +37,33 @@ object, polarity), in whatever words and order:
 | form | what is lost by more than three sections, by too many words, by words or verbs |
 | | that state nothing; all of it where a text holds a word that the reader does not know |
 
-`grounded` on other texts multiplies what can be seen without knowing the facts:
+Of other texts nobody knows the facts. They have no default: `make` refuses without a `reward`, for
+bundled texts too.
 
-| term | value |
-|---|---|
-| supported | content words, names and numbers that the source has, near each other |
-| contradicted | sentences that negate what the source says, or swap what does what |
-| copied | long runs of the source's own words |
-| order | words that the source does not have beside each other, set as English does |
-| form | length, sentences and not lists, no repetition |
-| together | both cover the source and have little in common |
+| reward | term | what it pays |
+|---|---|---|
+| `paper` | four, below | the published rules, which never look at the abstract |
+| `reference` | `reference` | ROUGE against the abstract itself (or the row's pair of texts) |
+| `nli:MODEL` | `supported`, `missed` | share of sentences that an entailment model finds |
+| | | supported by the abstract, times the share of the abstract that it finds in the texts |
+| `reward:MODEL` | `model` | the mean rating of a sequence classifier |
+| `judge:ENDPOINT#MODEL` | `judge` | the mean of three grades that a model behind a server gives |
+
+Further ones come through the entry-point group `llm_marl_envs.scorers`. docs/writing.md has a table
+of what attacks earn under each, and an example of a scorer of your own. Copies of the environment
+that step together are scored in batches.
 
 `paper`: `structure` 0.5, `length` 1.0 (ratio of the lengths), `vocabulary` 0.5 (ratio of distinct
 content words), `style` 1.0, each stopping the next where it is out of bounds. It never looks at the
 source. Thresholds, slopes, caps and the decisions where paper, logger and code differ are in
-`writing/paper.py`; those of `grounded` in `writing/factual.py` and `writing/grounding.py`.
+`writing/paper.py`; those of `grounded` in `writing/factual.py`.
 
 Every turn pays what it adds to the score of the texts that stand, term by term, so the last texts
 decide and an earlier good pair never returns less than a later one.
 
-`info["success"]`: the score is at least 85 % of the largest. Further entries: `score` of the texts
-that stand, the `convention` that the agent's own text follows (generated tasks), `action_read`.
+`info["success"]`: the score is at least 85 % of the largest; None under a scorer, whose numbers
+have no such mark. Further entries: `score` of the texts that stand, the `convention` that the
+agent's own text follows (generated tasks), `action_read`.
 
 ## Episode end
 After `turns` turns. Never truncated.
@@ -69,7 +75,8 @@ After `turns` turns. Never truncated.
   section), or "all"
   for rows.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `reward`: "grounded" or "paper".
+- `reward`: None ("grounded", generated tasks only), "grounded", "paper", or for texts from outside
+  a scorer as above.
 - `turns`: K, at least 1; None is 1, with `protocol="pipeline"` 2.
 - `protocol`: "discussion": all write at every turn, and between turns each sees the partner's last
   text. "pipeline": one writes at a time, the first seat at turns 1, 3, ..., the second, who sees
@@ -81,7 +88,8 @@ After `turns` turns. Never truncated.
 ## Tasks and licence
 Generated abstracts and `bundled:writing_abstracts` were written for this library and share its
 licence. Rows need a text in `abstract_text`, `abstract` or `text` and may bring reference texts
-(`background`, `method`), an id (`article_id`) and a `split`; their licence is their own.
+(`background`, `method`), which are never shown, an id (`article_id`) and a `split`; their licence
+is their own.
 
 ## Version history
 - v0: first version.
