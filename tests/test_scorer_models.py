@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from models import tiny_tokenizer
-from support.attacks import ATTACKS
+from support.attacks import ATTACKS, page_table
 from support.entailment import LABELS, honest_rows, train_entailment
 from support.serving import served
 from transformers import (
@@ -41,7 +41,7 @@ def entailment(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_an_entailment_model_pays_what_is_true(entailment: str) -> None:
     """Posts that the model has not seen, as rows from outside, in copies that step together."""
-    rows, honest = honest_rows("post", 24)
+    rows, honest = honest_rows("post", 12)
     copies = make_vec(TLDR, len(rows), tasks=rows, split="all", reward=f"nli:{entailment}")
     scorer: Any = open_scorer(f"nli:{entailment}").scorer
     calls: list[int] = []
@@ -57,7 +57,7 @@ def test_an_entailment_model_pays_what_is_true(entailment: str) -> None:
 
     def attacked(name: str) -> float:
         texts = [
-            ATTACKS[name](row["text"], pair, Random(number))
+            ATTACKS[name](row["text"], pair, Random(f"{name}/{number}"))
             for number, (row, pair) in enumerate(zip(rows, honest, strict=True))
         ]
         return paid(texts)
@@ -67,8 +67,16 @@ def test_an_entailment_model_pays_what_is_true(entailment: str) -> None:
     assert paid([*honest[1:], honest[0]]) < 0.4 * honest_pay  # the texts of another post
     assert attacked("statements turned false") < 0.4 * honest_pay
     assert attacked("roles swapped") < 0.5 * honest_pay
-    assert attacked("nothing") == 0.0
-    assert len(calls) <= 5 * 4  # of 5 * 24 episodes
+    # The page's numbers are of 40 posts.
+    (page,) = (column for name, column in page_table().items() if "`nli`" in name)
+    for name in (
+        "copy of the source",
+        "salad of the source",
+        '"None of this happened."',
+        "nothing",
+    ):
+        assert attacked(name) / honest_pay == pytest.approx(float(page[name]), abs=0.15)
+    assert len(calls) <= 8 * 4  # of 8 * 12 episodes, about two for each turn of all copies
     copies.close()
     open_scorer.cache_clear()
 
@@ -94,7 +102,7 @@ def test_a_long_premise_is_read_in_windows(entailment: str) -> None:
     facts = ["Mia paid Tom.", "Leo fixed the key.", "Tom sold the hose.", "Mia blamed Leo."]
     windows = scorer._windows(" ".join(facts), facts[0])
     assert " ".join(windows) == " ".join(facts)
-    assert len(windows) == 2
+    assert len(windows) == 4
     limit = scorer.classifier.max_length
     assert all(scorer.classifier.length(window, facts[0]) <= limit for window in windows)
     assert scorer._windows(facts[0], facts[0]) == [facts[0]]

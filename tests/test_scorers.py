@@ -364,3 +364,16 @@ def test_a_judge_that_is_gone_is_an_error(server: Server) -> None:
     env.reset(seed=0)
     with pytest.raises(EndpointError, match="no such model"):
         env.step(dict.fromkeys(env.seats, "Short."))
+
+
+# -- the preset -----------------------------------------------------------------------------------
+@pytest.mark.long
+def test_the_preset_for_outside_texts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainers.train import read_run
+
+    assert read_run("coop_writing_outside")["trainer"]["beta"] > 0
+    monkeypatch.setenv("LLM_MARL_CACHE", str(tmp_path / "cache"))
+    changes = ("max_steps=2", f"output_dir={tmp_path / 'run'}", "tiny.steps=5")
+    overrides = [part for change in changes for part in ("--override", change)]
+    assert main(["train", "--config", "coop_writing_outside", *overrides]) == 0
+    assert (tmp_path / "run" / "team").is_dir()

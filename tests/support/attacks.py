@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 from llm_marl_envs.writing.words import STOP_WORDS, sentences_of, words_of
@@ -144,3 +145,17 @@ ATTACKS: dict[str, Attack] = {
     "the first author silent": lambda source, honest, rng: ("", honest[1]),
     "nothing": lambda source, honest, rng: ("", ""),
 }
+
+
+def page_table() -> dict[str, dict[str, str]]:
+    """Column -> attack -> what docs/writing.md says, of its table of attacks."""
+    page = (Path(__file__).parents[2] / "docs" / "writing.md").read_text(encoding="utf-8")
+    start = page.index("| texts of both authors |")
+    head, _, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page[start : page.index("\n\n", start)].splitlines()
+    )
+    return {
+        column: {row[0]: row[number] for row in rows}
+        for number, column in enumerate(head[1:], start=1)
+    }

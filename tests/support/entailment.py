@@ -1,8 +1,9 @@
 """A small entailment model, trained here on generated documents: no download, half a minute.
 
-It learns from pairs (a sentence or two of a document, a sentence). *entailment*: they say it.
-*not_entailment*: a word of what they say is another, a "not" came or went, roles are swapped, or it
-is another fact of the document. It has seen no text but these.
+It learns from pairs (a sentence of a document, a sentence). *entailment*: they say the same.
+*not_entailment*: a word is another, a "not" came or went, roles are swapped, a word is too many, or
+it is another fact of the document. It has seen no text but these and reads a longer one sentence by
+sentence.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,9 @@ from llm_marl_envs.writing.generate import document_at
 from llm_marl_envs.writing.plans import plans, write
 
 LABELS = ("entailment", "not_entailment")
-STEPS, BATCH = 900, 64
-EASY = 250 * BATCH
-"""Pairs at the beginning whose premise is one sentence."""
-
-MAX_LENGTH = 14
-"""Tokens of a pair: one or two sentences and one more; longer sources are read in windows."""
+STEPS, BATCH = 400, 64
+MAX_LENGTH = 11
+"""Tokens of a pair: two sentences of three, or a longer one, and the marks between them."""
 
 Pair = tuple[str, str, int]
 
@@ -113,26 +111,28 @@ def _pairs(kind: Kind, seed: int) -> Iterator[Pair]:
         "relation": sorted(LEXICONS[kind].past),
         "object": sorted(LEXICONS[kind].entities),
     }
-    for number in itertools.count():
+    while True:
         facts = rng.choice(documents)
-        premise = rng.sample(facts, 1 if number < EASY else rng.choice((1, 1, 2)))
-        if sum(3 if fact.holds else 5 for fact in premise) > MAX_LENGTH - 6:
-            premise.pop()  # it would be cut
-        said = rng.choice(premise)
-        label = rng.randrange(2)
-        fact = said
-        if label:
-            others = [fact for fact in facts if fact not in premise]
-            fact = rng.choice(others) if rng.random() < 0.3 else _false(said, words, rng)
-        yield " ".join(say(kind, one) for one in premise), say(kind, fact), label
+        said = rng.choice(facts)
+        label = int(rng.random() < 0.6)
+        sentence = say(kind, _other(said, facts, words, rng) if label else said)
+        if label and rng.random() < 0.2:
+            parts = sentence.split()
+            parts.insert(rng.randrange(len(parts) + 1), rng.choice(["unheard", *words["object"]]))
+            sentence = " ".join(parts)
+        yield say(kind, said), sentence, label
 
 
-def _false(fact: Fact, words: Mapping[str, list[str]], rng: random.Random) -> Fact:
-    """A fact with its polarity, its roles or one of its words changed."""
+def _other(
+    fact: Fact, facts: Sequence[Fact], words: Mapping[str, list[str]], rng: random.Random
+) -> Fact:
+    """Another fact of the document, or this one made false: polarity, roles or one word."""
     draw = rng.random()
-    if draw < 0.35:
+    if draw < 0.25:
+        return rng.choice([other for other in facts if other != fact])
+    if draw < 0.5:
         return replace(fact, holds=not fact.holds)
-    if draw < 0.6:
+    if draw < 0.7:
         return replace(fact, subject=fact.object, object=fact.subject)
     part = rng.choice(("subject", "relation", "object"))
     others = [word for word in words[part] if word != getattr(fact, part)]
@@ -140,13 +140,21 @@ def _false(fact: Fact, words: Mapping[str, list[str]], rng: random.Random) -> Fa
 
 
 def _tokenizer(kind: Kind) -> Any:
-    """One token for each word of the generator's tables; "the" and full stops have none."""
+    """One token for each word of the generator's tables, "did not" and its verb together.
+
+    "the" and full stops have none, so every plain sentence is three tokens.
+    """
     lexicon = LEXICONS[kind]
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "did", "does", "not"]
-    words += sorted({*lexicon.entities, *lexicon.forms})
+    denied = {f"not{base}" for base in lexicon.past}
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    words += sorted({*lexicon.entities, *lexicon.forms, *denied})
     raw = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "[UNK]"))
     raw.normalizer = normalizers.Sequence(
-        [normalizers.Lowercase(), normalizers.Replace(Regex(r"\.|\bthe\b"), " ")]
+        [
+            normalizers.Lowercase(),
+            normalizers.Replace(Regex(r"\.|\bthe\b"), " "),
+            normalizers.Replace(Regex(r"\b(did|does) not +"), "not"),
+        ]
     )
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     raw.post_processor = processors.TemplateProcessing(

@@ -45,6 +45,7 @@ class PairClassifier:
         self.model = AutoModelForSequenceClassification.from_pretrained(model)
         self.model.to(self.device).eval()
         self.labels = [str(label) for _, label in sorted((config.id2label or {}).items())]
+        self.tokenizer.padding_side = "right"  # else neighbours move the places of a pair's tokens
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         if self.tokenizer.pad_token is None:
