@@ -132,10 +132,17 @@ def chance(rows: Sequence[Mapping[str, Any]]) -> float | None:
     return agree / episodes if episodes else None
 
 
+def of_split(point: Mapping[str, Any], split: str) -> float | None:
+    """Success on a split that holds more back than `SPLIT`, None where there is none."""
+    return point["splits"].get(split, {}).get("sampled_success")
+
+
 COLUMNS: dict[str, Callable[[Mapping[str, Any]], float | None]] = {
     "cooperation index": lambda point: (point["cooperation"] or {}).get("mean"),
     "above best solo": lambda point: (point["cooperation"] or {}).get("above_solo"),
     "success": lambda point: point["sampled_success"],
+    "success, new prompts": lambda point: of_split(point, "test_prompts"),
+    "success, ood": lambda point: of_split(point, "ood"),
     "return": lambda point: point["mean_return"],
     "at 0.5": lambda point: point["half_temperature_success"],
     "greedy": lambda point: point["greedy_success"],

@@ -22,7 +22,7 @@ from llm_marl_envs.demonstrations import played_demonstrations
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.spaces import Message, Observation, TextSpace
-from llm_marl_envs.tasks import Task, TaskSource
+from llm_marl_envs.tasks import SPLITS, Task, TaskSource
 
 if TYPE_CHECKING:
     from llm_marl_envs.registry import EnvSpec
@@ -58,6 +58,8 @@ class TextEnv:
     """Whether each observation extends the one before plus the agent's own action."""
     experts_listen: bool = False
     """Whether scripted experts have later turns, which `reply` writes, to demonstrate too."""
+    splits: tuple[str, ...] = SPLITS
+    """The splits that generated tasks come in."""
     spec: EnvSpec | None = None
     env_kwargs: Mapping[str, Any] = {}
     """What `make` was called with; a transcript keeps it."""

@@ -43,6 +43,8 @@ from trainers.trainer import MAGRPOTrainer
 
 PRESET = "coop_coding_tiny"
 SPLIT = "test"
+FURTHER_SPLITS = ("test_prompts", "ood")
+"""Measured beside `SPLIT`, at temperature 1, where the environment has them."""
 HELD_OUT_TASKS = 128
 MEASURE_SEED = 1
 """Fixed, so that before and after play the same tasks with the same draws."""
@@ -61,28 +63,37 @@ def measure(
 ) -> Measured:
     """Success at temperatures 1, 0.5 and 0 on the run's held-out tasks, and coordination at each.
 
+    Beside it success at temperature 1 on the splits that hold more back (`FURTHER_SPLITS`).
     Competence is taken apart in simultaneous environments only.
     """
+    env = _held_out(run, SPLIT)
+    temperatures = (1.0, 0.5, 0.0)
+    further = [split for split in FURTHER_SPLITS if split in env.unwrapped.splits]
+    with tqdm(total=(3 + len(further)) * n_tasks, unit="episode", desc=label) as bar:
 
-    def held_out() -> Any:
-        return make(run["env"], **{**(run.get("env_kwargs") or {}), "split": SPLIT})
-
-    env = held_out()
-    results: dict[float, TeamResult] = {}
-    with tqdm(total=3 * n_tasks, unit="episode", desc=label) as bar:
-        for temperature in (1.0, 0.5, 0.0):
-            team = dict.fromkeys(env.possible_agents, policy.at_temperature(temperature))
-            results[temperature] = evaluate_team(
-                held_out,
-                team,
+        def played(split: str, temperature: float) -> TeamResult:
+            return evaluate_team(
+                lambda: _held_out(run, split),
+                dict.fromkeys(env.possible_agents, policy.at_temperature(temperature)),
                 n_tasks=n_tasks,
                 seed=MEASURE_SEED,
                 progress=bar.update,
             )
+
+        results = {temperature: played(SPLIT, temperature) for temperature in temperatures}
+        beside = {split: played(split, 1.0) for split in further}
     sampled = results[1.0]
-    index = cooperation_index(env, sampled.episodes)
     numbers: dict[str, Any] = {
-        "cooperation": None if index is None else asdict(index),
+        "cooperation": _index(env, sampled),
+        "splits": {
+            split: {
+                "sampled_success": one.success,
+                "ci95": one.success_ci95,
+                "cooperation": _index(_held_out(run, split), one),
+                "n": one.n_tasks,
+            }
+            for split, one in {SPLIT: sampled, **beside}.items()
+        },
         "convention_match": convention_match(env, sampled.episodes),
         "match_by_choice": [asdict(one) for one in match_by_choice(env, sampled.episodes)],
     }
@@ -109,6 +120,15 @@ def measure(
         },
         sampled.episodes,
     )
+
+
+def _held_out(run: Mapping[str, Any], split: str) -> Any:
+    return make(run["env"], **{**(run.get("env_kwargs") or {}), "split": split})
+
+
+def _index(env: Any, result: TeamResult) -> dict[str, Any] | None:
+    index = cooperation_index(env, result.episodes)
+    return None if index is None else asdict(index)
 
 
 def run_demo(
@@ -269,6 +289,9 @@ def _print_report(
         for name, key in (("cooperation index", "mean"), ("return above best solo", "above_solo")):
             shown = [_number(one["cooperation"][key]) for one in (old, new)]
             print(f"{name:36}{shown[0]:>10}{shown[1]:>10}")
+    for split in list(old["splits"])[1:]:
+        shares = [_number(one["splits"][split]["sampled_success"]) for one in (old, new)]
+        print(f"{'solved together, split ' + split:36}{shares[0]:>10}{shares[1]:>10}")
     for agent in old.get("competence", ()):
         name = f"{agent} beside a scripted partner"
         print(f"{name:36}{old['competence'][agent]:>10.2f}{new['competence'][agent]:>10.2f}")

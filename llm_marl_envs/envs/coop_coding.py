@@ -152,6 +152,7 @@ class CoopCodingEnv(TextParallelEnv):
         "is_parallelizable": True,
     }
     blocking = True
+    splits = functions.SPLITS
 
     def __init__(
         self,
