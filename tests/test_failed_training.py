@@ -143,6 +143,8 @@ def test_a_failed_episode_may_have_paid_what_is_no_number(tmp_path: Path) -> Non
     """It stops nobody, for it is in nothing that is computed."""
 
     class Sick(Lower):
+        broken: bool
+
         def play(self, joint_action: Any) -> Outcome:
             outcome = super().play(joint_action)
             bad = {agent: {"lower": float("nan")} for agent in outcome.reward_terms}

@@ -125,7 +125,7 @@ def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     capsys.readouterr()
     assert main(["table", str(tmp_path / "evals"), "--latex", "--columns", "success"]) == 0
     shown = capsys.readouterr().out
-    assert "expert & $1.00$ {\\scriptsize $[1.00, 1.00]$} \\\\" in shown
+    assert "expert & $1.00$ {\\scriptsize $[0.44, 1.00]$} \\\\" in shown
     assert "random & $0.00$" in shown
     both = f"Both={tmp_path / 'evals'}"
     assert main(["table", f"Ours & co={tmp_path / 'evals' / 'expert'}", both, "--latex"]) == 0
@@ -134,7 +134,7 @@ def test_evaluation_to_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "Both: random & $0.00$" in shown
     path = tmp_path / "t.tex"
     assert main(["table", str(tmp_path / "evals"), "--output", str(path)]) == 0
-    assert "1.00 [1.00, 1.00]" in path.read_text()
+    assert "1.00 [0.44, 1.00]" in path.read_text()
 
 
 def test_the_forms_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -144,13 +144,13 @@ def test_the_forms_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     given = [f"Good_1={tmp_path / 'expert'}", f"Bad={tmp_path / 'random'}", "--columns", "success"]
     assert main(["table", *given, "--markdown", "--best"]) == 0
-    assert "| Good\\_1 | **1.00** [1.00, 1.00] |" in capsys.readouterr().out
+    assert "| Good\\_1 | **1.00** [0.44, 1.00] |" in capsys.readouterr().out
     assert main(["table", *given, "--latex", "--best", "--caption", "50 % & more"]) == 0
     shown = capsys.readouterr().out
     assert "Good\\_1 & $\\mathbf{1.00}$" in shown
     assert "\\caption{50 \\% \\& more}" in shown
     assert main(["table", *given, "--best"]) == 0
-    assert "1.00 [1.00, 1.00]*" in capsys.readouterr().out
+    assert "1.00 [0.44, 1.00]*" in capsys.readouterr().out
     assert main(["table", *given, "--caption", "x"]) == 2
     assert "--caption and --label are for --latex" in capsys.readouterr().err
     with pytest.raises(SystemExit):

@@ -249,7 +249,11 @@ def test_a_stop_says_how_to_go_on_and_that_works(
 
     monkeypatch.setattr(callbacks.SaveOnInterrupt, "on_step_end", interrupted)
     given = ["save_strategy=no", "seed=5"]
-    assert ending(lambda: run_train(run_file, given), "llm-marl train") == 143
+
+    def run() -> None:
+        run_train(run_file, given)
+
+    assert ending(run, "llm-marl train") == 143
     said = capsys.readouterr().err.strip().split("\n")[-1]
     resume = "--override save_strategy=no --override seed=5 --override resume_from_checkpoint=true"
     assert said == (

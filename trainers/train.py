@@ -331,8 +331,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", required=True, help="a YAML file or the name of a preset")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args(arguments)
-    command = "accelerate launch -m trainers.train"
-    return ending(lambda: run_train(options.config, options.override, command), "trainers.train")
+
+    def run() -> None:
+        run_train(options.config, options.override, "accelerate launch -m trainers.train")
+
+    return ending(run, "trainers.train")
 
 
 if __name__ == "__main__":

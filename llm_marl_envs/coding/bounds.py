@@ -88,7 +88,7 @@ def optimal_value(tasks: Sequence[Composition], turns: int) -> float:
     agreeing = sum(int(np.bincount(row).max()) for row in labels)
     if _free(labels) < ruled_out:  # else such tasks are ruled out, at no loss
         sets = np.array(list(combinations(range(n), ruled_out)))  # (S, K - 1)
-        agreeing = int(sum(_most_common(row, sets) for row in labels).max())
+        agreeing = int(np.sum([_most_common(row, sets) for row in labels], axis=0).max())
     return (ruled_out + agreeing / len(TESTS)) / n
 
 

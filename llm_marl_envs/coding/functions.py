@@ -200,9 +200,10 @@ def _split(task: Composition) -> str | None:
     ops, endings = OPS[task.kind], _endings(task.kind)
     op = ops.get(task.op, NOTHING[task.kind])
     held_out = task.ending in REDUCTIONS and REDUCTIONS[task.ending].kept_for == "ood"
-    if op.kept_for == "ood" or held_out or len(task.predicates) > 1:
+    first, *more = task.predicates
+    if op.kept_for == "ood" or held_out or more:
         return "ood"
-    predicate, ending = list(PREDICATES).index(task.predicates[0]), endings.index(task.ending)
+    predicate, ending = list(PREDICATES).index(first), endings.index(task.ending)
     unread = (op.kept_for == "test_prompts", (predicate + ending) % 3 == 0)
     if any(unread):
         return "test_prompts" if all(unread) else None

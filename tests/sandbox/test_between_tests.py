@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 from jobs import EXPORTS, alone, team
@@ -188,9 +189,9 @@ def test_the_exit_status_of_a_broken_child_counts_the_second_time(
     made: list[Job] = []
     check = Worker.check
 
-    def counted(worker: Worker, job: Job, patient: bool) -> Verdict:
+    def counted(worker: Worker, job: Job, *more: Any) -> Verdict:
         made.append(job)
-        return check(worker, job, patient)
+        return check(worker, job, *more)
 
     monkeypatch.setattr(Worker, "check", counted)
     verdict = alone(sandbox, f"import os\ndef solve(x):\n    os._exit({code})\n")
