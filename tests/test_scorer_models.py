@@ -194,6 +194,7 @@ def test_a_reward_model_with_labels(tmp_path: Path) -> None:
 
 def test_a_decoder_pads_with_what_it_has(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer()
+    one_output: Any = {"num_labels": 1}  # which the class does not name
     torch.manual_seed(0)
     model: Any = Qwen2ForSequenceClassification(
         Qwen2Config(
@@ -203,8 +204,8 @@ def test_a_decoder_pads_with_what_it_has(tmp_path: Path) -> None:
             num_hidden_layers=1,
             num_attention_heads=2,
             num_key_value_heads=2,
-            num_labels=1,
             initializer_range=0.5,
+            **one_output,
         )
     )
     tokenizer.pad_token = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from support.attacks import ATTACKS, falsified, page_table, swapped, templated
@@ -15,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 def test_the_page_says_what_the_command_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All columns that need no model; that of the entailment model is in test_scorer_models.py."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import writing_attacks
+    writing_attacks: Any = importlib.import_module("writing_attacks")
 
     page = page_table()
     columns = list(writing_attacks.quick_columns())
