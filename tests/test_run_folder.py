@@ -18,7 +18,7 @@ from transformers import TrainerCallback
 
 from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
-from trainers import callbacks
+from trainers import callbacks, train
 from trainers.config import MAGRPOConfig
 from trainers.demo import _interrupted
 from trainers.run_folder import FREE, alone, begin_anew
@@ -207,6 +207,11 @@ def run_file(tmp_path: Path) -> str:
 
 def manifest(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "run_manifest.json").read_text())
+
+
+def test_a_run_of_the_module_that_went_well_ends_with_0(run_file: str, tmp_path: Path):
+    assert train.main(["--config", run_file]) == 0
+    assert (tmp_path / "run" / "run_manifest.json").is_file()
 
 
 def test_a_second_run_leaves_the_first_and_its_manifest_alone(run_file: str, tmp_path: Path):
