@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -67,6 +68,14 @@ def test_the_better_seat_is_the_same_for_all_tasks_of_a_split() -> None:
         alone = {r: bounds.seat_value(split, turns, r) for r in functions.ROLES}
         mean = fmean(env.bounds(env.source[i]).solo for i in range(len(env.source)))
         assert mean == pytest.approx(FORM + PAY * max(alone.values()))
+
+
+def test_the_table_of_the_page() -> None:
+    page = (Path(__file__).parent.parent / "docs/environments/coop_coding.md").read_text("utf-8")
+    for split in ("val", "test", SPLIT):
+        values = (bounds.seat_value(split, k, r) for r in functions.ROLES for k in range(1, 5))
+        cells = " | ".join(f"{FORM + PAY * value:.3f}" for value in values)
+        assert f"| `{split}` | {cells} |" in page
 
 
 def test_refused() -> None:
