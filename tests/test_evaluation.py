@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toys import BareAEC, WordPair, word_tasks
+from toys import BareAEC, Relay, SameCase, WordPair, word_tasks
 
+from llm_marl_envs import make
 from llm_marl_envs.evaluation import cooperation_index, evaluate_team, measure_coordination
+from llm_marl_envs.evaluation.coordination import convention_match, match_by_choice
 from llm_marl_envs.evaluation.json_files import write_json
 from llm_marl_envs.evaluation.metrics import bootstrap_interval, wilson_interval
 from llm_marl_envs.evaluation.results import read_result, result_to_dict, summarise
@@ -293,3 +295,26 @@ def test_a_return_that_is_no_number_names_its_episode(reward: float):
     bad = Turn(agent="a_0", index=0, messages=(), response=Response(text="x"), reward=reward)
     with pytest.raises(ValueError, match="task 't', reset seed 0: the return is"):
         summarise([known(bad)], 1)
+
+
+def test_a_match_is_counted_where_seats_show_a_convention():
+    """Lower-case words with upper-case ones agree where only one case is possible: in 10 of 30."""
+    seats = zip(SameCase().possible_agents, ("lower", "upper"), strict=True)
+    split = {agent: ExpertPolicy(SameCase(), case) for agent, case in seats}
+    apart = evaluate_team(SameCase, split, n_tasks=30).episodes
+    assert convention_match(SameCase(), apart) == pytest.approx(1 / 3)
+    (choice,) = match_by_choice(SameCase(), apart)
+    assert (choice.conventions, choice.matching, choice.episodes) == (("lower", "upper"), 0, 20)
+    passed_on = dict.fromkeys(Relay().possible_agents, ExpertPolicy(Relay()))
+    relay = evaluate_team(Relay, passed_on, n_tasks=2).episodes
+    assert convention_match(Relay(), relay) is None
+    assert match_by_choice(Relay(), relay) == []
+
+
+def test_a_seat_that_cannot_show_a_convention_is_no_mismatch():
+    """The scorer of `solve_and_evaluate` reports nothing; the others follow one shorthand."""
+    env = make("solve_and_evaluate-v0")
+    shorthand = env.conventions(env.source[0])[0]
+    agreed = dict.fromkeys(env.possible_agents, ExpertPolicy(env, shorthand))
+    episodes = evaluate_team(env, agreed, n_tasks=1).episodes
+    assert convention_match(env, episodes) == 1.0
