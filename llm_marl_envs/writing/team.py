@@ -294,9 +294,9 @@ def reward_of(reward: str | None, source: TaskSource, generated: bool) -> str:
         return reward or GROUNDED
     if reward is None or reward == GROUNDED:
         raise ValueError(
-            f"reward={reward!r}: nobody knows the facts of these texts, so say what they are worth:"
-            f" reward= {', '.join([PAPER, *scorer_names()])}; docs/writing.md has what attacks earn"
-            " under each"
+            f"reward={reward!r}: nobody knows the facts of these texts; say what they are worth: "
+            f"give one of {', '.join([PAPER, *scorer_names()])}; docs/writing.md has what "
+            "attacks earn under each"
         )
     if reward == PAPER:
         return reward
