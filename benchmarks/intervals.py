@@ -3,7 +3,7 @@
     python benchmarks/intervals.py
 
 Three designs of an evaluation: one episode of each of 128 independent tasks; four of each, where
-tasks differ in difficulty; and one of each of 128 pairs of prompts, drawn from 34 and 228, where
+tasks differ in difficulty; and one of each of 128 pairs of prompts, drawn from 44 and 58, where
 both prompts decide how hard a pair is (coop_coding's test split is of that form). The share that an
 interval should hold is the one over all tasks, or pairs of prompts, that could have been drawn.
 """
@@ -24,7 +24,7 @@ from llm_marl_envs.evaluation.metrics import (
 )
 
 TASKS = 128
-PROMPTS = (34, 228)
+PROMPTS = (44, 58)
 SPREAD = 1.0
 """Standard deviation of what tasks, or prompts, add to the log-odds of success."""
 SHARES = (0.5, 0.9, 0.995)
