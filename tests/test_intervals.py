@@ -86,6 +86,17 @@ def test_both_ways_add_up():
     assert found == (pytest.approx(9 / 2.36), 3)
 
 
+def test_no_size_is_below_one():
+    """Half of the pairs are (a, x), half (b, y), one (a, y).
+
+    Two clusters a way are corrected by 2, the three pairs by 3 / 2, so d would be more than n.
+    """
+    keys = dict(enumerate([("a", "x")] * 50 + [("b", "y")] * 50 + [("a", "y")]))
+    solved = [1.0] * 50 + [0.0] * 51
+    assert effective_size(range(101), solved, keys) == (1.0, 2)
+    assert success_interval(range(101), solved, keys) == wilson_interval(50 / 101, 1, 12.706)
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_at_0_and_1_the_clusters_of_the_scarcer_kind_count(share: float):
     keys = {task: (task % 34, task % 228) for task in range(128)}

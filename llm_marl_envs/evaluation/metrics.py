@@ -157,7 +157,8 @@ def effective_size(
         return float(fewest), fewest
     variance = _clustered_variance([(mean - share) / len(means) for mean in means], keys)
     found = max(1.0, variance * (n - 1) / (share * (1 - share)))
-    return n / max(found, (rarer * found + worst) / (rarer + 1)), fewest
+    # Of two clusters a way, which are corrected by 2, d may be more than n.
+    return max(1.0, n / max(found, (rarer * found + worst) / (rarer + 1))), fewest
 
 
 def _keys(
