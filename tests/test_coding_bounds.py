@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import re
 from collections import Counter, defaultdict
@@ -208,6 +209,39 @@ def test_no_attack_returns_more_than_the_bound(attack: Plan, turns: int) -> None
         assert fmean(returns) <= env.bounds(env.source[indices[0]]).solo + 1e-9
 
 
+def inverted(env: CoopCodingEnv, index: int) -> float:
+    """What main returns alone in two turns if it believes every value that it is told."""
+    tasks = family(functions.describe_main(composition(env, index)))
+    env.reset(seed=0, options={"task": index})
+    [asks] = optimal("solve")(tasks, 1)  # the first test that it fails says much
+    told, rewards, *_ = env.step({HELPER: FIXED_HELPER, MAIN: asks})
+    paid = rewards[MAIN]
+    values = [
+        (TESTS.index(tuple(ast.literal_eval(xs))), ast.literal_eval(value))
+        for xs, value in re.findall(
+            r"solve\((\[.*?\])\) == (\[.*?\]|-?\d+)", told[MAIN].messages[-1].content
+        )
+    ]
+    fitting = [task for task in tasks if all(functions.answers_of(task)[i] == v for i, v in values)]
+    [program] = optimal("solve")(fitting, 1)
+    return paid + env.step({HELPER: FIXED_HELPER, MAIN: program})[1][MAIN]
+
+
+def test_inverting_a_revealed_value_beats_the_bound_only_where_values_are_revealed() -> None:
+    """Under diagnostics one value tells most of the tasks apart, and there is no bound."""
+    prompt = functions.describe_main(functions.compositions(SPLIT)[0])
+    plain = CoopCodingEnv(split=SPLIT, turns=2)
+    indices = [
+        index
+        for index in range(len(plain.source))
+        if functions.describe_main(composition(plain, index)) == prompt
+    ]
+    solo = plain.bounds(plain.source[indices[0]]).solo
+    assert fmean(inverted(plain, index) for index in indices) <= solo + 1e-9
+    told = CoopCodingEnv(split=SPLIT, turns=2, feedback="diagnostics")
+    assert fmean(inverted(told, index) for index in indices) > solo + 0.2
+
+
 def test_what_is_told_over_turns_does_not_depend_on_the_partner() -> None:
     """Under plain feedback a seat hears of its own syntax alone."""
     programs = ("def solve(xs):\n    return 1", "def solve(xs:", "nothing", "")
@@ -219,5 +253,6 @@ def test_what_is_told_over_turns_does_not_depend_on_the_partner() -> None:
         env.reset(seed=0, options={"task": index})
         seen = env.step({MAIN: main, HELPER: helper})[0]
         heard[main].add(seen[MAIN].messages[-1].content)
+        heard[f"helper: {helper}"].add(seen[HELPER].messages[-1].content)
     assert all(len(texts) == 1 for texts in heard.values())
     assert re.search("does not parse.*line 1", heard[programs[1]].pop())
