@@ -19,7 +19,8 @@ constant passes more than `MAX_SAME_ANSWER` tests.
 
 `val` and `test` are blocks: all pairs of half of the operations with some of main's prompts. So
 whoever knows a split still has many tasks to tell apart after reading one prompt of it.
-Compositions of one prompt that is kept for `test_prompts` and one that is not are no tasks.
+Where nothing is for `ood`, compositions of one prompt that is kept for `test_prompts` and one that
+is not are no tasks; `ood` takes its other prompts from all of the tables.
 
 Nothing is computed at import. The first call of `compositions` or `split_of` answers every
 composition on every test once, in a fraction of a second.

@@ -26,8 +26,8 @@ class Primitive:
     call: Callable[..., Any]
     """The same as a callable: what is right is decided by this and never by model text."""
     kept_for: str = ""
-    """The split outside of which no prompt says it, "" for none: `test_prompts` where every word
-    of it occurs in other prompts, `ood` where none says anything like it."""
+    """Why no prompt of `train`, `val` or `test` says it, "" for none: `test_prompts` where every
+    word of it occurs in prompts of `train`, `ood` where some word does not, or an order of them."""
 
 
 NUMBERS = range(2, 8)
