@@ -243,16 +243,23 @@ def test_inverting_a_revealed_value_beats_the_bound_only_where_values_are_reveal
 
 
 def test_what_is_told_over_turns_does_not_depend_on_the_partner() -> None:
-    """Under plain feedback a seat hears of its own syntax alone."""
-    programs = ("def solve(xs):\n    return 1", "def solve(xs:", "nothing", "")
-    helpers = ("def aux(x):\n    return 1", "def aux(x:", "raise ValueError('secret')", "")
-    env = CoopCodingEnv(turns=2)
+    """Under plain feedback a seat hears of its own syntax alone, and not how many tests passed."""
+    env = CoopCodingEnv(split=SPLIT, turns=2)
     assert env.feedback_mode == "plain"
+    prompt = functions.describe_main(composition(env, 0))
+    tasks = {i: composition(env, i) for i in range(len(env.source))}
+    indices = [i for i, task in tasks.items() if functions.describe_main(task) == prompt][:4]
+    programs = ["def solve(xs):\n    return 1", "def solve(xs:", "nothing", ""]
+    programs += optimal("solve")(family(prompt), 1)
+    helpers = ["def aux(x):\n    return 1", "def aux(x:", "raise ValueError('secret')", ""]
     heard: dict[str, set[str]] = defaultdict(set)
-    for main, helper, index in itertools.product(programs, helpers, (0, 1)):
+    passed: dict[str, set[int]] = defaultdict(set)
+    for main, helper, index in itertools.product(programs, helpers, indices):
         env.reset(seed=0, options={"task": index})
-        seen = env.step({MAIN: main, HELPER: helper})[0]
+        seen, _, _, _, infos = env.step({MAIN: main, HELPER: helper})
         heard[main].add(seen[MAIN].messages[-1].content)
         heard[f"helper: {helper}"].add(seen[HELPER].messages[-1].content)
+        passed[main].add(infos[MAIN]["tests_passed"])
+    assert len(passed[programs[-1]]) > 1  # which would tell one task from another
     assert all(len(texts) == 1 for texts in heard.values())
     assert re.search("does not parse.*line 1", heard[programs[1]].pop())
