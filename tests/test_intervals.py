@@ -185,6 +185,10 @@ def test_pairs_of_prompts_of_coding_share_their_prompts():
     keys = [env.clusters(env.source[i]) for i in range(len(env.source))]
     first, second = ({key[way] for key in keys} for way in (0, 1))
     assert len(first) < len(second) < len(set(keys)) == len(keys)
+    assert SIMULATION["PROMPTS"] == (len(first), len(second))  # what is simulated is this split
+    page = (Path(__file__).parent.parent / "docs" / "measuring.md").read_text("utf-8")
+    assert f"`test` has {len(first)} of the helper and {len(second)} of main" in page
+    assert f"128 of 128 solved pairs from {len({key[0] for key in keys[:128]})} helper" in page
     env.reset(seed=0, options={"task": 0})
     _, _, _, _, infos = env.step(dict.fromkeys(env.agents, ""))
     assert len(infos["main_0"]["task_clusters"]) == 2
