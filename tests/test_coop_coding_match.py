@@ -24,32 +24,41 @@ ID = "coop_coding-v0"
 DEFENCES = {
     "item": (
         "item",
-        "try:\n        return ask(x)\n    except TypeError:\n        return ask([x])[0]",
+        "try:\n        return aux(x)\n    except TypeError:\n        return aux([x])[0]",
     ),
-    "fold": ("args", "try:\n        return ask(*x)\n    except TypeError:\n        return ask(x)"),
-    "sequence": ("list", "return ask(*x)"),
+    "fold": ("args", "try:\n        return aux(*x)\n    except TypeError:\n        return aux(x)"),
+    "sequence": ("list", "return aux(*x)"),
 }
 
 
-def defensive(request: Request) -> str:
+def defensive(request: Request, hidden: bool) -> str:
+    """`hidden`: no call is one of the name `aux`."""
     env = make(ID)
     task = env.source.find(request.task_id)
     convention, attempt = DEFENCES[task.data["kind"]]
     parameter = "x" if task.data["kind"] == "item" else "*x"
     body = env.expert(task, MAIN, convention).replace("aux(", "zup(")
-    return f"ask = aux\ndef zup({parameter}):\n    {attempt}\n\n{body}"
+    defence = f"def zup({parameter}):\n    {attempt}"
+    if hidden:
+        defence = "ask = aux\n" + defence.replace("aux(", "ask(")
+    return f"{defence}\n\n{body}"
 
 
-def test_a_defensive_main_works_with_every_helper_and_agrees_with_none() -> None:
+@pytest.mark.parametrize(("hidden", "low", "high"), [(True, 0.0, 0.0), (False, 0.2, 0.8)])
+def test_a_defensive_main_works_with_every_helper_whatever_they_agree_on(
+    hidden: bool, low: float, high: float
+) -> None:
+    """The first call that can be read counts as its convention, where there is one."""
     env = make(ID)
-    team = {HELPER: ExpertPolicy(env), MAIN: ScriptedPolicy(defensive)}
-    found = evaluate_team(lambda: make(ID), team, n_tasks=40)
+    main = ScriptedPolicy(lambda request: defensive(request, hidden))
+    found = evaluate_team(lambda: make(ID), {HELPER: ExpertPolicy(env), MAIN: main}, n_tasks=40)
     kinds = {env.source.find(one.task_id).data["kind"] for one in found.tasks}
     assert kinds >= {"item", "fold"}
     assert found.success == 1.0
     assert found.cooperation is not None
     assert found.cooperation.mean == pytest.approx(1.0)
-    assert found.match == 0.0
+    assert found.match is not None
+    assert low <= found.match <= high
 
 
 def test_match_is_reported_beside_the_index(tmp_path: Path) -> None:
