@@ -133,8 +133,11 @@ def chance(rows: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def of_split(point: Mapping[str, Any], split: str) -> float | None:
-    """Success on a split that holds more back than `SPLIT`, None where there is none."""
-    return point["splits"].get(split, {}).get("sampled_success")
+    """Success on a split that holds more back than `SPLIT`, None where there is none.
+
+    Summaries of older versions have none.
+    """
+    return point.get("splits", {}).get(split, {}).get("sampled_success")
 
 
 COLUMNS: dict[str, Callable[[Mapping[str, Any]], float | None]] = {

@@ -28,6 +28,7 @@ def point(success: float, index: float | None, matching: int) -> dict[str, Any]:
         "mean_return": success,
         "match_by_choice": choices,
         "ci95": [0.0, 1.0],
+        "splits": {"test": {"sampled_success": success}, "ood": {"sampled_success": success / 5}},
     }
 
 
@@ -51,6 +52,7 @@ def options(folder: Path, **changes: Any) -> argparse.Namespace:
     return argparse.Namespace(**{**asked, **changes})
 
 
+WHEN = ("before", "after")
 RUNS = {
     "seed": [
         row(40, point(0.5, 0.4, 10), point(0.95, 0.85, 30)),
@@ -91,6 +93,20 @@ def test_every_run_has_a_row_with_every_point():
         "| partner 40",
     ]
     assert "0.50 -> 0.95" in lines[2]
+    assert "success, ood" in lines[0]
+    assert "success, new prompts" not in lines[0]
+    assert "0.10 -> 0.19" in lines[2]
+
+
+def test_summaries_of_older_versions_have_one_split():
+    older = {kind: [_without_splits(one) for one in rows] for kind, rows in RUNS.items()}
+    assert "success, ood" not in BENCH["table"](older)
+    assert "success, ood" not in BENCH["summary_of"](older)["seed"]
+
+
+def _without_splits(run: dict[str, Any]) -> dict[str, Any]:
+    points = {when: {k: v for k, v in run[when].items() if k != "splits"} for when in WHEN}
+    return {**run, **points}
 
 
 def test_finished_runs_are_kept_and_other_settings_refused(tmp_path: Path):
