@@ -83,6 +83,10 @@ def test_refused() -> None:
     env = CoopCodingEnv(turns=5)
     with pytest.raises(ValueError, match="1 to 4 turns"):
         env.bounds(env.source[0])
+    other_words = Composition("fold", ("over 1",), "a plus b", "0")
+    assert functions.split_of(other_words) == "train"
+    with pytest.raises(ValueError, match="is no task"):
+        bounds.solo_share(other_words, 1)
     for feedback in ("diagnostics", "partner"):
         env = CoopCodingEnv(turns=2, feedback=feedback)
         with pytest.raises(ValueError, match=f"feedback='{feedback}' reveals"):

@@ -43,12 +43,17 @@ def solo_share(composition: Composition, turns: int) -> float:
         ValueError: no task, or `turns` not in 1 to `MAX_TURNS`.
     """
     split = functions.split_of(composition)
-    if split is None:
+    if split is None or composition not in _tasks(split):  # other words for a task are none
         raise ValueError(f"{composition} is no task: bounds are known for tasks of the splits")
     if not 1 <= turns <= MAX_TURNS:
         raise ValueError(f"turns={turns}: bounds are known for 1 to {MAX_TURNS} turns")
     role = better_seat(split, turns)
     return _values(split, turns, role)[_prompt(composition, role)]
+
+
+@cache
+def _tasks(split: str) -> frozenset[Composition]:
+    return frozenset(functions.compositions(split))
 
 
 @cache
