@@ -103,8 +103,9 @@ def build_tokenizer(
     """A byte-level BPE tokenizer trained on `texts`, with a ChatML template.
 
     Merges cross neither words nor digits nor brackets: a prompt of known words is one of known
-    tokens, and an interface is a choice between the same few tokens in every program. Only within
-    the lines `whole` they do, so that what all prompts repeat costs a tiny model a token or two.
+    tokens, and an interface is a choice between the same few tokens in every program. Only in the
+    texts `whole` they do, wherever these occur, also within a longer line or a word: so what many
+    prompts repeat costs a tiny model a token or two.
     Any Unicode text encodes, at worst as bytes.
     Padding on the left, as generation needs; EOS is `<|im_end|>`.
     """
