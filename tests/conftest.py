@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import toys
 from registries import restored
 from toys import Relay, WordPair
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(toys.__file__).parent.parent
 
 
 def _nothing_is_left() -> Iterator[None]:

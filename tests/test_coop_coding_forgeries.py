@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from llm_marl_envs.coding.ablation import Contribution
+from llm_marl_envs.coding.composition import keep
+from llm_marl_envs.coding.functions import TESTS
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
 from llm_marl_envs.tasks import Task
 
@@ -289,7 +291,7 @@ def row(played: list[tuple[float, dict]], honest_pay: float) -> tuple[str, str, 
 
 def test_a_helper_that_contributes_nothing_is_seen_under_split() -> None:
     env = CoopCodingEnv()
-    task = env.source[0]
+    task = next(t for t in env.source if all(keep(t.data["predicates"], xs) for xs in TESTS))
     convention = env.conventions(task)[0]
     right = {agent: env.expert(task, agent, convention) for agent in (HELPER, MAIN)}
     found = env.contribution(task, right)

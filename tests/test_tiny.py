@@ -58,11 +58,13 @@ def test_tokenizer_encodes_any_text_and_knows_chats() -> None:
 
 
 def test_merges_cross_no_words_digits_or_brackets_but_within_whole_lines() -> None:
-    texts = ["Write code.\nadd 35 twice\n    aux(xs)\n"] * 50
-    tokenizer = tiny.build_tokenizer(texts, 400, ["Write code."])
+    texts = ["Write code.\nadd 35 twice\n    aux(xs)\n", "Write code.\n[red]\n", "red\n"] * 50
+    tokenizer = tiny.build_tokenizer(texts, 400, ["Write code.", "[red]"])
     known = ["WriteĠcode.", "Ċ", "add", "Ġ3", "5", "Ġtwice", "ĊĠĠĠĠ", "aux", "(", "xs", ")", "Ċ"]
     assert tokenizer.tokenize(texts[0]) == known
     assert tokenizer.decode(tokenizer.encode(texts[0])) == texts[0]
+    assert tokenizer.tokenize(texts[1]) == ["WriteĠcode.", "Ċ", "[red]", "Ċ"]
+    assert tokenizer.tokenize("[red][red]\n") == ["[", "red", "]", "[", "red", "]", "Ċ"]
 
 
 def test_whole_lines_are_those_that_many_prompts_have() -> None:

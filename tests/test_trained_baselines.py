@@ -246,10 +246,15 @@ def test_all_methods_are_tuned_trained_and_measured(
     # prompt, and the environment's first message is the same for a seat in every one of them.
     assert {one["start"] for one in trained.values()} == {str(tmp_path / "base")}
     assert trained["team"]["prompt_tokens"] == trained["rejection"]["prompt_tokens"] > 12 * 10
-    assert trained["team"]["prompt_tokens"] == trained["alone"]["prompt_tokens"]
+    # Seats that train alone meet other tasks, whose words are a token longer or shorter.
+    assert abs(trained["team"]["prompt_tokens"] - trained["alone"]["prompt_tokens"]) <= 12
     assert trained["single"]["prompt_tokens"] > trained["team"]["prompt_tokens"]
     for one in trained.values():
-        assert {"mean_return", "success", "cooperation"} == set(one["after"]) == set(one["before"])
+        assert (
+            {"mean_return", "success", "cooperation", "match"}
+            == set(one["after"])
+            == set(one["before"])
+        )
     table = baselines_table(found)
     assert [line.split()[0] for line in table.splitlines()[1:5]] == [*trained]
     assert save_picture(found, tmp_path / "out").stat().st_size > 10_000

@@ -98,15 +98,7 @@ def measure(
         "match_by_choice": [asdict(one) for one in match_by_choice(env, sampled.episodes)],
     }
     if isinstance(env.unwrapped, TextParallelEnv):
-        together = {t: measure_coordination(env, r.episodes) for t, r in results.items()}
-        numbers |= {
-            "competence": together[1.0].competence,
-            "choice_match": together[1.0].choice_match,
-            "success_given_match": together[1.0].success_given_match,
-            "convention_match_by_temperature": {
-                str(t): c.convention_match for t, c in together.items()
-            },
-        }
+        numbers |= _coordination(env, results)
     return Measured(
         {
             **numbers,
@@ -120,6 +112,18 @@ def measure(
         },
         sampled.episodes,
     )
+
+
+def _coordination(env: Any, results: Mapping[float, TeamResult]) -> dict[str, Any]:
+    together = {t: measure_coordination(env, r.episodes) for t, r in results.items()}
+    return {
+        "competence": together[1.0].competence,
+        "choice_match": together[1.0].choice_match,
+        "success_given_match": together[1.0].success_given_match,
+        "convention_match_by_temperature": {
+            str(t): c.convention_match for t, c in together.items()
+        },
+    }
 
 
 def _held_out(run: Mapping[str, Any], split: str) -> Any:

@@ -65,7 +65,7 @@ CHAT_TEMPLATE = (
 PARTS = (r"[()\[\]{}]", r" ?\d", r"\n *", r" ?[^()\[\]{}\d\s]+", r"\s")
 """What merges do not cross, as patterns: a bracket, a digit, a line's beginning, a word."""
 
-REPEATED = 0.05
+REPEATED = 0.2
 """Share of the prompts from which on a line of theirs is one of the tokenizer's `whole` lines."""
 
 Demonstration = tuple[Sequence[dict[str, Any]], str]
@@ -103,14 +103,13 @@ def build_tokenizer(
     """A byte-level BPE tokenizer trained on `texts`, with a ChatML template.
 
     Merges cross neither words nor digits nor brackets: a prompt of known words is one of known
-    tokens, and an interface is a choice between the same few tokens in every program. Only in the
-    texts `whole` they do, wherever these occur, also within a longer line or a word: so what many
-    prompts repeat costs a tiny model a token or two.
+    tokens, and an interface is a choice between the same few tokens in every program. Only in lines
+    that are one of `whole` they do, so that what many prompts repeat costs a tiny model a token.
     Any Unicode text encodes, at worst as bytes.
     Padding on the left, as generation needs; EOS is `<|im_end|>`.
     """
     bpe = Tokenizer(models.BPE())
-    parts = [*(re.escape(line) for line in whole), *PARTS]
+    parts = [*(f"^{re.escape(line)}$" for line in whole), *PARTS]  # "^", "$": of a line
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex("|".join(parts)), behavior="isolated"),
