@@ -4,7 +4,7 @@
 
 Three designs of an evaluation: one episode of each of 128 independent tasks; four of each, where
 tasks differ in difficulty; and one of each of 128 pairs of prompts, drawn from 44 and 58, where
-both prompts decide how hard a pair is (coop_coding's test split has so many prompts). The share that an
+both prompts decide how hard a pair is (so many has coop_coding's test split). The share that an
 interval should hold is the one over all tasks, or pairs of prompts, that could have been drawn.
 """
 
