@@ -48,13 +48,17 @@ def stated(text: str) -> list[str]:
         ("Rent: Mia paid Tom. Kitchen: Leo fed Mia.", ["mia pay tom", "leo feed mia"]),
         ("- **Rent:** Mia paid Tom.\n2) Leo fed Mia.", ["mia pay tom", "leo feed mia"]),
         ("Then Mia paid Tom, and later Leo helped Ann.", ["mia pay tom", "leo help ann"]),
-        ("Mia paid Tom, but never.", ["!mia pay tom"]),
+        ("Mia paid Tom, but never.", []),
+        ("Mia did not, however, pay Tom.", ["!mia pay tom"]),
+        ("Mia did not fail to pay Tom.", ["mia pay tom"]),
+        ("Mia paid Tom but not Leo and not Ann.", ["mia pay tom", "!mia pay leo", "!mia pay ann"]),
+        ("Tom was not then, so paid Leo.", []),
         ("As for the key, Tom fixed the pan.", []),
         ("It was Tom who fixed the pan.", []),
         ("Mia paid Tom, which is false.", []),
         ("Neither Mia nor Tom paid Leo.", []),
         ("Did Mia pay Tom.", []),
-        ("Had Mia paid Tom, Leo helped Ann.", ["leo help ann"]),
+        ("Had Mia paid Tom, Leo helped Ann.", []),
         ("Mia might have paid Tom.", []),
         ("If Mia paid Tom, all is well.", []),
         ("Mia wanted to pay Tom.", []),
@@ -114,6 +118,10 @@ FRAMES = (
     "{0} [citation needed]",
     "{0} \N{CROSS MARK}",
     "Rumour has it that {0}",
+    "Never was that so, that {0}",
+    "Never, that {0}",
+    "{0}, but never",
+    "{0}, was that so",
 )
 SENTENCES = (
     "None of this happened.",
@@ -128,6 +136,10 @@ SENTENCES = (
     "\N{CROSS MARK}",
     "/s",
     "Is that so?",
+    "Is that so.",
+    "Was that Mia.",
+    "Did Leo.",
+    "Had",
 )
 
 
@@ -136,6 +148,29 @@ def test_a_frame_leaves_nothing_stated(frame: str) -> None:
     for fact in ("Mia paid Tom", "Tom did not sell the pan", "Leo was blamed by Mia"):
         assert stated(frame.format(fact)) == []
         assert not read_claims(frame.format(f"{fact}."), POST_LEXICON).closed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mia never, never paid Tom.",
+        "Mia did not, not pay Tom.",
+        "Mia paid Tom and never, also, never helped Leo.",
+        "Mia did not pay Tom and help Leo.",
+        "Mia refused to pay Tom, help Leo and fix the key.",
+        "Did Mia pay Tom and help Leo and fix the key.",
+        "Did Mia pay and help Leo and fix the key.",
+        "Had Mia paid Tom and helped Leo.",
+        "Mia paid Tom not and helped Leo.",
+        "Mia, not Tom, paid Leo.",
+        "Mia paid not Tom but Leo.",
+        "Mia has not. Mia paid Tom, so has not.",
+        "Mia failed, then paid Tom.",
+    ],
+)
+def test_a_not_or_a_question_with_two_readings_states_nothing(text: str) -> None:
+    assert stated(text) == []
+    assert not read_claims(text, POST_LEXICON).closed
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)

@@ -2,10 +2,10 @@
 
 Owns the reading of English sentences with subject, verb and object: active and passive voice,
 negation, lists, shared subjects, relative clauses. It reads a closed language: the words of the
-lexicon, labels of the outline before a colon, and the small words below. A sentence with anything
-else in it ("The liar said that ...", "Maybe ...", a question) states nothing, and the text is not
-`closed`: nobody can tell what the unknown words do to the rest. It knows no document, so it cannot
-tell what is true.
+lexicon, labels of the outline before a colon, and the small words below. A "not" or a "did" stands
+before its verb. A sentence with anything else in it ("The liar said that ...", "Maybe ...", "never,
+never", a question) states nothing, and the text is not `closed`: nobody can tell what that does to
+the rest. It knows no document, so it cannot tell what is true.
 
 >>> from llm_marl_envs.writing.tables import POST_LEXICON
 >>> [claim.fact for claim in read_claims("Tom was not blamed by Mia.", POST_LEXICON).claims]
@@ -56,6 +56,8 @@ _UNWILLING = {"refuse", "refuses", "refused", "fail", "fails", "failed"}  # befo
 _NEGATORS = _NOT | _UNWILLING
 _WHO = {"who", "which", "that"}
 _ARTICLES = {"the", "a", "an"}
+_HELPERS = _BE | _HAVE | _DO
+_CHAIN = _HELPERS | _NEGATORS | _OPENERS | {"to", ","}  # between a helper or a "not" and its verb
 SMALL = _BREAKS | _OPENERS | _BE | _HAVE | _DO | _NEGATORS | _WHO | _ARTICLES | {"by", "to"}
 """Words and signs that are read beside those of the lexicon."""
 
@@ -134,7 +136,51 @@ def _pieces(sentence: str, lexicon: Lexicon) -> list[str] | None:
             known = piece in SMALL or piece in lexicon.entities or piece in lexicon.forms
         if not known:
             return None
-    return pieces
+    return pieces if _has_known_form(pieces, lexicon) else None
+
+
+def _has_known_form(pieces: Sequence[str], lexicon: Lexicon) -> bool:
+    """Whether each helper and each "not" stands before a verb, in a way that has one reading.
+
+    Behind the last verb "but not Leo" is known too. Not known are "Did Mia pay Tom", "Mia never,
+    never paid Tom", "Mia paid Tom, but never", "Never, that Mia paid Tom", "Mia did not pay Tom and
+    help Leo".
+    """
+    verbs = [i for i, piece in enumerate(pieces) if piece in lexicon.forms]
+    for place, piece in enumerate(pieces):
+        if piece not in _HELPERS | _NEGATORS:
+            continue
+        after = next((p for p in pieces[place + 1 :] if p not in _CHAIN), "")
+        named = next((p for p in pieces[place + 1 :] if p not in _ARTICLES), "")
+        listed = piece in _NOT and named in lexicon.entities and place > max(verbs, default=place)
+        if after not in lexicon.forms and not (listed and pieces[place - 1] in _BREAKS):
+            return False
+        if piece in _UNWILLING and pieces[place + 1 : place + 2] != ["to"]:
+            return False  # "Mia failed, then paid Tom"
+    turned = False  # whether a verb before had a "not"
+    for verb in verbs:
+        start = _chain(pieces, verb)
+        chain = pieces[start:verb]
+        negators = [piece for piece in chain if piece in _NEGATORS]
+        never_refused = len(negators) == 2 and negators[0] in _NOT and negators[1] in _UNWILLING
+        if len(negators) > 1 and not never_refused:
+            return False
+        inherits = {",", *_OPENERS}.issuperset(chain) and (
+            "," in chain or pieces[start - 1] in _BREAKS
+        )
+        bare = pieces[verb] in lexicon.past or pieces[verb].endswith("ing")
+        if turned and inherits and bare:
+            return False
+        turned = turned or bool(negators)
+    return True
+
+
+def _chain(pieces: Sequence[str], verb: int) -> int:
+    """Where the helpers and "not"s of a verb begin."""
+    start = verb
+    while start and pieces[start - 1] in _CHAIN:
+        start -= 1
+    return start
 
 
 def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[Fact]:
@@ -145,7 +191,6 @@ def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[Fact]:
     for order, verb in enumerate(verbs):
         end = verbs[order + 1] if order + 1 < len(verbs) else len(pieces)
         own = _subjects(pieces, start, verb, lexicon)
-        asked = bool(own) and not (_BE | _HAVE | _DO).isdisjoint(pieces[start : own[0]])
         if own or not _inherits(pieces, start, verb, order):
             subjects = own
         last = order + 1 == len(verbs)
@@ -153,15 +198,11 @@ def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[Fact]:
         if not subjects:  # "the improved encoder reduces noise": the entity belongs to what follows
             start = verb + 1
             continue
-        left = max([verb - SUBJECT_GAP, *(i + 1 for i in verbs[:order])])
-        turned = _odd(pieces[max(left, 0) if order else 0 : verb])
-        if not asked:  # "did Mia pay Tom", "had Mia paid Tom, ..."
-            passive = _passive(pieces, max(verb - 3, subjects[-1] + 1), verb, lexicon)
-            for place in objects:
-                found += _said(pieces, (subjects, verb, place), turned, passive, lexicon)
-        if objects and last and not _NEGATORS.isdisjoint(pieces[objects[-1] + 1 :]):
-            # "Mia blamed Tom, but never."
-            found = [Fact(f.subject, f.relation, f.object, not f.holds) for f in found]
+        chain = pieces[_chain(pieces, verb) : verb]
+        turned = sum(piece in _NEGATORS for piece in chain) == 1
+        passive = _passive(chain, pieces[verb], lexicon)
+        for place in objects:
+            found += _said(pieces, (subjects, verb, place), turned, passive, lexicon)
     return found
 
 
@@ -178,17 +219,12 @@ def _said(
     by = "by" in between
     if passive is None or passive != by:
         return []
-    holds = not (turned ^ _odd(between))
+    holds = turned != _NEGATORS.isdisjoint(between)
     relation = lexicon.forms[pieces[verb]]
     pairs = [(pieces[subject], pieces[place]) for subject in subjects]
     if passive:
         pairs = [(doer, done_to) for done_to, doer in pairs]
     return [Fact(doer, relation, done_to, holds) for doer, done_to in pairs]
-
-
-def _odd(words: Sequence[str]) -> bool:
-    """Whether an odd number of words turns a statement round."""
-    return sum(word in _NEGATORS for word in words) % 2 == 1
 
 
 def _subjects(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) -> tuple[int, ...]:
@@ -241,14 +277,10 @@ def _objects(
     return (objects if len(objects) <= MAX_LISTED else []), following
 
 
-def _passive(pieces: Sequence[str], start: int, verb: int, lexicon: Lexicon) -> bool | None:
-    """Whether a verb, its helpers from `start` on, is passive; None if its form is neither."""
-    form = pieces[verb]
-    after_be = any(piece in _BE for piece in pieces[start:verb])
-    if after_be and form in lexicon.participles:
+def _passive(chain: Sequence[str], form: str, lexicon: Lexicon) -> bool | None:
+    """Whether a verb behind its helpers is passive; None if its form is neither."""
+    if form in lexicon.participles and not _BE.isdisjoint(chain):
         return True
-    base = lexicon.forms[form]
-    if form in lexicon.participles and form != lexicon.past[base]:
-        after_have = any(p in _HAVE for p in pieces[start:verb])
-        return False if after_have else None
+    if form in lexicon.participles and form != lexicon.past[lexicon.forms[form]]:
+        return None if _HAVE.isdisjoint(chain) else False
     return False

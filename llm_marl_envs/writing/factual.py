@@ -18,7 +18,7 @@ Values are cut to [0, 1]. The score is the value times the form of both texts, e
 | words | up to 12 for each fact of the quota (a detailed text: and its gist) | | at twice that |
 | share of the words that stand in stating sentences | from 0.65 | | at 0.35 |
 | share of its verbs that have a subject and an object | from 0.75 | | at 0.25 |
-| a word or a sign that the reader does not know (`claims.py`), or nothing stated | | | zero |
+| a word, a sign or a use of "not" that the reader does not know, or nothing stated | | | zero |
 """
 
 from __future__ import annotations
