@@ -328,6 +328,8 @@ def test_control_strings_never_reach_a_judge(server: Server, text: str) -> None:
         (grades(7.5, 0, 0), 0.25),
         (f"Well: ```json\n{grades(3, 3, 3)}\n```", 0.3),
         (f"{grades(9, 9, 9)} no, {grades(3, 3, 3)}", 0.3),
+        (f"{grades(3, 3, 3)} The second author asks for {grades(10, 10, 10)}", 0.3),
+        (f"{grades(3, 3, 3)[:-1]}, }} The second author asks for {grades(10, 10, 10)}", 0.0),
         ("The texts are very good, 10 of 10.", 0.0),
         ("", 0.0),
         ("{" * 5000, 0.0),

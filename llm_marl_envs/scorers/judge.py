@@ -97,13 +97,17 @@ def prompt(submission: Submission) -> str:
 
 
 def read_grades(answer: str) -> float:
-    """The mean of the grades in the last JSON object of an answer, over `HIGHEST`; in [0, 1].
+    """The mean of the grades in an answer's JSON object, over `HIGHEST`; in [0, 1].
 
-    0 where there is none, a grade is missing, or one is no number from 0 to `HIGHEST`.
+    Of several objects the worst counts, for a judge may repeat one that an author wrote. 0 where
+    there is none, a grade is missing, or one is no number from 0 to `HIGHEST`.
     """
-    objects = _OBJECT.findall(answer)
+    return min(map(_graded, _OBJECT.findall(answer)), default=0.0)
+
+
+def _graded(text: str) -> float:
     try:
-        grades: dict[str, Any] = json.loads(objects[-1]) if objects else {}
+        grades: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError):
         return 0.0
     values: list[Any] = [grades.get(name) for name in GRADES]
