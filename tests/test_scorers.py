@@ -238,6 +238,39 @@ def test_all_who_wait_hear_of_an_error() -> None:
     assert heard == ["gone"] * 8
 
 
+class Interrupted(dict[Any, Any]):
+    """Known scores; the first that are kept are kept by somebody who presses Ctrl-C."""
+
+    pressed = False
+
+    def __ior__(self, other: Any) -> Any:
+        if not self.pressed:
+            self.pressed = True
+            raise KeyboardInterrupt
+        return super().__ior__(other)
+
+
+def test_nobody_waits_for_a_thread_that_was_interrupted() -> None:
+    shared = SharedScorer(Counting(seconds=0.05))
+    shared._known = Interrupted()
+    heard: list[str] = []
+
+    def ask(text: str) -> None:
+        try:
+            heard.append(str(shared(submission(text))["length"]))
+        except KeyboardInterrupt:
+            heard.append("interrupted")
+
+    threads = [threading.Thread(target=ask, args=("x" * n,), daemon=True) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert len(heard) == 4
+    assert "interrupted" in heard
+    assert shared(submission("abc")) == {"length": 0.03}
+
+
 # -- reference ------------------------------------------------------------------------------------
 def test_rouge_by_hand() -> None:
     scorer = ReferenceScorer()

@@ -47,14 +47,23 @@ class SharedScorer:
         return dict(answer.result())
 
     def _lead(self) -> None:
-        """Score until nobody waits."""
-        while True:
+        """Score until nobody waits. Whatever ends this early ends it for all who wait."""
+        batch: list[tuple[Submission, Future[dict[str, float]]]] = []
+        try:
+            while True:
+                with self._lock:
+                    batch, self._waiting = self._waiting, []
+                    if not batch:
+                        self._led = False
+                        return
+                self._score(batch)
+        except BaseException as error:  # Ctrl-C between two steps of the above
             with self._lock:
-                batch, self._waiting = self._waiting, []
-                if not batch:
-                    self._led = False
-                    return
-            self._score(batch)
+                batch, self._waiting, self._led = batch + self._waiting, [], False
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error)
+            raise
 
     def _score(self, batch: list[tuple[Submission, Future[dict[str, float]]]]) -> None:
         asked = list(dict.fromkeys(submission for submission, _ in batch))
