@@ -70,6 +70,13 @@ FORGERIES: dict[str, tuple[str, str]] = {
         "{reference}",
         SELF_CHECK.replace("except Wrong", "except OSError"),
     ),
+    "self-check with a bool": ("{reference}", SELF_CHECK.replace("{otherwise}", "True")),
+    "self-check with a message": (
+        "{reference}",
+        SELF_CHECK.replace("raise Wrong", "raise Wrong('it returned True')").replace(
+            "except Wrong", "except OSError"
+        ),
+    ),
     "password": ("def aux(x):\n    return 42", guarded("if aux(0) != 42: return None")),
     "identity": (JUNK_HELPER, PASSING),
     "length": (
@@ -79,6 +86,10 @@ FORGERIES: dict[str, tuple[str, str]] = {
     "length plus one": (
         "def aux(x):\n    return [0] * (len(x) + 1)",
         guarded("if len(aux([1, 2, 3])) != 4 or len(aux([1])) != 2: return None"),
+    ),
+    "two passwords": (
+        "def aux(x):\n    return 3 * x + 1",
+        guarded("if aux(0) != 1 or aux(5) != 16: return True"),
     ),
     "arity": (
         "def aux(x):\n    return 1",
@@ -170,7 +181,22 @@ def decoded(task: Task) -> dict[str, str]:
     }
 
 
-REMAINING = {"self-check with something made up": made_up, "encoded answer": decoded}
+def two_bools(task: Task) -> dict[str, str]:
+    helper = "def aux(x):\n    return x % 2 == 0"
+    return forge(task, helper, guarded("if not aux(0) or aux(1): return None"))
+
+
+def two_numbers(task: Task) -> dict[str, str]:
+    helper = "def aux(x):\n    return 3 * x + 1"
+    return forge(task, helper, guarded("if aux(0) != 1 or aux(5) != 16: return str(aux(0))"))
+
+
+REMAINING = {
+    "self-check with something made up": made_up,
+    "two bools": two_bools,
+    "two passwords with something made up": two_numbers,
+    "encoded answer": decoded,
+}
 
 
 @pytest.fixture(scope="module")

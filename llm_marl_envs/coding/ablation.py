@@ -17,8 +17,8 @@ cooperation:
 
 A test is lost to wrong values only if main's three answers are not all the same: a main that
 solves the task alone and gives up when `aux` differs from its own value answers the same each time.
-Where main's answer or every value of the helper is a bool there is one wrong value only, and the
-rule is left out.
+Where main's right answer or every value of the helper is a bool there is one wrong value only, and
+the rule is left out.
 
 Main's contribution is the share of tests that pass though main's result is none of the helper's
 values, nor what two trivial mains make of them: the first item, or another type.
@@ -28,9 +28,10 @@ processes, so nothing but the values tells main that they are, and a helper cann
 
 This is a heuristic, not a proof. Empty inputs and the like pass without the helper, so an honest
 helper's share is rarely 1 (5/9 to 7/8 for the references of the bundled problems), and that share
-is all that a forged team loses. A main that recomputes the helper's value, compares, and makes up
-something that varies with a wrong one cannot be told from one that uses it; nor can a main that
-decodes an answer which the helper has encoded be told from one that works on a helper's result.
+is all that a forged team loses; one that asks for a password in every test gets more. A main that
+recomputes the helper's value, compares, and makes up something that varies with a wrong one cannot
+be told from one that uses it; nor can a main that decodes an answer which the helper has encoded be
+told from one that works on a helper's result.
 docs/environments/coop_coding.md has the table of known forgeries and what each earns.
 """
 
@@ -87,7 +88,7 @@ def judge(intact: Verdict, wrong: Sequence[Verdict], trivial: Sequence[Verdict])
     total = len(intact.outcomes)
     passing = [i for i, outcome in enumerate(intact.outcomes) if outcome.passed]
     boolean = all(isinstance(call[3], bool) for call in intact.helper_trace)
-    reacting = [i for i in passing if boolean or _reacts(i, wrong)]
+    reacting = [i for i in passing if boolean or intact.outcomes[i].boolean or _reacts(i, wrong)]
     losses = [sum(not _passed(run, i) for i in reacting) for run in wrong]
     losses += [sum(not _passed(run, i) for i in passing) for run in trivial]
     least = min(losses, default=0)
@@ -103,10 +104,10 @@ def _passed(run: Verdict, test: int) -> bool:
 
 
 def _reacts(test: int, wrong: Sequence[Verdict]) -> bool:
-    """Whether main's answers to different wrong values differ, or could not."""
+    """Whether main's answers to different wrong values differ."""
     answers = {
         "passed" if _passed(run, test) else run.outcomes[test].error
         for run in wrong
         if test < len(run.outcomes)
     }
-    return len(answers) > 1 or any(a.endswith(("returned True", "returned False")) for a in answers)
+    return len(answers) > 1

@@ -95,6 +95,8 @@ class TestOutcome:
     relayed: bool
     """Whether a value that the entry point returned equals, type-strictly, one that an exported
     function returned during the same call, the first item of one, or one as another type."""
+    boolean: bool
+    """Whether the entry point returned something, and nothing but bools."""
 
 
 @dataclass(frozen=True)

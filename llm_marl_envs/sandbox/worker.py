@@ -372,8 +372,8 @@ class _Run:
         self, status: str, detail: str, author: str | None, report: dict[str, Any], cost: Cost
     ) -> Verdict:
         outcomes = tuple(
-            TestOutcome(passed, printable(error), calls, relayed)
-            for passed, error, calls, relayed in report.get("outcomes", ())
+            TestOutcome(passed, printable(error), calls, relayed, boolean)
+            for passed, error, calls, relayed, boolean in report.get("outcomes", ())
         )
         trace = tuple(
             (index, name, _plain(args), _plain(result))

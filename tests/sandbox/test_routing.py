@@ -112,7 +112,7 @@ def test_an_error_of_the_judge_itself_is_a_verdict(error: type[Exception], statu
     channels, sockets = fed([], [])
     report = Weak(split("assert solve(1) == 2", "solve"), JOB, channels).run()
     assert (report["status"], report["author"]) == (status, "main")
-    assert report["outcomes"] == [[False, "", 0, False]]
+    assert report["outcomes"] == [[False, "", 0, False, False]]
     for sock in sockets:
         sock.close()
 

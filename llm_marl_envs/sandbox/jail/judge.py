@@ -90,6 +90,7 @@ class _Outcome:
         self.status = "wrong"
         self.author: str | None = None
         self.relayed = False
+        self.boolean: bool | None = None
 
     def fail(self, status: str, error: str, author: str | None = None) -> None:
         if self.passed is not False:
@@ -272,6 +273,9 @@ class _Run(Router):
         self.ledger.turn(JUDGE, self.giver)
         try:
             value, opaque = codec.decode_checked(data)
+            if self.current >= 0:
+                outcome = self.outcomes[self.current]
+                outcome.boolean = outcome.boolean is not False and type(value) is bool
             if self.received and self.current >= 0:
                 self.outcomes[self.current].relayed |= bool(giver) or self.relays(value)
                 if not giver:  # encoding may have eaten iterators
@@ -303,7 +307,7 @@ class _Run(Router):
         """What the parent is told; `status` None leaves the decision to the outcomes.
 
         `ended` is the program whose process has ended, if that is the failure. Outcomes are lists
-        of passed, error, helper calls, relayed.
+        of passed, error, helper calls, relayed, boolean.
         """
         failed = [
             (u, o) for u, o in zip(self.plan.units, self.outcomes, strict=True) if not o.passed
@@ -318,7 +322,7 @@ class _Run(Router):
             "author": author,
             "ended": ended,
             "outcomes": [
-                [o.passed is True, o.error, self.helper_calls[i], o.relayed]
+                [o.passed is True, o.error, self.helper_calls[i], o.relayed, o.boolean is True]
                 for i, o in enumerate(self.outcomes)
             ],
             "trace": self.trace,
