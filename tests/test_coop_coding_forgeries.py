@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from llm_marl_envs.coding.ablation import Contribution
-from llm_marl_envs.coding.composition import keep
-from llm_marl_envs.coding.functions import TESTS
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
 from llm_marl_envs.tasks import Task
 
@@ -317,11 +314,12 @@ def row(played: list[tuple[float, dict]], honest_pay: float) -> tuple[str, str, 
 
 def test_a_helper_that_contributes_nothing_is_seen_under_split() -> None:
     env = CoopCodingEnv()
-    task = next(t for t in env.source if all(keep(t.data["predicates"], xs) for xs in TESTS))
+    task = env.source[0]
     convention = env.conventions(task)[0]
     right = {agent: env.expert(task, agent, convention) for agent in (HELPER, MAIN)}
     found = env.contribution(task, right)
     assert found.cooperative_success
     assert found.helper > 0.5
     silent = env.contribution(task, {**right, HELPER: ""})
-    assert silent == Contribution(helper=0.0, main=0.0, cooperative_success=False)
+    assert (silent.helper, silent.cooperative_success) == (0.0, False)
+    assert silent.main <= 1 / 8  # one input gives main nothing to ask the helper
