@@ -50,6 +50,10 @@ def stated(text: str) -> list[str]:
         ("Then Mia paid Tom, and later Leo helped Ann.", ["mia pay tom", "leo help ann"]),
         ("Mia paid Tom, but never.", []),
         ("Mia did not, however, pay Tom.", ["!mia pay tom"]),
+        (
+            "Leo fed Mia, and Tom did not, however, pay Leo.",
+            ["leo feed mia", "!tom pay leo"],
+        ),
         ("Mia did not fail to pay Tom.", ["mia pay tom"]),
         ("Mia paid Tom but not Leo and not Ann.", ["mia pay tom", "!mia pay leo", "!mia pay ann"]),
         ("Tom was not then, so paid Leo.", []),
@@ -204,6 +208,8 @@ def test_a_reading_counts_words() -> None:
     reading = read_claims("And then. Mia paid Tom.", POST_LEXICON)
     assert (reading.words, reading.stating_words, reading.closed) == (5, 3, True)
     assert (reading.verbs, reading.stating_verbs) == (1, 1)
+    same = read_claims("Mia paid Tom, and Leo paid Ann, but Tom did not pay Leo.", POST_LEXICON)
+    assert (same.verbs, same.stating_verbs) == (3, 3)
     broken = read_claims("Mia paid Tom and helped. Paid.", POST_LEXICON)
     assert (broken.verbs, broken.stating_verbs) == (3, 1)
     assert read_claims("word " * 5000, POST_LEXICON).words == 400

@@ -105,10 +105,11 @@ def read_claims(text: str, lexicon: Lexicon) -> Reading:
             total = MAX_WORDS
             break
         pieces = _pieces(sentence, lexicon)
-        facts = _facts(pieces, lexicon) if pieces is not None else []
+        by_verb = _facts(pieces, lexicon) if pieces is not None else []
+        facts = [fact for some in by_verb for fact in some]
         claims += [Claim(fact, number) for fact in facts]
         verbs += sum(word in lexicon.forms for word in words)
-        stating_verbs += len({fact.relation for fact in facts})
+        stating_verbs += sum(map(bool, by_verb))
         stating += len(words) * bool(facts)
         closed = closed and pieces is not None and bool(facts or _NEGATORS.isdisjoint(words))
     return Reading(tuple(claims), total, stating, verbs, stating_verbs, closed)
@@ -183,9 +184,10 @@ def _chain(pieces: Sequence[str], verb: int) -> int:
     return start
 
 
-def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[Fact]:
+def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[list[Fact]]:
+    """The facts that each verb states, none for verbs without a subject or an object."""
     verbs = [i for i, piece in enumerate(pieces) if piece in lexicon.forms]
-    found: list[Fact] = []
+    found: list[list[Fact]] = []
     subjects: tuple[int, ...] = ()
     start = 0
     for order, verb in enumerate(verbs):
@@ -201,8 +203,8 @@ def _facts(pieces: Sequence[str], lexicon: Lexicon) -> list[Fact]:
         chain = pieces[_chain(pieces, verb) : verb]
         turned = sum(piece in _NEGATORS for piece in chain) == 1
         passive = _passive(chain, pieces[verb], lexicon)
-        for place in objects:
-            found += _said(pieces, (subjects, verb, place), turned, passive, lexicon)
+        triples = [(subjects, verb, place) for place in objects]
+        found.append([f for one in triples for f in _said(pieces, one, turned, passive, lexicon)])
     return found
 
 
@@ -258,7 +260,9 @@ def _objects(
     places = [i for i in range(verb + 1, end) if pieces[i] in lexicon.entities]
     following = end
     if not last and places:
-        breaks = [i for i in range(verb + 1, end) if pieces[i] in _BREAKS]
+        helpers = [i for i in range(_chain(pieces, end), end) if pieces[i] not in _OPENERS | {","}]
+        # "..., and Tom did not, however, follow Leo": its commas are no breaks
+        breaks = [i for i in range(verb + 1, min([end, *helpers])) if pieces[i] in _BREAKS]
         if any(piece in _WHO for piece in pieces[places[-1] + 1 : end]):
             following = places[-1]  # "blamed Tom who called Bob": both of them need Tom
         elif breaks and breaks[-1] > places[0]:
