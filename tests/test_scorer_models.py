@@ -225,6 +225,10 @@ def test_what_is_no_classifier_is_refused(tmp_path: Path) -> None:
             scorer(model)
         with pytest.raises(ValueError, match="cannot be loaded"):
             scorer(str(tmp_path / "nothing"))
+    bare = Path(classifier(tmp_path / "bare", num_labels=1))
+    (bare / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        RewardModelScorer(str(bare))
 
 
 def test_spelled_control_tokens_are_text(entailment: str) -> None:

@@ -6,6 +6,7 @@ Owns loading and the forward pass. What the labels mean is the scorers' business
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
@@ -29,11 +30,8 @@ class PairClassifier:
     """
 
     def __init__(self, model: str) -> None:
-        try:
-            config = AutoConfig.from_pretrained(model)
-            self.tokenizer = AutoTokenizer.from_pretrained(model)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"scorer model {model!r}: cannot be loaded: {error}") from error
+        config = _loaded(AutoConfig, model)
+        self.tokenizer = _loaded(AutoTokenizer, model)
         if not any("SequenceClassification" in name for name in config.architectures or ()):
             raise ValueError(
                 f"scorer model {model!r}: expected a sequence classifier, got "
@@ -42,7 +40,7 @@ class PairClassifier:
         # By number: the threads that step environments have a current device of their own.
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else "cpu"
-        self.model = AutoModelForSequenceClassification.from_pretrained(model)
+        self.model = _loaded(AutoModelForSequenceClassification, model)
         self.model.to(self.device).eval()
         self.labels = [str(label) for _, label in sorted((config.id2label or {}).items())]
         self.tokenizer.padding_side = "right"  # else neighbours move the places of a pair's tokens
@@ -85,6 +83,13 @@ class PairClassifier:
             _valid(first), _valid(second), split_special_tokens=True, verbose=False
         )
         return len(encoded["input_ids"])
+
+
+def _loaded(kind: Any, model: str) -> Any:
+    try:
+        return kind.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"scorer model {model!r}: cannot be loaded: {error}") from error
 
 
 def _valid(text: str) -> str:
