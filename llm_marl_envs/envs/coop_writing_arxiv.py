@@ -35,7 +35,7 @@ Both agents get the team's number. Range of the return: [0, 3] for `paper`, [0, 
 | contradicted | - (false and repeated statements) / all facts, at most what is supported |
 | together | - what is left x facts in both texts / facts in either |
 | form | what is lost by more than three sections, by too many words, by words or verbs |
-| | that state nothing; all of it where a text holds a word that the reader does not know |
+| | that state nothing; all of it where a text holds a word or form that the reader does not know |
 
 Of other texts nobody knows the facts. They have no default: `make` refuses without a `reward`, for
 bundled texts too.

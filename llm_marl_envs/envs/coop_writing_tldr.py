@@ -37,7 +37,7 @@ facts:
 | contradicted | - (false and repeated statements) / 3, at most what is supported |
 | together | - (topics that one text treats and the other does not) / 12, as above |
 | form | what is lost by more than three topics, by too many words, by words or verbs that |
-| | state nothing; all of it where a text holds a word that the reader does not know |
+| | state nothing; all of it where a text holds a word or form that the reader does not know |
 
 Of other texts nobody knows the facts. They have no default: `make` refuses without a `reward`, for
 bundled texts too.
