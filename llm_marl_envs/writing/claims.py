@@ -149,10 +149,12 @@ def _has_known_form(pieces: Sequence[str], lexicon: Lexicon) -> bool:
     """
     verbs = [i for i, piece in enumerate(pieces) if piece in lexicon.forms]
     for place, piece in enumerate(pieces):
+        named = next((p for p in pieces[place + 1 :] if p not in _ARTICLES), "")
+        if piece in _WHO and named in lexicon.entities:
+            return False  # "Omar warned Nina, that Paul invited Vera": nobody says that he did
         if piece not in _HELPERS | _NEGATORS:
             continue
         after = next((p for p in pieces[place + 1 :] if p not in _CHAIN), "")
-        named = next((p for p in pieces[place + 1 :] if p not in _ARTICLES), "")
         listed = piece in _NOT and named in lexicon.entities and place > max(verbs, default=place)
         if after not in lexicon.forms and not (listed and pieces[place - 1] in _BREAKS):
             return False
