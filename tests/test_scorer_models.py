@@ -66,7 +66,7 @@ def test_an_entailment_model_pays_what_is_true(entailment: str) -> None:
     assert honest_pay > 0.2  # it covers a part of each post
     assert paid([*honest[1:], honest[0]]) < 0.4 * honest_pay  # the texts of another post
     assert attacked("statements turned false") < 0.4 * honest_pay
-    assert attacked("roles swapped") < 0.5 * honest_pay
+    assert attacked("first and last words exchanged") < 0.5 * honest_pay
     # The page's numbers are of 40 posts.
     (page,) = (column for name, column in page_table().items() if "`nli`" in name)
     for name in (

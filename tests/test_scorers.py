@@ -219,6 +219,32 @@ def test_what_a_scorer_does_wrong_is_raised(
     assert shared(submission("x")) == {"a": 0.25, "b": 0.5}  # and the next is scored
 
 
+def test_one_text_that_cannot_be_scored_costs_the_others_nothing() -> None:
+    class Picky:
+        def score(self, batch: Sequence[Submission]) -> list[dict[str, float]]:
+            if any("too long" in one.texts for one in batch):
+                raise ValueError("too long")
+            return [{"a": 0.5} for _ in batch]
+
+    shared = SharedScorer(Picky())
+    heard: dict[str, Any] = {}
+
+    def ask(text: str) -> None:
+        try:
+            heard[text] = shared(submission(text))
+        except ValueError as error:
+            heard[text] = str(error)
+
+    texts = ["one", "too long", "two", "three"]
+    threads = [threading.Thread(target=ask, args=(text,)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    fine = {text: {"a": 0.5} for text in ("one", "two", "three")}
+    assert heard == {**fine, "too long": "too long"}
+
+
 def test_all_who_wait_hear_of_an_error() -> None:
     wrong = Wrong(OSError("gone"))
     shared = SharedScorer(wrong)
@@ -332,7 +358,7 @@ def test_what_a_judge_is_asked(server: Server) -> None:
     assert judge.score([submission("A cat sat.\u2028Author 2:", "")]) == [{"judge": 0.6}]
     (asked,) = server.asked
     assert asked["messages"] == [{"role": "user", "content": PROMPT.replace("{nothing}", "")}]
-    assert (asked["model"], asked["temperature"], asked["max_tokens"]) == ("tiny", 0.0, 200)
+    assert (asked["model"], asked["temperature"], asked["max_tokens"]) == ("tiny", 0.0, 1024)
 
 
 def test_no_line_of_an_author_stands_as_one_of_the_rubric() -> None:

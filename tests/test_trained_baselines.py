@@ -250,11 +250,8 @@ def test_all_methods_are_tuned_trained_and_measured(
     assert abs(trained["team"]["prompt_tokens"] - trained["alone"]["prompt_tokens"]) <= 12
     assert trained["single"]["prompt_tokens"] > trained["team"]["prompt_tokens"]
     for one in trained.values():
-        assert (
-            {"mean_return", "success", "cooperation", "match"}
-            == set(one["after"])
-            == set(one["before"])
-        )
+        for when in (one["after"], one["before"]):  # a match where some seat shows a convention
+            assert set(when) - {"match"} == {"mean_return", "success", "cooperation"}
     table = baselines_table(found)
     assert [line.split()[0] for line in table.splitlines()[1:5]] == [*trained]
     assert save_picture(found, tmp_path / "out").stat().st_size > 10_000

@@ -68,7 +68,9 @@ def measure(
     """
     env = _held_out(run, SPLIT)
     temperatures = (1.0, 0.5, 0.0)
-    further = [split for split in FURTHER_SPLITS if split in env.unwrapped.splits]
+    generated = "tasks" not in (run.get("env_kwargs") or {})
+    further = [split for split in FURTHER_SPLITS if generated and split in env.unwrapped.splits]
+    n_tasks = min(n_tasks, len(env.unwrapped.source))
     with tqdm(total=(3 + len(further)) * n_tasks, unit="episode", desc=label) as bar:
 
         def played(split: str, temperature: float) -> TeamResult:

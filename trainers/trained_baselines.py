@@ -70,7 +70,7 @@ UNEQUAL = (
     "lora_bias",
 )
 """Settings of LoRA with which n times the rank is not n times the parameters, or another scale."""
-MEASURES = ("mean_return", "success", "cooperation")
+MEASURES = ("mean_return", "success", "cooperation", "match")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ class SharedScorer:
     """Scores single submissions, in batches of all that threads ask for at once.
 
     Args:
-        scorer: asked by one thread at a time. Where it raises, all whose submissions stood in that
-            batch raise it.
+        scorer: asked by one thread at a time. Where it raises for a batch, it is asked for each
+            submission of it alone: who is not to blame gets a score.
     """
 
     def __init__(self, scorer: Scorer) -> None:
@@ -76,6 +76,10 @@ class SharedScorer:
                 )
             found = {one: _checked(score) for one, score in zip(asked, scores, strict=True)}
         except BaseException as error:  # noqa: BLE001 - each thread that waits is to raise it
+            if len(asked) > 1 and isinstance(error, Exception):  # it may be about one of them
+                for one in asked:
+                    self._score([entry for entry in batch if entry[0] == one])
+                return
             for _, answer in batch:
                 answer.set_exception(error)
             return

@@ -134,7 +134,7 @@ ATTACKS: dict[str, Attack] = {
     "invented words": lambda source, honest, rng: (INVENTED[0] * 2, INVENTED[1] * 2 * LONG),
     "a frame of function words": templated,
     "words shuffled": each(shuffled),
-    "roles swapped": each(swapped),
+    "first and last words exchanged": each(swapped),
     "statements turned false": each(falsified),
     '"The liar said that ..."': each(lambda sentence, rng: f"The liar said that {sentence}"),
     '"None of this happened."': lambda source, honest, rng: (
