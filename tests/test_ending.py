@@ -79,6 +79,7 @@ def test_a_package_of_our_own_that_is_missing_is_a_bug():
 )
 def test_a_stop_has_its_own_status(number: int, status: int, capsys: pytest.CaptureFixture[str]):
     before = signal.getsignal(signal.SIGTERM)
+    ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` ignores it
     closed: list[str] = []
 
     def work() -> None:
@@ -93,6 +94,7 @@ def test_a_stop_has_its_own_status(number: int, status: int, capsys: pytest.Capt
     said = capsys.readouterr().err
     assert said == "llm-marl eval: stopped; the same command goes on\n"
     assert signal.getsignal(signal.SIGTERM) is before
+    signal.signal(signal.SIGINT, ctrl_c)
 
 
 def test_a_stop_that_knows_more_says_it(capsys: pytest.CaptureFixture[str]):
