@@ -134,10 +134,10 @@ def effective_size(
     sharing V_first + V_second - V_both (Cameron, Gelbach and Miller 2011), at least each of them
     alone, and so on for more ways. Each is corrected by G / (G - 1) for its G clusters.
 
-    V comes from few residuals where the share is near 0 or 1, and is 0 at them. So d is averaged
-    with the worst that the design allows, n / (the smallest number of clusters of a way): d of the
-    data weighs as much as there are episodes of the rarer outcome, the worst weighs one. At 0 and 1
-    the size is therefore the smallest number of clusters.
+    V comes from few residuals where the share is near 0 or 1, and is 0 at them. So d is at least
+    its mean with the worst that the design allows, n / (the smallest number of clusters of a way),
+    in which d of the data weighs as much as there are episodes of the rarer outcome, and the worst
+    weighs one. At 0 and 1 the size is therefore the smallest number of clusters.
 
     Returns:
         The size, from 1 to n, and the smallest number of clusters of a way. Arguments and errors as
