@@ -264,6 +264,40 @@ def test_all_who_wait_hear_of_an_error() -> None:
     assert heard == ["gone"] * 8
 
 
+def test_a_scorer_that_is_down_is_not_asked_for_every_text() -> None:
+    asked: list[int] = []
+    all_wait = threading.Event()
+
+    class Down:
+        def score(self, batch: Sequence[Submission]) -> list[dict[str, float]]:
+            asked.append(len(batch))
+            all_wait.wait(30)
+            raise OSError("gone")
+
+    shared = SharedScorer(Down())
+    heard: list[str] = []
+
+    def ask(text: str) -> None:
+        try:
+            shared(submission(text))
+        except OSError as error:
+            heard.append(str(error))
+
+    threads = [threading.Thread(target=ask, args=(str(n),)) for n in range(9)]
+    threads[0].start()
+    while not asked:
+        time.sleep(0.001)
+    for thread in threads[1:]:
+        thread.start()
+    while len(shared._waiting) < 8:
+        time.sleep(0.001)
+    all_wait.set()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert heard == ["gone"] * 9
+    assert asked == [1, 8, 1, 1]
+
+
 class Interrupted(dict[Any, Any]):
     """Known scores; the first that are kept are kept by somebody who presses Ctrl-C."""
 

@@ -16,18 +16,26 @@ KEPT = 4096
 """Scores that are kept: the episodes of a group often write the same."""
 
 
+SCORER_FAILED = 2
+"""Submissions of one batch that fail alone before the rest is not asked for: a server that is down
+would be waited for as many times as episodes run."""
+
+Waiting = tuple[Submission, Future[dict[str, float]]]
+
+
 class SharedScorer:
     """Scores single submissions, in batches of all that threads ask for at once.
 
     Args:
         scorer: asked by one thread at a time. Where it raises for a batch, it is asked for each
-            submission of it alone: who is not to blame gets a score.
+            submission of it alone, so that who is not to blame gets a score; once two have failed
+            alone, it is the scorer that fails, and the rest raise the batch's error.
     """
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
         self._lock = threading.Lock()
-        self._waiting: list[tuple[Submission, Future[dict[str, float]]]] = []
+        self._waiting: list[Waiting] = []
         self._led = False
         self._known: dict[Submission, dict[str, float]] = {}
 
@@ -48,7 +56,7 @@ class SharedScorer:
 
     def _lead(self) -> None:
         """Score until nobody waits. Whatever ends this early ends it for all who wait."""
-        batch: list[tuple[Submission, Future[dict[str, float]]]] = []
+        batch: list[Waiting] = []
         try:
             while True:
                 with self._lock:
@@ -65,7 +73,7 @@ class SharedScorer:
                     answer.set_exception(error)
             raise
 
-    def _score(self, batch: list[tuple[Submission, Future[dict[str, float]]]]) -> None:
+    def _score(self, batch: list[Waiting]) -> None:
         asked = list(dict.fromkeys(submission for submission, _ in batch))
         try:
             scores = self.scorer.score(asked)
@@ -77,11 +85,10 @@ class SharedScorer:
             found = {one: _checked(score) for one, score in zip(asked, scores, strict=True)}
         except BaseException as error:  # noqa: BLE001 - each thread that waits is to raise it
             if len(asked) > 1 and isinstance(error, Exception):  # it may be about one of them
-                for one in asked:
-                    self._score([entry for entry in batch if entry[0] == one])
-                return
+                self._score_alone(asked, batch)
             for _, answer in batch:
-                answer.set_exception(error)
+                if not answer.done():
+                    answer.set_exception(error)
             return
         with self._lock:
             self._known |= found
@@ -89,6 +96,14 @@ class SharedScorer:
                 del self._known[oldest]
         for submission, answer in batch:
             answer.set_result(found[submission])
+
+    def _score_alone(self, asked: list[Submission], batch: list[Waiting]) -> None:
+        failed = 0
+        for one in asked:
+            if failed < SCORER_FAILED:
+                own = [entry for entry in batch if entry[0] == one]
+                self._score(own)
+                failed += own[0][1].exception() is not None
 
 
 def _checked(score: Mapping[str, float]) -> dict[str, float]:
