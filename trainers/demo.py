@@ -24,11 +24,10 @@ from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.core import TextParallelEnv
 from llm_marl_envs.evaluation import (
     TeamResult,
-    cooperation_index,
     evaluate_team,
     measure_coordination,
 )
-from llm_marl_envs.evaluation.coordination import convention_match, match_by_choice
+from llm_marl_envs.evaluation.coordination import match_by_choice
 from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
 from llm_marl_envs.rendering import print_text
@@ -86,17 +85,17 @@ def measure(
         beside = {split: played(split, 1.0) for split in further}
     sampled = results[1.0]
     numbers: dict[str, Any] = {
-        "cooperation": _index(env, sampled),
+        "cooperation": _index(sampled),
         "splits": {
             split: {
                 "sampled_success": one.success,
                 "ci95": one.success_ci95,
-                "cooperation": _index(_held_out(run, split), one),
+                "cooperation": _index(one),
                 "n": one.n_tasks,
             }
             for split, one in {SPLIT: sampled, **beside}.items()
         },
-        "convention_match": convention_match(env, sampled.episodes),
+        "convention_match": sampled.match,
         "match_by_choice": [asdict(one) for one in match_by_choice(env, sampled.episodes)],
     }
     if isinstance(env.unwrapped, TextParallelEnv):
@@ -132,9 +131,8 @@ def _held_out(run: Mapping[str, Any], split: str) -> Any:
     return make(run["env"], **{**(run.get("env_kwargs") or {}), "split": split})
 
 
-def _index(env: Any, result: TeamResult) -> dict[str, Any] | None:
-    index = cooperation_index(env, result.episodes)
-    return None if index is None else asdict(index)
+def _index(result: TeamResult) -> dict[str, Any] | None:
+    return None if result.cooperation is None else asdict(result.cooperation)
 
 
 def run_demo(
