@@ -308,14 +308,16 @@ def cross_text(result: Any) -> str:
 
 
 # -- pictures --------------------------------------------------------------------------------------
-def pyplot() -> Any:
-    """Matplotlib without a display."""
+def panels_of(count: int, width: float, height: float) -> tuple[Any, Any, Any]:
+    """Pyplot without a display, a figure, and a row of so many panels of so many inches."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plot
 
-    return plot
+    size = (width * count, height)
+    figure, panels = plot.subplots(1, count, figsize=size, squeeze=False, layout="constrained")
+    return plot, figure, panels[0]
 
 
 def picture(path: Path, runs: Runs) -> None:
@@ -333,11 +335,8 @@ def picture(path: Path, runs: Runs) -> None:
         for key in keys
     }
     shown = {key: kinds for key, kinds in points.items() if any(kinds.values())}
-    plot = pyplot()
-    figure, panels = plot.subplots(
-        1, len(shown), figsize=(4 * len(shown), 4), squeeze=False, layout="constrained"
-    )
-    for axes, (key, kinds) in zip(panels[0], shown.items(), strict=True):
+    plot, figure, panels = panels_of(len(shown), 4, 4)
+    for axes, (key, kinds) in zip(panels, shown.items(), strict=True):
         for kind, lines in kinds.items():
             name, color = KINDS[kind]
             for i, values in enumerate(lines):
@@ -348,7 +347,7 @@ def picture(path: Path, runs: Runs) -> None:
         axes.set_ylim(top=1.02)
         axes.margins(x=0.15)
         axes.grid(alpha=0.3)
-    panels[0][0].legend(loc="best")
+    panels[0].legend(loc="best")
     figure.suptitle("held-out tasks, temperature 1: every run", fontsize="medium")
     figure.savefig(path, dpi=150)
     plot.close(figure)
@@ -364,12 +363,9 @@ def match_picture(path: Path, runs: Runs) -> None:
     }
     if not choices:
         return
-    plot = pyplot()
-    figure, panels = plot.subplots(
-        1, len(choices), figsize=(3.6 * len(choices), 3.6), squeeze=False, layout="constrained"
-    )
+    plot, figure, panels = panels_of(len(choices), 3.6, 3.6)
     kinds = [kind for kind, rows in runs.items() if rows]
-    for axes, conventions in zip(panels[0], sorted(choices), strict=True):
+    for axes, conventions in zip(panels, sorted(choices), strict=True):
         for x, kind in enumerate(kinds):
             shares = [
                 one["matching"] / one["episodes"]
@@ -385,7 +381,7 @@ def match_picture(path: Path, runs: Runs) -> None:
         axes.set_xticks(range(len(kinds)), [KINDS[kind][0] for kind in kinds])
         axes.set(ylim=(-0.03, 1.03), xlim=(-0.5, len(kinds) - 0.5))
         axes.grid(alpha=0.3)
-    panels[0][0].set_ylabel("match")
+    panels[0].set_ylabel("match")
     figure.suptitle("after training: every run, the mean, and drawing by lot", fontsize="medium")
     figure.savefig(path, dpi=150)
     plot.close(figure)
@@ -395,12 +391,9 @@ def cross_picture(path: Path, result: Any) -> None:
     """The matrices of success and match, or of the return where there is no success."""
     found = matrices(result)
     shown = {name: found[name] for name in ("success", "match") if name in found} or found
-    plot = pyplot()
     side = 2 + 0.45 * len(result.teams)
-    figure, panels = plot.subplots(
-        1, len(shown), figsize=(side * len(shown), side), squeeze=False, layout="constrained"
-    )
-    for axes, (name, matrix) in zip(panels[0], shown.items(), strict=True):
+    plot, figure, panels = panels_of(len(shown), side, side)
+    for axes, (name, matrix) in zip(panels, shown.items(), strict=True):
         image = axes.imshow(matrix, cmap="viridis", vmin=0, vmax=1)
         for i, values in enumerate(matrix):
             for j, value in enumerate(values):
@@ -429,11 +422,8 @@ def curves(path: Path, folder: Path, runs: Runs) -> None:
         c.members for c in found["success"].values()
     ]:
         del found["success"]  # the reward is success: one panel says it
-    plot = pyplot()
-    figure, panels = plot.subplots(
-        1, len(found), figsize=(4.4 * len(found), 3.4), squeeze=False, layout="constrained"
-    )
-    for axes, (scalar, by_kind) in zip(panels[0], found.items(), strict=True):
+    plot, figure, panels = panels_of(len(found), 4.4, 3.4)
+    for axes, (scalar, by_kind) in zip(panels, found.items(), strict=True):
         for kind, one in by_kind.items():
             name, color = KINDS[kind]
             for member in one.members:
@@ -445,7 +435,7 @@ def curves(path: Path, folder: Path, runs: Runs) -> None:
         axes.set(xlabel="update", ylabel="team return" if scalar == "reward" else scalar)
         axes.set_ylim(low, high)
         axes.grid(alpha=0.3)
-    panels[0][0].legend(loc="best", fontsize="small")
+    panels[0].legend(loc="best", fontsize="small")
     figure.suptitle("training tasks, temperature 1", fontsize="medium")
     figure.savefig(path, dpi=150)
     plot.close(figure)

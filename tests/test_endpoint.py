@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.serving import served
 from toys import WordPair
 
 from llm_marl_envs.cli import main
@@ -548,43 +549,20 @@ def test_files_of_an_evaluation_do_not_hold_the_key(
 @pytest.mark.long
 def test_a_real_server_plays_as_the_local_model_does(tmp_path: Any):
     """`transformers serve` on a CPU with the embedded model, greedy, beside `LocalPolicy`."""
-    import socket
-    import subprocess
-    import sys
-
     from llm_marl_envs import make
     from llm_marl_envs.policies import LocalPolicy
     from trainers.tiny import TinySettings, tiny_model
 
     model = tiny_model(tmp_path / "tiny", settings=TinySettings(steps=30, demonstrations=500))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [str(Path(sys.executable).parent / "transformers"), "serve", model]
-    running = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        served = EndpointPolicy(  # its retries wait for the server to come up
-            f"http://127.0.0.1:{port}",
-            model,
-            max_completion_length=16,
-            temperature=0,
-            concurrency=2,
-            retries=9,
-        )
-        local = LocalPolicy(model, max_completion_length=16, temperature=0)
+    how: Any = {"max_completion_length": 16, "temperature": 0}
 
-        def play(policy: Any) -> Any:
-            seats: Any = dict.fromkeys(make("coop_coding-v0").possible_agents, policy)
-            return evaluate_team("coop_coding-v0", seats, n_tasks=3)
+    def play(policy: Any) -> Any:
+        seats: Any = dict.fromkeys(make("coop_coding-v0").possible_agents, policy)
+        return evaluate_team("coop_coding-v0", seats, n_tasks=3)
 
-        there, here = play(served), play(local)
-    finally:
-        running.kill()
-        running.wait()
+    with served(model) as url:
+        there = play(EndpointPolicy(url, model, concurrency=2, **how))
+    here = play(LocalPolicy(model, **how))
     assert [t.action for e in there.episodes for t in e.turns] == [
         t.action for e in here.episodes for t in e.turns
     ]

@@ -69,7 +69,7 @@ All tests pass, or after `turns` turns. Never truncated.
 - `split`: "train", "val", "test" (new pairs of prompts), "test_prompts" (prompts that neither seat
   has read, of words that it has), "ood" (operations or lengths that it has not), or "all" for rows.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `reward`: "tests", "paper" or "contribution"; None takes the first.
+- `reward`: "tests", "paper" or "contribution".
 - `turns`: K, at least 1.
 - `feedback`: "plain" (where the agent's own syntax broke, and that the code is to be revised),
   "diagnostics" (what was defined, how many tests passed, the first failing test as well), "partner"
@@ -160,7 +160,7 @@ class CoopCodingEnv(TextParallelEnv):
         tasks: str | Path | Sequence[Row] | TaskSource | None = None,
         split: str = "train",
         info: str | None = None,
-        reward: str | None = None,
+        reward: str = "tests",
         turns: int = 1,
         feedback: str | None = None,
         max_action_chars: int = 8192,
@@ -169,7 +169,7 @@ class CoopCodingEnv(TextParallelEnv):
         source = coding_tasks(tasks, split)
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
         self.info_mode = info or ("split" if generated else "full")
-        self.reward_scheme = reward or "tests"
+        self.reward_scheme = reward
         self.feedback_mode = feedback or ("plain" if self.info_mode == "split" else "diagnostics")
         for name, given, known in (
             ("info", self.info_mode, INFOS),

@@ -182,6 +182,7 @@ class _Run:
         self.usage = Usage(isolation=worker.setup.isolation)
 
     def check(self) -> Verdict:
+        """Run the job to its end; the verdict of its judge, or what ended it."""
         count = len(self.names)
         judge, known, children = self.worker.take_judge(self.zygote, self.job, count)
         self.judge, self.fresh = judge, not known
