@@ -103,15 +103,10 @@ def test_every_environment_names_its_agents_right() -> None:
         assert tuple(make(env_id).possible_agents) == spec(env_id).agents
 
 
-def test_the_readme_knows_every_environment_and_module() -> None:
+def test_the_readme_knows_every_environment() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for env_id in read_registry(registry_file()):
         assert f"`{env_id}`" in text
-    for path in MODULES:
-        # A folder may stand for what is in it.
-        parts = path.relative_to(ROOT).parts[1:]
-        if path.name != "__init__.py":
-            assert any(part in text for part in parts), f"README's file tree lacks {name(path)}"
 
 
 def test_the_readmes_programs_run(run_python: Any) -> None:

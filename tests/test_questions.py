@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+import runpy
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -276,3 +278,11 @@ def test_right_answers() -> None:
     assert is_right(question, f" {question.answer}.0 ")
     assert not is_right(question, question.lure)
     assert not is_right(question, None)
+
+
+def test_the_tables_of_the_page_are_measured() -> None:
+    root = Path(__file__).parent.parent
+    measured = runpy.run_path(str(root / "benchmarks" / "questions.py"))
+    page = (root / "docs" / "questions.md").read_text(encoding="utf-8")
+    assert measured["counts"]() in page
+    assert measured["known_by_heart"]() in page

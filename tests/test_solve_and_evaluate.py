@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from judged_page import PAGE, page
 from support.cost import milliseconds
 
 from llm_marl_envs import make
@@ -447,7 +446,3 @@ def test_a_turn_costs_less_than_a_millisecond() -> None:
                 env.step(text)
 
     assert milliseconds(hundred_and_twenty_turns) < 120
-
-
-def test_the_page_of_the_three_environments_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/judged_page.py"

@@ -12,9 +12,9 @@ from toys import WordPair
 
 import llm_marl_envs
 from llm_marl_envs.evaluation import Plan
+from llm_marl_envs.evaluation.measure import run_eval
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.registry import list_envs
-from trainers.evaluate import run_eval
 from trainers.team_files import load_team
 from trainers.train import read_run, run_train, scripted_partners
 
