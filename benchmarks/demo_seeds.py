@@ -31,9 +31,9 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from llm_marl_envs import make
-from llm_marl_envs.atomic import replacing
 from llm_marl_envs.evaluation.cross_play import axes_of
 from llm_marl_envs.evaluation.metrics import t_interval, wilson_interval
+from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.report.numbers import curve
 
 STALLED = 0.9

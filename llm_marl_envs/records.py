@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.atomic import replacing
+from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.spaces import Message
 
 TRANSCRIPT_VERSION = 1

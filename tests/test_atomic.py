@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_marl_envs.atomic import replacing
+from llm_marl_envs.files.atomic import replacing
 
 
 def test_what_was_written_takes_the_place_at_the_end(tmp_path: Path):

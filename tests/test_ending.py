@@ -14,7 +14,7 @@ import pytest
 
 from llm_marl_envs.checks import suggestion
 from llm_marl_envs.commands.ending import Stopped, ending
-from llm_marl_envs.evaluation.json_files import read_json
+from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.records import Episode, StopReason
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import Failures

@@ -13,7 +13,6 @@ import pytest
 from toys import WordPair
 
 from llm_marl_envs.evaluation import evaluate_team, latex
-from llm_marl_envs.evaluation.json_files import write_json
 from llm_marl_envs.evaluation.latex import (
     HIGHER,
     LOWER,
@@ -28,6 +27,7 @@ from llm_marl_envs.evaluation.latex import (
 )
 from llm_marl_envs.evaluation.metrics import wilson_interval
 from llm_marl_envs.evaluation.results import result_to_dict
+from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 
 ROWS = [

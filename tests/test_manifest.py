@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import llm_marl_envs
-from llm_marl_envs.evaluation.manifest import (
+from llm_marl_envs.files.run_manifest import (
     CHECKOUT,
     MANIFEST_FILE,
     code_version,

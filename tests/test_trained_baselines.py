@@ -12,7 +12,7 @@ from toys import Lower, WordPair, word_tasks
 
 from llm_marl_envs import make, registry
 from llm_marl_envs.cli import main
-from llm_marl_envs.evaluation.json_files import write_json
+from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.registry import EnvSpec
 from trainers import MAGRPOConfig, trained_baselines
 from trainers.algorithms import make_algorithm

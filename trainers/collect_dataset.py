@@ -15,17 +15,17 @@ from typing import Any
 import yaml
 
 from llm_marl_envs import __version__
-from llm_marl_envs.evaluation.json_files import read_json, write_json
-from llm_marl_envs.evaluation.manifest import package_versions, prompt_hashes
 from llm_marl_envs.evaluation.named import Sampling, named_team
 from llm_marl_envs.evaluation.paired import Stage
 from llm_marl_envs.evaluation.progress import counter
 from llm_marl_envs.evaluation.runner import Plan, starts_of
+from llm_marl_envs.files.dataset import FORMATS, SCHEMA_VERSION, features, rows_of, write_shard
+from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.files.run_manifest import package_versions, prompt_hashes
 from llm_marl_envs.policies import Team
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import Start, failure_of
-from trainers.dataset import FORMATS, SCHEMA_VERSION, features, rows_of, write_shard
 
 COLLECTION_FILE = "collection.json"
 CARD_FILE = "README.md"
@@ -178,7 +178,7 @@ def card(pinned: Mapping[str, Any], split: str) -> str:
             "",
             f"{pinned['episodes']} episodes, one row per turn of an agent, schema version "
             f"{pinned['schema_version']}. Episodes whose environment raised are left out, their "
-            "numbers too. The columns are explained in `trainers/dataset.py` of "
+            "numbers too. The columns are explained in `llm_marl_envs/files/dataset.py` of "
             f"llm-marl-envs {pinned['package_version']}, whose `llm-marl collect` wrote this.",
             "",
             *(_line("Environment arguments", pinned["env_kwargs"])),

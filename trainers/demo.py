@@ -28,8 +28,8 @@ from llm_marl_envs.evaluation import (
     measure_coordination,
 )
 from llm_marl_envs.evaluation.coordination import match_by_choice
-from llm_marl_envs.evaluation.json_files import write_json
-from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
+from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
 from llm_marl_envs.rendering import print_text
 from llm_marl_envs.report import write_report

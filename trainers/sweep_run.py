@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.commands.ending import Stopped, ending
-from llm_marl_envs.evaluation.json_files import read_json, write_json
-from llm_marl_envs.evaluation.manifest import MANIFEST_FILE
+from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from trainers.callbacks import LAUNCHED, SIGNALS
 from trainers.run_folder import BusyError, alone, begin_anew, get_last
 from trainers.sweep import (

@@ -19,8 +19,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs import __version__
-from llm_marl_envs.atomic import replacing
-from llm_marl_envs.evaluation.json_files import read_json
+from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.json_files import read_json
 from trainers.adapter_weights import AdapterWeights
 from trainers.model_card import write_cards
 from trainers.team_model import (

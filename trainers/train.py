@@ -31,7 +31,7 @@ from peft import LoraConfig
 from llm_marl_envs import make
 from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.commands.ending import Stopped, ending
-from llm_marl_envs.evaluation.manifest import recording
+from llm_marl_envs.files.run_manifest import recording
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
 from trainers.config import MAGRPOConfig
 from trainers.run_folder import get_last

@@ -45,8 +45,8 @@ from typing import Any
 
 import yaml
 
-from llm_marl_envs.atomic import replacing
-from llm_marl_envs.evaluation.json_files import read_json, write_json
+from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.registry import make
 from trainers.run_folder import BusyError, alone
 from trainers.sweep import SUMMARY_FILE, Point, read_sweep

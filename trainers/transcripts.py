@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from transformers import TrainerCallback
 
-from llm_marl_envs.atomic import replacing
+from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.records import Episode, EpisodeGroup, Turn, episode_to_dict, write_jsonl
 from trainers.config import MAGRPOConfig
 from trainers.team_model import TeamModel

@@ -209,10 +209,10 @@ def _cross_play(options: Namespace, assignments: Any) -> None:
     from llm_marl_envs.evaluation.cross_play import cross_play
     from llm_marl_envs.evaluation.cross_play_files import report, write_cross_play
     from llm_marl_envs.evaluation.heat_map import require_matplotlib, save_heat_map
-    from llm_marl_envs.evaluation.json_files import check_writable
-    from llm_marl_envs.evaluation.manifest import recording
     from llm_marl_envs.evaluation.progress import counter
     from llm_marl_envs.evaluation.zero_shot import zero_shot
+    from llm_marl_envs.files.json_files import check_writable
+    from llm_marl_envs.files.run_manifest import recording
     from llm_marl_envs.registry import make
 
     quiet_libraries()
@@ -254,10 +254,10 @@ def _cross_play(options: Namespace, assignments: Any) -> None:
 
 def _contribution(options: Namespace, assignments: Any) -> None:
     from llm_marl_envs.evaluation.contribution import contributions
-    from llm_marl_envs.evaluation.json_files import check_writable, write_json
     from llm_marl_envs.evaluation.messages import message_effects
     from llm_marl_envs.evaluation.paired import Stage, make_schedule
     from llm_marl_envs.evaluation.progress import counter
+    from llm_marl_envs.files.json_files import check_writable, write_json
     from llm_marl_envs.records import plain
     from llm_marl_envs.registry import make
 

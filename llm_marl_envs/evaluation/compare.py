@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.evaluation.metrics import (
     RESAMPLES,
     bootstrap_interval,
@@ -25,6 +24,7 @@ from llm_marl_envs.evaluation.metrics import (
     wilson_interval,
 )
 from llm_marl_envs.evaluation.result_files import EVALUATION, POINT_FILE, read_results
+from llm_marl_envs.files.json_files import read_json
 
 MAX_EXACT = 20_000
 """Up to so many permutations all are counted; beyond, as many are drawn."""

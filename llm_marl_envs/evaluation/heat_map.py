@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llm_marl_envs.atomic import replacing
 from llm_marl_envs.evaluation.cross_play import axes_of
+from llm_marl_envs.files.atomic import replacing
 
 if TYPE_CHECKING:
     from llm_marl_envs.evaluation.cross_play import CrossPlay

@@ -16,8 +16,6 @@ from llm_marl_envs.evaluation.baselines import (
     run_baselines,
     tokens_written,
 )
-from llm_marl_envs.evaluation.json_files import write_json
-from llm_marl_envs.evaluation.manifest import Costs, recording
 from llm_marl_envs.evaluation.named import NamedTeam, Sampling, named_policy, named_team
 from llm_marl_envs.evaluation.progress import counter
 from llm_marl_envs.evaluation.results import RESULT_FILE, TeamResult, result_to_dict
@@ -29,6 +27,8 @@ from llm_marl_envs.evaluation.runner import (
     starts_of,
 )
 from llm_marl_envs.evaluation.table import result_table
+from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.files.run_manifest import Costs, recording
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 

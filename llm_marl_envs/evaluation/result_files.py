@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.json_files import read_json
 from llm_marl_envs.evaluation.results import (
     RESULT_FILE,
     read_result,
     result_to_dict,
     summarise,
 )
+from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.records import Episode, plain, read_jsonl
 
 EVALUATION = "eval"

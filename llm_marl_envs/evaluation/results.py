@@ -15,7 +15,7 @@ from typing import Any
 
 from llm_marl_envs.evaluation import metrics
 from llm_marl_envs.evaluation.coordination import CooperationIndex
-from llm_marl_envs.evaluation.json_files import read_json
+from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.questions.answers import canonical
 from llm_marl_envs.records import Episode, StopReason, living
 from llm_marl_envs.rollout import EpisodesFailedError, failure_of

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.json_files import read_json, write_json
+from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.records import Episode, episode_from_dict, episode_to_dict, plain
 from llm_marl_envs.rollout import Start
 

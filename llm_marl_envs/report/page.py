@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from llm_marl_envs import __version__
-from llm_marl_envs.atomic import replacing
+from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.report import cross_play as crossing
 from llm_marl_envs.report import episodes, sections
 from llm_marl_envs.report.markup import Markup, join, tag

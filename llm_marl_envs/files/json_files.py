@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.atomic import make_folder, replacing
+from llm_marl_envs.files.atomic import make_folder, replacing
 
 
 def write_json(path: str | Path, value: Any) -> None:

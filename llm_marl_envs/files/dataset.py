@@ -39,7 +39,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.atomic import replacing
+from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.records import Episode, episode_from_dict, episode_to_dict
 
 SCHEMA_VERSION = 1
