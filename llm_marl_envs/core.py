@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
 
-from llm_marl_envs.demonstrations import played_demonstrations
+from llm_marl_envs.experts.demonstrations import played_demonstrations
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.spaces import Message, Observation, TextSpace
@@ -126,7 +126,7 @@ class TextEnv:
 
         Each draws its task, its seat and its convention at random: a policy fitted to them is
         competent in every seat, and a team of such policies is not coordinated. First actions only,
-        unless `experts_listen`: then whole episodes are played, see `demonstrations.py`.
+        unless `experts_listen`: then whole episodes are played, see `experts/demonstrations.py`.
 
         Raises:
             ValueError: this environment has no scripted experts.

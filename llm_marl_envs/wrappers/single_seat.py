@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv
-from llm_marl_envs.demonstrations import played_demonstrations
+from llm_marl_envs.experts.demonstrations import played_demonstrations
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.spaces import Message, Observation, render_messages
 from llm_marl_envs.tasks import Task
