@@ -252,8 +252,8 @@ def cross(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> Any
 
     from llm_marl_envs.evaluation.cross_play import cross_play
     from llm_marl_envs.evaluation.cross_play_files import read_cross_play, write_cross_play
-    from llm_marl_envs.evaluation.named import Sampling, named_team
     from llm_marl_envs.evaluation.progress import counter
+    from llm_marl_envs.policies.named import Sampling, named_team
 
     torch.set_num_threads(1)
     folders = {f"seed {row['seed']}": options.output / f"seed-{row['seed']}" for row in rows}

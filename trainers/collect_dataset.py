@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 
 from llm_marl_envs import __version__
-from llm_marl_envs.evaluation.named import Sampling, named_team
 from llm_marl_envs.evaluation.paired import Stage
 from llm_marl_envs.evaluation.progress import counter
 from llm_marl_envs.evaluation.runner import Plan, starts_of
@@ -23,6 +22,7 @@ from llm_marl_envs.files.dataset import FORMATS, SCHEMA_VERSION, features, rows_
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import package_versions, prompt_hashes
 from llm_marl_envs.policies import Team
+from llm_marl_envs.policies.named import Sampling, named_team
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import Start, failure_of

@@ -246,8 +246,8 @@ def measure_point(
         partners: as `named_team` takes them.
     """
     from llm_marl_envs.evaluation.measure import measure_team
-    from llm_marl_envs.evaluation.named import Sampling
     from llm_marl_envs.evaluation.runner import Plan
+    from llm_marl_envs.policies.named import Sampling
 
     asked: Any = point.evaluation
     trainer = point.run["trainer"]

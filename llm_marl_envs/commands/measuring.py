@@ -117,7 +117,7 @@ def _plan(options: Namespace, samples: int) -> Any:
 
 
 def _sampling(options: Namespace, assignments: Any) -> Any:
-    from llm_marl_envs.evaluation.named import Sampling
+    from llm_marl_envs.policies.named import Sampling
 
     return Sampling(
         temperature=0.0 if options.greedy else options.temperature,

@@ -196,7 +196,7 @@ def named_arguments(given: Sequence[str]) -> dict[str, str]:
 
 
 def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
-    from llm_marl_envs.evaluation.named import Sampling, named_team
+    from llm_marl_envs.policies.named import Sampling, named_team
     from llm_marl_envs.registry import make
 
     sampling = Sampling(temperature=options.temperature)
@@ -386,8 +386,8 @@ def _table(options: Namespace) -> None:
 
 
 def _collect(options: Namespace, assignments: Any) -> None:
-    from llm_marl_envs.evaluation.named import Sampling
     from llm_marl_envs.evaluation.runner import Plan
+    from llm_marl_envs.policies.named import Sampling
     from trainers.collect_dataset import Shards, run_collect
 
     quiet_libraries()

@@ -16,7 +16,6 @@ from llm_marl_envs.evaluation.baselines import (
     run_baselines,
     tokens_written,
 )
-from llm_marl_envs.evaluation.named import NamedTeam, Sampling, named_policy, named_team
 from llm_marl_envs.evaluation.progress import counter
 from llm_marl_envs.evaluation.results import RESULT_FILE, TeamResult, result_to_dict
 from llm_marl_envs.evaluation.runner import (
@@ -29,6 +28,7 @@ from llm_marl_envs.evaluation.runner import (
 from llm_marl_envs.evaluation.table import result_table
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.run_manifest import Costs, recording
+from llm_marl_envs.policies.named import NamedTeam, Sampling, named_policy, named_team
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 
