@@ -2,7 +2,7 @@
 
 The environment judges what the agent really wrote, but the others are shown what they would have
 been shown had it written something else: nothing, what it wrote in another episode, or what a
-member of another team wrote (`overhear.py`). Owns which texts are heard, and the count.
+member of another team wrote (`wrappers/overhear.py`). Owns which texts are heard, and the count.
 
 An agent whose words nobody reads before the end loses nothing here, however much its own action is
 worth: that is `contribution.py`.
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_marl_envs.evaluation.overhear import Instead, overhear
 from llm_marl_envs.evaluation.paired import (
     DEFAULT_COPIES,
     Estimate,
@@ -28,6 +27,7 @@ from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode
 from llm_marl_envs.rollout import Failures, rollout
 from llm_marl_envs.vector import VectorTextEnv, env_factory
+from llm_marl_envs.wrappers.overhear import Instead, overhear
 
 INTERVENTIONS = ("silent", "shuffled", "other_team")
 
