@@ -31,8 +31,8 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from llm_marl_envs import make
-from llm_marl_envs.evaluation.cross_play import axes_of
-from llm_marl_envs.evaluation.metrics import t_interval, wilson_interval
+from llm_marl_envs.evaluation.numbers.estimators import t_interval, wilson_interval
+from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.report.numbers import curve
 
@@ -250,9 +250,9 @@ def cross(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> Any
         return None
     import torch
 
-    from llm_marl_envs.evaluation.cross_play import cross_play
-    from llm_marl_envs.evaluation.cross_play_files import read_cross_play, write_cross_play
-    from llm_marl_envs.evaluation.progress import counter
+    from llm_marl_envs.evaluation.play.progress import counter
+    from llm_marl_envs.evaluation.studies.cross_play import cross_play
+    from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play, write_cross_play
     from llm_marl_envs.policies.named import Sampling, named_team
 
     torch.set_num_threads(1)

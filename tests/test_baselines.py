@@ -13,7 +13,7 @@ from toys import BareParallel, Relay, WordPair
 from llm_marl_envs import list_envs, make
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation import Plan, evaluate_team
-from llm_marl_envs.evaluation.baselines import (
+from llm_marl_envs.evaluation.studies.baselines import (
     BASELINES,
     NotApplicableError,
     baseline_table,

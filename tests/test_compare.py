@@ -12,17 +12,17 @@ import pytest
 from toys import WordPair
 
 from llm_marl_envs.cli import main
-from llm_marl_envs.evaluation import compare as module
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.evaluation.compare import (
+from llm_marl_envs.evaluation.numbers import compare as module
+from llm_marl_envs.evaluation.numbers.compare import (
     compare,
     compare_results,
     report,
     results_at,
     scores_of,
 )
-from llm_marl_envs.evaluation.latex import rows_at
-from llm_marl_envs.evaluation.results import result_to_dict
+from llm_marl_envs.evaluation.numbers.latex import rows_at
+from llm_marl_envs.evaluation.numbers.results import result_to_dict
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import write_jsonl
 

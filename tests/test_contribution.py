@@ -11,13 +11,13 @@ from toys import WORDS, Relay, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.core import Outcome, TextParallelEnv
-from llm_marl_envs.evaluation.contribution import (
+from llm_marl_envs.evaluation.play.paired import Stage, make_schedule
+from llm_marl_envs.evaluation.studies.contribution import (
     Contribution,
     measure_contributions,
     replay_with,
 )
-from llm_marl_envs.evaluation.messages import MessageEffect, measure_messages, other_tasks
-from llm_marl_envs.evaluation.paired import Stage, make_schedule
+from llm_marl_envs.evaluation.studies.messages import MessageEffect, measure_messages, other_tasks
 from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message

@@ -10,9 +10,9 @@ import pytest
 from llm_marl_envs import make
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.evaluation.latex import rows_at
-from llm_marl_envs.evaluation.results import RESULT_FILE, read_result, result_to_dict
-from llm_marl_envs.evaluation.table import result_table
+from llm_marl_envs.evaluation.numbers.latex import rows_at
+from llm_marl_envs.evaluation.numbers.results import RESULT_FILE, read_result, result_to_dict
+from llm_marl_envs.evaluation.numbers.table import result_table
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request

@@ -14,15 +14,15 @@ from toys import Relay, SameCase, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.evaluation.cross_play import CrossPlay, cross_play
-from llm_marl_envs.evaluation.cross_play_files import (
+from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.evaluation.studies.cross_play import CrossPlay, cross_play
+from llm_marl_envs.evaluation.studies.cross_play_files import (
     read_cross_play,
     report,
     write_cross_play,
 )
-from llm_marl_envs.evaluation.heat_map import save_heat_map
-from llm_marl_envs.evaluation.progress import counter
-from llm_marl_envs.evaluation.zero_shot import zero_shot
+from llm_marl_envs.evaluation.studies.heat_map import save_heat_map
+from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
 from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llm_marl_envs.evaluation.metrics import wilson_interval
+from llm_marl_envs.evaluation.numbers.estimators import wilson_interval
 
 BENCH = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "demo_seeds.py"))
 

@@ -12,10 +12,10 @@ from toys import BareAEC, Relay, SameCase, WordPair, word_tasks
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import cooperation_index, evaluate_team, measure_coordination
-from llm_marl_envs.evaluation.coordination import convention_match, match_by_choice
-from llm_marl_envs.evaluation.metrics import bootstrap_interval, wilson_interval
-from llm_marl_envs.evaluation.results import read_result, result_to_dict, summarise
-from llm_marl_envs.evaluation.table import result_table
+from llm_marl_envs.evaluation.numbers.coordination import convention_match, match_by_choice
+from llm_marl_envs.evaluation.numbers.estimators import bootstrap_interval, wilson_interval
+from llm_marl_envs.evaluation.numbers.results import read_result, result_to_dict, summarise
+from llm_marl_envs.evaluation.numbers.table import result_table
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.outcome import Bounds
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy

@@ -12,16 +12,16 @@ import pytest
 from toys import BareParallel, Relay, WordPair, shaky
 
 from llm_marl_envs.evaluation import Plan, run_plan
-from llm_marl_envs.evaluation.baselines import oracle_best
-from llm_marl_envs.evaluation.compare import compare_results, report
-from llm_marl_envs.evaluation.contribution import measure_contributions
-from llm_marl_envs.evaluation.coordination import cooperation_index, measure_coordination
-from llm_marl_envs.evaluation.cross_play import cross_play
-from llm_marl_envs.evaluation.cross_play_files import read_cross_play, write_cross_play
-from llm_marl_envs.evaluation.messages import measure_messages
-from llm_marl_envs.evaluation.results import read_result, result_to_dict, summarise
-from llm_marl_envs.evaluation.table import result_table
-from llm_marl_envs.evaluation.zero_shot import zero_shot
+from llm_marl_envs.evaluation.numbers.compare import compare_results, report
+from llm_marl_envs.evaluation.numbers.coordination import cooperation_index, measure_coordination
+from llm_marl_envs.evaluation.numbers.results import read_result, result_to_dict, summarise
+from llm_marl_envs.evaluation.numbers.table import result_table
+from llm_marl_envs.evaluation.studies.baselines import oracle_best
+from llm_marl_envs.evaluation.studies.contribution import measure_contributions
+from llm_marl_envs.evaluation.studies.cross_play import cross_play
+from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play, write_cross_play
+from llm_marl_envs.evaluation.studies.messages import measure_messages
+from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 from llm_marl_envs.records import (
     Episode,

@@ -13,15 +13,15 @@ from toys import WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.evaluation.compare import compare
-from llm_marl_envs.evaluation.compare import report as comparison
-from llm_marl_envs.evaluation.metrics import (
+from llm_marl_envs.evaluation.numbers.compare import compare
+from llm_marl_envs.evaluation.numbers.compare import report as comparison
+from llm_marl_envs.evaluation.numbers.estimators import (
     bootstrap_interval,
     effective_size,
     success_interval,
     wilson_interval,
 )
-from llm_marl_envs.evaluation.table import with_interval
+from llm_marl_envs.evaluation.numbers.table import with_interval
 from llm_marl_envs.policies import ExpertPolicy
 from llm_marl_envs.records import episode_from_dict, episode_to_dict
 from llm_marl_envs.report.numbers import estimate_success

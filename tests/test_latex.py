@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from toys import WordPair
 
-from llm_marl_envs.evaluation import evaluate_team, latex
-from llm_marl_envs.evaluation.latex import (
+from llm_marl_envs.evaluation import evaluate_team
+from llm_marl_envs.evaluation.numbers import latex
+from llm_marl_envs.evaluation.numbers.estimators import wilson_interval
+from llm_marl_envs.evaluation.numbers.latex import (
     HIGHER,
     LOWER,
     Cell,
@@ -25,8 +27,7 @@ from llm_marl_envs.evaluation.latex import (
     rows_at,
     text_table,
 )
-from llm_marl_envs.evaluation.metrics import wilson_interval
-from llm_marl_envs.evaluation.results import result_to_dict
+from llm_marl_envs.evaluation.numbers.results import result_to_dict
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from toys import Relay, WordPair
 
-from llm_marl_envs.evaluation.baselines import run_baselines
-from llm_marl_envs.evaluation.contribution import contributions
-from llm_marl_envs.evaluation.messages import message_effects
-from llm_marl_envs.evaluation.paired import Stage, make_schedule
-from llm_marl_envs.evaluation.progress import counter, expect
-from llm_marl_envs.evaluation.runner import Plan
+from llm_marl_envs.evaluation.play.paired import Stage, make_schedule
+from llm_marl_envs.evaluation.play.progress import counter, expect
+from llm_marl_envs.evaluation.play.runner import Plan
+from llm_marl_envs.evaluation.studies.baselines import run_baselines
+from llm_marl_envs.evaluation.studies.contribution import contributions
+from llm_marl_envs.evaluation.studies.messages import message_effects
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 
 ROOT = Path(__file__).parent.parent
@@ -71,7 +71,7 @@ import sys
 if {bare}: sys.modules["tqdm"] = sys.modules["tqdm.auto"] = None
 from llm_marl_envs.commands import quiet_libraries
 quiet_libraries()
-from llm_marl_envs.evaluation.progress import counter
+from llm_marl_envs.evaluation.play.progress import counter
 with counter(None, "episodes") as progress:
     progress.expect(1000)
     for _ in range(500): progress(2)

@@ -19,11 +19,11 @@ from toys import SameCase, WordPair
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.evaluation.cross_play import cross_play
-from llm_marl_envs.evaluation.cross_play_files import write_cross_play
-from llm_marl_envs.evaluation.results import result_to_dict, summarise
-from llm_marl_envs.evaluation.table import result_table
-from llm_marl_envs.evaluation.zero_shot import zero_shot
+from llm_marl_envs.evaluation.numbers.results import result_to_dict, summarise
+from llm_marl_envs.evaluation.numbers.table import result_table
+from llm_marl_envs.evaluation.studies.cross_play import cross_play
+from llm_marl_envs.evaluation.studies.cross_play_files import write_cross_play
+from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 from llm_marl_envs.records import (
     Episode,

@@ -13,7 +13,7 @@ from toys import Relay, WordPair
 from llm_marl_envs import cli, make, registry
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands.research import named_arguments
-from llm_marl_envs.evaluation.cross_play_files import read_cross_play
+from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
 from llm_marl_envs.files.dataset import read_dataset
 from llm_marl_envs.registry import EnvSpec
 

@@ -16,7 +16,7 @@ from models import make_trainer
 from pettingzoo import AECEnv, ParallelEnv
 
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.evaluation.runner import Plan, run_plan
+from llm_marl_envs.evaluation.play.runner import Plan, run_plan
 from llm_marl_envs.policies import ScriptedPolicy
 
 SPACE = spaces.Text(100_000)

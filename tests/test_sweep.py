@@ -17,7 +17,7 @@ import pytest
 from models import untrained
 
 from llm_marl_envs.commands.ending import Stopped
-from llm_marl_envs.evaluation.metrics import t_interval
+from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from trainers import sweep_run
 from trainers.sweep import Point, collect_results, read_sweep
 from trainers.sweep_run import BUSY, Children, main, run_point, run_sweep, write_slurm

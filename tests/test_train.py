@@ -12,7 +12,7 @@ from toys import WordPair
 
 import llm_marl_envs
 from llm_marl_envs.evaluation import Plan
-from llm_marl_envs.evaluation.measure import run_eval
+from llm_marl_envs.evaluation.studies.measure import run_eval
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.registry import list_envs
 from trainers.team_files import load_team

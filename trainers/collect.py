@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv
-from llm_marl_envs.evaluation.coordination import beside_experts
+from llm_marl_envs.evaluation.numbers.coordination import beside_experts
 from llm_marl_envs.policies import Team, derive_seed
 from llm_marl_envs.records import Episode, EpisodeGroup, StopReason, Turn
 from llm_marl_envs.rollout import Failures, Start, failure_of, rollout, task_source

@@ -15,9 +15,9 @@ from typing import Any
 import yaml
 
 from llm_marl_envs import __version__
-from llm_marl_envs.evaluation.paired import Stage
-from llm_marl_envs.evaluation.progress import counter
-from llm_marl_envs.evaluation.runner import Plan, starts_of
+from llm_marl_envs.evaluation.play.paired import Stage
+from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.evaluation.play.runner import Plan, starts_of
 from llm_marl_envs.files.dataset import FORMATS, SCHEMA_VERSION, features, rows_of, write_shard
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import package_versions, prompt_hashes

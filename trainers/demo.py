@@ -27,7 +27,7 @@ from llm_marl_envs.evaluation import (
     evaluate_team,
     measure_coordination,
 )
-from llm_marl_envs.evaluation.coordination import match_by_choice
+from llm_marl_envs.evaluation.numbers.coordination import match_by_choice
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl

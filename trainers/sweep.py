@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.checks import check_types, refuse_unknown
-from llm_marl_envs.evaluation.metrics import t_interval
-from llm_marl_envs.evaluation.runner import Plan, starts_of
+from llm_marl_envs.evaluation.numbers.estimators import t_interval
+from llm_marl_envs.evaluation.play.runner import Plan, starts_of
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.files.run_manifest import sha256
 from llm_marl_envs.registry import make

@@ -245,8 +245,8 @@ def measure_point(
         folder: of the evaluation's files.
         partners: as `named_team` takes them.
     """
-    from llm_marl_envs.evaluation.measure import measure_team
-    from llm_marl_envs.evaluation.runner import Plan
+    from llm_marl_envs.evaluation.play.runner import Plan
+    from llm_marl_envs.evaluation.studies.measure import measure_team
     from llm_marl_envs.policies.named import Sampling
 
     asked: Any = point.evaluation

@@ -9,8 +9,8 @@ from statistics import mean
 from string import ascii_uppercase
 from typing import Any
 
-from llm_marl_envs.evaluation.metrics import t_interval
-from llm_marl_envs.evaluation.table import format_table, number, with_interval
+from llm_marl_envs.evaluation.numbers.estimators import t_interval
+from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
 from llm_marl_envs.report.numbers import curve
 from trainers.trained_baselines import TEAM
 from trainers.transcripts import LOG_FILE

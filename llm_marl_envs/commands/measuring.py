@@ -106,7 +106,7 @@ def _add_plan(command: Any) -> None:
 
 
 def _plan(options: Namespace, samples: int) -> Any:
-    from llm_marl_envs.evaluation.runner import Plan
+    from llm_marl_envs.evaluation.play.runner import Plan
 
     return Plan(
         n_tasks=options.tasks,
@@ -127,7 +127,7 @@ def _sampling(options: Namespace, assignments: Any) -> Any:
 
 
 def _eval(options: Namespace, assignments: Any) -> None:
-    from llm_marl_envs.evaluation.measure import run_eval
+    from llm_marl_envs.evaluation.studies.measure import run_eval
 
     quiet_libraries()
     run_eval(
@@ -143,7 +143,7 @@ def _eval(options: Namespace, assignments: Any) -> None:
 
 
 def _compare(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.compare import compare_results, report, sides_at
+    from llm_marl_envs.evaluation.numbers.compare import compare_results, report, sides_at
 
     named = {"A": options.a, "B": options.b}
     sides = {name: sides_at(side) for name, side in named.items()}
@@ -154,7 +154,7 @@ def _compare(options: Namespace) -> None:
 
 
 def _baselines(options: Namespace, assignments: Any) -> None:
-    from llm_marl_envs.evaluation.measure import run_all_baselines
+    from llm_marl_envs.evaluation.studies.measure import run_all_baselines
 
     quiet_libraries()
     run_all_baselines(

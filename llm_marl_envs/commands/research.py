@@ -206,11 +206,11 @@ def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
 
 
 def _cross_play(options: Namespace, assignments: Any) -> None:
-    from llm_marl_envs.evaluation.cross_play import cross_play
-    from llm_marl_envs.evaluation.cross_play_files import report, write_cross_play
-    from llm_marl_envs.evaluation.heat_map import require_matplotlib, save_heat_map
-    from llm_marl_envs.evaluation.progress import counter
-    from llm_marl_envs.evaluation.zero_shot import zero_shot
+    from llm_marl_envs.evaluation.play.progress import counter
+    from llm_marl_envs.evaluation.studies.cross_play import cross_play
+    from llm_marl_envs.evaluation.studies.cross_play_files import report, write_cross_play
+    from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib, save_heat_map
+    from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
     from llm_marl_envs.files.json_files import check_writable
     from llm_marl_envs.files.run_manifest import recording
     from llm_marl_envs.registry import make
@@ -253,10 +253,10 @@ def _cross_play(options: Namespace, assignments: Any) -> None:
 
 
 def _contribution(options: Namespace, assignments: Any) -> None:
-    from llm_marl_envs.evaluation.contribution import contributions
-    from llm_marl_envs.evaluation.messages import message_effects
-    from llm_marl_envs.evaluation.paired import Stage, make_schedule
-    from llm_marl_envs.evaluation.progress import counter
+    from llm_marl_envs.evaluation.play.paired import Stage, make_schedule
+    from llm_marl_envs.evaluation.play.progress import counter
+    from llm_marl_envs.evaluation.studies.contribution import contributions
+    from llm_marl_envs.evaluation.studies.messages import message_effects
     from llm_marl_envs.files.json_files import check_writable, write_json
     from llm_marl_envs.records import plain
     from llm_marl_envs.registry import make
@@ -297,7 +297,7 @@ def _contribution(options: Namespace, assignments: Any) -> None:
 
 
 def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str:
-    from llm_marl_envs.evaluation.table import format_table, with_interval
+    from llm_marl_envs.evaluation.numbers.table import format_table, with_interval
 
     rows = [
         (
@@ -360,7 +360,12 @@ def _train_baselines(options: Namespace) -> None:
 
 
 def _table(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.latex import latex_table, markdown_table, rows_at, text_table
+    from llm_marl_envs.evaluation.numbers.latex import (
+        latex_table,
+        markdown_table,
+        rows_at,
+        text_table,
+    )
 
     if not options.latex and (options.caption is not None or options.label is not None):
         raise ValueError("--caption and --label are for --latex")
@@ -386,7 +391,7 @@ def _table(options: Namespace) -> None:
 
 
 def _collect(options: Namespace, assignments: Any) -> None:
-    from llm_marl_envs.evaluation.runner import Plan
+    from llm_marl_envs.evaluation.play.runner import Plan
     from llm_marl_envs.policies.named import Sampling
     from trainers.collect_dataset import Shards, run_collect
 

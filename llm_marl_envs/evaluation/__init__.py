@@ -1,13 +1,13 @@
 """Measuring teams: held-out tasks, intervals, comparisons, and whether a team is coordinated."""
 
-from llm_marl_envs.evaluation.coordination import (
+from llm_marl_envs.evaluation.numbers.coordination import (
     CooperationIndex,
     Coordination,
     cooperation_index,
     measure_coordination,
 )
-from llm_marl_envs.evaluation.results import TeamResult, read_result, result_to_dict
-from llm_marl_envs.evaluation.runner import Plan, evaluate_team, run_plan
+from llm_marl_envs.evaluation.numbers.results import TeamResult, read_result, result_to_dict
+from llm_marl_envs.evaluation.play.runner import Plan, evaluate_team, run_plan
 
 __all__ = [
     "CooperationIndex",

@@ -2,7 +2,7 @@
 
 Each class is a policy that sits in every seat and asks the one inside, once or several times per
 action; what that costs in tokens is summed in `Response.usage`. Which protocol makes sense where is
-`evaluation/baselines.py`.
+`evaluation/studies/baselines.py`.
 """
 
 from __future__ import annotations

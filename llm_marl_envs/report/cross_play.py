@@ -1,6 +1,6 @@
 """The cross-play part of a report: what its file holds, and the tables that show it.
 
-Reads the JSON that `evaluation/cross_play_files.py` writes. Only "teams" and "matrix" must be
+Reads the JSON that `evaluation/studies/cross_play_files.py` writes. Only "teams" and "matrix" must be
 there, so that other tools can write one, too.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.cross_play import axes_of
+from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.report.axes import number, span
 from llm_marl_envs.report.charts import table
 from llm_marl_envs.report.markup import Markup, join, tag

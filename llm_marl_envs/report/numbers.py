@@ -12,7 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.evaluation.metrics import bootstrap_interval, success_interval, t_interval
+from llm_marl_envs.evaluation.numbers.estimators import (
+    bootstrap_interval,
+    success_interval,
+    t_interval,
+)
 from llm_marl_envs.records import Episode, StopReason
 
 MOST_POINTS = 200

@@ -1,7 +1,7 @@
 """Play held-out tasks with a team and sum up what it earned.
 
 Owns which episodes an evaluation plays, in which order and blocks. Any policies will do: language
-models, scripted experts, people. The numbers are `results.py`, the files `resume.py`.
+models, scripted experts, people. The numbers are `evaluation/numbers/results.py`, the files `resume.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from llm_marl_envs import __version__
-from llm_marl_envs.evaluation.coordination import convention_match, cooperation_index
-from llm_marl_envs.evaluation.progress import Progress
-from llm_marl_envs.evaluation.results import TeamResult, summarise
-from llm_marl_envs.evaluation.resume import EvaluationLog
+from llm_marl_envs.evaluation.numbers.coordination import convention_match, cooperation_index
+from llm_marl_envs.evaluation.numbers.results import TeamResult, summarise
+from llm_marl_envs.evaluation.play.progress import Progress
+from llm_marl_envs.evaluation.play.resume import EvaluationLog
 from llm_marl_envs.policies import Team, check_team, derive_seed
 from llm_marl_envs.records import Episode, living, plain
 from llm_marl_envs.rollout import (

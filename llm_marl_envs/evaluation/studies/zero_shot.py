@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_marl_envs.evaluation.cross_play import check_teams
-from llm_marl_envs.evaluation.paired import (
+from llm_marl_envs.evaluation.play.paired import (
     DEFAULT_COPIES,
     Estimate,
     Schedule,
@@ -19,7 +18,8 @@ from llm_marl_envs.evaluation.paired import (
     make_schedule,
     returns_of,
 )
-from llm_marl_envs.evaluation.progress import Progress
+from llm_marl_envs.evaluation.play.progress import Progress
+from llm_marl_envs.evaluation.studies.cross_play import check_teams
 from llm_marl_envs.policies import ExpertPolicy, Policy, Team
 from llm_marl_envs.rollout import Context, Start
 from llm_marl_envs.vector import env_factory

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_marl_envs.evaluation.paired import (
+from llm_marl_envs.evaluation.play.paired import (
     DEFAULT_COPIES,
     Estimate,
     Schedule,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llm_marl_envs.evaluation.cross_play import axes_of
+from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.files.atomic import replacing
 
 if TYPE_CHECKING:
-    from llm_marl_envs.evaluation.cross_play import CrossPlay
+    from llm_marl_envs.evaluation.studies.cross_play import CrossPlay
 
 MAX_NUMBERED = 12
 """Up to so many teams, each cell shows its number."""

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.evaluation.metrics import (
+from llm_marl_envs.evaluation.numbers.estimators import (
     RESAMPLES,
     bootstrap_interval,
     interquartile_mean,
     wilson_interval,
 )
-from llm_marl_envs.evaluation.result_files import EVALUATION, POINT_FILE, read_results
+from llm_marl_envs.evaluation.numbers.result_files import EVALUATION, POINT_FILE, read_results
 from llm_marl_envs.files.json_files import read_json
 
 MAX_EXACT = 20_000

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.evaluation.metrics import bootstrap_interval
-from llm_marl_envs.evaluation.progress import Progress, expect
-from llm_marl_envs.evaluation.runner import DEFAULT_COPIES, Plan, starts_of
+from llm_marl_envs.evaluation.numbers.estimators import bootstrap_interval
+from llm_marl_envs.evaluation.play.progress import Progress, expect
+from llm_marl_envs.evaluation.play.runner import DEFAULT_COPIES, Plan, starts_of
 from llm_marl_envs.policies.base import Team
 from llm_marl_envs.records import Episode
 from llm_marl_envs.rollout import Context, EpisodesFailedError, Failures, Start, rollout

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_marl_envs.evaluation.paired import (
+from llm_marl_envs.evaluation.play.paired import (
     DEFAULT_COPIES,
     Estimate,
     Schedule,

@@ -1,7 +1,7 @@
 """What an evaluation found: the summary of its episodes, its JSON form and its table.
 
-Owns which numbers a result has and how they are read back. Playing episodes is `runner.py`, the
-estimators are `metrics.py`. Episodes that failed are counted and enter no number.
+Owns which numbers a result has and how they are read back. Playing episodes is `evaluation/play/runner.py`, the
+estimators are `estimators.py`. Episodes that failed are counted and enter no number.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation import metrics
-from llm_marl_envs.evaluation.coordination import CooperationIndex
+from llm_marl_envs.evaluation.numbers import estimators
+from llm_marl_envs.evaluation.numbers.coordination import CooperationIndex
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.questions.answers import canonical
 from llm_marl_envs.records import Episode, StopReason, living
@@ -164,11 +164,11 @@ def summarise(
                 f"{episode.team_return}; the environment paid something that is no number"
             )
     places = [index // per_task for index, one in enumerate(episodes) if not one.failed]
-    means = metrics.task_means(places, [e.team_return for e in played])
+    means = estimators.task_means(places, [e.team_return for e in played])
     judged = [e.success for e in played]
     solved = [float(one) for one in judged if one is not None]
     known = len(solved) == len(judged)
-    solved_means = metrics.task_means(places, solved) if known else []
+    solved_means = estimators.task_means(places, solved) if known else []
     clusters = {place: one.clusters for place, one in zip(places, played, strict=True)}
     return TeamResult(
         episodes=tuple(episodes),
@@ -177,11 +177,11 @@ def summarise(
         samples=samples,
         seeds=tuple(seeds),
         success=sum(solved_means) / len(means) if known else None,
-        success_ci95=metrics.success_interval(places, solved, clusters) if known else None,
+        success_ci95=estimators.success_interval(places, solved, clusters) if known else None,
         pass_at_k=_pass_at_k(places, solved, per_task) if known else {},
         mean_return=sum(means) / len(means),
-        return_ci95=metrics.bootstrap_interval(means),
-        reward_terms=metrics.mean_terms(map(episode_terms, played)),
+        return_ci95=estimators.bootstrap_interval(means),
+        reward_terms=estimators.mean_terms(map(episode_terms, played)),
         cooperation=cooperation,
         match=match,
         answer_agreement=_mean([_agreement(e) for e in played]),
@@ -198,7 +198,7 @@ def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) ->
     for k in _ks(per_task):
         enough = [i for i, place in enumerate(places) if counts[place] >= k]
         if enough:
-            found[k] = metrics.mean_pass_at_k(
+            found[k] = estimators.mean_pass_at_k(
                 [places[i] for i in enough], [solved[i] for i in enough], k
             )
     return found
@@ -259,7 +259,7 @@ def _cost(episodes: Sequence[Episode], seconds: float | None) -> Cost:
 def _text_balance(episode: Episode) -> float | None:
     if len(episode.agents) < 2:
         return None
-    return metrics.contribution_balance(
+    return estimators.contribution_balance(
         [sum(len(turn.action) for turn in episode.trajectory(agent)) for agent in episode.agents]
     )
 
@@ -269,7 +269,7 @@ def _agreement(episode: Episode) -> float | None:
     answers = [turns[0].info["answer"] for turns in last if turns and "answer" in turns[0].info]
     if len(answers) < 2:
         return None
-    return metrics.answer_agreement([one and canonical(one) for one in answers])
+    return estimators.answer_agreement([one and canonical(one) for one in answers])
 
 
 def _faults(episodes: Sequence[Episode]) -> Faults:

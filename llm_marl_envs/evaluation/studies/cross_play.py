@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.evaluation.coordination import convention_match
-from llm_marl_envs.evaluation.metrics import RESAMPLES
-from llm_marl_envs.evaluation.paired import (
+from llm_marl_envs.evaluation.numbers.coordination import convention_match
+from llm_marl_envs.evaluation.numbers.estimators import RESAMPLES
+from llm_marl_envs.evaluation.play.paired import (
     DEFAULT_COPIES,
     Estimate,
     Stage,
@@ -26,7 +26,7 @@ from llm_marl_envs.evaluation.paired import (
     make_schedule,
     returns_of,
 )
-from llm_marl_envs.evaluation.progress import Progress
+from llm_marl_envs.evaluation.play.progress import Progress
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode, living
 from llm_marl_envs.rollout import Context, EpisodesFailedError, env_arguments, env_name

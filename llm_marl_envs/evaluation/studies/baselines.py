@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv
-from llm_marl_envs.evaluation.progress import Progress, expect
-from llm_marl_envs.evaluation.results import TeamResult, result_to_dict, summarise
-from llm_marl_envs.evaluation.runner import Plan, run_plan, starts_of
-from llm_marl_envs.evaluation.table import format_table, number, with_interval
+from llm_marl_envs.evaluation.numbers.results import TeamResult, result_to_dict, summarise
+from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
+from llm_marl_envs.evaluation.play.progress import Progress, expect
+from llm_marl_envs.evaluation.play.runner import Plan, run_plan, starts_of
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, Team
 from llm_marl_envs.policies.protocols import (
     AlonePolicy,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.results import (
+from llm_marl_envs.evaluation.numbers.results import (
     RESULT_FILE,
     read_result,
     result_to_dict,

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.cross_play import CrossPlay, Seating, axes_of
-from llm_marl_envs.evaluation.paired import Estimate
-from llm_marl_envs.evaluation.table import format_table, number, with_interval
-from llm_marl_envs.evaluation.zero_shot import ZeroShot
+from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
+from llm_marl_envs.evaluation.play.paired import Estimate
+from llm_marl_envs.evaluation.studies.cross_play import CrossPlay, Seating, axes_of
+from llm_marl_envs.evaluation.studies.zero_shot import ZeroShot
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.records import plain
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.result_files import EVALUATION, SWEEP_FILE, read_results
-from llm_marl_envs.evaluation.table import format_table, number, with_interval
+from llm_marl_envs.evaluation.numbers.result_files import EVALUATION, SWEEP_FILE, read_results
+from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
 from llm_marl_envs.files.json_files import read_json
 
 DEFAULT_COLUMNS = ("mean_return", "success", "cooperation", "match")

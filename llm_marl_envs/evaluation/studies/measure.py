@@ -8,7 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.baselines import (
+from llm_marl_envs.evaluation.numbers.results import RESULT_FILE, TeamResult, result_to_dict
+from llm_marl_envs.evaluation.numbers.table import result_table
+from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.evaluation.play.runner import (
+    Plan,
+    fingerprint_of_tasks,
+    open_log,
+    run_plan,
+    starts_of,
+)
+from llm_marl_envs.evaluation.studies.baselines import (
     DEFAULT_SAMPLES,
     Baselines,
     baseline_table,
@@ -16,16 +26,6 @@ from llm_marl_envs.evaluation.baselines import (
     run_baselines,
     tokens_written,
 )
-from llm_marl_envs.evaluation.progress import counter
-from llm_marl_envs.evaluation.results import RESULT_FILE, TeamResult, result_to_dict
-from llm_marl_envs.evaluation.runner import (
-    Plan,
-    fingerprint_of_tasks,
-    open_log,
-    run_plan,
-    starts_of,
-)
-from llm_marl_envs.evaluation.table import result_table
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.run_manifest import Costs, recording
 from llm_marl_envs.policies.named import NamedTeam, Sampling, named_policy, named_team

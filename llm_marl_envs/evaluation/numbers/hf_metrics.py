@@ -1,9 +1,9 @@
 """Metrics as `evaluate.Metric` classes: built directly, no Hub, usable in `evaluate.combine`.
 
-    from llm_marl_envs.evaluation.hf_metrics import CoopReturn
+    from llm_marl_envs.evaluation.numbers.hf_metrics import CoopReturn
     CoopReturn().compute(returns=[0.5, 1.0], task_ids=["a", "b"])
 
-Owns inputs and names; every number comes from `metrics.py`. `evaluate` (and with it pandas) is
+Owns inputs and names; every number comes from `estimators.py`. `evaluate` (and with it pandas) is
 imported when a class is first asked for, so that importing this library stays light.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llm_marl_envs.evaluation import metrics
+from llm_marl_envs.evaluation.numbers import estimators
 
 if TYPE_CHECKING:
     from evaluate import Metric
@@ -44,8 +44,8 @@ def __getattr__(name: str) -> Any:
 
 def _coop_return(inputs: Any, options: Any) -> dict[str, Any]:
     """Mean team return with a 95 % bootstrap interval over tasks."""
-    means = metrics.task_means(inputs["task_ids"], inputs["returns"])
-    low, high = metrics.bootstrap_interval(means)
+    means = estimators.task_means(inputs["task_ids"], inputs["returns"])
+    low, high = estimators.bootstrap_interval(means)
     return {"mean_return": sum(means) / len(means), "return_low": low, "return_high": high}
 
 
@@ -55,8 +55,8 @@ def _success_rate(inputs: Any, options: Any) -> dict[str, Any]:
     Option `clusters`: task -> what it shares with others, as `metrics.success_interval` takes it.
     """
     tasks, solved = inputs["task_ids"], inputs["successes"]
-    means = metrics.task_means(tasks, solved)
-    low, high = metrics.success_interval(tasks, solved, options.get("clusters"))
+    means = estimators.task_means(tasks, solved)
+    low, high = estimators.success_interval(tasks, solved, options.get("clusters"))
     return {"success_rate": sum(means) / len(means), "success_low": low, "success_high": high}
 
 
@@ -65,7 +65,7 @@ def _pass_at_k(inputs: Any, options: Any) -> dict[str, Any]:
     wanted = options.get("k", 1)
     each = [wanted] if isinstance(wanted, int) else list(wanted)
     tasks, solved = inputs["task_ids"], inputs["successes"]
-    return {f"pass@{k}": metrics.mean_pass_at_k(tasks, solved, k) for k in each}
+    return {f"pass@{k}": estimators.mean_pass_at_k(tasks, solved, k) for k in each}
 
 
 def _reward_terms(inputs: Any, options: Any) -> dict[str, Any]:
@@ -77,26 +77,26 @@ def _reward_terms(inputs: Any, options: Any) -> dict[str, Any]:
         if len(set(names)) < len(names):
             raise ValueError(f"an episode names a term twice: {list(names)}")
         episodes.append(dict(zip(names, values, strict=True)))
-    return metrics.mean_terms(episodes)
+    return estimators.mean_terms(episodes)
 
 
 def _contribution_balance(inputs: Any, options: Any) -> dict[str, Any]:
     """Smallest over mean contribution of the agents, mean over episodes that have any."""
-    found = [metrics.contribution_balance(one) for one in inputs["contributions"]]
+    found = [estimators.contribution_balance(one) for one in inputs["contributions"]]
     known = [one for one in found if one is not None]
     return {"contribution_balance": sum(known) / len(known) if known else None}
 
 
 def _answer_agreement(inputs: Any, options: Any) -> dict[str, Any]:
     """Share of pairs of agents with the same answer, mean over episodes; None: no answer."""
-    found = [metrics.answer_agreement(one) for one in inputs["answers"]]
+    found = [estimators.answer_agreement(one) for one in inputs["answers"]]
     return {"answer_agreement": sum(found) / len(found)}
 
 
 def _rouge(inputs: Any, options: Any) -> dict[str, Any]:
     """ROUGE F-measures; option `rouge_types`."""
-    types = options.get("rouge_types", metrics.ROUGE_TYPES)
-    return metrics.rouge(inputs["predictions"], inputs["references"], types)
+    types = options.get("rouge_types", estimators.ROUGE_TYPES)
+    return estimators.rouge(inputs["predictions"], inputs["references"], types)
 
 
 # class -> (its function, input -> the feature that holds it)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv
-from llm_marl_envs.evaluation.metrics import bootstrap_interval
+from llm_marl_envs.evaluation.numbers.estimators import bootstrap_interval
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, living
 from llm_marl_envs.rollout import Failures, Start, rollout

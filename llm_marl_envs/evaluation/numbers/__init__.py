@@ -1,0 +1,1 @@
+"""Numbers of episodes: estimators, intervals, comparisons, tables."""

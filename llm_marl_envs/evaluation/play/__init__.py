@@ -1,0 +1,1 @@
+"""Playing a plan of episodes: runs, runs that go on, runs in pairs."""

@@ -1,0 +1,1 @@
+"""Questions about teams: cross-play, contributions, baselines."""
