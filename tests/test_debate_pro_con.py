@@ -10,15 +10,15 @@ from support.cost import milliseconds
 from support.lookup import accuracy_without_debate
 
 from llm_marl_envs import make
-from llm_marl_envs.debate.experts import answer_line
+from llm_marl_envs.deliberation import sides as rules
+from llm_marl_envs.deliberation.debaters import answer_line
+from llm_marl_envs.deliberation.quotes import VERIFIED, lines_of, read_statement, shown
+from llm_marl_envs.deliberation.side_judge import scripted_verdict, side_of
 from llm_marl_envs.envs.debate_pro_con import CON, PRO, DebateProConEnv, sides, source_of
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request, Response
-from llm_marl_envs.roles import claims as rules
-from llm_marl_envs.roles.judge import scripted_verdict, side_of
-from llm_marl_envs.roles.quotes import VERIFIED, lines_of, read_statement, shown
 from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.testing import JUNK

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from llm_marl_envs.debate.statements import quoted, statements_in, words_of
-from llm_marl_envs.debate.votes import deliberation_gain, flips, majority, pivotal
+from llm_marl_envs.deliberation.statements import quoted, statements_in, words_of
+from llm_marl_envs.deliberation.votes import deliberation_gain, flips, majority, pivotal
 from llm_marl_envs.questions import read_answer
 from llm_marl_envs.spaces import Message
 

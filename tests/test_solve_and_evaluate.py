@@ -10,11 +10,17 @@ import pytest
 from support.cost import milliseconds
 
 from llm_marl_envs import make
+from llm_marl_envs.deliberation.scores import (
+    LEFT_OUT,
+    agreement,
+    heard_by_scorer,
+    neutral,
+    read_score,
+)
 from llm_marl_envs.envs.solve_and_evaluate import DEFAULT_KINDS, SCORER, SOLVER
 from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
-from llm_marl_envs.roles.scores import LEFT_OUT, agreement, heard_by_scorer, neutral, read_score
 from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.testing import JUNK
 from llm_marl_envs.vector import VectorTextEnv

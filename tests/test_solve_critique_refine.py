@@ -9,12 +9,12 @@ import pytest
 from support.cost import milliseconds
 
 from llm_marl_envs import make
+from llm_marl_envs.deliberation.briefs import heard
+from llm_marl_envs.deliberation.stations import Station, chain, shadows
 from llm_marl_envs.envs.solve_critique_refine import DEFAULT_KINDS
 from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
-from llm_marl_envs.roles.briefs import heard
-from llm_marl_envs.roles.stations import Station, chain, shadows
 from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.testing import JUNK
 from llm_marl_envs.vector import VectorTextEnv

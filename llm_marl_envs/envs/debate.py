@@ -102,9 +102,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.debate import experts, votes
-from llm_marl_envs.debate.judge import judge_request, verdicts
-from llm_marl_envs.debate.statements import Said
+from llm_marl_envs.deliberation import debaters, votes
+from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of, share
+from llm_marl_envs.deliberation.policy_judge import judge_request, verdicts
+from llm_marl_envs.deliberation.role_experts import check_convention, conventions_of
+from llm_marl_envs.deliberation.statements import Said
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import (
     KINDS,
@@ -117,8 +119,6 @@ from llm_marl_envs.questions import (
     question_tasks,
     read_answer,
 )
-from llm_marl_envs.roles.briefs import asked, check_whole, info_of, share
-from llm_marl_envs.roles.reports import check_convention, conventions_of
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
@@ -306,7 +306,7 @@ class DebateEnv(TextAECEnv):
         """
         check_convention(question_of(task), convention, self.conventions(task))
         seat = self.possible_agents.index(agent)
-        return experts.first_statement(
+        return debaters.first_statement(
             question_of(task), seat, convention, self.info_mode == "split"
         )
 
@@ -316,14 +316,14 @@ class DebateEnv(TextAECEnv):
             return self.expert(task, agent, convention)
         check_convention(question_of(task), convention, self.conventions(task))
         seat = self.possible_agents.index(agent)
-        return experts.later_statement(question_of(task), agent, seat, convention, messages)
+        return debaters.later_statement(question_of(task), agent, seat, convention, messages)
 
     def read_convention(self, task: Task, agent: str, action: str) -> str | None:
         """Which convention a first statement follows; None for none and for undivided evidence."""
         question = question_of(task)
         if self.info_mode == "full" or len(question.parts) != len(self.possible_agents):
             return None
-        return experts.read_convention(question, self.possible_agents.index(agent), action)
+        return debaters.read_convention(question, self.possible_agents.index(agent), action)
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated questions, decided by majority.

@@ -59,7 +59,7 @@ After the last judge. Never truncated.
 - `speech`: False withholds the debaters' own words from the judge, so that nothing but verified
   quotations can sway it.
 - `judge`: "seat" (one, which is shown the sides in an order drawn by the reset seed), "seats" (two,
-  both orders averaged), "scripted" (`roles/judge.py`) or a policy, both orders averaged.
+  both orders averaged), "scripted" (`deliberation/side_judge.py`) or a policy, both orders averaged.
 - `render_mode`: None, "ansi", "human" or "html".
 
 ## What is known, and what remains
@@ -86,14 +86,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.debate.judge import verdicts
+from llm_marl_envs.deliberation import sides as rules
+from llm_marl_envs.deliberation.briefs import check_info, check_whole
+from llm_marl_envs.deliberation.policy_judge import verdicts
+from llm_marl_envs.deliberation.quotes import Statement, lines_of, read_statement, shown
+from llm_marl_envs.deliberation.side_judge import QuotesJudge, hearing, scripted_verdict, side_of
 from llm_marl_envs.policies.base import Policy, derive_seed
 from llm_marl_envs.questions import question_of, question_tasks
 from llm_marl_envs.records import Request
-from llm_marl_envs.roles import claims as rules
-from llm_marl_envs.roles.briefs import check_info, check_whole
-from llm_marl_envs.roles.judge import QuotesJudge, hearing, scripted_verdict, side_of
-from llm_marl_envs.roles.quotes import Statement, lines_of, read_statement, shown
 from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.tasks import Row, Task, TaskSource
 

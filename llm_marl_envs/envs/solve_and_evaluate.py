@@ -21,7 +21,7 @@ Chat messages, append-only. The first one: role, question, own part of the evide
 behind `> `: evaluators see the solver's text, the scorer sees what solver and evaluators said in
 this round, the solver sees the evaluations of the round before. Nobody sees the scorer's text. What
 a scorer is shown has no lines that name a score, the word and a number from 1 to 3
-(`roles/scores.py`).
+(`deliberation/scores.py`).
 
 ## Actions
 Solver: any text with exactly one line `Answer: [your answer]` (`questions/answers.py`).
@@ -95,8 +95,23 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.debate import experts
-from llm_marl_envs.debate.statements import statements_in
+from llm_marl_envs.deliberation import debaters
+from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of, share
+from llm_marl_envs.deliberation.role_experts import (
+    check_convention,
+    conclusion,
+    conventions_of,
+    report,
+    reported,
+)
+from llm_marl_envs.deliberation.scores import (
+    NO_SCORE,
+    SCORES,
+    agreement,
+    heard_by_scorer,
+    read_score,
+)
+from llm_marl_envs.deliberation.statements import statements_in
 from llm_marl_envs.questions import (
     KINDS,
     blind_guess,
@@ -106,15 +121,6 @@ from llm_marl_envs.questions import (
     read_answer,
     same_answer,
 )
-from llm_marl_envs.roles.briefs import asked, check_whole, heard, info_of, share
-from llm_marl_envs.roles.reports import (
-    check_convention,
-    conclusion,
-    conventions_of,
-    report,
-    reported,
-)
-from llm_marl_envs.roles.scores import NO_SCORE, SCORES, agreement, heard_by_scorer, read_score
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, unit_hash
 
@@ -355,7 +361,7 @@ class SolveAndEvaluateEnv(TextAECEnv):
         question, place = question_of(task), self.share_of(agent)
         if self.info_mode == "full" or len(question.parts) != self.parts or place is None:
             return None
-        return experts.read_convention(question, place, action)
+        return debaters.read_convention(question, place, action)
 
     def bounds(self, task: Task) -> Bounds:
         """Raises `ValueError`: a constant sum says nothing of a task; see `accuracy_bounds`."""

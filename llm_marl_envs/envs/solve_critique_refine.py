@@ -82,24 +82,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.debate import experts
-from llm_marl_envs.questions import (
-    KINDS,
-    blind_guess,
-    is_right,
-    question_of,
-    question_tasks,
-    read_answer,
-)
-from llm_marl_envs.roles.briefs import asked, check_whole, heard, info_of, share
-from llm_marl_envs.roles.reports import (
+from llm_marl_envs.deliberation import debaters
+from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of, share
+from llm_marl_envs.deliberation.role_experts import (
     check_convention,
     conclusion,
     conventions_of,
     report,
     reported,
 )
-from llm_marl_envs.roles.stations import (
+from llm_marl_envs.deliberation.stations import (
     CRITIC,
     FIRST,
     GENERATOR,
@@ -108,6 +100,14 @@ from llm_marl_envs.roles.stations import (
     Station,
     chain,
     shadows,
+)
+from llm_marl_envs.questions import (
+    KINDS,
+    blind_guess,
+    is_right,
+    question_of,
+    question_tasks,
+    read_answer,
 )
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource
@@ -281,7 +281,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         question = question_of(task)
         if self.info_mode == "full" or len(question.parts) != self.seats:
             return None
-        return experts.read_convention(question, self.stations[agent].share, action)
+        return debaters.read_convention(question, self.stations[agent].share, action)
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated questions with `credit="team"`.

@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from llm_marl_envs import make, make_vec
+from llm_marl_envs.deliberation.sides import claims_of
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.questions import question_of
 from llm_marl_envs.records import Request, Response
-from llm_marl_envs.roles.claims import claims_of
 from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.tasks import Task
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llm_marl_envs.debate.statements import Said
+from llm_marl_envs.deliberation.statements import Said
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message, render_messages
 

@@ -10,8 +10,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from llm_marl_envs.deliberation.briefs import heard
 from llm_marl_envs.parsing import answer_of, lines_of
-from llm_marl_envs.roles.briefs import heard
 
 SCORES = {1: 0.0, 2: 0.5, 3: 1.0}
 """Score -> what the solution earns; CoMAS's (score - 1) / 2."""

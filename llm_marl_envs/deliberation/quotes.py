@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.debate.statements import quote, told
+from llm_marl_envs.deliberation.statements import quote, told
 from llm_marl_envs.parsing import lines_of as text_lines
 
 MARK = "quote:"

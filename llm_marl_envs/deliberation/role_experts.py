@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llm_marl_envs.debate.experts import DIRECT, answer_line, conventions
-from llm_marl_envs.debate.statements import statements_in, words_of
+from llm_marl_envs.deliberation.debaters import DIRECT, answer_line, conventions
+from llm_marl_envs.deliberation.statements import statements_in, words_of
 from llm_marl_envs.questions import KINDS, Question
 from llm_marl_envs.questions.words import listed
 from llm_marl_envs.spaces import Message

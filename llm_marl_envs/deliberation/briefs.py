@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_marl_envs.debate.statements import quoted
+from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.questions import Question, question_of
 from llm_marl_envs.tasks import ListSource, TaskSource
 

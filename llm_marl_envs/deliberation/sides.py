@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.debate.statements import BRACKETS
+from llm_marl_envs.deliberation.statements import BRACKETS
 from llm_marl_envs.questions import Question, canonical, is_right
 
 KINDS = ("suspects", "meeting", "order", "lost", "games")
