@@ -24,7 +24,7 @@ from support.teams import (
     row,
 )
 
-from llm_marl_envs.coding import team
+from llm_marl_envs.coding import attempt
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
@@ -37,7 +37,7 @@ LONG = range(700_000, 705_000)  # not used while the harness was mended
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that fails is asked for again at once: here no machine is given time to recover."""
-    monkeypatch.setattr(team, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(attempt, "PAUSES", (0.0, 0.0))
 
 
 def report(played: Iterable[Played], repeated: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llm_marl_envs.coding import team
+from llm_marl_envs.coding import attempt
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.rollout import Start, rollout
@@ -38,7 +38,7 @@ def test_a_failure_of_the_sandbox_is_no_reward(
     monkeypatch: pytest.MonkeyPatch, on_infra: Any, reward: str
 ) -> None:
     """Neither 0 nor the end of a run: tried again, then an error that names the task."""
-    monkeypatch.setattr(team, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(attempt, "PAUSES", (0.0, 0.0))
     copies = VectorTextEnv([CoopCodingEnv(info="full", reward=reward) for _ in range(2)])
     env = copies.envs[0]
     task = env.source[0]

@@ -15,7 +15,7 @@ from llm_marl_envs import make
 from llm_marl_envs.tasks import SPLITS
 from llm_marl_envs.testing import JUNK
 from llm_marl_envs.writing import paper
-from llm_marl_envs.writing.team import references_of
+from llm_marl_envs.writing.authors import references_of
 
 IDS = ("coop_writing_arxiv-v0", "coop_writing_tldr-v0")
 BUNDLED = {

@@ -16,7 +16,7 @@ import pytest
 
 from llm_marl_envs.coding import composition as composition_module
 from llm_marl_envs.coding import functions
-from llm_marl_envs.coding.tables import (
+from llm_marl_envs.coding.vocabulary import (
     FOLD_OPS,
     ITEM_OPS,
     PREDICATES,

@@ -21,7 +21,7 @@ from llm_marl_envs.questions import (
     question_tasks,
     task_of,
 )
-from llm_marl_envs.questions.words import GAMES, LOST, Slots
+from llm_marl_envs.questions.vocabulary import GAMES, LOST, Slots
 from llm_marl_envs.tasks import SPLITS, Task
 
 STOCK = ("cups", "lights", "seats")

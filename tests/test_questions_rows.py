@@ -11,7 +11,7 @@ import pytest
 
 from llm_marl_envs import make
 from llm_marl_envs.questions import is_right, question_of, question_tasks, read_answer
-from llm_marl_envs.questions.gym import ALLOWED
+from llm_marl_envs.questions.reasoning_gym import ALLOWED
 
 GSM = [
     {

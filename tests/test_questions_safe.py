@@ -28,7 +28,7 @@ from llm_marl_envs.questions import (
 )
 from llm_marl_envs.questions.dials import PER_LEVEL, WORN
 from llm_marl_envs.questions.kinds import SAFE
-from llm_marl_envs.questions.words import NAMES
+from llm_marl_envs.questions.vocabulary import NAMES
 from llm_marl_envs.tasks import ListSource
 
 BOTH, NO_COLOURS, NO_SHAPES = 0, PER_LEVEL, 5 * PER_LEVEL

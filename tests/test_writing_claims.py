@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from llm_marl_envs.writing.claims import SMALL, read_claims
+from llm_marl_envs.writing.divisions import PLANS, plans, read_plan, write
 from llm_marl_envs.writing.documents import KINDS, LEXICONS, Fact, data_of, document_of, say
 from llm_marl_envs.writing.generate import document_at
-from llm_marl_envs.writing.plans import PLANS, plans, read_plan, write
-from llm_marl_envs.writing.tables import ABSTRACT_LEXICON, POST_LEXICON
+from llm_marl_envs.writing.reader import SMALL, read_claims
 from llm_marl_envs.writing.transitions import CATEGORIES, categories_in
+from llm_marl_envs.writing.vocabulary import ABSTRACT_LEXICON, POST_LEXICON
 from llm_marl_envs.writing.words import sentences_of, words_of
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from llm_marl_envs import make
 from llm_marl_envs.tasks import SPLITS, bundled_rows
+from llm_marl_envs.writing.divisions import PLANS, plans
 from llm_marl_envs.writing.documents import KINDS, document_of, identity
 from llm_marl_envs.writing.generate import SIZES, document_at, split_of
-from llm_marl_envs.writing.plans import PLANS, plans
 from llm_marl_envs.writing.source import procedural_source, task_of_row
 
 IDS = {"post": "coop_writing_tldr-v0", "abstract": "coop_writing_arxiv-v0"}

@@ -6,7 +6,7 @@ with zups, so the tests pass exactly when both parts are right and the interface
 agrees. Three kinds: `item` (zup of one number, mapped, then reduced), `fold` (zup of two numbers,
 folded from a start value) and `sequence` (zup of a whole list, then reduced).
 
-The words come from `tables.py`, interfaces from `conventions.py`; which compositions are tasks, in
+The words come from `vocabulary.py`, interfaces from `conventions.py`; which compositions are tasks, in
 which split and with which tests is `functions.py`.
 
 >>> task = Composition("item", ("even",), "x times x", "the sum of {}")
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.coding.conventions import CONVENTIONS
-from llm_marl_envs.coding.tables import (
+from llm_marl_envs.coding.vocabulary import (
     FOLD_OPS,
     ITEM_OPS,
     PREDICATES,
@@ -75,7 +75,7 @@ NOTHING = {
 
 @dataclass(frozen=True)
 class Composition:
-    """One function, in the words of `tables.py`. Raises ValueError for words that are not there."""
+    """One function, in the words of `vocabulary.py`. Raises ValueError for words that are not there."""
 
     kind: str
     """`item`, `fold` or `sequence`."""
@@ -94,7 +94,7 @@ class Composition:
         if not (endings and self.op in ops and set(self.predicates) <= set(PREDICATES)):
             raise ValueError(
                 f"got {self}; expected predicates, an operation of kind {self.kind!r} and an "
-                "ending in the words of llm_marl_envs/coding/tables.py"
+                "ending in the words of llm_marl_envs/coding/vocabulary.py"
             )
 
 

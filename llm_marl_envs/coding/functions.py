@@ -52,7 +52,7 @@ from llm_marl_envs.coding.composition import (
     keep,
 )
 from llm_marl_envs.coding.conventions import read_convention
-from llm_marl_envs.coding.tables import PREDICATE_PAIRS, PREDICATES, REDUCTIONS, STARTS
+from llm_marl_envs.coding.vocabulary import PREDICATE_PAIRS, PREDICATES, REDUCTIONS, STARTS
 
 __all__ = [
     "CONTRACTS",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from llm_marl_envs.deliberation.debaters import DIRECT, answer_line, conventions
 from llm_marl_envs.deliberation.statements import statements_in, words_of
 from llm_marl_envs.questions import KINDS, Question
-from llm_marl_envs.questions.words import listed
+from llm_marl_envs.questions.vocabulary import listed
 from llm_marl_envs.spaces import Message
 
 

@@ -105,7 +105,7 @@ from typing import Any, ClassVar
 
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from llm_marl_envs.coding import functions, rewards, team
+from llm_marl_envs.coding import attempt, functions, rewards
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.bounds import solo_share
 from llm_marl_envs.coding.feedback import MODES, feedback
@@ -118,7 +118,7 @@ from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 HELPER, MAIN = "helper_0", "main_0"
-ROLES = {HELPER: team.HELPER, MAIN: team.MAIN}
+ROLES = {HELPER: attempt.HELPER, MAIN: attempt.MAIN}
 INFOS = ("split", "full")
 REFERENCE = "reference"
 """The one convention of a row that brings its own programs."""
@@ -228,12 +228,12 @@ class CoopCodingEnv(TextParallelEnv):
         """Run the tests on the two programs, once."""
         work = self._work(self.task, joint_action)
         budget = self.sandbox.budget()
-        verdict = team.run(work, self.sandbox, budget)
+        verdict = attempt.run(work, self.sandbox, budget)
         contributed = None
         if self.reward_scheme == "contribution":
-            contributed = team.contribution(work, verdict, self.sandbox, budget)
-        facts = team.facts_of(work, verdict, contributed)
-        shared = dict(team.info_of(work, verdict, facts))
+            contributed = attempt.contribution(work, verdict, self.sandbox, budget)
+        facts = attempt.facts_of(work, verdict, contributed)
+        shared = dict(attempt.info_of(work, verdict, facts))
         if contributed is not None:
             shared["contribution"] = {"helper": contributed.helper, "main": contributed.main}
             shared["cooperative_success"] = contributed.cooperative_success
@@ -255,9 +255,9 @@ class CoopCodingEnv(TextParallelEnv):
             },
         )
 
-    def _work(self, task: Task, joint_action: Mapping[str, str]) -> team.Work:
+    def _work(self, task: Task, joint_action: Mapping[str, str]) -> attempt.Work:
         split = self.info_mode == "split"
-        return team.read_work(task, joint_action[HELPER], joint_action[MAIN], split)
+        return attempt.read_work(task, joint_action[HELPER], joint_action[MAIN], split)
 
     def _pay(self, scores: dict[str, float]) -> dict[str, float]:
         self._scores.append(scores)
@@ -265,8 +265,8 @@ class CoopCodingEnv(TextParallelEnv):
             return scores
         return {name: gains([turn[name] for turn in self._scores])[-1] for name in scores}
 
-    def _feedback(self, work: team.Work, verdict: Any) -> dict[str, str]:
-        report = team.report_of(work, verdict)
+    def _feedback(self, work: attempt.Work, verdict: Any) -> dict[str, str]:
+        report = attempt.report_of(work, verdict)
         private = self.info_mode == "split"
         return {
             agent: feedback(report, role, self.feedback_mode, private)
@@ -281,8 +281,8 @@ class CoopCodingEnv(TextParallelEnv):
         which together cost no more than one run may.
         """
         work, budget = self._work(task, joint_action), self.sandbox.budget()
-        verdict = team.run(work, self.sandbox, budget)
-        return team.contribution(work, verdict, self.sandbox, budget)
+        verdict = attempt.run(work, self.sandbox, budget)
+        return attempt.contribution(work, verdict, self.sandbox, budget)
 
     def conventions(self, task: Task) -> tuple[str, ...]:
         """Interfaces between the two programs that carry the task; `("reference",)` for rows."""

@@ -102,8 +102,8 @@ from typing import Any, ClassVar
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.core import RENDER_MODES
+from llm_marl_envs.writing.authors import CoopWritingEnv
 from llm_marl_envs.writing.documents import Document, line
-from llm_marl_envs.writing.team import CoopWritingEnv
 
 BACKGROUND, METHOD = "background_0", "method_0"
 

@@ -104,8 +104,8 @@ from typing import Any, ClassVar
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.core import RENDER_MODES
+from llm_marl_envs.writing.authors import CoopWritingEnv
 from llm_marl_envs.writing.documents import Document, line
-from llm_marl_envs.writing.team import CoopWritingEnv
 
 BRIEF, DETAILED = "brief_0", "detailed_0"
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import listed, table
+from llm_marl_envs.questions.vocabulary import listed, table
 
 PER_LEVEL = 4
 """Words of each description at level 1, and as many more at each level."""

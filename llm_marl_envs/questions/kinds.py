@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from llm_marl_envs.questions.dials import DialKind
-from llm_marl_envs.questions.order import Order
 from llm_marl_envs.questions.pairs import PairKind
 from llm_marl_envs.questions.question import Question
+from llm_marl_envs.questions.seniority import Order
 from llm_marl_envs.questions.sets import SetKind
 from llm_marl_envs.questions.stock import StockKind
 from llm_marl_envs.questions.trail import Trail
-from llm_marl_envs.questions.words import COLOURS, GAMES, LOST, SHAPES
+from llm_marl_envs.questions.vocabulary import COLOURS, GAMES, LOST, SHAPES
 
 Words = tuple[str, ...]
 MAX_LEVEL = 3

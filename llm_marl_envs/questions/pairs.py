@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import Slots
+from llm_marl_envs.questions.vocabulary import Slots
 
 
 def listed_pairs(level: int) -> int:

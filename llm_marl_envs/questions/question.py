@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from llm_marl_envs.questions.answers import same_answer
-from llm_marl_envs.questions.words import with_choices
+from llm_marl_envs.questions.vocabulary import with_choices
 from llm_marl_envs.tasks import Task
 
 

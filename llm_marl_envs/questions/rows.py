@@ -19,7 +19,7 @@ from llm_marl_envs.questions.answers import (
     same_answer,
 )
 from llm_marl_envs.questions.question import Question, task_of
-from llm_marl_envs.questions.words import with_choices
+from llm_marl_envs.questions.vocabulary import with_choices
 from llm_marl_envs.tasks import Row, Task, split_of_row
 
 GSM_MARK = "####"

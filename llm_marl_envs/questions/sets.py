@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import MONTHS, NAMES, listed, place_of, table, with_choices
+from llm_marl_envs.questions.vocabulary import MONTHS, NAMES, listed, place_of, table, with_choices
 
 TABLES = {"names": (NAMES, 10), "months": (MONTHS, 12)}
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from llm_marl_envs.questions.gym import gym_questions
 from llm_marl_envs.questions.kinds import KINDS, MAX_LEVEL
 from llm_marl_envs.questions.question import Question, task_of
+from llm_marl_envs.questions.reasoning_gym import gym_questions
 from llm_marl_envs.questions.rows import task_of_row
 from llm_marl_envs.tasks import SPLITS, Row, Task, TaskSource, open_tasks, split_of_row
 

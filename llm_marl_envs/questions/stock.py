@@ -16,7 +16,7 @@ from itertools import combinations
 
 from llm_marl_envs.questions.answers import number_of
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import place_of, with_choices
+from llm_marl_envs.questions.vocabulary import place_of, with_choices
 
 ASKED = 7
 """Totals on each side of the middle that are asked for."""

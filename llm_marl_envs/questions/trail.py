@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import ROOMS, STAGES, place_of, with_choices
+from llm_marl_envs.questions.vocabulary import ROOMS, STAGES, place_of, with_choices
 
 START = "coin"
 

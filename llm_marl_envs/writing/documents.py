@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from llm_marl_envs.writing.tables import (
+from llm_marl_envs.writing.vocabulary import (
     ABSTRACT_LEXICON,
     EFFECTS,
     PEOPLE,

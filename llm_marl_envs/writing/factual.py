@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llm_marl_envs.writing.claims import Reading, read_claims
+from llm_marl_envs.writing.divisions import QUOTA
 from llm_marl_envs.writing.documents import Document, Fact
-from llm_marl_envs.writing.plans import QUOTA
+from llm_marl_envs.writing.reader import Reading, read_claims
 
 WORDS_PER_FACT = 12
 ALONE = 0.25

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from random import Random
 
 from llm_marl_envs.tasks import unit_hash
-from llm_marl_envs.writing import tables
+from llm_marl_envs.writing import vocabulary
+from llm_marl_envs.writing.divisions import PLANS
 from llm_marl_envs.writing.documents import Document, Fact, Kind, Section, identity
-from llm_marl_envs.writing.plans import PLANS
 
 SIZES = {"train": 4096, "val": 512, "test": 512, "ood": 512}
 """Split -> number of documents."""
@@ -68,7 +68,7 @@ def _draw(
 
 
 def _post(rng: Random, split: str) -> Document:
-    words = tables.HELD_OUT_POSTS if split == "ood" else tables.POSTS
+    words = vocabulary.HELD_OUT_POSTS if split == "ood" else vocabulary.POSTS
     n = FACTS_PER_SECTION.get(split, 1)
     used: set[tuple[str, ...]] = set()
     left_out = _left_out(rng)
@@ -80,7 +80,7 @@ def _post(rng: Random, split: str) -> Document:
     return Document("post", tuple(sections))
 
 
-def _topics(rng: Random, words: tables.Words) -> Sequence[tables.Topic]:
+def _topics(rng: Random, words: vocabulary.Words) -> Sequence[vocabulary.Topic]:
     return rng.sample(words.topics, TOPICS) if words.free_order else words.topics
 
 
@@ -96,7 +96,7 @@ def _left_out(rng: Random) -> set[int]:
 
 
 def _abstract(rng: Random, split: str) -> Document:
-    words = tables.HELD_OUT_ABSTRACTS if split == "ood" else tables.ABSTRACTS
+    words = vocabulary.HELD_OUT_ABSTRACTS if split == "ood" else vocabulary.ABSTRACTS
     n = FACTS_PER_SECTION.get(split, 1)
     used: set[tuple[str, ...]] = set()
     sections = []

@@ -20,9 +20,9 @@ import torch
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
+from llm_marl_envs.writing.divisions import plans, write
 from llm_marl_envs.writing.documents import LEXICONS, Fact, Kind, say
 from llm_marl_envs.writing.generate import document_at
-from llm_marl_envs.writing.plans import plans, write
 
 LABELS = ("entailment", "not_entailment")
 STEPS, BATCH = 400, 64

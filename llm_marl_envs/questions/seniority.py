@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from llm_marl_envs.questions.question import Question
-from llm_marl_envs.questions.words import NAMES, place_of, table, with_choices
+from llm_marl_envs.questions.vocabulary import NAMES, place_of, table, with_choices
 
 PER_LEVEL = 10
 """Names at level 1, and as many more at each level."""

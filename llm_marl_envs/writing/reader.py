@@ -7,7 +7,7 @@ before its verb. A sentence with anything else in it ("The liar said that ...", 
 never", a question) states nothing, and the text is not `closed`: nobody can tell what that does to
 the rest. It knows no document, so it cannot tell what is true.
 
->>> from llm_marl_envs.writing.tables import POST_LEXICON
+>>> from llm_marl_envs.writing.vocabulary import POST_LEXICON
 >>> [claim.fact for claim in read_claims("Tom was not blamed by Mia.", POST_LEXICON).claims]
 [Fact(subject='mia', relation='blame', object='tom', holds=False)]
 >>> read_claims("The liar said that Mia blamed Tom.", POST_LEXICON).claims
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.writing.documents import Fact
-from llm_marl_envs.writing.tables import Lexicon
+from llm_marl_envs.writing.vocabulary import Lexicon
 from llm_marl_envs.writing.words import clean, sentences_of, words_of
 
 MAX_WORDS = 400

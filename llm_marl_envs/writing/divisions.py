@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llm_marl_envs.outcome import Bounds
-from llm_marl_envs.writing.claims import read_claims
 from llm_marl_envs.writing.documents import Document, Kind, line
+from llm_marl_envs.writing.reader import read_claims
 
 Plan = tuple[tuple[int, ...], tuple[int, ...]]
 """Sections that each seat treats."""

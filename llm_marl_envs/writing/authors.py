@@ -16,7 +16,7 @@ from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, gains
 from llm_marl_envs.scorers import Submission, open_scorer, scorer_names
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
-from llm_marl_envs.writing import factual, paper, plans
+from llm_marl_envs.writing import divisions, factual, paper
 from llm_marl_envs.writing.documents import Document, Kind, document_of
 from llm_marl_envs.writing.source import writing_tasks
 
@@ -210,7 +210,7 @@ class CoopWritingEnv(TextParallelEnv):
         """Plans that the outline allows; `("reference",)` for rows that bring two texts."""
         document = document_of(task.data)
         if document is not None:
-            return plans.plans(document)
+            return divisions.plans(document)
         return (REFERENCE,) if task.data["first"] and task.data["second"] else ()
 
     def expert(self, task: Task, agent: str, convention: str) -> str:
@@ -222,7 +222,7 @@ class CoopWritingEnv(TextParallelEnv):
         seat = self._seat(agent)
         document = document_of(task.data)
         if document is not None:
-            return plans.write(document, seat, convention)
+            return divisions.write(document, seat, convention)
         if convention not in self.conventions(task):
             raise ValueError(
                 f"task {task.id!r} has conventions {self.conventions(task)}, not {convention!r}"
@@ -247,7 +247,7 @@ class CoopWritingEnv(TextParallelEnv):
         """The plan whose sections a text treats; None for rows."""
         seat = self._seat(agent)
         document = document_of(task.data)
-        return None if document is None else plans.read_plan(document, seat, action)
+        return None if document is None else divisions.read_plan(document, seat, action)
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated tasks under `reward="grounded"`, see `plans.bounds`.
@@ -265,7 +265,7 @@ class CoopWritingEnv(TextParallelEnv):
             )
         if self.info_mode == "full":
             return Bounds(random=0.0, solo=1.0, team=1.0)
-        return plans.bounds(document)
+        return divisions.bounds(document)
 
     def _seat(self, agent: str) -> int:
         if agent not in self.seats:

@@ -2,7 +2,7 @@
 
 Owns words only. Every entity and every verb form is one lower-case word, no word has two roles in
 one lexicon, and a subject or object can be told from a verb by the word alone: so what a text
-states can be read without guessing (`claims.py`).
+states can be read without guessing (`reader.py`).
 """
 
 from __future__ import annotations
