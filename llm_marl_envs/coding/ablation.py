@@ -1,7 +1,7 @@
 """What each author contributed, found by replacing the helper's values and running the tests again.
 
 Owns which replacements are made and the arithmetic of contributions. Making them is the sandbox's
-business (`sandbox/jail/partners.py`), paying for them `rewards.py`'s.
+business (`sandbox/jail/replacements.py`), paying for them `rewards.py`'s.
 
 The helper's contribution is the share of tests that are lost when main gets other values from
 `aux`, under the replacement that loses least. Each replacement answers one kind of forged

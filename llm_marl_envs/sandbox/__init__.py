@@ -6,11 +6,12 @@ confinement, and docs/sandbox.md for what it protects from and what it does not.
 
 from __future__ import annotations
 
+from llm_marl_envs.sandbox.jail.replacements import Replacement
+
 from .budget import Budget
 from .io_run import same_output
 from .jail.codec import Opaque
 from .jail.contract import Contract
-from .jail.partners import Replacement
 from .jail.units import units_of
 from .layers import LAYERS, Layer, doctor, verdict
 from .pool import Sandbox, default_sandbox

@@ -19,9 +19,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, Self, TypeVar, cast
 
+from llm_marl_envs.sandbox.jail.replacements import Replacement
+
 from .budget import Budget
 from .jail.contract import Contract
-from .jail.partners import Replacement
 from .jail.wire import fits
 from .layers import find_setup
 from .records import InfraError, Job, KilledError, Limits, Output, SandboxError, Status, Verdict

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from llm_marl_envs.sandbox.jail.replacements import Replacement
+
 from .jail.contract import Contract
-from .jail.partners import Replacement
 from .jail.wire import fits
 
 Status = Literal[

@@ -14,7 +14,7 @@ import pytest
 from jobs import EXPORTS, HELPER, MAIN, TESTS
 
 from llm_marl_envs.sandbox import Replacement, Sandbox
-from llm_marl_envs.sandbox.jail import codec, partners
+from llm_marl_envs.sandbox.jail import codec, replacements
 
 WRONG = [Replacement("wrong", way=way) for way in range(Replacement.WAYS)]
 VALUES: list[Any] = [
@@ -101,11 +101,11 @@ def test_what_is_no_replacement_is_refused() -> None:
 
 
 def test_trivial_uses() -> None:
-    uses = {codec.canonical(u) for v in ([1, 2], "12", 1.5) for u in partners.trivial_uses(v)}
+    uses = {codec.canonical(u) for v in ([1, 2], "12", 1.5) for u in replacements.trivial_uses(v)}
     assert uses == {"1", '{"t":[1,2]}', '"1"', "12"}
     odd = [*VALUES, Decimal(1), dt.time(1), "9" * 5000, iter([1]), int, codec.Opaque("a")]
     for value in itertools.chain(odd, [True]):
-        for use in partners.trivial_uses(codec.encode(value)):
+        for use in replacements.trivial_uses(codec.encode(value)):
             codec.decode(use)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from llm_marl_envs.sandbox.jail.judge import _Run
+from llm_marl_envs.sandbox.jail.examiner import _Run
 from llm_marl_envs.sandbox.jail.routing import Failure, Router
 from llm_marl_envs.sandbox.jail.units import split
 from llm_marl_envs.sandbox.jail.wire import Channel

@@ -11,7 +11,7 @@ import os
 import signal
 from typing import Any, NoReturn
 
-from . import judge, probe, program, script
+from . import examiner, probe, program, script
 from .confine import Confinement
 from .wire import SocketChannel
 
@@ -62,7 +62,7 @@ def _serve() -> None:
     if role == "program":
         program.serve(channel.plain(), job)
     elif role == "judge":
-        judge.serve(channel, job)
+        examiner.serve(channel, job)
     elif role == "script":
         script.serve(channel, job)
     elif role == "probe":
