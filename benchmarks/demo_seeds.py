@@ -34,7 +34,7 @@ from llm_marl_envs import make
 from llm_marl_envs.evaluation.numbers.estimators import t_interval, wilson_interval
 from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.files.atomic import replacing
-from llm_marl_envs.report.numbers import curve
+from llm_marl_envs.report.series import curve
 
 STALLED = 0.9
 """A run has stalled if its success, or its cooperation index, on held-out tasks is below this."""

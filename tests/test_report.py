@@ -37,10 +37,10 @@ from llm_marl_envs.records import (
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.axes import SIGN, WIDTH, Frame, labels, number, ticks
 from llm_marl_envs.report.charts import bins, curve_chart, histogram, tally
-from llm_marl_envs.report.cross_play import read_cross_play
 from llm_marl_envs.report.episodes import _shade, pairs, telling
 from llm_marl_envs.report.markup import Markup, escape, join, tag, visible
-from llm_marl_envs.report.numbers import change, curve, estimate, measures, per_task, t_interval
+from llm_marl_envs.report.pairings import read_cross_play
+from llm_marl_envs.report.series import change, curve, estimate, measures, per_task, t_interval
 from llm_marl_envs.report.sources import read_results
 from llm_marl_envs.spaces import Message
 from trainers.metrics import group_metrics

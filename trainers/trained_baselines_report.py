@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
-from llm_marl_envs.report.numbers import curve
+from llm_marl_envs.report.series import curve
 from trainers.trained_baselines import TEAM
 from trainers.transcripts import LOG_FILE
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.report.markup import Markup, join, tag
-from llm_marl_envs.report.numbers import finite
+from llm_marl_envs.report.series import finite
 
 WIDTH, HEIGHT = 420, 250
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 10, 36

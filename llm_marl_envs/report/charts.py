@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from llm_marl_envs.report.axes import BOTTOM, HEIGHT, Frame, number, span
 from llm_marl_envs.report.markup import Markup, join, tag
-from llm_marl_envs.report.numbers import Curve, Estimate
+from llm_marl_envs.report.series import Curve, Estimate
 
 COLOURS = 6
 """How many series of one chart can be told apart; the style sheet has a colour for each."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from llm_marl_envs import __version__
 from llm_marl_envs.files.atomic import replacing
-from llm_marl_envs.report import cross_play as crossing
 from llm_marl_envs.report import episodes, sections
+from llm_marl_envs.report import pairings as crossing
 from llm_marl_envs.report.markup import Markup, join, tag
 from llm_marl_envs.report.sources import Results, Transcript, read_results
 

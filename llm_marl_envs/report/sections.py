@@ -11,7 +11,7 @@ from llm_marl_envs.records import Episode, living
 from llm_marl_envs.report.axes import number, span
 from llm_marl_envs.report.charts import COLOURS, HeldOut, curve_chart, histogram, table
 from llm_marl_envs.report.markup import Markup, join, tag
-from llm_marl_envs.report.numbers import (
+from llm_marl_envs.report.series import (
     SOLVED,
     Estimate,
     change,

@@ -8,7 +8,7 @@ Files it knows, anywhere below the folder:
     transcripts_before.jsonl, transcripts_after.jsonl, episodes.jsonl    measured episodes
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
     transcripts/failed-*.jsonl       episodes of training whose environment raised
-    cross_play.json                  see `cross_play.py`
+    cross_play.json                  see `pairings.py`
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.records import Episode, episode_from_dict
-from llm_marl_envs.report.cross_play import CrossPlay, read_cross_play
-from llm_marl_envs.report.numbers import finite
+from llm_marl_envs.report.pairings import CrossPlay, read_cross_play
+from llm_marl_envs.report.series import finite
 
 MEASURED = {
     "transcripts_before.jsonl": "before",

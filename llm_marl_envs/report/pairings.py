@@ -16,7 +16,7 @@ from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.report.axes import number, span
 from llm_marl_envs.report.charts import table
 from llm_marl_envs.report.markup import Markup, join, tag
-from llm_marl_envs.report.numbers import finite
+from llm_marl_envs.report.series import finite
 
 Matrix = tuple[tuple[float | None, ...], ...]
 Estimate = tuple[float, tuple[float, float]]
