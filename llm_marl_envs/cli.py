@@ -201,7 +201,7 @@ def _spec(options: argparse.Namespace) -> None:
 
 
 def _play(options: argparse.Namespace) -> None:
-    from llm_marl_envs.play import play
+    from llm_marl_envs.commands.play import play
 
     task = int(options.task) if (options.task or "").isdecimal() else options.task
     play(

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from llm_marl_envs import make
+from llm_marl_envs.commands.play import play
 from llm_marl_envs.deliberation.briefs import heard
 from llm_marl_envs.deliberation.policy_judge import judge_request
 from llm_marl_envs.deliberation.quotes import read_statement, shown
 from llm_marl_envs.deliberation.scores import heard_by_scorer, neutral, read_score
 from llm_marl_envs.deliberation.statements import Said, quote, quoted
 from llm_marl_envs.parsing import lines_of
-from llm_marl_envs.play import play
 from llm_marl_envs.policies import HumanPolicy, ScriptedPolicy
 from llm_marl_envs.questions import read_answer
 from llm_marl_envs.records import Request
