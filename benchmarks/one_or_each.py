@@ -29,9 +29,9 @@ from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
 from trainers.demo import HELD_OUT_TASKS, measure
-from trainers.team_files import build_team_model
-from trainers.tiny import TinySettings, tiny_model
-from trainers.token_policy import TokenPolicy
+from trainers.models.team_files import build_team_model
+from trainers.models.tiny import TinySettings, tiny_model
+from trainers.models.token_policy import TokenPolicy
 from trainers.train import read_run
 
 PRESETS = ("coop_coding_tiny", "coop_writing_tiny", "debate_tiny")

@@ -9,7 +9,7 @@ from peft import LoraConfig
 from toys import WORDS
 
 from trainers.config import MAGRPOConfig
-from trainers.tiny import TinySettings, build_model, build_tokenizer
+from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
 
 TEXTS = [f"Your word: {word}\nSay your word." for word in WORDS]

@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 from models import tiny_tokenizer
 
 from llm_marl_envs.spaces import Message
-from trainers.chat import ChatTemplate
+from trainers.models.chat import ChatTemplate
 
 FORGETFUL = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"

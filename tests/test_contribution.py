@@ -22,8 +22,8 @@ from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
-from trainers.team_files import build_team_model
-from trainers.token_policy import TokenPolicy
+from trainers.models.team_files import build_team_model
+from trainers.models.token_policy import TokenPolicy
 
 
 def heard(request: Request) -> str:

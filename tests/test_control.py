@@ -18,9 +18,9 @@ from tokenizers import AddedToken
 from transformers import AutoTokenizer
 
 from llm_marl_envs.spaces import Message
-from trainers.chat import PROBE_ACTION, ChatTemplate
-from trainers.control import MARK, MARKUP_IN_SOURCE, literals
-from trainers.tiny import build_tokenizer
+from trainers.models.chat import PROBE_ACTION, ChatTemplate
+from trainers.models.control_tokens import MARK, MARKUP_IN_SOURCE, literals
+from trainers.models.tiny import build_tokenizer
 
 HONEST = (
     "",

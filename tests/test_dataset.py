@@ -17,8 +17,8 @@ from llm_marl_envs.files.dataset import episode_of, features, read_dataset, rows
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, episode_to_dict
 from trainers.collect_dataset import Shards, run_collect
-from trainers.team_files import build_team_model, save_team
-from trainers.token_policy import TokenPolicy
+from trainers.models.team_files import build_team_model, save_team
+from trainers.models.token_policy import TokenPolicy
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "llm_marl_envs" / "data"

@@ -8,8 +8,8 @@ import pytest
 from models import untrained
 
 from trainers.demo import measure
-from trainers.team_files import build_team_model
-from trainers.token_policy import TokenPolicy
+from trainers.models.team_files import build_team_model
+from trainers.models.token_policy import TokenPolicy
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,13 @@ from test_chat import FORGETFUL
 from test_gradient import TEMPERATURE, assert_same, gradients
 from toys import WORDS, Lower
 
-from trainers.tiny import CHAT_TEMPLATE, TinySettings, build_model, build_tokenizer, warm_start
+from trainers.models.tiny import (
+    CHAT_TEMPLATE,
+    TinySettings,
+    build_model,
+    build_tokenizer,
+    warm_start,
+)
 from trainers.trainer import MAGRPOTrainer
 
 LENGTH = 16

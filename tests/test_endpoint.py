@@ -551,7 +551,7 @@ def test_a_real_server_plays_as_the_local_model_does(tmp_path: Any):
     """`transformers serve` on a CPU with the embedded model, greedy, beside `LocalPolicy`."""
     from llm_marl_envs import make
     from llm_marl_envs.policies import LocalPolicy
-    from trainers.tiny import TinySettings, tiny_model
+    from trainers.models.tiny import TinySettings, tiny_model
 
     model = tiny_model(tmp_path / "tiny", settings=TinySettings(steps=30, demonstrations=500))
     how: Any = {"max_completion_length": 16, "temperature": 0}

@@ -30,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     pytest.importorskip("torch")
     from models import SETTINGS
 
-    from trainers.tiny import build_model, build_tokenizer
+    from trainers.models.tiny import build_model, build_tokenizer
 
     folder = tmp_path_factory.mktemp("model")
     texts = [message.content for message in make(ENV).opening(make(ENV).source[0])["brief_0"]]
@@ -44,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def saved(model: str, tmp_path: Path) -> Any:
     """Saves a team for seats of an environment; returns its folder."""
-    from trainers.team_files import build_team_model, save_team
+    from trainers.models.team_files import build_team_model, save_team
 
     def save(env_id: str = ENV, seats: Any = SEATS) -> str:
         team = build_team_model(model, seats, weights="shared")
@@ -126,7 +126,7 @@ def test_a_team_is_the_same_wherever_it_lies_and_another_with_other_settings(
 ):
     from peft import LoraConfig
 
-    from trainers.team_files import build_team_model, save_team
+    from trainers.models.team_files import build_team_model, save_team
 
     base = tmp_path / "base"
     shutil.copytree(model, base)
@@ -157,7 +157,7 @@ def test_a_team_is_the_same_wherever_it_lies_and_another_with_other_settings(
 def test_damaged_weights_are_named(model: str, tmp_path: Path, adapters: bool):
     from peft import LoraConfig
 
-    from trainers.team_files import build_team_model, save_team
+    from trainers.models.team_files import build_team_model, save_team
 
     lora = LoraConfig(r=2, target_modules="all-linear") if adapters else None
     weights = "adapters" if adapters else "shared"
@@ -220,7 +220,7 @@ def test_a_seat_can_be_played_by_another_saved_team_s_member(saved: Any):
 def test_a_member_of_another_team_takes_the_seat_of_a_saved_team(model: str, tmp_path: Path):
     from models import lora
 
-    from trainers.team_files import build_team_model, save_team
+    from trainers.models.team_files import build_team_model, save_team
 
     for name, seed in (("own", 0), ("other", 1)):
         team = build_team_model(model, SEATS, weights="adapters", peft_config=lora(), seed=seed)

@@ -15,7 +15,7 @@ from test_gradient import Seats, assert_formula, trainer_of
 from toys import Lower
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from trainers.team_files import build_team_model
+from trainers.models.team_files import build_team_model
 from trainers.trainer import MAGRPOTrainer
 
 

@@ -20,9 +20,9 @@ from llm_marl_envs.records import Turn
 from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.vector import VectorTextEnv
-from trainers.chat import ChatTemplate
-from trainers.team_files import build_team_model
-from trainers.token_policy import TokenPolicy
+from trainers.models.chat import ChatTemplate
+from trainers.models.team_files import build_team_model
+from trainers.models.token_policy import TokenPolicy
 from trainers.trainer import MAGRPOTrainer
 
 ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {  # id -> the seat that reads, arguments

@@ -12,7 +12,7 @@ from huggingface_hub import ModelCard
 from models import lora, make_trainer, settings, untrained
 
 from llm_marl_envs.policies.named import fingerprint
-from trainers.team_files import build_team_model, load_team, save_team
+from trainers.models.team_files import build_team_model, load_team, save_team
 from trainers.trainer import MAGRPOTrainer
 
 ENV = {"env_id": "coop_coding-v0", "env_kwargs": {"split": "train"}, "max_completion_length": 4}

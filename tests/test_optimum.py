@@ -20,7 +20,7 @@ from models import settings
 from llm_marl_envs.core import Outcome, TextParallelEnv
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import ListSource, Task
-from trainers.tiny import TinySettings, build_model, build_tokenizer, warm_start
+from trainers.models.tiny import TinySettings, build_model, build_tokenizer, warm_start
 from trainers.trainer import MAGRPOTrainer
 
 # The words of each turn.

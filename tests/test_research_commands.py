@@ -224,8 +224,8 @@ def test_a_team_of_another_environment_needs_leave(tmp_path: Path, capsys: Any):
     pytest.importorskip("torch")
     from models import SETTINGS
 
-    from trainers.team_files import build_team_model, save_team
-    from trainers.tiny import build_model, build_tokenizer
+    from trainers.models.team_files import build_team_model, save_team
+    from trainers.models.tiny import build_model, build_tokenizer
 
     tokenizer = build_tokenizer(["Your word is: fig"], SETTINGS.vocab_size)
     build_model(tokenizer, 0, SETTINGS).save_pretrained(tmp_path / "model")

@@ -15,7 +15,7 @@ from toys import Lower
 from transformers import TrainerCallback
 
 from llm_marl_envs import make
-from trainers.team_files import read_team_file
+from trainers.models.team_files import read_team_file
 
 
 @pytest.mark.parametrize(

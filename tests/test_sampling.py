@@ -9,9 +9,9 @@ from models import untrained
 
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message
-from trainers.sampling import RowSampler, gumbel_noise
-from trainers.team_model import FullWeights
-from trainers.token_policy import TokenPolicy
+from trainers.engines.row_sampler import RowSampler, gumbel_noise
+from trainers.models.team_model import FullWeights
+from trainers.models.token_policy import TokenPolicy
 
 
 def request(text: str, seed: int, episode: int = 0, agent: str = "left_0") -> Request:

@@ -10,9 +10,9 @@ from support.serving import ask, served
 from llm_marl_envs import make
 from llm_marl_envs.policies import derive_seed
 from llm_marl_envs.records import Request
-from trainers.team_files import build_team_model
-from trainers.tiny import TinySettings, tiny_model
-from trainers.token_policy import TokenPolicy
+from trainers.models.team_files import build_team_model
+from trainers.models.tiny import TinySettings, tiny_model
+from trainers.models.token_policy import TokenPolicy
 
 
 @pytest.mark.long

@@ -14,9 +14,9 @@ from models import lora, settings, untrained
 from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from trainers.adapter_weights import AdapterWeights
-from trainers.team_files import build_team_model, load_team, save_team
-from trainers.team_model import TeamModel, check_policy_names
+from trainers.models.adapters import AdapterWeights
+from trainers.models.team_files import build_team_model, load_team, save_team
+from trainers.models.team_model import TeamModel, check_policy_names
 
 AGENTS = ["left_0", "right_0"]
 ENV = {"env_id": "word_pair-v0", "env_kwargs": {}}

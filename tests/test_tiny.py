@@ -9,8 +9,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from llm_marl_envs.registry import make
-from trainers import tiny
-from trainers.chat import ChatTemplate
+from trainers.models import tiny
+from trainers.models.chat import ChatTemplate
 
 SMALL = tiny.TinySettings(
     vocab_size=400,

@@ -15,7 +15,7 @@ from llm_marl_envs.evaluation import Plan
 from llm_marl_envs.evaluation.studies.measure import run_eval
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.registry import list_envs
-from trainers.team_files import load_team
+from trainers.models.team_files import load_team
 from trainers.train import read_run, run_train, scripted_partners
 
 RUN = """

@@ -16,9 +16,9 @@ from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.registry import EnvSpec
 from trainers import MAGRPOConfig, trained_baselines
 from trainers.algorithms import make_algorithm
+from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.sweep import collect_results, read_sweep
 from trainers.sweep_run import alone, run_point
-from trainers.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trained_baselines import (
     TUNING_SEED,
     best_rates,

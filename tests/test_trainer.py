@@ -18,9 +18,9 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import read_jsonl
 from trainers import metrics
 from trainers.config import MAGRPOConfig
+from trainers.models.team_files import load_team, read_team_file
+from trainers.models.tiny import build_model, build_tokenizer
 from trainers.packing import pack_rows
-from trainers.team_files import load_team, read_team_file
-from trainers.tiny import build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
 
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainers.config import MAGRPOConfig
-    from trainers.team_files import load_team, save_team
-    from trainers.token_policy import TokenPolicy
+    from trainers.models.team_files import load_team, save_team
+    from trainers.models.token_policy import TokenPolicy
     from trainers.trainer import MAGRPOTrainer
 
 # Torch and TRL take seconds to import, so names are looked up when first used.
 _HOMES = {
     "MAGRPOConfig": "trainers.config",
     "MAGRPOTrainer": "trainers.trainer",
-    "TokenPolicy": "trainers.token_policy",
-    "load_team": "trainers.team_files",
-    "save_team": "trainers.team_files",
+    "TokenPolicy": "trainers.models.token_policy",
+    "load_team": "trainers.models.team_files",
+    "save_team": "trainers.models.team_files",
 }
 
 __all__ = ["MAGRPOConfig", "MAGRPOTrainer", "TokenPolicy", "load_team", "save_team"]

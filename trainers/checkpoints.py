@@ -25,7 +25,8 @@ from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.rollout import env_arguments, env_name
 from trainers.collect import FailureWindow
-from trainers.model_card import training_facts
+from trainers.models.model_card import training_facts
+from trainers.models.team_files import save_team
 from trainers.run_folder import (
     BusyError,
     Run,
@@ -35,7 +36,6 @@ from trainers.run_folder import (
     settings_of,
     write_settings,
 )
-from trainers.team_files import save_team
 
 if TYPE_CHECKING:
     from trl.trainer.grpo_trainer import GRPOTrainer as Base
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from trainers.algorithms import Algorithm
     from trainers.collect import Collector
     from trainers.config import MAGRPOConfig
+    from trainers.models.team_model import TeamModel
+    from trainers.models.token_policy import TokenPolicy
     from trainers.packing import PackPlan
-    from trainers.team_model import TeamModel
-    from trainers.token_policy import TokenPolicy
 else:
     Base = object
 

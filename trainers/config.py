@@ -32,9 +32,9 @@ from llm_marl_envs.checks import check_types, suggestion
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import ALGORITHMS
 from trainers.algorithms.magrpo import BASELINES
+from trainers.models.team_model import WEIGHT_MODES, check_policy_names
 from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.returns import SHAPINGS
-from trainers.team_model import WEIGHT_MODES, check_policy_names
 
 CREDITS = ("team", "own")
 # Settings of TRL and transformers that nothing here reads, and what to do instead.

@@ -14,8 +14,8 @@ import torch
 
 from trainers.algorithms import Algorithm
 from trainers.config import MAGRPOConfig
+from trainers.models.team_model import TeamModel
 from trainers.packing import own_tokens, total_weight
-from trainers.team_model import TeamModel
 
 if TYPE_CHECKING:
     from trl.trainer.grpo_trainer import GRPOTrainer as Base

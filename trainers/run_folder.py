@@ -33,10 +33,10 @@ from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import spec
 from llm_marl_envs.rollout import env_arguments, env_name, task_source
-from trainers.adapter_weights import AdapterWeights
 from trainers.config import MAGRPOConfig
-from trainers.team_files import TEAM_FILE
-from trainers.team_model import TeamModel
+from trainers.models.adapters import AdapterWeights
+from trainers.models.team_files import TEAM_FILE
+from trainers.models.team_model import TeamModel
 from trainers.transcripts import LOG_FILE
 
 SETTINGS_FILE = "settings.json"

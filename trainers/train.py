@@ -203,7 +203,7 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
     """
     if run["model"] != TINY:
         return run["model"]
-    from trainers.tiny import TinySettings, tiny_model
+    from trainers.models.tiny import TinySettings, tiny_model
 
     given = {"seed": seed, **(run.get("tiny") or {})}
     fields = [field.name for field in dataclasses.fields(TinySettings)]

@@ -14,7 +14,7 @@ Deviations from TRL:
 2. The gradient is clipped per policy, so that no agent's step depends on another's gradient.
 3. A policy whose advantages are all zero in an update is not stepped at all: AdamW would move it by
    weight decay and momentum.
-4. Sampling uses one seed per row (`sampling.py`), so an update is a function of (seed, update).
+4. Sampling uses one seed per row (`engines/row_sampler.py`), so an update is a function of (seed, update).
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ from trainers.collect import (
     too_many_failed,
 )
 from trainers.config import MAGRPOConfig
+from trainers.models.team_files import Models, Tokenizers, build_team_model
+from trainers.models.team_model import SeparateWeights, TeamModel
+from trainers.models.team_module import fit_for_trl
+from trainers.models.token_policy import TokenPolicy
 from trainers.optimizer import TeamOptimizer
 from trainers.packing import (
     ROW_LOSSES,
@@ -67,10 +71,6 @@ from trainers.packing import (
     uncut,
 )
 from trainers.run_folder import origin
-from trainers.team_files import Models, Tokenizers, build_team_model
-from trainers.team_model import SeparateWeights, TeamModel
-from trainers.team_module import fit_for_trl
-from trainers.token_policy import TokenPolicy
 from trainers.transcripts import LogFile, failed_file, write_failed, write_update
 
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks

@@ -24,7 +24,7 @@ from transformers import TrainerCallback
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.records import Episode, EpisodeGroup, Turn, episode_to_dict, write_jsonl
 from trainers.config import MAGRPOConfig
-from trainers.team_model import TeamModel
+from trainers.models.team_model import TeamModel
 
 LOG_FILE = "log.jsonl"
 TRANSCRIPTS = "transcripts"

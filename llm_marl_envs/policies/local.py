@@ -1,6 +1,6 @@
 """A Transformers model in any seat: by name or folder, batched.
 
-Owns loading and the seats; sampling is `trainers.token_policy`, so a row's answer depends on its
+Owns loading and the seats; sampling is `trainers.models.token_policy`, so a row's answer depends on its
 own request alone. Needs the `train` extra.
 """
 
@@ -60,8 +60,8 @@ class LocalPolicy:
         model_kwargs: Mapping[str, Any] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        files = trainers_module("team_files", "LocalPolicy")
-        token_policy = trainers_module("token_policy", "LocalPolicy")
+        files = trainers_module("models.team_files", "LocalPolicy")
+        token_policy = trainers_module("models.token_policy", "LocalPolicy")
         self.team = files.build_team_model(
             model, ["seat_0"], weights="shared", init_kwargs=model_kwargs
         )

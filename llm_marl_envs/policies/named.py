@@ -184,8 +184,8 @@ def named_team(
 def _saved_team(
     folder: str, env: Any, sampling: Sampling, transfer: bool
 ) -> tuple[dict[str, Policy], str]:
-    files = trainers_module("team_files", "a saved team")
-    token_policy = trainers_module("token_policy", "a saved team")
+    files = trainers_module("models.team_files", "a saved team")
+    token_policy = trainers_module("models.token_policy", "a saved team")
     described = files.read_team_file(folder)
     spec = getattr(env, "spec", None)
     here = spec.id if isinstance(spec, EnvSpec) else None
@@ -228,7 +228,7 @@ def _tiny(env: Any) -> str:
     if not isinstance(spec, EnvSpec):
         raise ValueError("'tiny' needs an environment with an id, whose experts it learns from")
     kwargs = {key: value for key, value in env.env_kwargs.items() if key != "split"}
-    tiny = trainers_module("tiny", "'tiny'")
+    tiny = trainers_module("models.tiny", "'tiny'")
     return tiny.tiny_model(env_ids=(spec.id,), env_kwargs=kwargs)
 
 

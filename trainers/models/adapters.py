@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.policies import derive_seed
-from trainers.team_model import SamplingBatch, TeamModel
+from trainers.models.team_model import SamplingBatch, TeamModel
 
 
 class AdapterWeights(TeamModel):

@@ -47,7 +47,7 @@ from transformers import (
 
 from llm_marl_envs.registry import make
 from llm_marl_envs.spaces import Message
-from trainers.chat import ChatTemplate
+from trainers.models.chat import ChatTemplate
 
 PAD, START, END = "<|pad|>", "<|im_start|>", "<|im_end|>"
 PAD_ID, END_ID = 0, 2  # `build_tokenizer` puts the three first, in this order

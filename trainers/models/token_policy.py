@@ -17,9 +17,9 @@ from transformers import GenerationConfig
 
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
-from trainers.chat import ChatTemplate
-from trainers.sampling import RowSampler
-from trainers.team_model import SamplingBatch, TeamModel
+from trainers.engines.row_sampler import RowSampler
+from trainers.models.chat import ChatTemplate
+from trainers.models.team_model import SamplingBatch, TeamModel
 
 # One trajectory's past: the messages shown, the action, and the ids up to and with that action.
 # The last is the id that closed the action, None where it was cut.

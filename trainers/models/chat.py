@@ -2,7 +2,7 @@
 
 Owns the chat template of one tokenizer: the ids of an opening, and the ids that come between an
 action and the next one. Sampled ids are kept as sampled; only the text around them is tokenised.
-Control tokens come from the template alone: `control.py` keeps them out of what others wrote.
+Control tokens come from the template alone: `control_tokens.py` keeps them out of what others wrote.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from llm_marl_envs.spaces import Message
-from trainers.control import FOREIGN, Control
+from trainers.models.control_tokens import FOREIGN, Control
 
 PROBE_USER, PROBE_ANSWER = "question", "answer"
 PROBE_TURNS = 3

@@ -13,9 +13,9 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
-from trainers.adapter_weights import AdapterWeights
-from trainers.team_model import TeamModel
-from trainers.tiny import RECORD as TINY_RECORD
+from trainers.models.adapters import AdapterWeights
+from trainers.models.team_model import TeamModel
+from trainers.models.tiny import RECORD as TINY_RECORD
 
 CARD_FILE = "README.md"
 TAGS = ("llm-marl-envs", "multi-agent", "reinforcement-learning")

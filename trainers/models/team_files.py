@@ -21,9 +21,9 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from llm_marl_envs import __version__
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import read_json
-from trainers.adapter_weights import AdapterWeights
-from trainers.model_card import write_cards
-from trainers.team_model import (
+from trainers.models.adapters import AdapterWeights
+from trainers.models.model_card import write_cards
+from trainers.models.team_model import (
     SHARED,
     WEIGHT_MODES,
     FullWeights,

@@ -22,7 +22,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from trainers.team_module import TeamModule
+from trainers.models.team_module import TeamModule
 
 WEIGHT_MODES = ("shared", "adapters", "separate")
 SHARED = "shared"
