@@ -100,8 +100,8 @@ def check(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the message says what does not fit.
     """
-    from trainers.collect import check_random_partner
     from trainers.train import read_run
+    from trainers.update.collect import check_random_partner
 
     if min(options.first_seed, options.controls, options.partners) < 0 or options.seeds < 1:
         raise ValueError("expected at least one seed, and no number below 0")

@@ -22,7 +22,7 @@ from test_strangers import Growing
 from toys import Lower
 
 from llm_marl_envs.core import Outcome
-from trainers.schedules import TaskSchedule
+from trainers.update.schedules import TaskSchedule
 
 
 class Uneven(Lower):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, make_algorithm
-from trainers.returns import discounted_returns
+from trainers.update.returns import discounted_returns
 
 NO = False
 

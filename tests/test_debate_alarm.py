@@ -18,9 +18,9 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Request
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.callbacks import FlatRewards
-from trainers.collect import Collector
 from trainers.config import MAGRPOConfig
 from trainers.metrics import group_metrics
+from trainers.update.collect import Collector
 
 
 def log(alarm: FlatRewards, *shares: float, every: int = 1, main: bool = True) -> None:

@@ -13,9 +13,9 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.questions import question_of
 from llm_marl_envs.records import Request
 from trainers.algorithms.magrpo import MAGRPO
-from trainers.collect import Collector
 from trainers.config import MAGRPOConfig
-from trainers.returns import PAPER_BONUS, shaped_returns
+from trainers.update.collect import Collector
+from trainers.update.returns import PAPER_BONUS, shaped_returns
 
 A0, A1, A2, A3 = PAPER_BONUS
 

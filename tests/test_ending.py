@@ -108,7 +108,7 @@ def test_a_stop_that_knows_more_says_it(capsys: pytest.CaptureFixture[str]):
 def test_numbers_that_are_not_finite_are_a_failure_and_no_mistake(
     capsys: pytest.CaptureFixture[str],
 ):
-    from trainers.collect import not_finite
+    from trainers.update.collect import not_finite
 
     def work() -> None:
         from trainers.trainer import MAGRPOTrainer

@@ -23,8 +23,8 @@ import torch
 
 from llm_marl_envs.records import Episode, EpisodeGroup, Response, StopReason, Turn
 from trainers.algorithms import AdvantageInputs, make_algorithm
-from trainers.packing import Row, pack_rows, reward_array
-from trainers.returns import discounted_returns
+from trainers.update.packing import Row, pack_rows, reward_array
+from trainers.update.returns import discounted_returns
 
 AGENTS = ("left_0", "right_0")
 LEFT, RIGHT = 0, 1

@@ -20,10 +20,10 @@ from llm_marl_envs.records import EpisodeGroup, StopReason, Turn, living, read_j
 from llm_marl_envs.rollout import EpisodesFailedError
 from trainers import metrics
 from trainers.algorithms import ALGORITHMS
-from trainers.collect import FAILURE_WINDOW, FailureWindow
-from trainers.packing import own_tokens, total_weight
-from trainers.schedules import TaskSchedule
 from trainers.transcripts import write_group
+from trainers.update.collect import FAILURE_WINDOW, FailureWindow
+from trainers.update.packing import own_tokens, total_weight
+from trainers.update.schedules import TaskSchedule
 
 BEARING: dict[str, Any] = {"max_failed_share": 1.0}
 pytestmark = pytest.mark.filterwarnings("ignore:update .* episodes failed:UserWarning")

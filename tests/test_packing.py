@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from llm_marl_envs.records import Episode, EpisodeGroup, Response, StopReason, Turn
-from trainers.packing import PackPlan, micro_batches, pack_rows, reward_array
+from trainers.update.packing import PackPlan, micro_batches, pack_rows, reward_array
 
 EOS, PAD = 99, 0
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from toys import BareParallel, Relay, SameCase, WordPair, shaky
 from llm_marl_envs import make
 from llm_marl_envs.policies import ExpertPolicy, Team
 from llm_marl_envs.records import Episode
-from trainers.collect import Collector
+from trainers.update.collect import Collector
 
 SEATS = ("left_0", "right_0")
 

@@ -17,9 +17,9 @@ from toys import BareParallel, Lower, Relay, WordPair
 from llm_marl_envs.policies import RandomPolicy
 from llm_marl_envs.records import EpisodeGroup, Request, Response
 from trainers.algorithms import make_algorithm
-from trainers.collect import Collector
 from trainers.config import MAGRPOConfig
-from trainers.schedules import TaskSchedule
+from trainers.update.collect import Collector
+from trainers.update.schedules import TaskSchedule
 
 SIZES = [(1, 1), (2, 1), (7, 7), (10, 4), (12, 5), (30, 4), (3, 8), (97, 12)]
 

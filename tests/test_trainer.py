@@ -20,8 +20,8 @@ from trainers import metrics
 from trainers.config import MAGRPOConfig
 from trainers.models.team_files import load_team, read_team_file
 from trainers.models.tiny import build_model, build_tokenizer
-from trainers.packing import pack_rows
 from trainers.trainer import MAGRPOTrainer
+from trainers.update.packing import pack_rows
 
 
 class Sick(Lower):

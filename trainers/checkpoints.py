@@ -24,7 +24,6 @@ from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.rollout import env_arguments, env_name
-from trainers.collect import FailureWindow
 from trainers.models.model_card import training_facts
 from trainers.models.team_files import save_team
 from trainers.run_folder import (
@@ -36,16 +35,17 @@ from trainers.run_folder import (
     settings_of,
     write_settings,
 )
+from trainers.update.collect import FailureWindow
 
 if TYPE_CHECKING:
     from trl.trainer.grpo_trainer import GRPOTrainer as Base
 
     from trainers.algorithms import Algorithm
-    from trainers.collect import Collector
     from trainers.config import MAGRPOConfig
     from trainers.models.team_model import TeamModel
     from trainers.models.token_policy import TokenPolicy
-    from trainers.packing import PackPlan
+    from trainers.update.collect import Collector
+    from trainers.update.packing import PackPlan
 else:
     Base = object
 

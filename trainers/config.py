@@ -33,8 +33,8 @@ from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import ALGORITHMS
 from trainers.algorithms.magrpo import BASELINES
 from trainers.models.team_model import WEIGHT_MODES, check_policy_names
-from trainers.packing import ROW_LOSSES, TOKEN_LOSSES
-from trainers.returns import SHAPINGS
+from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
+from trainers.update.returns import SHAPINGS
 
 CREDITS = ("team", "own")
 # Settings of TRL and transformers that nothing here reads, and what to do instead.
@@ -135,7 +135,7 @@ class MAGRPOConfig(GRPOConfig):
         default="none",
         metadata={
             "help": "Debates: 'potential' or 'maporl' take returns from who was right when (see "
-            "trainers.returns) instead of rewards, `credit` and `discount`."
+            "trainers.update.returns) instead of rewards, `credit` and `discount`."
         },
     )
     shaping_discount: float = field(

@@ -3,7 +3,7 @@
 TRL keeps the optimiser step, schedule, accumulation, loss, logging and the training loop. The seam
 is `_prepare_inputs`: instead of generating from a dataset, episodes are rolled out, turned into
 advantages and packed into micro-batches of one policy each. Beside it, `compute_loss` (a scale),
-the methods in `optimizer.py` (steps per policy) and those in `checkpoints.py` are overridden.
+the methods in `update/optimizer.py` (steps per policy) and those in `checkpoints.py` are overridden.
 `tests/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
 
 With several processes each plays its share of the tasks, and every process judges all episodes, so
@@ -46,7 +46,14 @@ from trainers import metrics
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress
 from trainers.checkpoints import TeamCheckpoints
-from trainers.collect import (
+from trainers.config import MAGRPOConfig
+from trainers.models.team_files import Models, Tokenizers, build_team_model
+from trainers.models.team_model import SeparateWeights, TeamModel
+from trainers.models.team_module import fit_for_trl
+from trainers.models.token_policy import TokenPolicy
+from trainers.run_folder import origin
+from trainers.transcripts import LogFile, failed_file, write_failed, write_update
+from trainers.update.collect import (
     Collector,
     FailureWindow,
     check_context,
@@ -54,13 +61,8 @@ from trainers.collect import (
     not_finite,
     too_many_failed,
 )
-from trainers.config import MAGRPOConfig
-from trainers.models.team_files import Models, Tokenizers, build_team_model
-from trainers.models.team_model import SeparateWeights, TeamModel
-from trainers.models.team_module import fit_for_trl
-from trainers.models.token_policy import TokenPolicy
-from trainers.optimizer import TeamOptimizer
-from trainers.packing import (
+from trainers.update.optimizer import TeamOptimizer
+from trainers.update.packing import (
     ROW_LOSSES,
     PackPlan,
     Row,
@@ -70,8 +72,6 @@ from trainers.packing import (
     plan_micro_batches,
     uncut,
 )
-from trainers.run_folder import origin
-from trainers.transcripts import LogFile, failed_file, write_failed, write_update
 
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.

@@ -25,9 +25,9 @@ from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.token_policy import TokenPolicy
-from trainers.packing import reward_array
-from trainers.returns import discounted_returns, shaped_returns
-from trainers.schedules import TaskSchedule
+from trainers.update.packing import reward_array
+from trainers.update.returns import discounted_returns, shaped_returns
+from trainers.update.schedules import TaskSchedule
 
 # Openings looked at before training; larger sources are sampled evenly.
 CONTEXT_SAMPLE = 256

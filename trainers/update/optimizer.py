@@ -15,7 +15,7 @@ import torch
 from trainers.algorithms import Algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.team_model import TeamModel
-from trainers.packing import own_tokens, total_weight
+from trainers.update.packing import own_tokens, total_weight
 
 if TYPE_CHECKING:
     from trl.trainer.grpo_trainer import GRPOTrainer as Base

@@ -1,0 +1,1 @@
+"""One update: episodes, returns, tensors, the optimiser's step."""
