@@ -44,7 +44,7 @@ def _quoted(text: str) -> list[str]:
 
 
 def _metrics() -> str:
-    from trainers.metrics import METRICS
+    from trainers.running.metrics import METRICS
 
     rows = [f"| `{name}` | {unit} | {meaning} |" for name, (unit, meaning) in METRICS.items()]
     return "\n".join(["| scalar | unit | meaning |", "|---|---|---|", *rows])

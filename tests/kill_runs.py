@@ -26,7 +26,7 @@ from models import make_trainer, weights
 from process_cases import MODES, Uneven
 from transformers import TrainerCallback
 
-from trainers.checkpoints import STAGING
+from trainers.running.checkpoints import STAGING
 
 
 class Diary(TrainerCallback):

@@ -17,9 +17,9 @@ from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Request
 from trainers.algorithms.magrpo import MAGRPO
-from trainers.callbacks import FlatRewards
 from trainers.config import MAGRPOConfig
-from trainers.metrics import group_metrics
+from trainers.running.callbacks import FlatRewards
+from trainers.running.metrics import group_metrics
 from trainers.update.collect import Collector
 
 

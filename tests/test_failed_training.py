@@ -18,9 +18,9 @@ from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import EpisodeGroup, StopReason, Turn, living, read_jsonl
 from llm_marl_envs.rollout import EpisodesFailedError
-from trainers import metrics
 from trainers.algorithms import ALGORITHMS
-from trainers.transcripts import write_group
+from trainers.running import metrics
+from trainers.running.transcripts import write_group
 from trainers.update.collect import FAILURE_WINDOW, FailureWindow
 from trainers.update.packing import own_tokens, total_weight
 from trainers.update.schedules import TaskSchedule

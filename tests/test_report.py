@@ -43,7 +43,7 @@ from llm_marl_envs.report.pairings import read_cross_play
 from llm_marl_envs.report.series import change, curve, estimate, measures, per_task, t_interval
 from llm_marl_envs.report.sources import read_results
 from llm_marl_envs.spaces import Message
-from trainers.metrics import group_metrics
+from trainers.running.metrics import group_metrics
 
 HOSTILE = (
     "</script><script>window.pwned = 1</script>",

@@ -18,10 +18,11 @@ from transformers import TrainerCallback
 
 from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
-from trainers import callbacks, train
+from trainers import train
 from trainers.config import MAGRPOConfig
 from trainers.demo import _interrupted
-from trainers.run_folder import FREE, alone, begin_anew
+from trainers.running import callbacks
+from trainers.running.run_folder import FREE, alone, begin_anew
 from trainers.train import run_train, to_resume
 from trainers.trainer import MAGRPOTrainer
 

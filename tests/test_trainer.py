@@ -16,10 +16,10 @@ from toys import BareAEC, BareParallel, Lower, Relay
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import read_jsonl
-from trainers import metrics
 from trainers.config import MAGRPOConfig
 from trainers.models.team_files import load_team, read_team_file
 from trainers.models.tiny import build_model, build_tokenizer
+from trainers.running import metrics
 from trainers.trainer import MAGRPOTrainer
 from trainers.update.packing import pack_rows
 

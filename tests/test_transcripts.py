@@ -13,7 +13,7 @@ from toys import Lower
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.sources import read_results
-from trainers.transcripts import token_texts
+from trainers.running.transcripts import token_texts
 
 
 @pytest.mark.parametrize("text", ["Say your word.", "naïve 日本語 🎈 end", " two  spaces\n", ""])

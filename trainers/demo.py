@@ -33,10 +33,10 @@ from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
 from llm_marl_envs.rendering import print_text
 from llm_marl_envs.report import write_report
-from trainers.memory import PeakMemory
 from trainers.models.team_files import build_team_model
 from trainers.models.token_policy import TokenPolicy
-from trainers.run_folder import begin_anew, get_last
+from trainers.running.memory import PeakMemory
+from trainers.running.run_folder import begin_anew, get_last
 from trainers.train import build_trainer, model_path, read_run
 from trainers.trainer import MAGRPOTrainer
 

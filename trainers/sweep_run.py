@@ -26,8 +26,8 @@ from typing import Any
 from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
-from trainers.callbacks import LAUNCHED, SIGNALS
-from trainers.run_folder import BusyError, alone, begin_anew, get_last
+from trainers.running.callbacks import LAUNCHED, SIGNALS
+from trainers.running.run_folder import BusyError, alone, begin_anew, get_last
 from trainers.sweep import (
     POINT_FILE,
     SUMMARY_FILE,

@@ -34,7 +34,7 @@ from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.files.run_manifest import recording
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
 from trainers.config import MAGRPOConfig
-from trainers.run_folder import get_last
+from trainers.running.run_folder import get_last
 from trainers.trainer import MAGRPOTrainer
 
 SECTIONS = ("tiny", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")

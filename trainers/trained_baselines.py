@@ -48,7 +48,7 @@ import yaml
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.registry import make
-from trainers.run_folder import BusyError, alone
+from trainers.running.run_folder import BusyError, alone
 from trainers.sweep import SUMMARY_FILE, Point, read_sweep
 from trainers.sweep_run import measure_point, run_sweep
 from trainers.train import TINY, model_path, read_run

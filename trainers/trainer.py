@@ -3,7 +3,7 @@
 TRL keeps the optimiser step, schedule, accumulation, loss, logging and the training loop. The seam
 is `_prepare_inputs`: instead of generating from a dataset, episodes are rolled out, turned into
 advantages and packed into micro-batches of one policy each. Beside it, `compute_loss` (a scale),
-the methods in `update/optimizer.py` (steps per policy) and those in `checkpoints.py` are overridden.
+the methods in `update/optimizer.py` (steps per policy) and those in `running/checkpoints.py` are overridden.
 `tests/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
 
 With several processes each plays its share of the tasks, and every process judges all episodes, so
@@ -42,17 +42,17 @@ from llm_marl_envs.policies import Policy
 from llm_marl_envs.records import Episode, EpisodeGroup
 from llm_marl_envs.rollout import EpisodesFailedError, Failures, failure_name, failure_of
 from llm_marl_envs.vector import env_factory
-from trainers import metrics
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
-from trainers.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress
-from trainers.checkpoints import TeamCheckpoints
 from trainers.config import MAGRPOConfig
 from trainers.models.team_files import Models, Tokenizers, build_team_model
 from trainers.models.team_model import SeparateWeights, TeamModel
 from trainers.models.team_module import fit_for_trl
 from trainers.models.token_policy import TokenPolicy
-from trainers.run_folder import origin
-from trainers.transcripts import LogFile, failed_file, write_failed, write_update
+from trainers.running import metrics
+from trainers.running.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress
+from trainers.running.checkpoints import TeamCheckpoints
+from trainers.running.run_folder import origin
+from trainers.running.transcripts import LogFile, failed_file, write_failed, write_update
 from trainers.update.collect import (
     Collector,
     FailureWindow,

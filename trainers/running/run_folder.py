@@ -37,7 +37,7 @@ from trainers.config import MAGRPOConfig
 from trainers.models.adapters import AdapterWeights
 from trainers.models.team_files import TEAM_FILE
 from trainers.models.team_model import TeamModel
-from trainers.transcripts import LOG_FILE
+from trainers.running.transcripts import LOG_FILE
 
 SETTINGS_FILE = "settings.json"
 SETTINGS_VERSION = 1

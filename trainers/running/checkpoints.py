@@ -26,7 +26,7 @@ from llm_marl_envs.policies import Policy
 from llm_marl_envs.rollout import env_arguments, env_name
 from trainers.models.model_card import training_facts
 from trainers.models.team_files import save_team
-from trainers.run_folder import (
+from trainers.running.run_folder import (
     BusyError,
     Run,
     alone,

@@ -1,0 +1,1 @@
+"""A long run: checkpoints, logs, transcripts, what a person sees of it."""
