@@ -28,10 +28,10 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
-from trainers.demo import HELD_OUT_TASKS, measure
 from trainers.models.team_files import build_team_model
 from trainers.models.tiny import TinySettings, tiny_model
 from trainers.models.token_policy import TokenPolicy
+from trainers.studies.demo import HELD_OUT_TASKS, measure
 from trainers.train import read_run
 
 PRESETS = ("coop_coding_tiny", "coop_writing_tiny", "debate_tiny")

@@ -231,7 +231,7 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    _trainers("demo").run_demo(
+    _trainers("studies.demo").run_demo(
         output=options.output,
         seed=options.seed,
         fresh=options.fresh,

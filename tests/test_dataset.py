@@ -13,10 +13,10 @@ from toys import WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import Plan, evaluate_team
+from llm_marl_envs.evaluation.studies.collect_dataset import Shards, run_collect
 from llm_marl_envs.files.dataset import episode_of, features, read_dataset, rows_of, write_shard
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, episode_to_dict
-from trainers.collect_dataset import Shards, run_collect
 from trainers.models.team_files import build_team_model, save_team
 from trainers.models.token_policy import TokenPolicy
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from models import untrained
 
-from trainers.demo import measure
 from trainers.models.team_files import build_team_model
 from trainers.models.token_policy import TokenPolicy
+from trainers.studies.demo import measure
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from trainers import train
 from trainers.config import MAGRPOConfig
-from trainers.demo import _interrupted
 from trainers.running import callbacks
 from trainers.running.run_folder import FREE, alone, begin_anew
+from trainers.studies.demo import _interrupted
 from trainers.train import run_train, to_resume
 from trainers.trainer import MAGRPOTrainer
 

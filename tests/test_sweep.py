@@ -18,9 +18,9 @@ from models import untrained
 
 from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.evaluation.numbers.estimators import t_interval
-from trainers import sweep_run
-from trainers.sweep import Point, collect_results, read_sweep
-from trainers.sweep_run import BUSY, Children, main, run_point, run_sweep, write_slurm
+from trainers.studies import sweep_run
+from trainers.studies.sweep import Point, collect_results, read_sweep
+from trainers.studies.sweep_run import BUSY, Children, main, run_point, run_sweep, write_slurm
 
 RUN = """
 model: {base}

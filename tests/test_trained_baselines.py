@@ -14,18 +14,19 @@ from llm_marl_envs import make, registry
 from llm_marl_envs.cli import main
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.registry import EnvSpec
-from trainers import MAGRPOConfig, trained_baselines
+from trainers import MAGRPOConfig
 from trainers.algorithms import make_algorithm
 from trainers.models.tiny import TinySettings, build_model, build_tokenizer
-from trainers.sweep import collect_results, read_sweep
-from trainers.sweep_run import alone, run_point
-from trainers.trained_baselines import (
+from trainers.studies import trained_baselines
+from trainers.studies.sweep import collect_results, read_sweep
+from trainers.studies.sweep_run import alone, run_point
+from trainers.studies.trained_baselines import (
     TUNING_SEED,
     best_rates,
     methods,
     run_trained_baselines,
 )
-from trainers.trained_baselines_report import baselines_table, headline, save_picture
+from trainers.studies.trained_baselines_report import baselines_table, headline, save_picture
 
 
 @pytest.fixture

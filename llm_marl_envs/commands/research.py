@@ -80,7 +80,7 @@ def _add_runs(add: Callable[..., Any]) -> None:
         "Train and evaluate a grid of settings times seeds; what is finished is skipped.",
         "sweep.yaml --jobs 2",
     )
-    command.add_argument("file", help="a sweep file, see trainers/sweep.py")
+    command.add_argument("file", help="a sweep file, see trainers/studies/sweep.py")
     command.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
     command.add_argument(
         "--devices", default="", help="CUDA devices separated by commas, one for each job"
@@ -329,7 +329,7 @@ def _sweep(options: Namespace) -> None:
     from llm_marl_envs.policies.local import trainers_module
 
     quiet_libraries()
-    runs = trainers_module("sweep_run", "a sweep")
+    runs = trainers_module("studies.sweep_run", "a sweep")
     if options.slurm:
         number = runs.write_slurm(options.file, options.slurm, options.slurm_option)
         print(f"{options.slurm}: {number} runs; start them with sbatch {options.slurm}")
@@ -343,7 +343,7 @@ def _train_baselines(options: Namespace) -> None:
     from llm_marl_envs.policies.local import trainers_module
 
     quiet_libraries()
-    baselines = trainers_module("trained_baselines", "trained baselines")
+    baselines = trainers_module("studies.trained_baselines", "trained baselines")
     found = baselines.run_trained_baselines(
         options.config,
         output=options.output,
@@ -353,7 +353,7 @@ def _train_baselines(options: Namespace) -> None:
         jobs=options.jobs,
         overrides=options.override,
     )
-    report = trainers_module("trained_baselines_report", "trained baselines")
+    report = trainers_module("studies.trained_baselines_report", "trained baselines")
     print("\n" + report.baselines_table(found))
     report.save_picture(found, Path(options.output))
     print(f"written to {options.output}")
@@ -392,8 +392,8 @@ def _table(options: Namespace) -> None:
 
 def _collect(options: Namespace, assignments: Any) -> None:
     from llm_marl_envs.evaluation.play.runner import Plan
+    from llm_marl_envs.evaluation.studies.collect_dataset import Shards, run_collect
     from llm_marl_envs.policies.named import Sampling
-    from trainers.collect_dataset import Shards, run_collect
 
     quiet_libraries()
     run_collect(

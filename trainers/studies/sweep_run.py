@@ -28,7 +28,7 @@ from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from trainers.running.callbacks import LAUNCHED, SIGNALS
 from trainers.running.run_folder import BusyError, alone, begin_anew, get_last
-from trainers.sweep import (
+from trainers.studies.sweep import (
     POINT_FILE,
     SUMMARY_FILE,
     TRAINED_FILE,
@@ -54,7 +54,7 @@ def run_sweep(
     """Carry out what is not finished, `jobs` runs at a time, and write `results.json`.
 
     Args:
-        file: a sweep file, see `trainers.sweep`.
+        file: a sweep file, see `trainers.studies.sweep`.
         jobs: runs at a time.
         devices: values of CUDA_VISIBLE_DEVICES, one for each of the runs at a time; none leaves
             that variable alone.
@@ -103,7 +103,14 @@ def run_sweep(
 
 
 def _command(file: str | Path, point: Point) -> list[str]:
-    return [sys.executable, "-m", "trainers.sweep_run", str(file), "--index", str(point.index)]
+    return [
+        sys.executable,
+        "-m",
+        "trainers.studies.sweep_run",
+        str(file),
+        "--index",
+        str(point.index),
+    ]
 
 
 def _spawn(
@@ -300,7 +307,7 @@ def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = (
     given = {option.partition("=")[0] for option in options}
     own = {"--array": f"0-{len(points) - 1}", "--job-name": "llm-marl-sweep"}
     lines = [*(f"{key}={value}" for key, value in own.items() if key not in given), *options]
-    command = [sys.executable, "-m", "trainers.sweep_run", str(Path(file).resolve())]
+    command = [sys.executable, "-m", "trainers.studies.sweep_run", str(Path(file).resolve())]
     text = "\n".join(
         [
             "#!/bin/bash",
@@ -319,9 +326,9 @@ def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one point: what the pool and SLURM start; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="trainers.sweep_run",
+        prog="trainers.studies.sweep_run",
         description="Carry out one run of a sweep.",
-        epilog="example: python -m trainers.sweep_run sweep.yaml --index 0",
+        epilog="example: python -m trainers.studies.sweep_run sweep.yaml --index 0",
     )
     parser.add_argument("file")
     parser.add_argument("--index", type=int, required=True, help="which run, from 0")
@@ -334,7 +341,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_point(points[options.index])
 
     try:
-        return ending(work, "trainers.sweep_run", again="run the sweep again to go on")
+        return ending(work, "trainers.studies.sweep_run", again="run the sweep again to go on")
     except BusyError as error:
         print(error)
         return BUSY

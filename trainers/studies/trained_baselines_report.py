@@ -13,7 +13,7 @@ from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
 from llm_marl_envs.report.series import curve
 from trainers.running.transcripts import LOG_FILE
-from trainers.trained_baselines import TEAM
+from trainers.studies.trained_baselines import TEAM
 
 PICTURE_FILE = "trained_baselines.png"
 SMOOTH = 8

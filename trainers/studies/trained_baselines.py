@@ -49,8 +49,8 @@ from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.registry import make
 from trainers.running.run_folder import BusyError, alone
-from trainers.sweep import SUMMARY_FILE, Point, read_sweep
-from trainers.sweep_run import measure_point, run_sweep
+from trainers.studies.sweep import SUMMARY_FILE, Point, read_sweep
+from trainers.studies.sweep_run import measure_point, run_sweep
 from trainers.train import TINY, model_path, read_run
 
 TEAM, SINGLE, ALONE, REJECTION = "team", "single", "alone", "rejection"

@@ -1,0 +1,1 @@
+"""Experiments of many runs: the demo, sweeps, trained baselines, datasets."""
