@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from models import make_trainer, weights
-from test_strangers import Growing
+from support.strangers import Growing
 from toys import Lower
 
 from llm_marl_envs.core import Outcome

@@ -8,15 +8,10 @@ from pathlib import Path
 import pytest
 from jinja2 import TemplateError
 from models import tiny_tokenizer
+from support.templates import COUNTING, FORGETFUL
 
 from llm_marl_envs.spaces import Message
 from trainers.models.chat import ChatTemplate
-
-FORGETFUL = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
-    "{{ m['content'].split('</think>')[-1] if not loop.last else m['content'] }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 def test_the_pieces_join_to_what_the_template_renders():
@@ -52,13 +47,6 @@ def test_a_template_that_drops_reasoning_is_found():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ChatTemplate(tiny_tokenizer()).appends
-
-
-COUNTING = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}{{ loop.index0 // 2 }}\n"
-    "{{ m['content'] }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 def test_a_template_that_counts_turns_is_encoded_anew():

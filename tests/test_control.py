@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trl
 from jinja2 import TemplateError
-from test_chat import COUNTING, FORGETFUL
+from support.templates import COUNTING, FORGETFUL
 from tokenizer_kinds import FAMILIES, KINDS, tokenizer
 from tokenizers import AddedToken
 from transformers import AutoTokenizer

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pairings import experts
 from toys import Relay, SameCase, WordPair
 
 from llm_marl_envs import make
@@ -23,13 +24,8 @@ from llm_marl_envs.evaluation.studies.cross_play_files import (
 )
 from llm_marl_envs.evaluation.studies.heat_map import save_heat_map
 from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request
-
-
-def experts(convention: str | None, env: Any = None) -> dict[str, ExpertPolicy]:
-    env = env or SameCase()
-    return dict.fromkeys(env.possible_agents, ExpertPolicy(env, convention))
 
 
 def heard(request: Request) -> str:

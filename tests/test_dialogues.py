@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 from models import SETTINGS, settings
-from test_chat import FORGETFUL
-from test_gradient import TEMPERATURE, assert_same, gradients
+from support.gradients import TEMPERATURE, assert_same, gradients
+from support.templates import FORGETFUL
 from toys import WORDS, Lower
 
 from trainers.models.tiny import (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from models import make_trainer, settings, weights
-from test_gradient import MODES, assert_same, give, played, trainer_of, update, written_out
+from support.gradients import MODES, assert_same, give, played, trainer_of, update, written_out
 from toys import Lower, WordPair, shaky
 
 from llm_marl_envs.core import Outcome

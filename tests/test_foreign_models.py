@@ -11,7 +11,7 @@ import pytest
 import torch
 from models import make_trainer, settings, tiny_tokenizer, untrained
 from peft import IA3Config, LoraConfig, PromptTuningConfig
-from test_gradient import Seats, assert_formula, trainer_of
+from support.gradients import Seats, assert_formula, trainer_of
 from toys import Lower
 from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -15,29 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.episodes import AGENTS, group, turn
 
-from llm_marl_envs.records import Episode, EpisodeGroup, Response, StopReason, Turn
+from llm_marl_envs.records import Response, Turn
 from trainers.update.packing import PackPlan, micro_batches, pack_rows, reward_array
 
 EOS, PAD = 99, 0
 CPU = torch.device("cpu")
-AGENTS = ("a_0", "b_0")
-
-
-def turn(agent: str, index: int, prompt: list[int], action: list[int], reward: float) -> Turn:
-    return Turn(
-        agent=agent,
-        index=index,
-        messages=(),
-        response=Response(
-            text="",
-            prompt_ids=tuple(prompt),
-            completion_ids=tuple(action),
-            logprobs=tuple(-0.1 * token for token in action),
-            policy=agent,
-        ),
-        reward=reward,
-    )
 
 
 def drawn_turns(rewards: tuple[float, float] = (1.0, 2.0)) -> tuple[Turn, ...]:
@@ -46,26 +30,6 @@ def drawn_turns(rewards: tuple[float, float] = (1.0, 2.0)) -> tuple[Turn, ...]:
         turn("b_0", 0, [1], [20, EOS], rewards[0]),
         turn("a_0", 1, [1, 2, 10, 11, EOS, 3], [12, EOS], rewards[1]),
         turn("b_0", 1, [1, 20, EOS, 4, 5], [21, 22], rewards[1]),
-    )
-
-
-def group(*episodes: tuple[Turn, ...]) -> EpisodeGroup:
-    return EpisodeGroup(
-        task_id="t",
-        seed=0,
-        episodes=tuple(
-            Episode(
-                env_id="drawn",
-                env_kwargs={},
-                task_id="t",
-                seed=0,
-                agents=AGENTS,
-                turns=turns,
-                stop_reason=StopReason.TERMINATED,
-                success=None,
-            )
-            for turns in episodes
-        ),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chromium import CHROMIUM, Browser
-from test_cross_play import experts
+from support.pairings import experts
 from toys import SameCase, WordPair
 
 from llm_marl_envs.cli import main

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_endpoint import SPELLED, Server, completion, serving
+from support.endpoint_server import SPELLED, Server, completion, serving
 
 from llm_marl_envs import make, make_vec, spec
 from llm_marl_envs.cli import main
