@@ -1,4 +1,4 @@
-"""Fixtures that several test files share; the environments themselves are in `toys.py`."""
+"""Fixtures that several test files share; the environments themselves are in `support/toys.py`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import toys
-from registries import restored
-from toys import Relay, WordPair
+from support import toys
+from support.registries import restored
+from support.toys import Relay, WordPair
 
-ROOT = Path(toys.__file__).parent.parent
+ROOT = Path(toys.__file__).parents[2]
 
 
 def _nothing_is_left() -> Iterator[None]:

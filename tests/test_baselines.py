@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import BareParallel, Relay, WordPair
+from support.toys import BareParallel, Relay, WordPair
 
 from llm_marl_envs import list_envs, make
 from llm_marl_envs.cli import main

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from jinja2 import TemplateError
-from models import tiny_tokenizer
+from support.models import tiny_tokenizer
 from support.templates import COUNTING, FORGETFUL
 
 from llm_marl_envs.spaces import Message

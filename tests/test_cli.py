@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import Relay, WordPair
+from support.toys import Relay, WordPair
 
 from llm_marl_envs import cli, registry
 from llm_marl_envs.cli import main, parse_assignments

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toys import WordPair
+from support.toys import WordPair
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation import evaluate_team

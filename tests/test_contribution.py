@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from models import lora, untrained
-from toys import WORDS, Relay, WordPair
+from support.models import lora, untrained
+from support.toys import WORDS, Relay, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.core import Outcome, TextParallelEnv

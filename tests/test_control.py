@@ -13,7 +13,7 @@ import pytest
 import trl
 from jinja2 import TemplateError
 from support.templates import COUNTING, FORGETFUL
-from tokenizer_kinds import FAMILIES, KINDS, tokenizer
+from support.tokenizer_kinds import FAMILIES, KINDS, tokenizer
 from tokenizers import AddedToken
 from transformers import AutoTokenizer
 

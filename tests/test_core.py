@@ -12,7 +12,7 @@ from pettingzoo.test import (
     parallel_seed_test,
     seed_test,
 )
-from toys import Relay, WordPair
+from support.toys import Relay, WordPair
 
 from llm_marl_envs.core import gains
 from llm_marl_envs.tasks import Task

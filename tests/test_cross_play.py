@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.pairings import experts
-from toys import Relay, SameCase, WordPair
+from support.toys import Relay, SameCase, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from models import lora, untrained
-from toys import WordPair
+from support.models import lora, untrained
+from support.toys import WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import Plan, evaluate_team

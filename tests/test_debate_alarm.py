@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models import make_trainer
-from toys import Lower
+from support.models import make_trainer
+from support.toys import Lower
 
 from llm_marl_envs import make
 from llm_marl_envs.core import Outcome

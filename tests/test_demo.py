@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from models import untrained
+from support.models import untrained
 
 from trainers.models.team_files import build_team_model
 from trainers.models.token_policy import TokenPolicy

@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import formula
 import numpy as np
 import pytest
 import torch
-from models import SETTINGS, settings
+from support import formula
 from support.gradients import TEMPERATURE, assert_same, gradients
+from support.models import SETTINGS, settings
 from support.templates import FORGETFUL
-from toys import WORDS, Lower
+from support.toys import WORDS, Lower
 
 from trainers.models.tiny import (
     CHAT_TEMPLATE,

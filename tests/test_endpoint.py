@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.endpoint_server import SPELLED, Reply, Server, completion, serving
 from support.serving import served
-from toys import WordPair
+from support.toys import WordPair
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation import evaluate_team

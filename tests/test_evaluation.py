@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toys import BareAEC, Relay, SameCase, WordPair, word_tasks
+from support.toys import BareAEC, Relay, SameCase, WordPair, word_tasks
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import cooperation_index, evaluate_team, measure_coordination

@@ -28,7 +28,7 @@ SHORT = Sampling(max_completion_length=4)
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with a tiny untrained model."""
     pytest.importorskip("torch")
-    from models import SETTINGS
+    from support.models import SETTINGS
 
     from trainers.models.tiny import build_model, build_tokenizer
 
@@ -218,7 +218,7 @@ def test_a_seat_can_be_played_by_another_saved_team_s_member(saved: Any):
 
 
 def test_a_member_of_another_team_takes_the_seat_of_a_saved_team(model: str, tmp_path: Path):
-    from models import lora
+    from support.models import lora
 
     from trainers.models.team_files import build_team_model, save_team
 

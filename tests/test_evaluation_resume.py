@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import Relay, WordPair, word_tasks
+from support.toys import Relay, WordPair, word_tasks
 
 from llm_marl_envs.evaluation import Plan, TeamResult, run_plan
 from llm_marl_envs.evaluation.numbers.results import result_to_dict
@@ -175,7 +175,7 @@ def test_a_longer_file_than_the_plan_is_refused(tmp_path: Path):
 
 PROGRAM = """
 import sys, time
-from toys import WordPair
+from support.toys import WordPair
 from llm_marl_envs.evaluation import Plan, run_plan
 from llm_marl_envs.policies import ScriptedPolicy
 def slow(request):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import BareParallel, Relay, WordPair, shaky
+from support.toys import BareParallel, Relay, WordPair, shaky
 
 from llm_marl_envs.evaluation import Plan, run_plan
 from llm_marl_envs.evaluation.numbers.compare import compare_results, report

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models import make_trainer, settings, weights
 from support.gradients import MODES, assert_same, give, played, trainer_of, update, written_out
-from toys import Lower, WordPair, shaky
+from support.models import make_trainer, settings, weights
+from support.toys import Lower, WordPair, shaky
 
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ScriptedPolicy

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import formula
 import numpy as np
 import pytest
 import torch
-from models import make_trainer, settings, tiny_tokenizer, untrained
 from peft import IA3Config, LoraConfig, PromptTuningConfig
+from support import formula
 from support.gradients import Seats, assert_formula, trainer_of
-from toys import Lower
+from support.models import make_trainer, settings, tiny_tokenizer, untrained
+from support.toys import Lower
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from trainers.models.team_files import build_team_model

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from models import SETTINGS, settings
-from tokenizer_kinds import FAMILIES, tokenizer
-from toys import WordPair
+from support.models import SETTINGS, settings
+from support.tokenizer_kinds import FAMILIES, tokenizer
+from support.toys import WordPair
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from llm_marl_envs import make

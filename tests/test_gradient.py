@@ -1,4 +1,4 @@
-"""The gradient of one update equals the formula written out in `formula.py`.
+"""The gradient of one update equals the formula written out in `support/formula.py`.
 
 Episodes are made by hand, of unequal lengths, so that advantages and masks are known without the
 trainer. The first part lets the real algorithm compute the advantages of a drawn case; the rest
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models import make_trainer, tiny_tokenizer
 from support.episodes import group, turn
 from support.gradients import (
     LENGTH,
@@ -29,7 +28,8 @@ from support.gradients import (
     update,
     written_out,
 )
-from toys import WordPair
+from support.models import make_trainer, tiny_tokenizer
+from support.toys import WordPair
 
 LOSSES = ["dr_grpo", "grpo", "luspo", "sapo", "dapo", "cispo", "vespo"]
 

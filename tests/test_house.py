@@ -90,7 +90,7 @@ def test_the_registry_is_sorted_and_has_no_id_twice() -> None:
 
 def test_every_environment_has_a_contract_test() -> None:
     """Each id stands in a test file that calls `check_text_env`."""
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     contracts = [text for text in texts if "check_text_env(" in text]
     for env_id in read_registry(registry_file()):
         assert any(f'"{env_id}"' in text for text in contracts), f"no contract test of {env_id}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import WordPair
+from support.toys import WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import WordPair
+from support.toys import WordPair
 
 from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.numbers import latex

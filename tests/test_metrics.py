@@ -206,7 +206,7 @@ def test_successes_are_true_or_false(hf, call: str):
 
 
 def test_the_runner_and_the_metrics_agree(hf):
-    from toys import WordPair
+    from support.toys import WordPair
 
     from llm_marl_envs.evaluation import evaluate_team
     from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from huggingface_hub import ModelCard
-from models import lora, make_trainer, settings, untrained
+from support.models import lora, make_trainer, settings, untrained
 
 from llm_marl_envs.policies.named import fingerprint
 from trainers.models.team_files import build_team_model, load_team, save_team
@@ -136,7 +136,7 @@ def test_a_run_leaves_true_cards_and_none_of_trl(tmp_path: Path):
 
 
 def test_a_resumed_run_s_cards_are_those_of_the_unbroken_one(tmp_path: Path):
-    from toys import Lower
+    from support.toys import Lower
 
     plan: dict[str, Any] = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1}
     make_trainer(tmp_path, Lower, **plan).train()

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from models import settings
+from support.models import settings
 
 from llm_marl_envs.core import Outcome, TextParallelEnv
 from llm_marl_envs.spaces import Message

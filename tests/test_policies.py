@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 import pytest
-from toys import BareParallel, WordPair
+from support.toys import BareParallel, WordPair
 
 from llm_marl_envs.policies import (
     ExpertPolicy,

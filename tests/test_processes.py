@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from process_cases import CASES, MODES, run
+from support.process_cases import CASES, MODES, run
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {
@@ -43,7 +43,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[st
     """Case -> what each of two processes (gloo) made of it."""
     folder = tmp_path_factory.mktemp("together")
     launch = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv_backend=c10d")
-    program = str(ROOT / "tests" / "process_cases.py")
+    program = str(ROOT / "tests" / "support" / "process_cases.py")
     finished(*launch, "--rdzv_endpoint=localhost:0", program, str(folder))
     return {
         name: [torch.load(folder / f"{name}-{rank}.pt", weights_only=False) for rank in (0, 1)]
@@ -137,7 +137,7 @@ def test_one_process_s_evaluation_decides_for_both(together: Any):
 
 
 def assert_survives(folder: Path, mode: str, kills: int, steps: int) -> list[dict[str, Any]]:
-    program = str(ROOT / "tests" / "kill_runs.py")
+    program = str(ROOT / "tests" / "support" / "kill_runs.py")
     printed = finished(program, str(folder), mode, str(kills), str(steps), timeout=1200)
     result = json.loads(printed.partition("RESULT ")[2])
     broken, unbroken = result["digests"]

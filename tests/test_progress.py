@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import Relay, WordPair
+from support.toys import Relay, WordPair
 
 from llm_marl_envs.evaluation.play.paired import Stage, make_schedule
 from llm_marl_envs.evaluation.play.progress import counter, expect

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models import make_trainer
-from toys import BareParallel, Relay, SameCase, WordPair, shaky
+from support.models import make_trainer
+from support.toys import BareParallel, Relay, SameCase, WordPair, shaky
 
 from llm_marl_envs import make
 from llm_marl_envs.policies import ExpertPolicy, Team

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toys import BareParallel, Relay, WordPair
+from support.toys import BareParallel, Relay, WordPair
 
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import (

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registries import registries, restored
-from toys import Relay, WordPair
+from support.registries import registries, restored
+from support.toys import Relay, WordPair
 
 from llm_marl_envs import registry
 from llm_marl_envs.registry import EnvSpec, list_envs, make, make_vec, register, spec
@@ -208,7 +208,7 @@ def test_a_test_that_leaves_something_registered_fails(tmp_path: Path) -> None:
     (tmp_path / "test_leaks.py").write_text(
         "import pytest\n"
         "from llm_marl_envs.registry import list_envs, register\n"
-        "from toys import WordPair\n"
+        "from support.toys import WordPair\n"
         "def test_leaks():\n"
         "    register('leak-v0', WordPair)\n"
         "def test_after_it():\n"

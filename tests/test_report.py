@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, Browser
+from support.chromium import CHROMIUM, Browser
 from support.pairings import experts
-from toys import SameCase, WordPair
+from support.toys import SameCase, WordPair
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation import evaluate_team

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import Relay, WordPair
+from support.toys import Relay, WordPair
 
 from llm_marl_envs import cli, make, registry
 from llm_marl_envs.cli import main
@@ -222,7 +222,7 @@ def test_teams_may_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_team_of_another_environment_needs_leave(tmp_path: Path, capsys: Any):
     pytest.importorskip("torch")
-    from models import SETTINGS
+    from support.models import SETTINGS
 
     from trainers.models.team_files import build_team_model, save_team
     from trainers.models.tiny import build_model, build_tokenizer

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from models import make_trainer, weights
-from process_cases import Uneven
-from toys import Lower
+from support.models import make_trainer, weights
+from support.process_cases import Uneven
+from support.toys import Lower
 from transformers import TrainerCallback
 
 from llm_marl_envs import make

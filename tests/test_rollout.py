@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import BaseParallelWrapper, OrderEnforcingWrapper
-from toys import BareAEC, BareParallel, Relay, WordPair
+from support.toys import BareAEC, BareParallel, Relay, WordPair
 
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy, Team
 from llm_marl_envs.records import Episode, Request, Response, StopReason

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models import lora, make_trainer, settings, untrained, weights
-from toys import Lower
+from support.models import lora, make_trainer, settings, untrained, weights
+from support.toys import Lower
 from transformers import TrainerCallback
 
 from llm_marl_envs.commands.ending import Stopped, ending

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from models import untrained
+from support.models import untrained
 
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message

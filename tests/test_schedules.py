@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models import SETTINGS, make_trainer, settings
-from toys import BareParallel, Lower, Relay, WordPair
+from support.models import SETTINGS, make_trainer, settings
+from support.toys import BareParallel, Lower, Relay, WordPair
 
 from llm_marl_envs.policies import RandomPolicy
 from llm_marl_envs.records import EpisodeGroup, Request, Response

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from models import tiny_tokenizer
 from support.attacks import ATTACKS, page_table
 from support.entailment import LABELS, honest_rows, train_entailment
+from support.models import tiny_tokenizer
 from support.serving import served
 from transformers import (
     AutoModelForSequenceClassification,

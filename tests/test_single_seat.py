@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pettingzoo.test import parallel_api_test
-from toys import BareParallel, Relay, WordPair
+from support.toys import BareParallel, Relay, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import cooperation_index, evaluate_team

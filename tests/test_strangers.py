@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models import make_trainer
 from pettingzoo import AECEnv, ParallelEnv
+from support.models import make_trainer
 from support.strangers import SPACE, Growing, pay
 
 from llm_marl_envs.evaluation import evaluate_team

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models import untrained
+from support.models import untrained
 
 from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.evaluation.numbers.estimators import t_interval

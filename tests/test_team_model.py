@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from models import lora, settings, untrained
 from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel
+from support.models import lora, settings, untrained
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainers.models.adapters import AdapterWeights

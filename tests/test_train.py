@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models import untrained
-from toys import WordPair
+from support.models import untrained
+from support.toys import WordPair
 
 import llm_marl_envs
 from llm_marl_envs.evaluation import Plan

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from toys import Lower, WordPair, word_tasks
+from support.toys import Lower, WordPair, word_tasks
 
 from llm_marl_envs import make, registry
 from llm_marl_envs.cli import main

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from models import SETTINGS, make_trainer, settings, tiny_tokenizer, untrained, weights
-from toys import BareAEC, BareParallel, Lower, Relay
+from support.models import SETTINGS, make_trainer, settings, tiny_tokenizer, untrained, weights
+from support.toys import BareAEC, BareParallel, Lower, Relay
 
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ScriptedPolicy

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models import make_trainer, tiny_tokenizer
-from toys import Lower
+from support.models import make_trainer, tiny_tokenizer
+from support.toys import Lower
 
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.report import write_report

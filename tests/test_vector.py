@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from toys import BareParallel, WordPair
+from support.toys import BareParallel, WordPair
 
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.rollout import Start, rollout

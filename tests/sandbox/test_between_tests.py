@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import pytest
-from jobs import EXPORTS, alone, team
+from support.jobs import EXPORTS, alone, team
 
 from llm_marl_envs.sandbox import Limits, Sandbox, Verdict
 from llm_marl_envs.sandbox.records import Job

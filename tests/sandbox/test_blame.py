@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import EXPORTS, HELPER, MAIN
+from support.jobs import EXPORTS, HELPER, MAIN
 
 from llm_marl_envs.sandbox import Contract, Limits, Sandbox, blame
 from llm_marl_envs.sandbox.jail import codec, ledger, routing

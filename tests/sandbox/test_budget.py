@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from jobs import EXPORTS, HELPER, MAIN, alone
+from support.jobs import EXPORTS, HELPER, MAIN, alone
 
 from llm_marl_envs.sandbox import Budget, Cost, Limits, Sandbox, Verdict
 from llm_marl_envs.sandbox.worker import _Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from jobs import alone
+from support.jobs import alone
 
 from llm_marl_envs.sandbox import Sandbox
 

@@ -18,8 +18,8 @@ from llm_marl_envs.sandbox import doctor, launch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ROOT / "tests" / "support"
 NOBODY = 65534
 BUBBLEWRAP = shutil.which("bwrap") is not None
 AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -30,7 +30,7 @@ def tree() -> Iterator[Path]:
     """The sandbox and the corpus where any user can read them."""
     folder = Path(tempfile.mkdtemp(prefix="sandbox-corpus-"))
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(HERE, folder / "tests" / "sandbox", ignore=ignore)
+    shutil.copytree(HERE, folder / "tests" / "support", ignore=ignore)
     source = ROOT / "llm_marl_envs" / "sandbox"
     shutil.copytree(source, folder / "llm_marl_envs" / "sandbox", ignore=ignore)
     subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
@@ -58,7 +58,7 @@ def _run(tree: Path, arguments: list[str], nobody: bool, bubblewrap: bool) -> di
     python = _python_of_nobody() if nobody else sys.executable
     if python is None:
         pytest.skip("no interpreter >= 3.11 that an unprivileged user may start")
-    line = [python, "-P", str(tree / "tests" / "sandbox" / "run_corpus.py"), *arguments]
+    line = [python, "-P", str(tree / "tests" / "support" / "run_corpus.py"), *arguments]
     env = {"PATH": os.environ["PATH"] if bubblewrap else "/nonexistent", "LANG": "C.UTF-8"}
     user: dict[str, Any] = AS_NOBODY if nobody else {}
     done = subprocess.run(line, env=env, cwd="/", capture_output=True, timeout=900, **user)

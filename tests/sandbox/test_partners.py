@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from jobs import EXPORTS, HELPER, MAIN, TESTS
+from support.jobs import EXPORTS, HELPER, MAIN, TESTS
 
 from llm_marl_envs.sandbox import Replacement, Sandbox
 from llm_marl_envs.sandbox.jail import codec, replacements

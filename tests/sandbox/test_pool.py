@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from jobs import MAIN, TESTS, alone
+from support.jobs import MAIN, TESTS, alone
 
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
 from llm_marl_envs.policies import ExpertPolicy

@@ -9,9 +9,9 @@ import resource
 import sys
 from pathlib import Path
 
-import corpus
 import pytest
-from run_corpus import SLOW
+from support import corpus
+from support.run_corpus import SLOW
 
 from llm_marl_envs.sandbox import Limits, Sandbox
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from jobs import HELPER, MAIN, team
+from support.jobs import HELPER, MAIN, team
 
 from llm_marl_envs.sandbox import Opaque, Sandbox
 

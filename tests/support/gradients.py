@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import formula
 import numpy as np
 import torch
-from models import make_trainer, tiny_tokenizer
+from support import formula
 from support.episodes import group, turn
-from toys import word_tasks
+from support.models import make_trainer, tiny_tokenizer
+from support.toys import word_tasks
 
 from llm_marl_envs.core import Outcome, TextParallelEnv
 from llm_marl_envs.spaces import Message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toys import SameCase
+from support.toys import SameCase
 
 from llm_marl_envs.policies import ExpertPolicy
 

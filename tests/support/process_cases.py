@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from models import make_trainer, weights
+from support.models import make_trainer, weights
 from support.strangers import Growing
-from toys import Lower
+from support.toys import Lower
 
 from llm_marl_envs.core import Outcome
 from trainers.update.schedules import TaskSchedule

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig
-from toys import WORDS
+from support.toys import WORDS
 
 from trainers.config import MAGRPOConfig
 from trainers.models.tiny import TinySettings, build_model, build_tokenizer

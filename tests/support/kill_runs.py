@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from models import make_trainer, weights
-from process_cases import MODES, Uneven
+from support.models import make_trainer, weights
+from support.process_cases import MODES, Uneven
 from transformers import TrainerCallback
 
 from trainers.running.checkpoints import STAGING
