@@ -87,7 +87,7 @@ def test_coding_experts_with_different_interfaces_fail_together():
 
 
 def test_the_example_of_the_docs(capsys: pytest.CaptureFixture[str]):
-    page = (Path(__file__).parent.parent / "docs" / "cross_play.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "cross_play.md").read_text()
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})  # our own page
     (first, other), (again, last) = ast.literal_eval(capsys.readouterr().out.splitlines()[0])
     assert first == last == 1.0

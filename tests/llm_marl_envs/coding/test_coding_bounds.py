@@ -72,7 +72,7 @@ def test_the_better_seat_is_the_same_for_all_tasks_of_a_split() -> None:
 
 
 def test_the_table_of_the_page() -> None:
-    page = (Path(__file__).parent.parent / "docs/environments/coop_coding.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs/environments/coop_coding.md").read_text("utf-8")
     for split in ("train", "val", "test", SPLIT):
         values = (bounds.seat_value(split, k, r) for r in functions.ROLES for k in range(1, 5))
         cells = " | ".join(f"{FORM + PAY * value:.3f}" for value in values)

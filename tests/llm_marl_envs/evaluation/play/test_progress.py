@@ -20,7 +20,7 @@ from llm_marl_envs.evaluation.studies.contribution import contributions
 from llm_marl_envs.evaluation.studies.messages import message_effects
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[4]
 
 
 def test_a_plain_function_only_hears_what_is_finished():

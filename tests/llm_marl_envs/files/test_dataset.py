@@ -20,7 +20,7 @@ from llm_marl_envs.records import Episode, episode_to_dict
 from trainers.models.team_files import build_team_model, save_team
 from trainers.models.token_policy import TokenPolicy
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 DATA = ROOT / "llm_marl_envs" / "data"
 
 

@@ -18,7 +18,7 @@ from llm_marl_envs.sandbox import doctor, launch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HERE = ROOT / "tests" / "support"
 NOBODY = 65534
 BUBBLEWRAP = shutil.which("bwrap") is not None

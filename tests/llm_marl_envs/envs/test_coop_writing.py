@@ -22,7 +22,7 @@ BUNDLED = {
     "coop_writing_arxiv-v0": "bundled:writing_abstracts",
     "coop_writing_tldr-v0": "bundled:writing_posts",
 }
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 each_env = pytest.mark.parametrize("env_id", IDS)
 
 

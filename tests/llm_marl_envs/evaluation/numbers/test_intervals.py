@@ -27,7 +27,7 @@ from llm_marl_envs.records import episode_from_dict, episode_to_dict
 from llm_marl_envs.report.series import estimate_success
 from llm_marl_envs.tasks import Task
 
-SIMULATION = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "intervals.py"))
+SIMULATION = runpy.run_path(str(Path(__file__).parents[4] / "benchmarks" / "intervals.py"))
 PAIRS = {"ax": ("a", "x"), "ay": ("a", "y"), "bx": ("b", "x"), "by": ("b", "y")}
 
 
@@ -186,7 +186,7 @@ def test_pairs_of_prompts_of_coding_share_their_prompts():
     first, second = ({key[way] for key in keys} for way in (0, 1))
     assert len(first) < len(second) < len(set(keys)) == len(keys)
     assert SIMULATION["PROMPTS"] == (len(first), len(second))  # what is simulated is this split
-    page = (Path(__file__).parent.parent / "docs" / "measuring.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "measuring.md").read_text("utf-8")
     assert f"`test` has {len(first)} of the helper and {len(second)} of main" in page
     assert f"128 of 128 solved pairs from {len({key[0] for key in keys[:128]})} helper" in page
     env.reset(seed=0, options={"task": 0})

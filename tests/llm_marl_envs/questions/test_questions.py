@@ -281,7 +281,7 @@ def test_right_answers() -> None:
 
 
 def test_the_tables_of_the_page_are_measured() -> None:
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[3]
     measured = runpy.run_path(str(root / "benchmarks" / "questions.py"))
     page = (root / "docs" / "questions.md").read_text(encoding="utf-8")
     assert measured["counts"]() in page

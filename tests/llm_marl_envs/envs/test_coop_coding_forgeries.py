@@ -16,7 +16,7 @@ from llm_marl_envs.tasks import Task
 
 PROBLEMS = ("coop/0", "coop/2", "coop/39")
 MARGIN = 0.15
-PAGE = Path(__file__).parents[1] / "docs/environments/coop_coding.md"
+PAGE = Path(__file__).parents[3] / "docs/environments/coop_coding.md"
 
 JUNK_HELPER = "def aux(x):\n    return x"
 # Every call of `own` inside `alone` goes through `checked`.

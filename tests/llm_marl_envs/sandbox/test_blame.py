@@ -22,7 +22,7 @@ from llm_marl_envs.sandbox.jail.wire import Channel
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "sandbox.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "sandbox.md"
 CONTRACT = Contract(forms=(("int",), ("ints",)), largest=10**6, size=1_000, calls=1_000)
 TESTS = "assert solve(1) == 2\nassert solve(5) == 6\n"
 

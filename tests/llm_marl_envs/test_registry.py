@@ -13,7 +13,7 @@ from support.toys import Relay, WordPair
 from llm_marl_envs import registry
 from llm_marl_envs.registry import EnvSpec, list_envs, make, make_vec, register, spec
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("own_registry")
 
 
@@ -204,7 +204,7 @@ def test_what_a_test_registers_and_leaves_is_found_and_put_back() -> None:
 
 def test_a_test_that_leaves_something_registered_fails(tmp_path: Path) -> None:
     """Alone and in a fixture of its module; the tests after it see nothing of it."""
-    (tmp_path / "conftest.py").write_bytes((Path(__file__).parent / "conftest.py").read_bytes())
+    (tmp_path / "conftest.py").write_bytes((Path(__file__).parents[1] / "conftest.py").read_bytes())
     (tmp_path / "test_leaks.py").write_text(
         "import pytest\n"
         "from llm_marl_envs.registry import list_envs, register\n"

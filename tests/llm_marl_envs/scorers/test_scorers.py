@@ -22,7 +22,7 @@ from llm_marl_envs.scorers import FORMS, GROUP, SharedScorer, Submission, open_s
 from llm_marl_envs.scorers.judge import JudgeScorer, prompt, read_grades
 from llm_marl_envs.scorers.reference import ReferenceScorer
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 POSTS: dict[str, Any] = {"tasks": "bundled:writing_posts", "split": "all"}
 FIVE = ("paper", "reference", "nli:MODEL", "reward:MODEL", "judge:ENDPOINT#MODEL")
 server = pytest.fixture(serving, name="server")

@@ -13,7 +13,7 @@ from llm_marl_envs import cli, registry
 from llm_marl_envs.cli import main, parse_assignments
 from llm_marl_envs.registry import EnvSpec, list_envs
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 COMMANDS = (
     *("list", "spec", "play", "train", "eval", "compare", "baselines", "demo", "report"),
     *("doctor", "version"),

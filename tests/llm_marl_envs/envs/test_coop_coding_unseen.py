@@ -20,7 +20,7 @@ from llm_marl_envs.sandbox import Replacement, Sandbox, Verdict
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
-PROBE = (Path(__file__).parent / "support" / "probe.py").read_text()
+PROBE = (Path(__file__).parents[2] / "support" / "probe.py").read_text()
 TESTS = "".join(f"assert solve({x}) == {x + 1}\n" for x in range(3))
 # Section -> checksum. What main holds differs once it has received another value.
 DIGEST = """

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.attacks import ATTACKS, falsified, page_table, swapped, templated
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_page_says_what_the_command_gives(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from llm_marl_envs.policies import ExpertPolicy, RandomPolicy
 from llm_marl_envs.records import Request, Response, read_jsonl
 from llm_marl_envs.tasks import ListSource
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[4]
 REVERSED = ListSource([*word_tasks()][::-1], "train")
 PLAN = Plan(n_tasks=5, samples=2, seeds=(0, 7), copies=3)
 

@@ -32,7 +32,7 @@ from llm_marl_envs.sandbox.zygote_link import BATCH, Zygote
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SOURCE = "def solve(x):\n    return x + 1\n"
 SLEEPY = "import time\ndef solve(x):\n    time.sleep(1)\n    return x + 1\n"
 TESTS = "assert solve(1) == 2\nassert solve(5) == 6\n"
