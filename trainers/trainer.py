@@ -4,7 +4,7 @@ TRL keeps the optimiser step, schedule, accumulation, loss, logging and the trai
 is `_prepare_inputs`: instead of generating from a dataset, episodes are rolled out, turned into
 advantages and packed into micro-batches of one policy each. Beside it, `compute_loss` (a scale),
 the methods in `update/optimizer.py` (steps per policy) and those in `running/checkpoints.py` are overridden.
-`tests/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
+`tests/trainers/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
 
 With several processes each plays its share of the tasks, and every process judges all episodes, so
 that advantages and metrics are those of one process that played them all.

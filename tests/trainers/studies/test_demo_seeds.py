@@ -12,7 +12,7 @@ import pytest
 
 from llm_marl_envs.evaluation.numbers.estimators import wilson_interval
 
-BENCH = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "demo_seeds.py"))
+BENCH = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "demo_seeds.py"))
 
 
 def point(success: float, index: float | None, matching: int) -> dict[str, Any]:

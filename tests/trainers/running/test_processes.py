@@ -13,7 +13,7 @@ import pytest
 import torch
 from support.process_cases import CASES, MODES, run
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join(
