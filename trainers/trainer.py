@@ -3,7 +3,8 @@
 TRL keeps the optimiser step, schedule, accumulation, loss, logging and the training loop. The seam
 is `_prepare_inputs`: instead of generating from a dataset, episodes are rolled out, turned into
 advantages and packed into micro-batches of one policy each. Beside it, `compute_loss` (a scale),
-the methods in `update/optimizer.py` (steps per policy) and those in `running/checkpoints.py` are overridden.
+the methods in `update/optimizer.py` (steps per policy) and those in `running/checkpoints.py` are
+overridden.
 `tests/trainers/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
 
 With several processes each plays its share of the tasks, and every process judges all episodes, so
@@ -14,7 +15,8 @@ Deviations from TRL:
 2. The gradient is clipped per policy, so that no agent's step depends on another's gradient.
 3. A policy whose advantages are all zero in an update is not stepped at all: AdamW would move it by
    weight decay and momentum.
-4. Sampling uses one seed per row (`engines/row_sampler.py`), so an update is a function of (seed, update).
+4. Sampling uses one seed per row (`engines/row_sampler.py`), so an update is a function
+   of (seed, update).
 """
 
 from __future__ import annotations

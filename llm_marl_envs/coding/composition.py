@@ -6,8 +6,8 @@ with zups, so the tests pass exactly when both parts are right and the interface
 agrees. Three kinds: `item` (zup of one number, mapped, then reduced), `fold` (zup of two numbers,
 folded from a start value) and `sequence` (zup of a whole list, then reduced).
 
-The words come from `vocabulary.py`, interfaces from `conventions.py`; which compositions are tasks, in
-which split and with which tests is `functions.py`.
+The words come from `vocabulary.py`, interfaces from `conventions.py`; which compositions are tasks,
+in which split and with which tests is `functions.py`.
 
 >>> task = Composition("item", ("even",), "x times x", "the sum of {}")
 >>> describe_helper(task)
@@ -75,7 +75,7 @@ NOTHING = {
 
 @dataclass(frozen=True)
 class Composition:
-    """One function, in the words of `vocabulary.py`. Raises ValueError for words that are not there."""
+    """One function, in the words of `vocabulary.py`; ValueError for words that are not there."""
 
     kind: str
     """`item`, `fold` or `sequence`."""

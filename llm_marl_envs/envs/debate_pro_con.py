@@ -59,7 +59,8 @@ After the last judge. Never truncated.
 - `speech`: False withholds the debaters' own words from the judge, so that nothing but verified
   quotations can sway it.
 - `judge`: "seat" (one, which is shown the sides in an order drawn by the reset seed), "seats" (two,
-  both orders averaged), "scripted" (`deliberation/side_judge.py`) or a policy, both orders averaged.
+  both orders averaged), "scripted" (`deliberation/side_judge.py`) or a policy; these read both
+  orders, averaged.
 - `render_mode`: None, "ansi", "human" or "html".
 
 ## What is known, and what remains

@@ -1,7 +1,7 @@
 """A Transformers model in any seat: by name or folder, batched.
 
-Owns loading and the seats; sampling is `trainers.models.token_policy`, so a row's answer depends on its
-own request alone. Needs the `train` extra.
+Owns loading and the seats; sampling is `trainers.models.token_policy`, so a row's answer depends on
+its own request alone. Needs the `train` extra.
 """
 
 from __future__ import annotations

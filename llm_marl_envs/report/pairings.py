@@ -1,7 +1,7 @@
 """The cross-play part of a report: what its file holds, and the tables that show it.
 
-Reads the JSON that `evaluation/studies/cross_play_files.py` writes. Only "teams" and "matrix" must be
-there, so that other tools can write one, too.
+Reads the JSON that `evaluation/studies/cross_play_files.py` writes. Only "teams" and "matrix" must
+be there, so that other tools can write one, too.
 """
 
 from __future__ import annotations

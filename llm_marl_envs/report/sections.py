@@ -26,7 +26,7 @@ from llm_marl_envs.report.series import (
 from llm_marl_envs.report.sources import Run, Transcript
 
 # Title, unit, names of scalars (patterns) in one chart; the order is that of the report. The names
-# and units are those of `trainers.running.metrics`, which needs torch's neighbourhood and is not imported.
+# and units are those of `trainers.running.metrics`, which needs torch and is not imported.
 CHARTS = (
     ("Team return", "reward", ("reward", "eval_reward")),
     ("Solved", "share", ("success", "eval_success")),

@@ -294,7 +294,8 @@ def test_a_solution_must_solve() -> None:
 
 def test_episodes_are_equal_in_every_process(run_python: Any) -> None:
     program = (
-        "from support.toys import Relay, WordPair; from llm_marl_envs.testing import episode_digest\n"
+        "from support.toys import Relay, WordPair\n"
+        "from llm_marl_envs.testing import episode_digest\n"
         "print(episode_digest(WordPair), episode_digest(Relay))"
     )
     digests = {run_python(program, PYTHONHASHSEED=seed) for seed in ("0", "1", "77")}

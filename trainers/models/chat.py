@@ -2,7 +2,7 @@
 
 Owns the chat template of one tokenizer: the ids of an opening, and the ids that come between an
 action and the next one. Sampled ids are kept as sampled; only the text around them is tokenised.
-Control tokens come from the template alone: `control_tokens.py` keeps them out of what others wrote.
+Control tokens come from the template alone: `control_tokens.py` keeps them out of others' texts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Play held-out tasks with a team and sum up what it earned.
 
 Owns which episodes an evaluation plays, in which order and blocks. Any policies will do: language
-models, scripted experts, people. The numbers are `evaluation/numbers/results.py`, the files `resume.py`.
+models, scripted experts, people. The numbers are `evaluation/numbers/results.py`, the files
+`resume.py`.
 """
 
 from __future__ import annotations

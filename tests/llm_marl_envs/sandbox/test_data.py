@@ -50,7 +50,7 @@ def test_bundled_rows(sandbox: Sandbox) -> None:
 
 
 def test_rows_of_a_local_file(sandbox: Sandbox) -> None:
-    """With a HumanEval file at hand: `HUMANEVAL=path pytest tests/llm_marl_envs/sandbox/test_data.py`."""
+    """With a HumanEval file at hand: `HUMANEVAL=path pytest -k test_rows_of_a_local_file`."""
     path = os.environ.get("HUMANEVAL")
     if not path:
         pytest.skip("the environment variable HUMANEVAL names no file in HumanEval's schema")
