@@ -9,8 +9,8 @@ experts'; `nli` reads them as it would read texts from outside, and its model is
 `tests/support/entailment.py`, which is trained here on generated posts and has seen nothing else.
 `paper` and `reference` are measured on the bundled texts and the pairs that people would write
 (those in the package, and `tests/support/honest_pairs.jsonl`); posts are compared with their
-summaries, abstracts with themselves. No judge and no reward model: the one that could be trained here would
-only know what it was shown, and a grade of a model too small to read says nothing.
+summaries, abstracts with themselves. No judge and no reward model: the one that could be trained
+here would only know what it was shown, and a grade of a model too small to read says nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What an evaluation found: the summary of its episodes, its JSON form and its table.
 
 Owns which numbers a result has and how they are read back. Playing episodes is
-`evaluation/play/runner.py`, the estimators are `estimators.py`. Episodes that failed are counted and
-enter no number.
+`evaluation/play/runner.py`, the estimators are `estimators.py`. Episodes that failed are counted
+and enter no number.
 """
 
 from __future__ import annotations
