@@ -7,7 +7,8 @@ from typing import Any
 
 from llm_marl_envs import list_envs, make, spec
 from llm_marl_envs.policies import ExpertPolicy
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
 TRANSCRIPT = re.compile(r"\{\{ transcript ([\w-]+) \}\}")

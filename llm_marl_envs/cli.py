@@ -178,7 +178,7 @@ def parse_assignments(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _list(options: argparse.Namespace) -> None:
-    from llm_marl_envs.registry import list_envs, spec
+    from llm_marl_envs.specs import list_envs, spec
 
     for env_id in list_envs():
         one = spec(env_id)
@@ -186,7 +186,8 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _spec(options: argparse.Namespace) -> None:
-    from llm_marl_envs.registry import load_entry_point, spec
+    from llm_marl_envs.registry import load_entry_point
+    from llm_marl_envs.specs import spec
 
     one = spec(options.id)
     create = load_entry_point(one)

@@ -25,7 +25,7 @@ from llm_marl_envs.spaces import Message, Observation, TextSpace
 from llm_marl_envs.tasks import SPLITS, Task, TaskSource
 
 if TYPE_CHECKING:
-    from llm_marl_envs.registry import EnvSpec
+    from llm_marl_envs.specs import EnvSpec
 
 RENDER_MODES = ("ansi", "human", "html")
 MAX_NAME_CHARS = 100
@@ -438,3 +438,9 @@ def gains(scores: Sequence[float]) -> list[float]:
     "fail, then solve" than for solving at once.
     """
     return [score - before for score, before in zip(scores, [0.0, *scores], strict=False)]
+
+
+def task_source(env: Any) -> TaskSource | None:
+    """The tasks of an environment of this library, None for a stranger's, whatever its `source`."""
+    inner = getattr(env, "unwrapped", env)
+    return inner.source if isinstance(inner, TextEnv) else None

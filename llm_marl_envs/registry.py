@@ -1,35 +1,22 @@
-"""From an id to an environment: `make`, `make_vec`, `register`, `spec`, `list_envs`.
+"""From an id to an environment: `make`, `make_vec`, `env_factory`.
 
-Owns the reading of `envs_registry.yaml` (the only list of environments), ids and their versions.
-Imports an environment, and PettingZoo, only when something is made. `mirror.py` shows the ids to
-PettingZoo.
+Imports an environment, and what it needs, when one is made. What there is stands in `specs.py`.
 """
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import inspect
-import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import yaml
+from llm_marl_envs.checks import check_types, refuse_unknown
+from llm_marl_envs.specs import APIS, EnvSpec, spec
+from llm_marl_envs.vector import VectorTextEnv
 
-from llm_marl_envs.checks import check_types, refuse_unknown, suggestion
-from llm_marl_envs.mirror import mirror
-
-if TYPE_CHECKING:
-    from llm_marl_envs.vector import VectorTextEnv
-
-APIS = ("parallel", "aec")
-ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
-ENTRY_POINT_PATTERN = re.compile(r"[\w.]+:\w+")
-FIELDS = {"entry_point", "api", "kwargs", "extras", "agents", "summary"}
 # The import that proves that an extra is installed.
 EXTRA_IMPORTS = {
     "train": "trl",
@@ -37,146 +24,6 @@ EXTRA_IMPORTS = {
     "notebooks": "nbclient",
     "serve": "uvicorn",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvSpec:
-    """One registered environment.
-
-    Attributes:
-        id: `name-vN`.
-        entry_point: "module:Class", or a callable that returns the environment.
-        api: the native form, "parallel" or "aec".
-        kwargs: defaults passed to the entry point.
-        extras: extras of this distribution that it needs.
-        agents: its seats.
-        summary: one line.
-    """
-
-    id: str
-    entry_point: str | Callable[..., Any]
-    api: str = "parallel"
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    extras: tuple[str, ...] = ()
-    agents: tuple[str, ...] = ()
-    summary: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not ID_PATTERN.fullmatch(self.id):
-            raise ValueError(f"environment id {self.id!r}: expected lower case `name-vN`")
-        if isinstance(self.entry_point, str):
-            if not ENTRY_POINT_PATTERN.fullmatch(self.entry_point):
-                raise ValueError(
-                    f"{self.id}: entry_point {self.entry_point!r}: expected 'module:Class'"
-                )
-        elif not callable(self.entry_point):
-            raise TypeError(
-                f"{self.id}: entry_point: expected 'module:Class' or a callable, "
-                f"got {type(self.entry_point).__name__}"
-            )
-        if self.api not in APIS:
-            raise ValueError(f"{self.id}: api {self.api!r}: expected one of {APIS}")
-
-    @property
-    def name(self) -> str:
-        """The id without its version."""
-        return self.id.rpartition("-v")[0]
-
-    @property
-    def version(self) -> int:
-        """N of `-vN`."""
-        return int(self.id.rpartition("-v")[2])
-
-
-def registry_file() -> Path:
-    """`envs_registry.yaml`: beside this module in a wheel, at the top level in a checkout."""
-    packaged = Path(__file__).parent / "envs_registry.yaml"
-    return packaged if packaged.is_file() else Path(__file__).parent.parent / "envs_registry.yaml"
-
-
-def read_registry(path: Path) -> dict[str, EnvSpec]:
-    """The specs in a registry file.
-
-    Raises:
-        ValueError: the file is no such YAML; the message says where.
-    """
-    try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: malformed YAML: {error}") from error
-    if not isinstance(entries, dict):
-        raise ValueError(f"{path}: expected a map from id to entry, got {type(entries).__name__}")
-    return {env_id: _read_entry(path, env_id, entry) for env_id, entry in entries.items()}
-
-
-def _read_entry(path: Path, env_id: Any, entry: Any) -> EnvSpec:
-    if not isinstance(entry, dict) or "entry_point" not in entry or set(entry) - FIELDS:
-        raise ValueError(
-            f"{path}: entry {env_id!r}: expected a map with `entry_point` and keys among "
-            f"{sorted(FIELDS)}"
-        )
-    for key, kind in (("kwargs", dict), ("extras", list), ("agents", list)):
-        if not isinstance(entry.get(key, kind()), kind):
-            raise ValueError(
-                f"{path}: entry {env_id!r}: {key}: expected a {kind.__name__}, got {entry[key]!r}"
-            )
-    lists = {key: tuple(entry.get(key, ())) for key in ("extras", "agents")}
-    try:
-        return EnvSpec(id=env_id, **{**entry, **lists})
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-@cache
-def _specs() -> dict[str, EnvSpec]:
-    return read_registry(registry_file())
-
-
-def list_envs() -> list[str]:
-    """All registered ids, sorted."""
-    return sorted(_specs())
-
-
-def spec(env_id: str) -> EnvSpec:
-    """The spec of an id; an id without version means the newest.
-
-    Raises:
-        ValueError: no such environment; the message names near ids.
-    """
-    specs = _specs()
-    if env_id in specs:
-        return specs[env_id]
-    versions = [s for s in specs.values() if s.name == env_id]
-    if versions:
-        return max(versions, key=lambda s: s.version)
-    versioned = ID_PATTERN.fullmatch(str(env_id))
-    hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in specs.values()))
-    raise ValueError(f"no environment {env_id!r}{hint}; `llm-marl list` shows them")
-
-
-def register(
-    env_id: str,
-    entry_point: str | Callable[..., Any],
-    *,
-    api: str = "parallel",
-    kwargs: Mapping[str, Any] | None = None,
-    summary: str = "",
-) -> EnvSpec:
-    """Add an environment of your own under `env_id` (`name-vN`).
-
-    Raises:
-        ValueError: malformed id or api, or the id is taken by another entry point.
-    """
-    new = EnvSpec(
-        id=env_id, entry_point=entry_point, api=api, kwargs=dict(kwargs or {}), summary=summary
-    )
-    old = _specs().get(env_id)
-    if old is not None and old != new:
-        raise ValueError(f"{env_id} is registered already; choose another id or raise its version")
-    if old is None:
-        _specs()[env_id] = new
-        mirror(env_id)
-    return new
 
 
 def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kwargs: Any) -> Any:
@@ -252,11 +99,37 @@ def make_vec(env_id: str, n: int, **kwargs: Any) -> VectorTextEnv:
     Raises:
         ValueError: n < 1, or as `make`.
     """
-    from llm_marl_envs.vector import VectorTextEnv
-
     if n < 1:
         raise ValueError(f"n={n}: expected at least 1 copy")
     return VectorTextEnv([make(env_id, api="parallel", **kwargs) for _ in range(n)])
+
+
+def env_factory(env: Any) -> Callable[[], Any]:
+    """A function that returns fresh copies of an environment.
+
+    Args:
+        env: a registered id, a function without arguments that makes the environment, or a
+            PettingZoo environment (copied with `copy.deepcopy`).
+
+    Raises:
+        TypeError: none of these, or an environment that cannot be copied.
+    """
+    if isinstance(env, str):
+        return lambda: make(env)
+    if hasattr(env, "possible_agents") and not isinstance(env, type):
+        try:
+            copy.deepcopy(env)
+        except (TypeError, AttributeError, NotImplementedError) as error:
+            raise TypeError(
+                f"{type(env).__name__} cannot be copied ({error}); pass a function that makes it"
+            ) from error
+        return lambda: copy.deepcopy(env)
+    if callable(env):
+        return env
+    raise TypeError(
+        f"env: expected an id, a function that makes an environment, or a PettingZoo environment, "
+        f"got {type(env).__name__}"
+    )
 
 
 def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:

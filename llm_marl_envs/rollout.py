@@ -19,13 +19,13 @@ from typing import Any, Literal, TypeVar
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
-from llm_marl_envs.core import TextEnv
-from llm_marl_envs.policies.base import Team, check_team, derive_seed
-from llm_marl_envs.policies.scripted import ScriptedPolicy
+from llm_marl_envs.core import task_source
+from llm_marl_envs.policies.base import Team, check_team
 from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
-from llm_marl_envs.registry import EnvSpec, make
+from llm_marl_envs.seeds import Start, derive_seed
 from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import Task, TaskSource
+from llm_marl_envs.specs import env_arguments, env_name
+from llm_marl_envs.tasks import Task
 from llm_marl_envs.vector import VectorTextEnv
 
 Context = Literal["append", "fresh"]
@@ -35,21 +35,6 @@ LONGEST_FAILURE = 20_000
 """Characters of a traceback that are kept, half of them from its end."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Where one episode begins.
-
-    Attributes:
-        task: index, id or `Task` for `options={"task": ...}`; None sends no option.
-        seed: the reset seed; the episodes of a group share it.
-        sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
-    """
-
-    task: int | str | Task | None = None
-    seed: int = 0
-    sample_seed: int = 0
 
 
 class EpisodesFailedError(RuntimeError):
@@ -334,26 +319,6 @@ def _news(before: str, observation: str) -> str:
     return rest if whole_lines and rest.strip() else observation
 
 
-def env_name(env: Any) -> str:
-    """The registered id of an environment, or its class name."""
-    spec = getattr(env, "spec", None)
-    return spec.id if isinstance(spec, EnvSpec) else type(getattr(env, "unwrapped", env)).__name__
-
-
-def env_arguments(env: Any) -> dict[str, Any]:
-    """What `make` was called with; nothing for an environment that was not made by an id.
-
-    An attribute of that name on a stranger's environment may be anything.
-    """
-    return dict(env.env_kwargs) if isinstance(getattr(env, "spec", None), EnvSpec) else {}
-
-
-def task_source(env: Any) -> TaskSource | None:
-    """The tasks of an environment of this library, None for a stranger's, whatever its `source`."""
-    inner = getattr(env, "unwrapped", env)
-    return inner.source if isinstance(inner, TextEnv) else None
-
-
 def rollout(
     copies: VectorTextEnv,
     team: Team,
@@ -488,27 +453,3 @@ def _ask(
             live[position].note(request.agent, request.messages, response)
             actions.setdefault(position, {})[request.agent] = response.text
     return actions
-
-
-def replay(episode: Episode, env: Any = None) -> Episode:
-    """Play a recorded episode again: the same task, seed and actions.
-
-    Args:
-        episode: what to replay.
-        env: the environment; made from the episode's id and arguments where None.
-
-    Raises:
-        ValueError: the environment asks for an action that the record does not hold.
-    """
-    env = make(episode.env_id, **episode.env_kwargs) if env is None else env
-    said = {(turn.agent, turn.index): turn.response for turn in episode.turns}
-
-    def script(request: Request) -> str:
-        if (request.agent, request.turn) not in said:
-            raise ValueError(f"the record holds no turn {request.turn} of {request.agent}")
-        return said[request.agent, request.turn].text
-
-    policy = ScriptedPolicy(script)
-    start = Start(task=episode.task_id or None, seed=episode.seed)
-    team = dict.fromkeys(episode.agents, policy)
-    return rollout(VectorTextEnv([env]), team, [start])[0]

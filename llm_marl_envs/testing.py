@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.policies.base import Policy, derive_seed
+from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.scripted import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, Response, Turn
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start, derive_seed
 from llm_marl_envs.spaces import Message, Observation, render_messages
 from llm_marl_envs.vector import VectorTextEnv
 

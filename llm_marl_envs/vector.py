@@ -7,7 +7,6 @@ stepped by threads, the others in a plain loop.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -117,33 +116,3 @@ class VectorTextEnv:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
-
-
-def env_factory(env: Any) -> Callable[[], Any]:
-    """A function that returns fresh copies of an environment.
-
-    Args:
-        env: a registered id, a function without arguments that makes the environment, or a
-            PettingZoo environment (copied with `copy.deepcopy`).
-
-    Raises:
-        TypeError: none of these, or an environment that cannot be copied.
-    """
-    if isinstance(env, str):
-        from llm_marl_envs.registry import make
-
-        return lambda: make(env)
-    if hasattr(env, "possible_agents") and not isinstance(env, type):
-        try:
-            copy.deepcopy(env)
-        except (TypeError, AttributeError, NotImplementedError) as error:
-            raise TypeError(
-                f"{type(env).__name__} cannot be copied ({error}); pass a function that makes it"
-            ) from error
-        return lambda: copy.deepcopy(env)
-    if callable(env):
-        return env
-    raise TypeError(
-        f"env: expected an id, a function that makes an environment, or a PettingZoo environment, "
-        f"got {type(env).__name__}"
-    )

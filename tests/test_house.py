@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from llm_marl_envs.registry import list_envs, read_registry, registry_file
+from llm_marl_envs.specs import list_envs, read_registry, registry_file
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("llm_marl_envs", "trainers")
@@ -97,7 +97,8 @@ def test_every_environment_has_a_contract_test() -> None:
 
 
 def test_every_environment_names_its_agents_right() -> None:
-    from llm_marl_envs.registry import make, spec
+    from llm_marl_envs.registry import make
+    from llm_marl_envs.specs import spec
 
     for env_id in read_registry(registry_file()):
         assert tuple(make(env_id).possible_agents) == spec(env_id).agents

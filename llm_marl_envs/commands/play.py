@@ -15,7 +15,8 @@ from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy
 from llm_marl_envs.records import Episode
 from llm_marl_envs.registry import make
 from llm_marl_envs.rendering import print_text
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
 

@@ -92,9 +92,10 @@ from llm_marl_envs.deliberation.briefs import check_info, check_whole
 from llm_marl_envs.deliberation.policy_judge import verdicts
 from llm_marl_envs.deliberation.quotes import Statement, lines_of, read_statement, shown
 from llm_marl_envs.deliberation.side_judge import QuotesJudge, hearing, scripted_verdict, side_of
-from llm_marl_envs.policies.base import Policy, derive_seed
+from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import question_of, question_tasks
 from llm_marl_envs.records import Request
+from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.tasks import Row, Task, TaskSource
 

@@ -33,7 +33,8 @@ def played_demonstrations(env: TextEnv, n: int, seed: int) -> list[tuple[tuple[M
     """
     # `rollout` builds on `core`, which calls this module.
     from llm_marl_envs.policies.scripted import ScriptedPolicy
-    from llm_marl_envs.rollout import Start, rollout
+    from llm_marl_envs.rollout import rollout
+    from llm_marl_envs.seeds import Start
     from llm_marl_envs.vector import VectorTextEnv
 
     rng = random.Random(f"demonstrations/{seed}")

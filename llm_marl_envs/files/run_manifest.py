@@ -30,9 +30,9 @@ from typing import Any
 
 import llm_marl_envs
 from llm_marl_envs import make
+from llm_marl_envs.core import task_source
 from llm_marl_envs.files.json_files import differing, read_json, write_json
 from llm_marl_envs.records import plain
-from llm_marl_envs.rollout import task_source
 
 MANIFEST_FILE = "run_manifest.json"
 MANIFEST_VERSION = 1

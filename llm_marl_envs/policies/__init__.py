@@ -1,6 +1,6 @@
 """Policies: what plays a seat."""
 
-from llm_marl_envs.policies.base import Policy, Team, check_team, derive_seed
+from llm_marl_envs.policies.base import Policy, Team, check_team
 from llm_marl_envs.policies.endpoint import EndpointError, EndpointPolicy
 from llm_marl_envs.policies.human import HumanPolicy
 from llm_marl_envs.policies.local import LocalPolicy
@@ -17,5 +17,4 @@ __all__ = [
     "ScriptedPolicy",
     "Team",
     "check_team",
-    "derive_seed",
 ]

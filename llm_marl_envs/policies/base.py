@@ -5,7 +5,6 @@ Owns the contract between `rollout` and whatever acts. Knows no tokens.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -50,12 +49,3 @@ def check_team(team: Team, agents: Sequence[str]) -> None:
                 f"policy of {agent}: expected an object with act(requests), "
                 f"got {type(policy).__name__}"
             )
-
-
-def derive_seed(*parts: object) -> int:
-    """A 63-bit seed mixed (SHA-256) from the parts; the same in every process.
-
-    Mixed, not added: with sums, seed s item i+1 would be seed s+1 item i.
-    """
-    text = "/".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) >> 1

@@ -17,7 +17,7 @@ from typing import Any
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, check_team
 from llm_marl_envs.policies.endpoint import EndpointPolicy, check_url
 from llm_marl_envs.policies.local import LocalPolicy, trainers_module
-from llm_marl_envs.registry import EnvSpec
+from llm_marl_envs.specs import EnvSpec
 
 ENDPOINT = "endpoint:"
 TEAM_FILE = "team.json"

@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from llm_marl_envs.parsing import answer_of
-from llm_marl_envs.policies.base import Policy, derive_seed
+from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.records import Request, Response
+from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message, render_messages
 
 HEADER = re.compile(r"^=== (\S+) ===[ \t]*$", re.MULTILINE)

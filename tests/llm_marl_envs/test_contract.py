@@ -28,7 +28,9 @@ from pettingzoo.test.state_test import state_test
 from llm_marl_envs import list_envs, make, spec
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request, read_jsonl, write_jsonl
-from llm_marl_envs.rollout import Start, replay, rollout
+from llm_marl_envs.replay import replay
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.testing import check_text_env, episode_digest
 from llm_marl_envs.vector import VectorTextEnv
 

@@ -34,7 +34,8 @@ from llm_marl_envs.records import (
     write_jsonl,
 )
 from llm_marl_envs.report import write_report
-from llm_marl_envs.rollout import EpisodesFailedError, Failures, Start, rollout
+from llm_marl_envs.rollout import EpisodesFailedError, Failures, rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
 STARTS = [Start(task=n % 3, seed=n, sample_seed=n) for n in range(7)]

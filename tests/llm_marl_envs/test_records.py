@@ -23,7 +23,9 @@ from llm_marl_envs.records import (
     read_jsonl,
     write_jsonl,
 )
-from llm_marl_envs.rollout import Start, replay, rollout
+from llm_marl_envs.replay import replay
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.vector import VectorTextEnv
 

@@ -10,9 +10,12 @@ from support.toys import BareAEC, BareParallel, Relay, WordPair
 
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy, Team
 from llm_marl_envs.records import Episode, Request, Response, StopReason
-from llm_marl_envs.registry import make, register
-from llm_marl_envs.rollout import Start, replay, rollout
+from llm_marl_envs.registry import make
+from llm_marl_envs.replay import replay
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message
+from llm_marl_envs.specs import register
 from llm_marl_envs.vector import VectorTextEnv
 
 

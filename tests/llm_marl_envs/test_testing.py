@@ -14,8 +14,9 @@ from support.toys import Relay, WordPair
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
 from llm_marl_envs.records import Request
-from llm_marl_envs.registry import make, register
+from llm_marl_envs.registry import make
 from llm_marl_envs.spaces import Message, Observation, TextSpace
+from llm_marl_envs.specs import register
 from llm_marl_envs.tasks import Task
 from llm_marl_envs.testing import check_text_env, episode_digest
 

@@ -8,7 +8,8 @@ import pytest
 from support.toys import BareParallel, WordPair
 
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
 BOTH = {"left_0": "x", "right_0": "y"}

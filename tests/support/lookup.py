@@ -13,7 +13,8 @@ from llm_marl_envs.deliberation.sides import claims_of
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.questions import question_of
 from llm_marl_envs.records import Request, Response
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.tasks import Task
 
 ID = "debate_pro_con-v0"

@@ -9,13 +9,13 @@ from typing import Any
 
 from pettingzoo.env_registry import registration
 
-from llm_marl_envs import registry
+from llm_marl_envs import specs
 
 
 def registries() -> dict[str, dict[str, Any]]:
     """Everything that a name can be added to; algorithms only where torch is loaded anyway."""
     found: dict[str, dict[str, Any]] = {
-        "llm_marl_envs.registry": registry._specs(),
+        "llm_marl_envs.specs": specs._specs(),
         "PettingZoo's AEC registry": registration.aec_registry,
         "PettingZoo's parallel registry": registration.parallel_registry,
     }

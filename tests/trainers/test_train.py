@@ -14,7 +14,7 @@ import llm_marl_envs
 from llm_marl_envs.evaluation import Plan
 from llm_marl_envs.evaluation.studies.measure import run_eval
 from llm_marl_envs.records import read_jsonl
-from llm_marl_envs.registry import list_envs
+from llm_marl_envs.specs import list_envs
 from trainers.models.team_files import load_team
 from trainers.train import read_run, run_train, scripted_partners
 

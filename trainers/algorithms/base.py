@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from llm_marl_envs.policies import derive_seed
 from llm_marl_envs.records import EpisodeGroup
-from llm_marl_envs.rollout import Start
+from llm_marl_envs.seeds import Start, group_starts
 from llm_marl_envs.tasks import Task
 
 # Largest difference of returns that counts as none, as a share of everything that an episode paid:
@@ -87,10 +86,7 @@ class Algorithm:
 
     def plan(self, task: Task | int | None, group_size: int, seed: int) -> Sequence[Start]:
         """The episodes to roll out for one task; by default G with one reset seed."""
-        return [
-            Start(task=task, seed=seed, sample_seed=derive_seed("sample", seed, episode))
-            for episode in range(group_size)
-        ]
+        return group_starts(task, seed, group_size)
 
     def transform_rewards(self, rewards: np.ndarray, inputs: Sequence[EpisodeGroup]) -> np.ndarray:
         """Reshape rewards (P, G, A, K) before returns are taken; unchanged by default."""

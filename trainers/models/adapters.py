@@ -19,7 +19,7 @@ from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from llm_marl_envs.policies import derive_seed
+from llm_marl_envs.seeds import derive_seed
 from trainers.models.team_model import SamplingBatch, TeamModel
 
 

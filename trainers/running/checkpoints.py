@@ -23,7 +23,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
 from llm_marl_envs.policies import Policy
-from llm_marl_envs.rollout import env_arguments, env_name
+from llm_marl_envs.specs import env_arguments, env_name
 from trainers.models.model_card import training_facts
 from trainers.models.team_files import save_team
 from trainers.running.run_folder import (

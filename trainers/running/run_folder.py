@@ -26,13 +26,13 @@ from transformers.trainer import OPTIMIZER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
 
 from llm_marl_envs import __version__
+from llm_marl_envs.core import task_source
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.files.json_files import differing, read_json, write_json
 from llm_marl_envs.files.run_manifest import HASHED_TASKS, MANIFEST_FILE, sha256
 from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
 from llm_marl_envs.records import plain
-from llm_marl_envs.registry import spec
-from llm_marl_envs.rollout import env_arguments, env_name, task_source
+from llm_marl_envs.specs import env_arguments, env_name, spec
 from trainers.config import MAGRPOConfig
 from trainers.models.adapters import AdapterWeights
 from trainers.models.team_files import TEAM_FILE

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.core import TextEnv, TextParallelEnv
+from llm_marl_envs.core import TextEnv, TextParallelEnv, task_source
 from llm_marl_envs.evaluation.numbers.coordination import beside_experts
-from llm_marl_envs.policies import Team, derive_seed
+from llm_marl_envs.policies import Team
 from llm_marl_envs.records import Episode, EpisodeGroup, StopReason, Turn
-from llm_marl_envs.rollout import Failures, Start, failure_of, rollout, task_source
+from llm_marl_envs.rollout import Failures, failure_of, rollout
+from llm_marl_envs.seeds import Start, derive_seed, held_out_starts
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
@@ -387,11 +388,7 @@ def evaluation_episodes(
     env = make_env()
     source = task_source(env)
     count = min(args.eval_tasks, len(source)) if source else args.eval_tasks
-    seeds = [derive_seed("eval", args.seed, i) % 2**32 for i in range(count)]
-    starts = [
-        Start(task=i if source else None, seed=seed, sample_seed=seed)
-        for i, seed in enumerate(seeds)
-    ]
+    starts = held_out_starts(args.seed, count, with_tasks=source is not None)
     copies = VectorTextEnv([env, *(make_env() for _ in range(count - 1))])
     episodes = rollout(copies, team, starts, context=args.context, failures=failures)
     copies.close()

@@ -5,10 +5,9 @@ Everything here is a function of (seed, update), so a resumed run needs no state
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 
-from llm_marl_envs.policies import derive_seed
+from llm_marl_envs.seeds import epoch_order, update_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,12 @@ class TaskSchedule:
         if self.n_tasks is None:
             return [None] * self.per_update
         visits = range(update * self.per_update, (update + 1) * self.per_update)
-        orders = {epoch: self._order(epoch) for epoch in {v // self.n_tasks for v in visits}}
+        orders = {
+            epoch: epoch_order(self.seed, epoch, self.n_tasks)
+            for epoch in {v // self.n_tasks for v in visits}
+        }
         return [orders[v // self.n_tasks][v % self.n_tasks] for v in visits]
-
-    def _order(self, epoch: int) -> list[int]:
-        order = list(range(self.n_tasks or 0))
-        random.Random(derive_seed("epoch", self.seed, epoch)).shuffle(order)
-        return order
 
     def reset_seed(self, update: int, position: int) -> int:
         """The reset seed of one group: the same for its G episodes; fits 32 bits (PettingZoo)."""
-        return derive_seed("reset", self.seed, update, position) % 2**32
+        return update_seed(self.seed, update, position)

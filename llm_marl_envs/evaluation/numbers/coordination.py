@@ -18,7 +18,8 @@ from llm_marl_envs.core import TextEnv, TextParallelEnv
 from llm_marl_envs.evaluation.numbers.estimators import bootstrap_interval
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, living
-from llm_marl_envs.rollout import Failures, Start, rollout
+from llm_marl_envs.rollout import Failures, rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.tasks import Task
 from llm_marl_envs.vector import VectorTextEnv
 

@@ -17,7 +17,8 @@ from llm_marl_envs.evaluation.play.progress import Progress, expect
 from llm_marl_envs.evaluation.play.runner import DEFAULT_COPIES, Plan, starts_of
 from llm_marl_envs.policies.base import Team
 from llm_marl_envs.records import Episode
-from llm_marl_envs.rollout import Context, EpisodesFailedError, Failures, Start, rollout
+from llm_marl_envs.rollout import Context, EpisodesFailedError, Failures, rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Any
 
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.records import Episode, episode_from_dict, episode_to_dict, plain
-from llm_marl_envs.rollout import Start
+from llm_marl_envs.seeds import Start
 
 MANIFEST_FILE = "plan.json"
 EPISODES_FILE = "episodes.jsonl"

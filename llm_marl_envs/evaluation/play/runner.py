@@ -16,22 +16,18 @@ from pathlib import Path
 from typing import Any, cast
 
 from llm_marl_envs import __version__
+from llm_marl_envs.core import task_source
 from llm_marl_envs.evaluation.numbers.coordination import convention_match, cooperation_index
 from llm_marl_envs.evaluation.numbers.results import TeamResult, summarise
 from llm_marl_envs.evaluation.play.progress import Progress
 from llm_marl_envs.evaluation.play.resume import EvaluationLog
-from llm_marl_envs.policies import Team, check_team, derive_seed
+from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode, living, plain
-from llm_marl_envs.rollout import (
-    Context,
-    Failures,
-    Start,
-    env_arguments,
-    env_name,
-    rollout,
-    task_source,
-)
-from llm_marl_envs.vector import VectorTextEnv, env_factory
+from llm_marl_envs.registry import env_factory
+from llm_marl_envs.rollout import Context, Failures, rollout
+from llm_marl_envs.seeds import Start, evaluation_starts
+from llm_marl_envs.specs import env_arguments, env_name
+from llm_marl_envs.vector import VectorTextEnv
 
 DEFAULT_COPIES = 64
 ENOUGH_FAILED = 8
@@ -201,16 +197,7 @@ def starts_of(plan: Plan, env: Any) -> list[Start]:
             if available
             else f"n_tasks={plan.n_tasks}: this environment has no task source, so give a number"
         )
-    return [
-        Start(
-            task=task if available else None,
-            seed=derive_seed("evaluate", seed, task) % 2**32,
-            sample_seed=derive_seed("evaluate", seed, task, sample),
-        )
-        for task in range(count)
-        for seed in plan.seeds
-        for sample in range(plan.samples)
-    ]
+    return evaluation_starts(count, plan.seeds, plan.samples, with_tasks=source is not None)
 
 
 def _manifest(

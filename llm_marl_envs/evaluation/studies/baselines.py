@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.core import TextEnv, TextParallelEnv
+from llm_marl_envs.core import TextEnv, TextParallelEnv, task_source
 from llm_marl_envs.evaluation.numbers.results import TeamResult, result_to_dict, summarise
 from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
 from llm_marl_envs.evaluation.play.progress import Progress, expect
@@ -27,7 +27,6 @@ from llm_marl_envs.policies.protocols import (
 )
 from llm_marl_envs.questions.answers import canonical, read_answer
 from llm_marl_envs.records import living
-from llm_marl_envs.rollout import task_source
 
 PARALLEL = "parallel"
 ORACLE = "oracle"

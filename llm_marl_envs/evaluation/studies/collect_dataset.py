@@ -25,7 +25,8 @@ from llm_marl_envs.policies import Team
 from llm_marl_envs.policies.named import Sampling, named_team
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
-from llm_marl_envs.rollout import Start, failure_of
+from llm_marl_envs.rollout import failure_of
+from llm_marl_envs.seeds import Start
 
 COLLECTION_FILE = "collection.json"
 CARD_FILE = "README.md"

@@ -29,8 +29,9 @@ from llm_marl_envs.evaluation.play.paired import (
 from llm_marl_envs.evaluation.play.progress import Progress
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode, living
-from llm_marl_envs.rollout import Context, EpisodesFailedError, env_arguments, env_name
-from llm_marl_envs.vector import env_factory
+from llm_marl_envs.registry import env_factory
+from llm_marl_envs.rollout import Context, EpisodesFailedError
+from llm_marl_envs.specs import env_arguments, env_name
 
 MIN_TEAMS_TO_RESAMPLE = 3
 

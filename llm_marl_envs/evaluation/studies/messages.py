@@ -25,8 +25,9 @@ from llm_marl_envs.evaluation.play.paired import (
 )
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode
+from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, rollout
-from llm_marl_envs.vector import VectorTextEnv, env_factory
+from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers.overhear import Instead, overhear
 
 INTERVENTIONS = ("silent", "shuffled", "other_team")

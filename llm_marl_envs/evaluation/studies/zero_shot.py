@@ -21,8 +21,9 @@ from llm_marl_envs.evaluation.play.paired import (
 from llm_marl_envs.evaluation.play.progress import Progress
 from llm_marl_envs.evaluation.studies.cross_play import check_teams
 from llm_marl_envs.policies import ExpertPolicy, Policy, Team
-from llm_marl_envs.rollout import Context, Start
-from llm_marl_envs.vector import env_factory
+from llm_marl_envs.registry import env_factory
+from llm_marl_envs.rollout import Context
+from llm_marl_envs.seeds import Start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from support.toys import Relay, WordPair
 
-from llm_marl_envs import cli, registry
+from llm_marl_envs import cli, specs
 from llm_marl_envs.cli import main, parse_assignments
-from llm_marl_envs.registry import EnvSpec, list_envs
+from llm_marl_envs.specs import EnvSpec, list_envs
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = (
@@ -26,8 +26,8 @@ def toy_environments(monkeypatch: pytest.MonkeyPatch) -> None:
         "word_pair-v0": EnvSpec(id="word_pair-v0", entry_point=WordPair, agents=("left_0",)),
         "relay-v0": EnvSpec(id="relay-v0", entry_point=Relay, api="aec"),
     }
-    known = {**registry._specs(), **toys}
-    monkeypatch.setattr(registry, "_specs", lambda: known)
+    known = {**specs._specs(), **toys}
+    monkeypatch.setattr(specs, "_specs", lambda: known)
 
 
 def piped(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from support.toys import Relay, WordPair
 
-from llm_marl_envs import cli, make, registry
+from llm_marl_envs import cli, make, specs
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands.research import named_arguments
 from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
 from llm_marl_envs.files.dataset import read_dataset
-from llm_marl_envs.registry import EnvSpec
+from llm_marl_envs.specs import EnvSpec
 
 COMMANDS = ("cross-play", "contribution", "sweep", "table", "collect")
 
@@ -41,8 +41,8 @@ def toy_environments(monkeypatch: pytest.MonkeyPatch) -> None:
             api="aec",
         ),
     }
-    known = {**registry._specs(), **toys}
-    monkeypatch.setattr(registry, "_specs", lambda: known)
+    known = {**specs._specs(), **toys}
+    monkeypatch.setattr(specs, "_specs", lambda: known)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -22,7 +22,8 @@ from llm_marl_envs.policies import HumanPolicy, ScriptedPolicy
 from llm_marl_envs.questions import read_answer
 from llm_marl_envs.records import Request
 from llm_marl_envs.rendering import visible
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.vector import VectorTextEnv
 

@@ -11,8 +11,9 @@ import pytest
 from llm_marl_envs.coding import attempt
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
 from llm_marl_envs.sandbox import InfraError, Sandbox, Verdict
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")

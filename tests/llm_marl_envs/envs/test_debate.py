@@ -15,7 +15,8 @@ from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
 from llm_marl_envs.questions import KINDS, blind_guess, question_of
 from llm_marl_envs.questions.kinds import SAFE
 from llm_marl_envs.records import Episode, Request, Response
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.vector import VectorTextEnv
 

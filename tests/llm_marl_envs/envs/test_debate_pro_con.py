@@ -19,7 +19,8 @@ from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request, Response
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.testing import JUNK
 from llm_marl_envs.vector import VectorTextEnv

@@ -15,7 +15,8 @@ from llm_marl_envs.envs.solve_critique_refine import DEFAULT_KINDS
 from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.testing import JUNK
 from llm_marl_envs.vector import VectorTextEnv
 

@@ -25,7 +25,8 @@ from llm_marl_envs.files.run_manifest import (
     recording,
     sha256,
 )
-from llm_marl_envs.registry import list_envs, make
+from llm_marl_envs.registry import make
+from llm_marl_envs.specs import list_envs
 
 
 def read(folder: Path) -> dict[str, Any]:

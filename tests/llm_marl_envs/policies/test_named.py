@@ -14,9 +14,10 @@ from llm_marl_envs import make
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation.play.runner import Plan
 from llm_marl_envs.evaluation.studies.measure import run_eval
-from llm_marl_envs.policies import ExpertPolicy, LocalPolicy, RandomPolicy, derive_seed
+from llm_marl_envs.policies import ExpertPolicy, LocalPolicy, RandomPolicy
 from llm_marl_envs.policies.named import Sampling, fingerprint, named_policy, named_team
 from llm_marl_envs.records import Request
+from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message
 
 ENV = "coop_writing_tldr-v0"

@@ -13,9 +13,9 @@ from llm_marl_envs.policies import (
     RandomPolicy,
     ScriptedPolicy,
     check_team,
-    derive_seed,
 )
 from llm_marl_envs.records import Request
+from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
 

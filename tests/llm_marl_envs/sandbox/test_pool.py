@@ -12,7 +12,7 @@ from support.jobs import MAIN, TESTS, alone
 
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
 from llm_marl_envs.policies import ExpertPolicy
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
 from llm_marl_envs.sandbox import (
     LAYERS,
     Budget,
@@ -25,6 +25,7 @@ from llm_marl_envs.sandbox import (
 from llm_marl_envs.sandbox.layers import processor
 from llm_marl_envs.sandbox.records import Job
 from llm_marl_envs.sandbox.worker import Worker
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")

@@ -12,7 +12,8 @@ from support.toys import BareParallel, Relay, WordPair
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import cooperation_index, evaluate_team
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.testing import check_text_env
 from llm_marl_envs.vector import VectorTextEnv

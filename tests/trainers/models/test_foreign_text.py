@@ -17,7 +17,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from llm_marl_envs import make
 from llm_marl_envs.policies import LocalPolicy, ScriptedPolicy
 from llm_marl_envs.records import Turn
-from llm_marl_envs.rollout import Start, rollout
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.models.chat import ChatTemplate

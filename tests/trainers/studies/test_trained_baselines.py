@@ -10,10 +10,10 @@ import pytest
 import yaml
 from support.toys import Lower, WordPair, word_tasks
 
-from llm_marl_envs import make, registry
+from llm_marl_envs import make, specs
 from llm_marl_envs.cli import main
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.registry import EnvSpec
+from llm_marl_envs.specs import EnvSpec
 from trainers import MAGRPOConfig
 from trainers.algorithms import make_algorithm
 from trainers.models.tiny import TinySettings, build_model, build_tokenizer
@@ -67,7 +67,7 @@ def lower_case(monkeypatch: pytest.MonkeyPatch) -> str:
         return Lower(tasks=word_tasks(split), turns=1)
 
     spec = EnvSpec(id="lower_case-v0", entry_point=entry_point)
-    monkeypatch.setitem(registry._specs(), spec.id, spec)
+    monkeypatch.setitem(specs._specs(), spec.id, spec)
     return spec.id
 
 

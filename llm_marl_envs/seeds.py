@@ -1,0 +1,90 @@
+"""How seeds become episodes: every derived seed of the library is derived here.
+
+A run's seed is never used as it is. It is mixed with what tells one use from another, so that no
+two uses share their random numbers, and so that anything can be drawn again without what came
+before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llm_marl_envs.tasks import Task
+
+RESET_SEEDS = 2**32
+"""PettingZoo's reset seeds have 32 bits."""
+
+
+def derive_seed(*parts: object) -> int:
+    """A 63-bit seed mixed (SHA-256) from the parts; the same in every process.
+
+    Mixed, not added: with sums, seed s item i+1 would be seed s+1 item i.
+    """
+    text = "/".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) >> 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where one episode begins.
+
+    Attributes:
+        task: index, id or `Task` for `options={"task": ...}`; None sends no option.
+        seed: the reset seed; the episodes of a group share it.
+        sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
+    """
+
+    task: int | str | Task | None = None
+    seed: int = 0
+    sample_seed: int = 0
+
+
+def group_starts(task: int | str | Task | None, seed: int, size: int) -> list[Start]:
+    """A group: `size` episodes of one task and one reset seed, whose policies draw differently."""
+    return [
+        Start(task=task, seed=seed, sample_seed=derive_seed("sample", seed, episode))
+        for episode in range(size)
+    ]
+
+
+def evaluation_starts(
+    n_tasks: int, seeds: Sequence[int], samples: int, *, with_tasks: bool
+) -> list[Start]:
+    """An evaluation, task by task, then seed by seed; samples of both share the reset seed.
+
+    `with_tasks=False` is for an environment without tasks: its episodes differ by reset seed alone.
+    """
+    return [
+        Start(
+            task=task if with_tasks else None,
+            seed=derive_seed("evaluate", seed, task) % RESET_SEEDS,
+            sample_seed=derive_seed("evaluate", seed, task, sample),
+        )
+        for task in range(n_tasks)
+        for seed in seeds
+        for sample in range(samples)
+    ]
+
+
+def held_out_starts(seed: int, count: int, *, with_tasks: bool) -> list[Start]:
+    """The episodes that a training run evaluates on, the same at each evaluation."""
+    seeds = [derive_seed("eval", seed, i) % RESET_SEEDS for i in range(count)]
+    return [
+        Start(task=i if with_tasks else None, seed=one, sample_seed=one)
+        for i, one in enumerate(seeds)
+    ]
+
+
+def update_seed(seed: int, update: int, position: int) -> int:
+    """The reset seed of one group of an update."""
+    return derive_seed("reset", seed, update, position) % RESET_SEEDS
+
+
+def epoch_order(seed: int, epoch: int, n_tasks: int) -> list[int]:
+    """The order in which an epoch visits its tasks."""
+    order = list(range(n_tasks))
+    random.Random(derive_seed("epoch", seed, epoch)).shuffle(order)
+    return order

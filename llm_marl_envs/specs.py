@@ -1,0 +1,178 @@
+"""What environments there are: `envs_registry.yaml`, `register`, `spec`, `list_envs`.
+
+Owns ids, their versions and what is known of each environment. Imports none of them; `registry.py`
+makes them, `mirror.py` shows the ids to PettingZoo.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llm_marl_envs.checks import suggestion
+from llm_marl_envs.mirror import mirror
+
+APIS = ("parallel", "aec")
+ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
+ENTRY_POINT_PATTERN = re.compile(r"[\w.]+:\w+")
+FIELDS = {"entry_point", "api", "kwargs", "extras", "agents", "summary"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """One registered environment.
+
+    Attributes:
+        id: `name-vN`.
+        entry_point: "module:Class", or a callable that returns the environment.
+        api: the native form, "parallel" or "aec".
+        kwargs: defaults passed to the entry point.
+        extras: extras of this distribution that it needs.
+        agents: its seats.
+        summary: one line.
+    """
+
+    id: str
+    entry_point: str | Callable[..., Any]
+    api: str = "parallel"
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    extras: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not ID_PATTERN.fullmatch(self.id):
+            raise ValueError(f"environment id {self.id!r}: expected lower case `name-vN`")
+        if isinstance(self.entry_point, str):
+            if not ENTRY_POINT_PATTERN.fullmatch(self.entry_point):
+                raise ValueError(
+                    f"{self.id}: entry_point {self.entry_point!r}: expected 'module:Class'"
+                )
+        elif not callable(self.entry_point):
+            raise TypeError(
+                f"{self.id}: entry_point: expected 'module:Class' or a callable, "
+                f"got {type(self.entry_point).__name__}"
+            )
+        if self.api not in APIS:
+            raise ValueError(f"{self.id}: api {self.api!r}: expected one of {APIS}")
+
+    @property
+    def name(self) -> str:
+        """The id without its version."""
+        return self.id.rpartition("-v")[0]
+
+    @property
+    def version(self) -> int:
+        """N of `-vN`."""
+        return int(self.id.rpartition("-v")[2])
+
+
+def registry_file() -> Path:
+    """`envs_registry.yaml`: beside this module in a wheel, at the top level in a checkout."""
+    packaged = Path(__file__).parent / "envs_registry.yaml"
+    return packaged if packaged.is_file() else Path(__file__).parent.parent / "envs_registry.yaml"
+
+
+def read_registry(path: Path) -> dict[str, EnvSpec]:
+    """The specs in a registry file.
+
+    Raises:
+        ValueError: the file is no such YAML; the message says where.
+    """
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: malformed YAML: {error}") from error
+    if not isinstance(entries, dict):
+        raise ValueError(f"{path}: expected a map from id to entry, got {type(entries).__name__}")
+    return {env_id: _read_entry(path, env_id, entry) for env_id, entry in entries.items()}
+
+
+def _read_entry(path: Path, env_id: Any, entry: Any) -> EnvSpec:
+    if not isinstance(entry, dict) or "entry_point" not in entry or set(entry) - FIELDS:
+        raise ValueError(
+            f"{path}: entry {env_id!r}: expected a map with `entry_point` and keys among "
+            f"{sorted(FIELDS)}"
+        )
+    for key, kind in (("kwargs", dict), ("extras", list), ("agents", list)):
+        if not isinstance(entry.get(key, kind()), kind):
+            raise ValueError(
+                f"{path}: entry {env_id!r}: {key}: expected a {kind.__name__}, got {entry[key]!r}"
+            )
+    lists = {key: tuple(entry.get(key, ())) for key in ("extras", "agents")}
+    try:
+        return EnvSpec(id=env_id, **{**entry, **lists})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+@cache
+def _specs() -> dict[str, EnvSpec]:
+    return read_registry(registry_file())
+
+
+def list_envs() -> list[str]:
+    """All registered ids, sorted."""
+    return sorted(_specs())
+
+
+def spec(env_id: str) -> EnvSpec:
+    """The spec of an id; an id without version means the newest.
+
+    Raises:
+        ValueError: no such environment; the message names near ids.
+    """
+    specs = _specs()
+    if env_id in specs:
+        return specs[env_id]
+    versions = [s for s in specs.values() if s.name == env_id]
+    if versions:
+        return max(versions, key=lambda s: s.version)
+    versioned = ID_PATTERN.fullmatch(str(env_id))
+    hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in specs.values()))
+    raise ValueError(f"no environment {env_id!r}{hint}; `llm-marl list` shows them")
+
+
+def register(
+    env_id: str,
+    entry_point: str | Callable[..., Any],
+    *,
+    api: str = "parallel",
+    kwargs: Mapping[str, Any] | None = None,
+    summary: str = "",
+) -> EnvSpec:
+    """Add an environment of your own under `env_id` (`name-vN`).
+
+    Raises:
+        ValueError: malformed id or api, or the id is taken by another entry point.
+    """
+    new = EnvSpec(
+        id=env_id, entry_point=entry_point, api=api, kwargs=dict(kwargs or {}), summary=summary
+    )
+    old = _specs().get(env_id)
+    if old is not None and old != new:
+        raise ValueError(f"{env_id} is registered already; choose another id or raise its version")
+    if old is None:
+        _specs()[env_id] = new
+        mirror(env_id)
+    return new
+
+
+def env_name(env: Any) -> str:
+    """The registered id of an environment, or its class name."""
+    spec = getattr(env, "spec", None)
+    return spec.id if isinstance(spec, EnvSpec) else type(getattr(env, "unwrapped", env)).__name__
+
+
+def env_arguments(env: Any) -> dict[str, Any]:
+    """What `make` was called with; nothing for an environment that was not made by an id.
+
+    An attribute of that name on a stranger's environment may be anything.
+    """
+    return dict(env.env_kwargs) if isinstance(getattr(env, "spec", None), EnvSpec) else {}
