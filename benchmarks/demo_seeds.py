@@ -253,7 +253,7 @@ def cross(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> Any
     from llm_marl_envs.evaluation.play.progress import counter
     from llm_marl_envs.evaluation.studies.cross_play import cross_play
     from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play, write_cross_play
-    from llm_marl_envs.policies.named import Sampling, named_team
+    from llm_marl_envs.policies.named import Context, named_team
 
     torch.set_num_threads(1)
     folders = {f"seed {row['seed']}": options.output / f"seed-{row['seed']}" for row in rows}
@@ -267,7 +267,7 @@ def cross(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> Any
     kwargs = {**rows[0]["env_kwargs"], "split": SPLIT}
     env = make(rows[0]["env"], **kwargs)
     teams = {
-        name: named_team(str(folder / "team"), env, Sampling()).seats
+        name: named_team(str(folder / "team"), Context(env=env)).seats
         for name, folder in folders.items()
     }
     with counter(None, "cross-play") as progress:

@@ -13,7 +13,11 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
+
 from llm_marl_envs.checks import check_types, refuse_unknown
+from llm_marl_envs.plugins import from_reference
 from llm_marl_envs.specs import APIS, EnvSpec, spec
 from llm_marl_envs.vector import VectorTextEnv
 
@@ -27,12 +31,12 @@ EXTRA_IMPORTS = {
 
 
 def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kwargs: Any) -> Any:
-    """Make a registered environment.
+    """Make an environment.
 
     >>> env = make("coop_coding-v0")
 
     Args:
-        env_id: a registered id; without `-vN`, the newest version.
+        env_id: a registered id, without `-vN` the newest version; or "module:Class".
         api: "parallel" or "aec"; the environment's native form where None.
         single_seat: put one agent behind all seats, see `wrappers.single_seat`; natively parallel.
         kwargs: arguments of the environment; its documentation lists them.
@@ -56,8 +60,8 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
     create = load_entry_point(chosen)
     merged = {**chosen.kwargs, **kwargs}
     _check_kwargs(chosen, create, merged)
-    env = _checked(chosen, create(**merged))
-    form = chosen.api
+    env = create(**merged)
+    form = _form(chosen, env)
     if not isinstance(single_seat, bool):
         raise TypeError(f"single_seat={single_seat!r}: expected True or False")
     if single_seat:
@@ -73,23 +77,25 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
     return env
 
 
-def _checked(chosen: EnvSpec, env: Any) -> Any:
-    """`env`, if it has the form that it was registered with."""
-    from pettingzoo import AECEnv, ParallelEnv
+def _form(chosen: EnvSpec, env: Any) -> str:
+    """The form of an environment, "parallel" or "aec".
 
-    native: Any = AECEnv if chosen.api == "aec" else ParallelEnv
-    if not isinstance(env, native):
-        raise TypeError(
-            f"{chosen.id}: the entry point returned {type(env).__name__}, which is no "
-            f"{native.__name__}; register it with the `api` it has"
-        )
-    return env
+    Raises:
+        TypeError: it has another one than it was registered with, or none of them.
+    """
+    forms = {"parallel": ParallelEnv, "aec": AECEnv}
+    for api, native in forms.items():
+        if chosen.api in (None, api) and isinstance(env, native):
+            return api
+    expected = " or ".join(forms[api].__name__ for api in forms if chosen.api in (None, api))
+    raise TypeError(
+        f"{chosen.id}: the entry point returned {type(env).__name__}, which is no {expected}; "
+        "register it with the `api` it has"
+    )
 
 
 def _converted(env: Any, api: str | None) -> Any:
     """`env` in its other form, by PettingZoo."""
-    from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
-
     return parallel_to_aec(env) if api == "aec" else turn_based_aec_to_parallel(env)
 
 
@@ -140,11 +146,10 @@ def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
     """
     if not isinstance(chosen.entry_point, str):
         return chosen.entry_point
-    module, _, name = chosen.entry_point.partition(":")
-    home = importlib.import_module(module)
-    if not hasattr(home, name):
-        raise ImportError(f"{chosen.id}: module {module} has no {name!r} ({chosen.entry_point})")
-    return getattr(home, name)
+    try:
+        return from_reference(chosen.entry_point)
+    except ImportError as error:
+        raise ImportError(f"{chosen.id}: {error}") from error
 
 
 def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], given: Mapping[str, Any]) -> None:

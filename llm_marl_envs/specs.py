@@ -1,4 +1,4 @@
-"""What environments there are: `envs_registry.yaml`, `register`, `spec`, `list_envs`.
+"""What environments there are: `envs_registry.yaml`, `register`, other packages' (`plugins.py`).
 
 Owns ids, their versions and what is known of each environment. Imports none of them; `registry.py`
 makes them, `mirror.py` shows the ids to PettingZoo.
@@ -7,6 +7,7 @@ makes them, `mirror.py` shows the ids to PettingZoo.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,10 +18,11 @@ import yaml
 
 from llm_marl_envs.checks import suggestion
 from llm_marl_envs.mirror import mirror
+from llm_marl_envs.plugins import DISTRIBUTION, REFERENCE, Entry, entries
 
 APIS = ("parallel", "aec")
+GROUP = "llm_marl_envs.environments"
 ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
-ENTRY_POINT_PATTERN = re.compile(r"[\w.]+:\w+")
 FIELDS = {"entry_point", "api", "kwargs", "extras", "agents", "summary"}
 
 
@@ -29,9 +31,9 @@ class EnvSpec:
     """One registered environment.
 
     Attributes:
-        id: `name-vN`.
+        id: `name-vN`; "module:Class" of one that was made without being registered.
         entry_point: "module:Class", or a callable that returns the environment.
-        api: the native form, "parallel" or "aec".
+        api: the native form, "parallel" or "aec"; None where it shows when one is made.
         kwargs: defaults passed to the entry point.
         extras: extras of this distribution that it needs.
         agents: its seats.
@@ -40,17 +42,20 @@ class EnvSpec:
 
     id: str
     entry_point: str | Callable[..., Any]
-    api: str = "parallel"
+    api: str | None = "parallel"
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     extras: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     summary: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.id, str) or not ID_PATTERN.fullmatch(self.id):
+        named = isinstance(self.id, str) and (
+            ID_PATTERN.fullmatch(self.id) or self.id == self.entry_point
+        )
+        if not named:
             raise ValueError(f"environment id {self.id!r}: expected lower case `name-vN`")
         if isinstance(self.entry_point, str):
-            if not ENTRY_POINT_PATTERN.fullmatch(self.entry_point):
+            if not REFERENCE.fullmatch(self.entry_point):
                 raise ValueError(
                     f"{self.id}: entry_point {self.entry_point!r}: expected 'module:Class'"
                 )
@@ -59,7 +64,7 @@ class EnvSpec:
                 f"{self.id}: entry_point: expected 'module:Class' or a callable, "
                 f"got {type(self.entry_point).__name__}"
             )
-        if self.api not in APIS:
+        if self.api not in (None, *APIS):
             raise ValueError(f"{self.id}: api {self.api!r}: expected one of {APIS}")
 
     @property
@@ -114,23 +119,51 @@ def _read_entry(path: Path, env_id: Any, entry: Any) -> EnvSpec:
 
 @cache
 def _specs() -> dict[str, EnvSpec]:
+    """The environments of this library, and those that the running program registered."""
     return read_registry(registry_file())
 
 
+def _all_specs() -> dict[str, EnvSpec]:
+    """Those, and what other packages bring; ids of this library are not replaced."""
+    found = dict(_specs())
+    for entry in entries(GROUP).values():
+        if entry.name not in found:
+            found[entry.name] = _of_entry(entry)
+        elif found[entry.name].entry_point != entry.value:
+            warnings.warn(
+                f"{GROUP}: {DISTRIBUTION} and {entry.distribution} both have a {entry.name!r}; "
+                f"that of {DISTRIBUTION} is used",
+                stacklevel=3,
+            )
+    return found
+
+
+def _of_entry(entry: Entry) -> EnvSpec:
+    summary = f"From the package {entry.distribution}."
+    try:
+        return EnvSpec(id=entry.name, entry_point=entry.value, api=None, summary=summary)
+    except ValueError as error:
+        raise ValueError(f"{GROUP}, an entry of {entry.distribution}: {error}") from error
+
+
 def list_envs() -> list[str]:
-    """All registered ids, sorted."""
-    return sorted(_specs())
+    """All registered ids, sorted; imports none of the environments."""
+    return sorted(_all_specs())
 
 
 def spec(env_id: str) -> EnvSpec:
     """The spec of an id; an id without version means the newest.
 
+    "module:Class" needs no registration: it is a spec of its own.
+
     Raises:
         ValueError: no such environment; the message names near ids.
     """
-    specs = _specs()
+    specs = _all_specs()
     if env_id in specs:
         return specs[env_id]
+    if isinstance(env_id, str) and REFERENCE.fullmatch(env_id):
+        return EnvSpec(id=env_id, entry_point=env_id, api=None)
     versions = [s for s in specs.values() if s.name == env_id]
     if versions:
         return max(versions, key=lambda s: s.version)
@@ -143,7 +176,7 @@ def register(
     env_id: str,
     entry_point: str | Callable[..., Any],
     *,
-    api: str = "parallel",
+    api: str | None = "parallel",
     kwargs: Mapping[str, Any] | None = None,
     summary: str = "",
 ) -> EnvSpec:
@@ -155,7 +188,7 @@ def register(
     new = EnvSpec(
         id=env_id, entry_point=entry_point, api=api, kwargs=dict(kwargs or {}), summary=summary
     )
-    old = _specs().get(env_id)
+    old = _all_specs().get(env_id)
     if old is not None and old != new:
         raise ValueError(f"{env_id} is registered already; choose another id or raise its version")
     if old is None:

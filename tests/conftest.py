@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -37,27 +36,6 @@ def no_test_leaves_anything_registered(
     no_module_leaves_anything_registered: None,
 ) -> Iterator[None]:
     yield from _nothing_is_left()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def entry_points_of_this_checkout(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[None]:
-    """Beside the installed ones, which are older where nobody installed again after a change."""
-    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    folder = tmp_path_factory.mktemp("checkout")
-    info = folder / "entry_points_of_this_checkout-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: entry_points_of_this_checkout\n")
-    lines = [
-        line
-        for group, points in named.items()
-        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines))
-    sys.path.append(str(folder))
-    yield
-    sys.path.remove(str(folder))
 
 
 @pytest.fixture

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainers.config import MAGRPOConfig
+    from trainers.models.local import LocalPolicy
     from trainers.models.team_files import load_team, save_team
     from trainers.models.token_policy import TokenPolicy
     from trainers.trainer import MAGRPOTrainer
 
 # Torch and TRL take seconds to import, so names are looked up when first used.
 _HOMES = {
+    "LocalPolicy": "trainers.models.local",
     "MAGRPOConfig": "trainers.config",
     "MAGRPOTrainer": "trainers.trainer",
     "TokenPolicy": "trainers.models.token_policy",
@@ -23,7 +25,14 @@ _HOMES = {
     "save_team": "trainers.models.team_files",
 }
 
-__all__ = ["MAGRPOConfig", "MAGRPOTrainer", "TokenPolicy", "load_team", "save_team"]
+__all__ = [
+    "LocalPolicy",
+    "MAGRPOConfig",
+    "MAGRPOTrainer",
+    "TokenPolicy",
+    "load_team",
+    "save_team",
+]
 
 
 def __getattr__(name: str) -> Any:

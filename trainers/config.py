@@ -30,7 +30,7 @@ from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs.checks import check_types, suggestion
 from llm_marl_envs.rollout import CONTEXTS, Context
-from trainers.algorithms import ALGORITHMS
+from trainers.algorithms import algorithm_class
 from trainers.algorithms.magrpo import BASELINES
 from trainers.models.team_model import WEIGHT_MODES, check_policy_names
 from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
@@ -335,8 +335,8 @@ class MAGRPOConfig(GRPOConfig):
         check_policy_names((self.policies or {}).values())  # before any model is loaded
         if isinstance(self.scale_rewards, bool):  # as TRL takes it
             self.scale_rewards = "group" if self.scale_rewards else "none"
+        algorithm_class(self.algorithm)
         choices = {
-            "algorithm": sorted(ALGORITHMS),
             "weights": [None, *WEIGHT_MODES],
             "credit": list(CREDITS),
             "baseline": list(BASELINES),

@@ -2,13 +2,15 @@
 
 Owns the format of the file and nothing else. A run file has these keys:
 
-    model: tiny                      # the embedded model, or what from_pretrained takes
+    plugins: [my_module]             # modules to import first, which register what they bring
+    model: tiny                      # the embedded model, or what from_pretrained takes; with
+                                     # weights: separate also policy -> one of these
     tiny: {steps: 1500, seed: 0}     # for model: tiny: fields of TinySettings, and its seed
-    env: coop_coding-v0
+    env: coop_coding-v0              # an id, or my_module:MyEnv
     env_kwargs: {split: train}       # arguments of make()
     eval_env_kwargs: {split: val}    # absent: no evaluation during training
     lora: {r: 16, lora_alpha: 32, target_modules: all-linear}    # absent: train all weights
-    partners: {helper_0: expert}     # seats not trained: expert, expert:<convention>, random
+    partners: {helper_0: expert}     # seats not trained: any policy's name, policies/named.py
     trainer: {output_dir: runs/x, learning_rate: 1e-3, ...}      # fields of MAGRPOConfig
 """
 
@@ -32,13 +34,24 @@ from llm_marl_envs import make
 from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.files.run_manifest import recording
-from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
+from llm_marl_envs.plugins import import_plugins
+from llm_marl_envs.policies.named import Context, named_partners
 from trainers.config import MAGRPOConfig
 from trainers.running.run_folder import get_last
 from trainers.trainer import MAGRPOTrainer
 
 SECTIONS = ("tiny", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")
-KEYS = ("model", "tiny", "env", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")
+KEYS = (
+    "plugins",
+    "model",
+    "tiny",
+    "env",
+    "env_kwargs",
+    "eval_env_kwargs",
+    "lora",
+    "partners",
+    "trainer",
+)
 TINY = "tiny"
 LORA_NAMES = {
     "rank": "r",
@@ -96,10 +109,23 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
     given = run.get("trainer") or {}
     refuse_unknown(f"{path}, trainer", given, fields, COMMON_NAMES, "trainers.config.MAGRPOConfig")
     _check_adapter(run.get("lora"), f"{path}, lora")
-    for needed in ("model", "env"):
-        if not isinstance(run.get(needed), str):
-            raise ValueError(f"{path}: needs {needed!r}, a text")
+    _check_names(path, run)
+    import_plugins(run.get("plugins") or ())
     return run
+
+
+def _check_names(path: Path, run: Mapping[str, Any]) -> None:
+    if not isinstance(run.get("env"), str):
+        raise ValueError(f"{path}: needs 'env', a text")
+    model = run.get("model")
+    by_policy = (
+        isinstance(model, dict) and model and all(isinstance(v, str) for v in model.values())
+    )
+    if not isinstance(model, str) and not by_policy:
+        raise ValueError(f"{path}: needs 'model', a text, or a map from policy to text")
+    plugins = run.get("plugins") or []
+    if not isinstance(plugins, list) or not all(isinstance(one, str) for one in plugins):
+        raise ValueError(f"{path}, plugins: expected a list of modules, got {plugins!r:.80}")
 
 
 def read_yaml(path: Path) -> Any:
@@ -176,15 +202,23 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
     args = MAGRPOConfig(**settings)
     adapter = _check_adapter(run.get("lora"))
     env_id = run["env"]
-    make(env_id, **kwargs)  # a wrong argument is said before a model is made
+    env = make(env_id, **kwargs)  # a wrong argument is said before a model is made
     return MAGRPOTrainer(
-        model_path(run),
+        models_of(run),
         lambda: make(env_id, **kwargs),
         args,
         peft_config=adapter,
-        partners=scripted_partners(run.get("partners") or {}, make(env_id, **kwargs)),
+        partners=named_partners(run.get("partners") or {}, Context(env=env)),
         eval_env=None if eval_kwargs is None else (lambda: make(env_id, **eval_kwargs)),
     )
+
+
+def models_of(run: Mapping[str, Any]) -> str | dict[str, str]:
+    """The run's `model`, or policy -> model, with the embedded model's folder for "tiny"."""
+    model = run["model"]
+    if isinstance(model, str):
+        return model_path(run)
+    return {policy: model_path({**run, "model": one}) for policy, one in model.items()}
 
 
 def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) -> str:
@@ -217,26 +251,6 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
         env_kwargs=kwargs,
         settings=TinySettings(**given),
     )
-
-
-def scripted_partners(named: Mapping[str, str], env: Any) -> dict[str, Policy]:
-    """Policies for seats that are not trained.
-
-    Raises:
-        ValueError: another name than "expert", "expert:<convention>" or "random".
-    """
-    partners: dict[str, Policy] = {}
-    for agent, name in named.items():
-        kind, _, convention = str(name).partition(":")
-        if kind == "random" and not convention:
-            partners[agent] = RandomPolicy()
-        elif kind == "expert":
-            partners[agent] = ExpertPolicy(env, convention or None)
-        else:
-            raise ValueError(
-                f"partner {name!r} of {agent}: expected 'expert', 'expert:<convention>' or 'random'"
-            )
-    return partners
 
 
 def train(run: Mapping[str, Any]) -> MAGRPOTrainer:

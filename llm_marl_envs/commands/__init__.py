@@ -1,52 +1,36 @@
-"""Subcommands of `llm-marl`, where they are too many for `cli.py`, and what several share."""
+"""The subcommands of `llm-marl`; what one is, and which there are.
+
+They come through the door `llm_marl_envs.commands`, those of this library too. The help of
+`llm-marl` names all of them, so a module of commands imports what it needs when it runs.
+"""
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+
+from llm_marl_envs.plugins import Registry
+
+COMMANDS = Registry("llm_marl_envs.commands", "command")
 
 
-def quiet_libraries() -> None:
-    """Keep notes of the libraries below to their own developers out of a command's output."""
-    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|trl)\.")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    if not sys.stderr.isatty():  # in a file each refresh of a bar is a line of its own
-        os.environ.setdefault("TQDM_MININTERVAL", "10")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One subcommand.
 
-
-def add_task_arguments(command: Any, *, split: str) -> None:
-    """Register --split (default `split`) and --tasks."""
-    command.add_argument("--split", help=f"train, val, test or ood (default {split})")
-    command.add_argument(
-        "--tasks", type=_task_count, default=100, metavar="N", help="how many, or all (default 100)"
-    )
-    command.set_defaults(default_split=split)
-
-
-def _task_count(text: str) -> int | None:
-    """A whole number; None for "all"."""
-    if text == "all":
-        return None
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r}: expected a whole number from 1, or all")
-    return int(text)
-
-
-def env_kwargs_of(
-    options: Namespace, assignments: Callable[[Any], dict[str, Any]]
-) -> dict[str, Any]:
-    """The environment's arguments, from --split and --set.
-
-    Raises:
-        ValueError: the two name different splits.
+    Attributes:
+        name: how it is called.
+        about: what it does, in one or two sentences.
+        example: arguments of an example call, shown by --help.
+        run: does it; returns the exit status, None for 0.
+        add: adds its arguments to a parser.
+        resumes: whether the same command, given once more, goes on where it was stopped.
     """
-    given = assignments(options.set)
-    if options.split is not None and given.get("split", options.split) != options.split:
-        raise ValueError(
-            f"--split {options.split} and --set split={given['split']}: expected one of them"
-        )
-    return {"split": options.split or options.default_split, **given}
+
+    name: str
+    about: str
+    example: str
+    run: Callable[[Namespace], int | None]
+    add: Callable[[ArgumentParser], object] = lambda parser: None
+    resumes: bool = False

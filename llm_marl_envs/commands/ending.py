@@ -16,12 +16,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
+from llm_marl_envs.plugins import entries
+
 MISTAKE, FAILURE = 2, 1
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = tuple(str(ROOT / name) + os.sep for name in ("llm_marl_envs", "trainers"))
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
@@ -82,9 +81,7 @@ def is_said(error: BaseException) -> bool:
     """Whether an error is a message to the user, not a bug."""
     if isinstance(error, OSError) or type(error).__module__.startswith("httpx"):
         return True  # files and the network
-    if isinstance(error, ImportError) and not (error.name or "").startswith(
-        ("llm_marl_envs", "trainers")
-    ):
+    if isinstance(error, ImportError) and _top(error.name or "") not in packages():
         return True
     from llm_marl_envs.rollout import EpisodesFailedError
 
@@ -96,9 +93,21 @@ def is_said(error: BaseException) -> bool:
         step = step.tb_next
     if step is None:
         return False
-    code = step.tb_frame.f_code
-    on_purpose = code.co_code[step.tb_lasti] == _RAISE
-    return on_purpose and str(Path(code.co_filename).resolve()).startswith(PACKAGES)
+    on_purpose = step.tb_frame.f_code.co_code[step.tb_lasti] == _RAISE
+    names = step.tb_frame.f_globals
+    run = names.get("__spec__")  # with `python -m` the name is `__main__`
+    return on_purpose and _top(run.name if run is not None else names["__name__"]) in packages()
+
+
+def packages() -> set[str]:
+    """Top-level packages whose errors are messages: this one, and those behind its doors."""
+    groups = ("environments", "policies", "scorers", "commands")
+    declared = [one for group in groups for one in entries(f"llm_marl_envs.{group}").values()]
+    return {_top(__name__), *(_top(entry.value) for entry in declared)}
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0].partition(":")[0]
 
 
 def one_line(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from llm_marl_envs.policies.base import Policy, Team, check_team
 from llm_marl_envs.policies.endpoint import EndpointError, EndpointPolicy
 from llm_marl_envs.policies.human import HumanPolicy
-from llm_marl_envs.policies.local import LocalPolicy
 from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy, ScriptedPolicy
 
 __all__ = [
@@ -11,7 +10,6 @@ __all__ = [
     "EndpointPolicy",
     "ExpertPolicy",
     "HumanPolicy",
-    "LocalPolicy",
     "Policy",
     "RandomPolicy",
     "ScriptedPolicy",

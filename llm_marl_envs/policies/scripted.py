@@ -33,6 +33,8 @@ class ScriptedPolicy:
 class RandomPolicy:
     """Random printable text of at most `max_chars` characters, drawn from the request's seed."""
 
+    identity = "random"
+
     def __init__(self, max_chars: int = 64) -> None:
         self.max_chars = max_chars
 
@@ -64,6 +66,7 @@ class ExpertPolicy:
             _check_convention(inner, convention)
         self.env = inner
         self.convention = convention
+        self.identity = f"expert:{convention}" if convention else "expert"
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """One expert action per request."""

@@ -10,17 +10,21 @@ from typing import Any
 from pettingzoo.env_registry import registration
 
 from llm_marl_envs import specs
+from llm_marl_envs.commands import COMMANDS
+from llm_marl_envs.policies.named import POLICIES
+from llm_marl_envs.scorers import SCORERS
 
 
 def registries() -> dict[str, dict[str, Any]]:
     """Everything that a name can be added to; algorithms only where torch is loaded anyway."""
     found: dict[str, dict[str, Any]] = {
         "llm_marl_envs.specs": specs._specs(),
+        **{one.group: one.added for one in (POLICIES, SCORERS, COMMANDS)},
         "PettingZoo's AEC registry": registration.aec_registry,
         "PettingZoo's parallel registry": registration.parallel_registry,
     }
     if "trainers.algorithms" in sys.modules:
-        found["trainers.algorithms"] = sys.modules["trainers.algorithms"].ALGORITHMS
+        found["trainers.algorithms"] = sys.modules["trainers.algorithms"].ALGORITHMS.added
     return found
 
 

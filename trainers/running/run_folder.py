@@ -30,7 +30,8 @@ from llm_marl_envs.core import task_source
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.files.json_files import differing, read_json, write_json
 from llm_marl_envs.files.run_manifest import HASHED_TASKS, MANIFEST_FILE, sha256
-from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy
+from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.policies.named import identity_of
 from llm_marl_envs.records import plain
 from llm_marl_envs.specs import env_arguments, env_name, spec
 from trainers.config import MAGRPOConfig
@@ -127,7 +128,7 @@ def settings_of(
         "model": dict(model),
         **environments,
         "lora": None if peft_config is None else _adapter(peft_config),
-        "partners": {agent: _policy_name(policy) for agent, policy in partners.items()},
+        "partners": {agent: identity_of(policy) for agent, policy in partners.items()},
         "trainer": json.loads(json.dumps(plain(args.to_dict()))),
     }
 
@@ -186,14 +187,6 @@ def _adapter(config: PeftConfig) -> dict[str, Any]:
     derived = ("base_model_name_or_path", "inference_mode", "task_type", "peft_version")
     found = {key: value for key, value in config.to_dict().items() if key not in derived}
     return {key: getattr(value, "value", value) for key, value in plain(found).items()}
-
-
-def _policy_name(policy: Policy) -> str:
-    if isinstance(policy, ExpertPolicy):
-        return f"expert:{policy.convention}" if policy.convention else "expert"
-    if isinstance(policy, RandomPolicy):
-        return "random"
-    return str(getattr(policy, "identity", type(policy).__name__))
 
 
 def planned_updates(trainer: Mapping[str, Any], per_epoch: int) -> int:

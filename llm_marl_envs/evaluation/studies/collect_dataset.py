@@ -22,7 +22,7 @@ from llm_marl_envs.files.dataset import FORMATS, SCHEMA_VERSION, features, rows_
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import package_versions, prompt_hashes
 from llm_marl_envs.policies import Team
-from llm_marl_envs.policies.named import Sampling, named_team
+from llm_marl_envs.policies.named import Context, Sampling, named_team
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import failure_of
@@ -91,7 +91,7 @@ def run_collect(
     kwargs = {"split": "train", **(env_kwargs or {})}
     stage = Stage(lambda: make(env_id, **kwargs), copies=plan.copies, context=plan.context)
     starts = starts_of(plan, stage.env)
-    named = named_team(team, stage.env, sampling, partners=partners, transfer=transfer)
+    named = named_team(team, Context(env=stage.env, sampling=sampling, transfer=transfer), partners)
     pinned = {
         "schema_version": SCHEMA_VERSION,
         "env_id": stage.env.spec.id,

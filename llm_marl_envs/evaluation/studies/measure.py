@@ -28,7 +28,14 @@ from llm_marl_envs.evaluation.studies.baselines import (
 )
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.run_manifest import Costs, recording
-from llm_marl_envs.policies.named import NamedTeam, Sampling, named_policy, named_team
+from llm_marl_envs.policies.named import (
+    Context,
+    NamedTeam,
+    Sampling,
+    identity_of,
+    named_policy,
+    named_team,
+)
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 
@@ -66,7 +73,7 @@ def measure_team(
     env = make(env_id, **kwargs)
     starts = starts_of(plan, env)  # refuses what cannot be played, before a model is loaded
     sampling.check_samples(plan.samples)
-    named = named_team(team, env, sampling, partners=partners, transfer=transfer)
+    named = named_team(team, Context(env=env, sampling=sampling, transfer=transfer), partners)
     if output:  # what holds another evaluation is refused before anything is written there
         open_log(env, plan, output, named.identity)
     result = _play(env, named, plan, sampling, output)
@@ -165,7 +172,8 @@ def run_all_baselines(
     starts_of(plan, env)
     sampling = sampling or Sampling()
     sampling.check_samples(n)
-    made, identity = named_policy(policy, env, sampling)
+    made = named_policy(policy, Context(env=env, sampling=sampling))
+    identity = identity_of(made)
     config = {"policy": identity, "n": n, "plan": asdict(plan)}
     with (
         _manifest(output, "baselines", config, env) as costs,

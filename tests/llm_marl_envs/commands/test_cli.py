@@ -10,7 +10,8 @@ import pytest
 from support.toys import Relay, WordPair
 
 from llm_marl_envs import cli, specs
-from llm_marl_envs.cli import main, parse_assignments
+from llm_marl_envs.cli import main
+from llm_marl_envs.commands.options import assignments
 from llm_marl_envs.specs import EnvSpec, list_envs
 
 ROOT = Path(__file__).parents[3]
@@ -133,9 +134,9 @@ def test_no_command_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_values_are_read_as_yaml() -> None:
     given = ["a=1", "b=x=y", "c=[1, true]", "d=", "e=1.5"]
-    assert parse_assignments(given) == {"a": 1, "b": "x=y", "c": [1, True], "d": None, "e": 1.5}
+    assert assignments(given) == {"a": 1, "b": "x=y", "c": [1, True], "d": None, "e": 1.5}
     with pytest.raises(ValueError, match="'a' is given twice"):
-        parse_assignments(["a=1", "a=2"])
+        assignments(["a=1", "a=2"])
 
 
 def test_play_shows_what_was_asked_and_what_was_paid(

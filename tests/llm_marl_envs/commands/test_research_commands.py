@@ -12,7 +12,7 @@ from support.toys import Relay, WordPair
 
 from llm_marl_envs import cli, make, specs
 from llm_marl_envs.cli import main
-from llm_marl_envs.commands.research import named_arguments
+from llm_marl_envs.commands.options import named_arguments
 from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
 from llm_marl_envs.files.dataset import read_dataset
 from llm_marl_envs.specs import EnvSpec

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from llm_marl_envs import make
-from llm_marl_envs.commands.play import play
+from llm_marl_envs.commands.playing import play
 from llm_marl_envs.deliberation.briefs import heard
 from llm_marl_envs.deliberation.policy_judge import judge_request
 from llm_marl_envs.deliberation.quotes import read_statement, shown

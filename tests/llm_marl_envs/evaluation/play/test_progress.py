@@ -69,7 +69,7 @@ def test_baselines_count_to_their_total(tmp_path: Path):
 PROGRAM = """
 import sys
 if {bare}: sys.modules["tqdm"] = sys.modules["tqdm.auto"] = None
-from llm_marl_envs.commands import quiet_libraries
+from llm_marl_envs.commands.options import quiet_libraries
 quiet_libraries()
 from llm_marl_envs.evaluation.play.progress import counter
 with counter(None, "episodes") as progress:

@@ -1,16 +1,26 @@
-"""One episode with a person in a seat: what `llm-marl play` does.
+"""`llm-marl play`: one episode with a person in a seat.
 
 Owns who plays the other seats and how the result is shown; `rollout` drives the episode.
 """
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from llm_marl_envs.checks import refuse_unknown
+from llm_marl_envs.commands import Command
+from llm_marl_envs.commands.options import (
+    add_environment,
+    add_partners,
+    assignments,
+    quiet_libraries,
+)
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.human import HumanPolicy
+from llm_marl_envs.policies.named import Context, identity_of, named_partners
 from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy
 from llm_marl_envs.records import Episode
 from llm_marl_envs.registry import make
@@ -27,6 +37,7 @@ def play(
     task: int | str | None = None,
     seed: int = 0,
     env_kwargs: Mapping[str, Any] | None = None,
+    partners: Mapping[str, str] | None = None,
 ) -> Episode:
     """Play one episode from standard input and print what came of it.
 
@@ -36,6 +47,7 @@ def play(
         task: id or index of the task; drawn by the seed where None.
         seed: reset seed; also the partners'.
         env_kwargs: arguments of the environment.
+        partners: other seat -> name of its policy; experts, or random text, where not given.
 
     Raises:
         ValueError: no such environment, seat or task.
@@ -45,9 +57,12 @@ def play(
     if seat not in env.possible_agents:
         raise ValueError(f"no agent {seat!r} in {env_id}; its seats are {env.possible_agents}")
     env.reset(seed=seed, options=None if task is None else {"task": task})
-    team: dict[str, Policy] = {a: partner(env, a) for a in env.possible_agents if a != seat}
+    named = named_partners(partners or {}, Context(env=env))
+    refuse_unknown("partners", named, [a for a in env.possible_agents if a != seat])
+    others = [a for a in env.possible_agents if a != seat]
+    team = {a: named[a] if a in named else partner(env, a) for a in others}
     for other, policy in team.items():
-        print(f"{other} is played by {type(policy).__name__}")
+        print(f"{other} is played by {identity_of(policy)}")
     team[seat] = HumanPolicy()
     start = Start(task=task, seed=seed, sample_seed=seed)
     episode = rollout(VectorTextEnv([env]), team, [start])[0]
@@ -80,3 +95,34 @@ def summary(episode: Episode) -> str:
     solved = {True: "solved", False: "not solved", None: "ended"}[episode.success]
     parts.append(f"task {episode.task_id}: {solved} ({episode.stop_reason}); return: {returns}")
     return "\n".join(parts)
+
+
+def _add(parser: ArgumentParser) -> None:
+    add_environment(parser)
+    parser.add_argument("--agent", help="your seat; the last one where not given")
+    parser.add_argument("--task", help="id or index of the task; drawn by the seed otherwise")
+    parser.add_argument("--seed", type=int, default=0, help="reset seed (default 0)")
+    add_partners(parser)
+
+
+def _run(options: Namespace) -> None:
+    quiet_libraries()
+    task = int(options.task) if (options.task or "").isdecimal() else options.task
+    play(
+        options.id,
+        agent=options.agent,
+        task=task,
+        seed=options.seed,
+        env_kwargs=assignments(options.set),
+        partners=assignments(options.partner),
+    )
+
+
+PLAY = Command(
+    name="play",
+    about="Take one seat of an environment; scripted experts take the others (random text where "
+    "the task has no experts).",
+    example="coop_coding-v0 --agent main_0 --set turns=2 --seed 1",
+    run=_run,
+    add=_add,
+)

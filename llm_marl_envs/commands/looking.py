@@ -1,0 +1,98 @@
+"""`llm-marl list`, `spec`, `doctor` and `version`: what there is and what works here."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from argparse import ArgumentParser, Namespace
+from importlib import metadata
+
+from llm_marl_envs.commands import Command
+
+# Those of them that the trainer needs may be missing.
+PACKAGES = (
+    "pettingzoo",
+    "gymnasium",
+    "numpy",
+    "torch",
+    "transformers",
+    "trl",
+    "peft",
+    "accelerate",
+    "datasets",
+    "tokenizers",
+)
+
+
+def _list(options: Namespace) -> None:
+    from llm_marl_envs.specs import list_envs, spec
+
+    for env_id in list_envs():
+        one = spec(env_id)
+        about = "; ".join(part for part in (one.api, ", ".join(one.agents)) if part)
+        print(f"{env_id}{f'  ({about})' if about else ''}\n    {one.summary}")
+
+
+def _spec(options: Namespace) -> None:
+    from llm_marl_envs.registry import load_entry_point
+    from llm_marl_envs.specs import spec
+
+    one = spec(options.id)
+    create = load_entry_point(one)
+    print(f"{one.id}: {one.summary}")
+    print(f"form: {one.api or 'shows when it is made'}\nagents: {', '.join(one.agents)}")
+    print(f"extras needed: {', '.join(one.extras) or 'none'}\narguments:")
+    for parameter in inspect.signature(create).parameters.values():
+        default = one.kwargs.get(parameter.name, parameter.default)
+        print(f"    {parameter.name} = {default!r}")
+    page = inspect.getdoc(inspect.getmodule(create)) or inspect.getdoc(create) or ""
+    print(f"\n{page}")
+
+
+def _doctor(options: Namespace) -> int:
+    from llm_marl_envs.sandbox import doctor, verdict
+
+    layers = doctor()
+    for layer in layers:
+        print(f"{'yes' if layer.active else 'no ':4}{layer.name:14}{layer.reason}")
+    well, said = verdict(layers)
+    print(said)
+    return 0 if well else 1
+
+
+def _version(options: Namespace) -> None:
+    from llm_marl_envs import __version__
+
+    print(f"llm-marl-envs {__version__}\npython {platform.python_version()}")
+    for package in PACKAGES:
+        try:
+            print(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            print(f"{package} not installed")
+
+
+def _add_spec(parser: ArgumentParser) -> None:
+    parser.add_argument("id", help="id of an environment; without -vN the newest version")
+
+
+LIST = Command(name="list", about="List the environments.", example="", run=_list)
+SPEC = Command(
+    name="spec",
+    about="Show what an environment is and takes.",
+    example="coop_coding-v0",
+    run=_spec,
+    add=_add_spec,
+)
+DOCTOR = Command(
+    name="doctor",
+    about="Show which layers confine model-written programs here, and whether that is enough: the "
+    "last line says so, and the exit status (0 all is well, 1 something is missing).",
+    example="",
+    run=_doctor,
+)
+VERSION = Command(
+    name="version",
+    about="Show the versions of this package and of what it uses.",
+    example="",
+    run=_version,
+)

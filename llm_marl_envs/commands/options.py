@@ -1,0 +1,168 @@
+"""Arguments that several commands share, and what they are read into."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+TEAM_HELP = (
+    "folder of a saved team, or a policy for every seat: expert, expert:<convention>, random, "
+    "tiny, endpoint:URL#MODEL, module:function or a Transformers model"
+)
+
+
+def add_environment(parser: ArgumentParser, split: str | None = None) -> None:
+    """ID and --set; with the default of --split, --split and --tasks too."""
+    parser.add_argument("id", help="id of an environment, or module:Class")
+    _add_assignments(parser, "--set", "an argument of the environment")
+    if split is None:
+        return
+    parser.add_argument("--split", help=f"train, val, test or ood (default {split})")
+    parser.add_argument(
+        "--tasks", type=_task_count, default=100, metavar="N", help="how many, or all (default 100)"
+    )
+    parser.set_defaults(default_split=split)
+
+
+def add_team(parser: ArgumentParser, *, partners: bool = False) -> None:
+    """--team and --transfer, and --partner where asked for."""
+    parser.add_argument("--team", required=True, help=TEAM_HELP)
+    add_transfer(parser)
+    if partners:
+        add_partners(parser)
+
+
+def add_partners(parser: ArgumentParser) -> None:
+    """--partner."""
+    parser.add_argument(
+        "--partner",
+        action="append",
+        default=[],
+        metavar="AGENT=POLICY",
+        help="who plays a seat instead: expert, expert:<convention>, random, ...",
+    )
+
+
+def add_transfer(parser: ArgumentParser) -> None:
+    """--transfer."""
+    parser.add_argument(
+        "--transfer", action="store_true", help="allow a team trained in another environment"
+    )
+
+
+def add_seeds(parser: ArgumentParser) -> None:
+    """--seed, one or more."""
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one or more (default 0)")
+
+
+def add_samples(parser: ArgumentParser) -> None:
+    """--samples and one --seed."""
+    parser.add_argument("--samples", type=int, default=1, help="episodes per task (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="default 0")
+
+
+def add_sampling(parser: ArgumentParser) -> None:
+    """How models sample."""
+    parser.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
+    parser.add_argument("--greedy", action="store_true", help="the same as --temperature 0")
+    parser.add_argument("--max-tokens", type=int, help="most tokens of one action")
+    _add_assignments(
+        parser, "--template", "a variable of the chat template, e.g. enable_thinking=false"
+    )
+
+
+def add_overrides(parser: ArgumentParser) -> None:
+    """--override."""
+    _add_assignments(parser, "--override", "a setting of the run")
+
+
+def _add_assignments(parser: ArgumentParser, flag: str, what: str) -> None:
+    about = f"{what}; the value as in YAML; may be repeated"
+    parser.add_argument(flag, action="append", default=[], metavar="KEY=VALUE", help=about)
+
+
+def _task_count(text: str) -> int | None:
+    """A whole number; None for "all"."""
+    if text == "all":
+        return None
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r}: expected a whole number from 1, or all")
+    return int(text)
+
+
+# -- reading ---------------------------------------------------------------------------------------
+def assignments(pairs: Sequence[str]) -> dict[str, Any]:
+    """{"a": 1} from ["a=1"]; values are read as YAML.
+
+    Raises:
+        ValueError: a pair has no "=" or no key, a key comes twice, a value is no YAML.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ValueError(f"{pair!r}: expected KEY=VALUE, e.g. turns=2")
+        if key in found:
+            raise ValueError(f"{key!r} is given twice")
+        try:
+            found[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ValueError(f"{pair!r}: the value is no YAML: {error}") from error
+    return found
+
+
+def named_arguments(given: Sequence[str]) -> dict[str, str]:
+    """{"a": "x", "runs/y": "runs/y"} from ["a=x", "runs/y"]; a path that exists is no pair.
+
+    Raises:
+        ValueError: a name comes twice.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, team = one.partition("=")
+        if not equals or Path(one).exists() or "/" in name or ":" in name:
+            name, team = one, one
+        if name in found:
+            raise ValueError(f"{name!r} is given twice; name them apart: a={team}")
+        found[name] = team
+    return found
+
+
+def env_kwargs_of(options: Namespace) -> dict[str, Any]:
+    """The environment's arguments, from --split and --set.
+
+    Raises:
+        ValueError: the two name different splits.
+    """
+    given = assignments(options.set)
+    if options.split is not None and given.get("split", options.split) != options.split:
+        raise ValueError(
+            f"--split {options.split} and --set split={given['split']}: expected one of them"
+        )
+    return {"split": options.split or options.default_split, **given}
+
+
+def sampling_of(options: Namespace) -> Any:
+    """`policies.named.Sampling`."""
+    from llm_marl_envs.policies.named import Sampling
+
+    return Sampling(
+        temperature=0.0 if options.greedy else options.temperature,
+        max_completion_length=options.max_tokens,
+        template=assignments(options.template),
+    )
+
+
+def quiet_libraries() -> None:
+    """Keep notes of the libraries below to their own developers out of a command's output."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|trl)\.")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if not sys.stderr.isatty():  # in a file each refresh of a bar is a line of its own
+        os.environ.setdefault("TQDM_MININTERVAL", "10")

@@ -1,0 +1,242 @@
+"""`llm-marl cross-play`, `contribution` and `collect`: studies of teams.
+
+Owns their arguments and what they print.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.commands import Command
+from llm_marl_envs.commands.options import (
+    TEAM_HELP,
+    add_environment,
+    add_samples,
+    add_sampling,
+    add_team,
+    add_transfer,
+    assignments,
+    env_kwargs_of,
+    named_arguments,
+    quiet_libraries,
+    sampling_of,
+)
+
+
+def _add_plan(parser: ArgumentParser, split: str) -> None:
+    add_environment(parser, split)
+    add_samples(parser)
+    add_sampling(parser)
+
+
+def _add_cross_play(parser: ArgumentParser) -> None:
+    _add_plan(parser, "test")
+    parser.add_argument(
+        "--team",
+        action="append",
+        required=True,
+        metavar="[NAME=]TEAM",
+        help=f"{TEAM_HELP}; at least two",
+    )
+    parser.add_argument(
+        "--partners", action="store_true", help="also beside scripted experts of each convention"
+    )
+    add_transfer(parser)
+    parser.add_argument(
+        "--output", help="folder for cross_play.json and heat_map.png (needs matplotlib)"
+    )
+
+
+def _add_contribution(parser: ArgumentParser) -> None:
+    _add_plan(parser, "test")
+    add_team(parser)
+    parser.add_argument(
+        "--replacement", help="a team whose members replace single actions; empty texts by default"
+    )
+    parser.add_argument("--other", help="a team whose messages are heard instead")
+    parser.add_argument("--output", help="a JSON file")
+
+
+def _add_collect(parser: ArgumentParser) -> None:
+    _add_plan(parser, "train")
+    add_team(parser, partners=True)
+    parser.add_argument("--format", default="jsonl", help="jsonl or parquet (default jsonl)")
+    parser.add_argument("--shard", type=int, default=1024, help="episodes per file (default 1024)")
+    parser.add_argument("--output", required=True, help="folder of the dataset")
+
+
+def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
+    from llm_marl_envs.policies.named import Context, named_team
+    from llm_marl_envs.registry import make
+
+    sampling = sampling_of(options)
+    sampling.check_samples(options.samples)
+    env = make(options.id, **kwargs)
+    return named_team(name, Context(env=env, sampling=sampling, transfer=options.transfer))
+
+
+def _cross_play(options: Namespace) -> None:
+    from llm_marl_envs.evaluation.play.progress import counter
+    from llm_marl_envs.evaluation.studies.cross_play import cross_play
+    from llm_marl_envs.evaluation.studies.cross_play_files import report, write_cross_play
+    from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib, save_heat_map
+    from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
+    from llm_marl_envs.files.json_files import check_writable
+    from llm_marl_envs.files.run_manifest import recording
+    from llm_marl_envs.registry import make
+
+    quiet_libraries()
+    folder = Path(options.output or ".")
+    table, picture = folder / "cross_play.json", folder / "heat_map.png"
+    if options.output:  # what would fail at the end of hours fails now
+        require_matplotlib()
+        check_writable(table, picture)
+    kwargs = env_kwargs_of(options)
+    given = named_arguments(options.team)
+    named = {name: _named(options, team, kwargs) for name, team in given.items()}
+    teams = {name: one.seats for name, one in named.items()}
+    plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
+    identities = {name: one.identity for name, one in named.items()}
+
+    def env() -> Any:
+        return make(options.id, **kwargs)
+
+    with recording(
+        folder,
+        "cross-play",
+        {"teams": identities, "plan": plan, "partners": options.partners},
+        env_id=env().spec.id,
+        env_kwargs=kwargs,
+        write=bool(options.output),
+    ):
+        with counter(None, f"cross-play {options.id}") as progress:
+            result = cross_play(env, teams, **plan, progress=progress)
+        partners = ()
+        if options.partners:
+            with counter(None, f"scripted partners {options.id}") as progress:
+                partners = zero_shot(env, teams, **plan, progress=progress)
+    print(report(result, partners))
+    if options.output:
+        write_cross_play(table, result, partners)
+        save_heat_map(result, picture)
+        print(f"written to {folder}")
+
+
+def _contribution(options: Namespace) -> None:
+    from llm_marl_envs.evaluation.play.paired import Stage, make_schedule
+    from llm_marl_envs.evaluation.play.progress import counter
+    from llm_marl_envs.evaluation.studies.contribution import contributions
+    from llm_marl_envs.evaluation.studies.messages import message_effects
+    from llm_marl_envs.files.json_files import check_writable, write_json
+    from llm_marl_envs.records import plain
+    from llm_marl_envs.registry import make
+
+    quiet_libraries()
+    if options.output:
+        check_writable(options.output)
+    kwargs = env_kwargs_of(options)
+
+    def env() -> Any:
+        return make(options.id, **kwargs)
+
+    named = {
+        role: _named(options, name, kwargs)
+        for role in ("team", "replacement", "other")
+        if (name := getattr(options, role))
+    }
+    team = named["team"].seats
+    replacement = named["replacement"].seats if options.replacement else ""
+    other = named["other"].seats if options.other else None
+    plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
+    schedule = make_schedule(env(), **plan)
+    with counter(None, f"actions replaced, {options.id}") as progress:
+        stage = Stage(env, progress=progress)
+        actions = contributions(stage, schedule, team, replacement)
+        stage.close()
+    with counter(None, f"messages changed, {options.id}") as progress:
+        stage = Stage(env, progress=progress)
+        messages = message_effects(stage, schedule, team, other=other, seed=options.seed)
+        stage.close()
+    print(_contribution_tables(actions, messages))
+    if options.output:
+        asked = {"env_id": env().spec.id, "env_kwargs": plain(kwargs), "plan": plan}
+        asked["identities"] = {role: one.identity for role, one in named.items()}
+        found = {"actions": [asdict(a) for a in actions], "messages": [asdict(m) for m in messages]}
+        write_json(options.output, {"version": 1, **asked, **found})
+        print(f"written to {options.output}")
+
+
+def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str:
+    from llm_marl_envs.evaluation.numbers.table import format_table, with_interval
+
+    rows = [
+        (
+            f"{one.agent}, {'all turns' if one.turn is None else f'turn {one.turn}'}",
+            with_interval(one.lost.mean, one.lost.ci95),
+            f"{one.changed:.2f}",
+            str(one.failed),
+        )
+        for one in actions
+    ]
+    heard = [
+        (
+            f"{one.speaker}, {one.intervention}",
+            with_interval(one.lost.mean, one.lost.ci95),
+            f"{one.heard:.2f}",
+            str(one.failed),
+        )
+        for one in messages
+    ]
+    return "\n\n".join(
+        [
+            format_table(("action replaced", "return lost", "changed", "failed"), rows),
+            format_table(("message changed", "return lost", "heard", "failed"), heard),
+        ]
+    )
+
+
+def _collect(options: Namespace) -> None:
+    from llm_marl_envs.evaluation.play.runner import Plan
+    from llm_marl_envs.evaluation.studies.collect_dataset import Shards, run_collect
+
+    quiet_libraries()
+    run_collect(
+        options.id,
+        team=options.team,
+        shards=Shards(folder=options.output, kind=options.format, episodes=options.shard),
+        plan=Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,)),
+        sampling=sampling_of(options),
+        env_kwargs=env_kwargs_of(options),
+        partners=assignments(options.partner),
+        transfer=options.transfer,
+    )
+    print(f"written to {options.output}")
+
+
+CROSS_PLAY = Command(
+    name="cross-play",
+    about="Seat members of several teams together, in every pairing.",
+    example="coop_coding-v0 --team a=runs/0/team --team b=runs/1/team --partners "
+    "--output runs/cross",
+    run=_cross_play,
+    add=_add_cross_play,
+)
+CONTRIBUTION = Command(
+    name="contribution",
+    about="What each action and each message of a team is worth.",
+    example="coop_coding-v0 --team runs/demo/team --replacement random --tasks 50",
+    run=_contribution,
+    add=_add_contribution,
+)
+COLLECT = Command(
+    name="collect",
+    about="Write a team's episodes as a dataset, with token ids, log-probs and rewards.",
+    example="coop_coding-v0 --team runs/demo/team --tasks 100 --output runs/episodes",
+    run=_collect,
+    add=_add_collect,
+    resumes=True,
+)

@@ -1,0 +1,158 @@
+"""`llm-marl train`, `demo`, `sweep` and `train-baselines`: their arguments and what they print.
+
+Torch is imported when a command runs.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from llm_marl_envs.commands import Command
+from llm_marl_envs.commands.options import add_overrides, quiet_libraries
+
+
+@contextmanager
+def _needs_torch() -> Iterator[None]:
+    """Say what to install where a package of the extra is missing."""
+    quiet_libraries()
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == __package__:
+            raise
+        raise ImportError(
+            f"this command needs {error.name!r}: pip install 'llm-marl-envs[train]'"
+        ) from error
+
+
+def _add_train(parser: ArgumentParser) -> None:
+    parser.add_argument("--config", required=True, help="the run: a YAML file or a preset's name")
+    add_overrides(parser)
+
+
+def _train(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.train import run_train
+    run_train(options.config, options.override)
+
+
+def _add_demo(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--preset",
+        default="coop_coding_tiny",
+        help="a preset or run file with model: tiny (default coop_coding_tiny)",
+    )
+    parser.add_argument("--output", default="runs/demo", help="folder (default runs/demo)")
+    parser.add_argument("--seed", type=int, default=0, help="default 0")
+    parser.add_argument(
+        "--fresh", action="store_true", help="build the tiny model anew instead of using the cache"
+    )
+    add_overrides(parser)
+
+
+def _demo(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.studies.demo import run_demo
+    run_demo(
+        output=options.output,
+        seed=options.seed,
+        fresh=options.fresh,
+        overrides=options.override,
+        preset=options.preset,
+    )
+
+
+def _add_sweep(parser: ArgumentParser) -> None:
+    parser.add_argument("file", help="a sweep file, see trainers/studies/sweep.py")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    parser.add_argument(
+        "--devices", default="", help="CUDA devices separated by commas, one for each job"
+    )
+    parser.add_argument("--slurm", metavar="FILE", help="write a SLURM array script, run nothing")
+    parser.add_argument(
+        "--slurm-option", action="append", default=[], metavar="--KEY=VALUE", help="for the script"
+    )
+
+
+def _sweep(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.studies import sweep_run as runs
+    if options.slurm:
+        number = runs.write_slurm(options.file, options.slurm, options.slurm_option)
+        print(f"{options.slurm}: {number} runs; start them with sbatch {options.slurm}")
+        return
+    devices = [one for one in options.devices.split(",") if one]
+    results = runs.run_sweep(options.file, jobs=options.jobs, devices=devices)
+    print(f"{len(results['runs'])} runs finished, {len(results['missing'])} missing")
+
+
+def _add_train_baselines(parser: ArgumentParser) -> None:
+    parser.add_argument("config", help="a run file or a preset with a lora section")
+    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 (default 3)")
+    parser.add_argument(
+        "--learning-rates",
+        type=float,
+        nargs="+",
+        default=[],
+        metavar="RATE",
+        help="each method tries all; the run file's own, untuned, where not given",
+    )
+    parser.add_argument("--tasks", type=int, default=128, help="of a measurement (default 128)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    add_overrides(parser)
+    parser.add_argument("--output", required=True, help="folder; what is finished there is kept")
+
+
+def _train_baselines(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.studies.trained_baselines import run_trained_baselines
+        from trainers.studies.trained_baselines_report import baselines_table, save_picture
+    found = run_trained_baselines(
+        options.config,
+        output=options.output,
+        seeds=options.seeds,
+        learning_rates=options.learning_rates,
+        tasks=options.tasks,
+        jobs=options.jobs,
+        overrides=options.override,
+    )
+    print("\n" + baselines_table(found))
+    save_picture(found, Path(options.output))
+    print(f"written to {options.output}")
+
+
+TRAIN = Command(
+    name="train",
+    about="Train a team as a YAML file says.",
+    example="--config run.yaml --override learning_rate=1e-4 --override seed=3",
+    run=_train,
+    add=_add_train,
+)
+DEMO = Command(
+    name="demo",
+    about="Train a team of tiny models and show what changed.",
+    example="--output runs/demo",
+    run=_demo,
+    add=_add_demo,
+    resumes=True,
+)
+SWEEP = Command(
+    name="sweep",
+    about="Train and evaluate a grid of settings times seeds; what is finished is skipped.",
+    example="sweep.yaml --jobs 2",
+    run=_sweep,
+    add=_add_sweep,
+    resumes=True,
+)
+TRAIN_BASELINES = Command(
+    name="train-baselines",
+    about="Compare a run with trained baselines at equal tokens, parameters and tuning trials: one "
+    "policy that writes all parts, each seat trained alone, rejection sampling.",
+    example="coop_coding_tiny --seeds 5 --learning-rates 1e-3 2e-3 4e-3 --output runs/baselines",
+    run=_train_baselines,
+    add=_add_train_baselines,
+    resumes=True,
+)

@@ -1,0 +1,132 @@
+"""Policies with weights by name: `tiny`, `team:FOLDER` and `model:NAME`.
+
+The kinds of `llm_marl_envs.policies.named` that need torch. Owns what tells one set of weights from
+another when an evaluation goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.policies.named import DEFAULT_COMPLETION_LENGTH, Context, Sampling
+from llm_marl_envs.specs import EnvSpec
+from trainers.models.local import LocalPolicy
+from trainers.models.team_files import load_team, read_team_file
+from trainers.models.tiny import tiny_model
+from trainers.models.token_policy import TokenPolicy
+
+CARD_FILE = "README.md"
+"""Words about a team; whoever adds a licence to them has the same team."""
+_WHOLE_BYTES = 1 << 20
+
+
+class SavedTeam(TokenPolicy):
+    """A saved team in the seats that it was trained in.
+
+    Attributes:
+        seats: those seats.
+        identity: changes when its files, its base model or the sampling do.
+
+    Raises:
+        ValueError: no saved team there, or one of another environment.
+    """
+
+    def __init__(self, folder: str, context: Context) -> None:
+        described = read_team_file(folder)
+        _check_environment(folder, described.get("env_id"), context)
+        sampling = context.sampling
+        length = sampling.max_completion_length or described.get("max_completion_length")
+        length = length or DEFAULT_COMPLETION_LENGTH
+        template = {**described.get("chat_template_kwargs", {}), **sampling.template}
+        super().__init__(
+            load_team(folder),
+            max_completion_length=length,
+            temperature=sampling.temperature,
+            template_kwargs=template or None,
+        )
+        self.seats = tuple(map(str, described["agents"]))
+        self.identity = _identity("team", folder, length, sampling)
+        base = Path(described.get("base") or "")
+        held = base.name and (base / "config.json").is_file()  # a model, not any folder
+        if held and any(Path(folder).glob("*/adapter_config.json")):
+            self.identity += f", base {fingerprint(base)}"
+
+
+def _check_environment(folder: str, trained: str | None, context: Context) -> None:
+    spec = getattr(context.env, "spec", None)
+    here = spec.id if isinstance(spec, EnvSpec) else None
+    if not context.transfer and here is not None and trained not in (None, here):
+        raise ValueError(
+            f"{folder}: this team was trained in {trained}, and {here} is asked for; its prompts, "
+            "tasks or rewards may differ; say --transfer if you mean that"
+        )
+
+
+def make_team(argument: str, context: Context) -> Policy:
+    """`team:FOLDER`, or a folder with `team.json`."""
+    return SavedTeam(argument, context)
+
+
+def make_model(argument: str, context: Context) -> Policy:
+    """`model:NAME`, or what `from_pretrained` takes."""
+    sampling = context.sampling
+    local = LocalPolicy(
+        argument,
+        temperature=sampling.temperature,
+        max_completion_length=sampling.length,
+        template_kwargs=sampling.template or None,
+    )
+    if Path(argument).is_dir():
+        local.identity = _identity("model", argument, sampling.length, sampling)
+    else:
+        local.identity += _of_template(sampling)
+    return local
+
+
+def make_tiny(argument: str, context: Context) -> Policy:
+    """`tiny`: the embedded model, warm-started on this environment, built on first use.
+
+    Raises:
+        ValueError: an argument, or an environment without an id.
+    """
+    env: Any = context.env
+    spec = getattr(env, "spec", None)
+    if argument:
+        raise ValueError(f"'tiny:{argument}': 'tiny' takes no argument")
+    if not isinstance(spec, EnvSpec):
+        raise ValueError("'tiny' needs an environment with an id, whose experts it learns from")
+    kwargs = {key: value for key, value in env.env_kwargs.items() if key != "split"}
+    return make_model(tiny_model(env_ids=(spec.id,), env_kwargs=kwargs), context)
+
+
+def _identity(kind: str, folder: str, length: int, sampling: Sampling) -> str:
+    """What it is, wherever its folder lies and however the path to it is written."""
+    asked = f"at most {length} tokens, temperature {sampling.temperature:g}"
+    return f"{kind} {fingerprint(folder)}, {asked}{_of_template(sampling)}"
+
+
+def _of_template(sampling: Sampling) -> str:
+    said = json.dumps(sampling.template, sort_keys=True)
+    return f", template {said}" if sampling.template else ""
+
+
+def fingerprint(folder: str | Path) -> str:
+    """A short hash of a folder's files, its cards aside: names, sizes, contents.
+
+    Of files above 2 MiB the first and last MiB count: training changes every weight, and reading
+    all of a large model would take longer than many an evaluation.
+    """
+    digest = hashlib.sha256()
+    files = (p for p in Path(folder).rglob("*") if p.is_file() and p.name != CARD_FILE)
+    for path in sorted(files):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_WHOLE_BYTES))
+            file.seek(max(file.tell(), size - _WHOLE_BYTES))
+            digest.update(file.read())
+    return f"sha256 {digest.hexdigest()[:16]}"
