@@ -177,16 +177,19 @@ def from_reference(text: str) -> Any:
     return found
 
 
+def find_modules_here() -> None:
+    """Let modules of the working directory be found, behind everything that is installed."""
+    here = str(Path.cwd())
+    if "" not in sys.path and here not in sys.path:
+        sys.path.append(here)
+
+
 def import_plugins(modules: Sequence[str]) -> None:
     """Import modules that register what they bring: `register`, `register_policy` and the like.
-
-    Modules of the working directory are found too, as with `python -m`.
 
     Raises:
         ImportError: a module cannot be imported; the message names it.
     """
-    if modules and "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     for module in modules:
         try:
             importlib.import_module(module)

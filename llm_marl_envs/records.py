@@ -1,7 +1,7 @@
 """The frozen records that stages exchange: requests, responses, turns, episodes, groups.
 
 Owns their fields and their JSONL form. Nothing here drives an environment (`rollout.py`) or knows
-tensors (`trainers`).
+tensors.
 """
 
 from __future__ import annotations

@@ -6,16 +6,17 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.imports import PACKAGES, import_graph
+from support.paths import ROOT
 
 from llm_marl_envs.specs import list_envs, read_registry, registry_file
 
-ROOT = Path(__file__).parent.parent
-PACKAGES = ("llm_marl_envs", "trainers")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 8  # without self
@@ -108,6 +109,34 @@ def test_the_readme_knows_every_environment() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for env_id in read_registry(registry_file()):
         assert f"`{env_id}`" in text
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Lazy imports count."""
+    try:
+        TopologicalSorter(import_graph()).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_the_lower_storey_knows_nothing_of_the_upper_one() -> None:
+    for path in (ROOT / "llm_marl_envs").rglob("*.py"):
+        assert not re.search(r"\btrainers\b", path.read_text(encoding="utf-8")), name(path)
+
+
+def test_no_test_file_imports_another() -> None:
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"^\s*(from|import) (\w+\.)*test_", text, re.MULTILINE), name(path)
+
+
+def test_contributors_find_every_module() -> None:
+    """A folder may stand for what is in it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for path in MODULES:
+        folders = [f"{part}/" for part in path.relative_to(ROOT).parts[1:-1]]
+        if path.name != "__init__.py":
+            assert any(part in text for part in [*folders, path.name]), f"no {name(path)}"
 
 
 def test_the_readmes_programs_run(run_python: Any) -> None:

@@ -41,17 +41,7 @@ from trainers.running.run_folder import get_last
 from trainers.trainer import MAGRPOTrainer
 
 SECTIONS = ("tiny", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")
-KEYS = (
-    "plugins",
-    "model",
-    "tiny",
-    "env",
-    "env_kwargs",
-    "eval_env_kwargs",
-    "lora",
-    "partners",
-    "trainer",
-)
+KEYS = ("plugins", "model", "env", *SECTIONS)
 TINY = "tiny"
 LORA_NAMES = {
     "rank": "r",
@@ -118,10 +108,8 @@ def _check_names(path: Path, run: Mapping[str, Any]) -> None:
     if not isinstance(run.get("env"), str):
         raise ValueError(f"{path}: needs 'env', a text")
     model = run.get("model")
-    by_policy = (
-        isinstance(model, dict) and model and all(isinstance(v, str) for v in model.values())
-    )
-    if not isinstance(model, str) and not by_policy:
+    models = list(model.values()) if isinstance(model, dict) else [model]
+    if not models or not all(isinstance(one, str) for one in models):
         raise ValueError(f"{path}: needs 'model', a text, or a map from policy to text")
     plugins = run.get("plugins") or []
     if not isinstance(plugins, list) or not all(isinstance(one, str) for one in plugins):

@@ -1,8 +1,7 @@
 """The control strings of known model families, and texts without them.
 
-For servers that render and tokenise by themselves, so that nobody here knows their tokenizer. Where
-it is known, `trainers.models.control_tokens` takes its place: it breaks up every control string and
-removes none.
+For servers that render and tokenise by themselves, so that nobody here knows their tokenizer. Who
+knows it can break control strings up and need remove none.
 """
 
 from __future__ import annotations

@@ -13,10 +13,11 @@ from support.toys import WordPair
 import llm_marl_envs
 from llm_marl_envs.evaluation import Plan
 from llm_marl_envs.evaluation.studies.measure import run_eval
+from llm_marl_envs.policies.named import Context, named_partners
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.specs import list_envs
 from trainers.models.team_files import load_team
-from trainers.train import read_run, run_train, scripted_partners
+from trainers.train import read_run, run_train
 
 RUN = """
 model: {model}
@@ -157,8 +158,8 @@ def test_every_preset_is_readable_and_says_what_to_expect():
 
 
 def test_partners_have_names():
-    env = WordPair()
-    made: dict[str, Any] = scripted_partners({"left_0": "random", "right_0": "expert:upper"}, env)
+    names = {"left_0": "random", "right_0": "expert:upper"}
+    made: dict[str, Any] = named_partners(names, Context(env=WordPair()))
     assert made["right_0"].convention == "upper"
-    with pytest.raises(ValueError, match="partner 'clever' of left_0"):
-        scripted_partners({"left_0": "clever"}, env)
+    with pytest.raises(ValueError, match="no policy 'rando'; did you mean 'random'"):
+        named_partners({"left_0": "rando"}, Context(env=WordPair()))

@@ -459,7 +459,7 @@ def test_files_of_an_evaluation_do_not_hold_the_key(
 def test_a_real_server_plays_as_the_local_model_does(tmp_path: Any):
     """`transformers serve` on a CPU with the embedded model, greedy, beside `LocalPolicy`."""
     from llm_marl_envs import make
-    from llm_marl_envs.policies import LocalPolicy
+    from trainers import LocalPolicy
     from trainers.models.tiny import TinySettings, tiny_model
 
     model = tiny_model(tmp_path / "tiny", settings=TinySettings(steps=30, demonstrations=500))

@@ -18,7 +18,14 @@ from support.endpoint_server import SPELLED, Server, completion, serving
 from llm_marl_envs import make, make_vec, spec
 from llm_marl_envs.cli import main
 from llm_marl_envs.policies.endpoint import EndpointError
-from llm_marl_envs.scorers import FORMS, GROUP, SharedScorer, Submission, open_scorer, scorer_names
+from llm_marl_envs.scorers import (
+    FORMS,
+    SCORERS,
+    SharedScorer,
+    Submission,
+    open_scorer,
+    scorer_names,
+)
 from llm_marl_envs.scorers.judge import JudgeScorer, prompt, read_grades
 from llm_marl_envs.scorers.reference import ReferenceScorer
 
@@ -41,10 +48,10 @@ def submission(*texts: str, **changes: Any) -> Submission:
 # -- by name --------------------------------------------------------------------------------------
 def test_the_distribution_offers_each_scorer_it_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = project["entry-points"][GROUP]
+    named = project["entry-points"][SCORERS.group]
     assert set(named) == set(FORMS)
     for name, place in named.items():
-        assert callable(EntryPoint(name, place, GROUP).load().score)
+        assert callable(EntryPoint(name, place, SCORERS.group).load().score)
     assert scorer_names()[: len(FORMS)] == tuple(FORMS.values())
 
 
@@ -90,12 +97,6 @@ def test_rewards_that_cannot_be(reward: Any, error: type[Exception], words: str)
         make("coop_writing_tldr-v0", **POSTS, reward=reward)
 
 
-def test_what_an_older_installation_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_marl_envs.scorers._entries", dict)
-    with pytest.raises(ValueError, match="install it again"):
-        open_scorer("nli:model")
-
-
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in ("trainers.scorers.reward_model", "trainers.scorers.classifier"):
@@ -135,7 +136,7 @@ def test_a_scorer_of_one_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     info = tmp_path / "own_scorer-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-scorer\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\nshortness = own_scorer:Shortness\n")
+    (info / "entry_points.txt").write_text(f"[{SCORERS.group}]\nshortness = own_scorer:Shortness\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert "shortness[:ARGUMENT]" in scorer_names()
     for reward, paid in (("shortness", 0.9), ("shortness:20", 0.5)):

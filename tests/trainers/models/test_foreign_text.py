@@ -15,12 +15,13 @@ from support.toys import WordPair
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from llm_marl_envs import make
-from llm_marl_envs.policies import LocalPolicy, ScriptedPolicy
+from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Turn
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.vector import VectorTextEnv
+from trainers import LocalPolicy
 from trainers.models.chat import ChatTemplate
 from trainers.models.team_files import build_team_model
 from trainers.models.token_policy import TokenPolicy

@@ -11,7 +11,7 @@ import yaml
 from huggingface_hub import ModelCard
 from support.models import lora, make_trainer, settings, untrained
 
-from llm_marl_envs.policies.named import fingerprint
+from trainers.models.named import fingerprint
 from trainers.models.team_files import build_team_model, load_team, save_team
 from trainers.trainer import MAGRPOTrainer
 

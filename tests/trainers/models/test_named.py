@@ -14,15 +14,27 @@ from llm_marl_envs import make
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation.play.runner import Plan
 from llm_marl_envs.evaluation.studies.measure import run_eval
-from llm_marl_envs.policies import ExpertPolicy, LocalPolicy, RandomPolicy
-from llm_marl_envs.policies.named import Sampling, fingerprint, named_policy, named_team
+from llm_marl_envs.policies import ExpertPolicy, RandomPolicy
+from llm_marl_envs.policies.named import (
+    Context,
+    Sampling,
+    identity_of,
+    named_policy,
+    named_team,
+)
 from llm_marl_envs.records import Request
 from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message
+from trainers.models.local import LocalPolicy
+from trainers.models.named import fingerprint
 
 ENV = "coop_writing_tldr-v0"
 SEATS = ("brief_0", "detailed_0")
 SHORT = Sampling(max_completion_length=4)
+
+
+def here(sampling: Sampling = SHORT) -> Context:
+    return Context(env=make(ENV), sampling=sampling)
 
 
 @pytest.fixture(scope="module")
@@ -134,10 +146,9 @@ def test_a_team_is_the_same_wherever_it_lies_and_another_with_other_settings(
     lora = LoraConfig(r=2, target_modules="all-linear")
     team = build_team_model(str(base), SEATS, weights="adapters", peft_config=lora)
     save_team(team, tmp_path / "team", env={"env_id": ENV, "max_completion_length": 4})
-    env = make(ENV)
 
     def identity(folder: Path | str, **sampling: Any) -> str:
-        (one,) = set(named_team(str(folder), env, Sampling(**sampling)).identity.values())
+        (one,) = set(named_team(str(folder), here(Sampling(**sampling))).identity.values())
         return one
 
     first = identity(tmp_path / "team")
@@ -167,7 +178,7 @@ def test_damaged_weights_are_named(model: str, tmp_path: Path, adapters: bool):
     for file in tmp_path.rglob("*.safetensors"):
         file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(ValueError, match="its weights are damaged"):
-        named_team(str(tmp_path), make(ENV), SHORT)
+        named_team(str(tmp_path), here())
 
 
 def test_large_files_count_by_both_ends(tmp_path: Path):
@@ -180,8 +191,7 @@ def test_large_files_count_by_both_ends(tmp_path: Path):
 
 
 def test_a_saved_team_plays_its_own_environment(saved: Any):
-    env = make(ENV, split="test")
-    named = named_team(saved(), env, Sampling())
+    named = named_team(saved(), here(Sampling()))
     assert set(named.seats) == set(SEATS)
     found = run_eval(ENV, team=saved(), plan=Plan(n_tasks=1))
     assert found["cost"]["completion_tokens"] <= 8  # the length it was trained with
@@ -197,25 +207,24 @@ def test_a_team_of_another_version_is_refused(saved: Any, capsys: pytest.Capture
 
 
 def test_mismatched_seats_are_named(saved: Any):
-    env = make(ENV)
     with pytest.raises(ValueError, match=r"missing \['detailed_0'\]"):
-        named_team(saved(seats=SEATS[:1]), env, SHORT)
-    whole = named_team(saved(seats=SEATS[:1]), env, SHORT, partners={"detailed_0": "expert"})
+        named_team(saved(seats=SEATS[:1]), here())
+    whole = named_team(saved(seats=SEATS[:1]), here(), {"detailed_0": "expert"})
     assert isinstance(whole.seats["detailed_0"], ExpertPolicy)
     with pytest.raises(ValueError, match=r"unknown \['main_0'\]"):
-        named_team("random", env, SHORT, partners={"main_0": "expert"})
+        named_team("random", here(), {"main_0": "expert"})
 
 
 def test_a_seat_can_be_played_by_another_saved_team_s_member(saved: Any):
-    env, folder = make(ENV), saved(seats=SEATS[:1])
-    mixed = named_team("random", env, SHORT, partners={"brief_0": folder})
+    folder = saved(seats=SEATS[:1])
+    mixed = named_team("random", here(), {"brief_0": folder})
     assert isinstance(mixed.seats["detailed_0"], RandomPolicy)
     assert (
         mixed.identity["brief_0"]
-        == named_team(folder, env, SHORT, partners={"detailed_0": "random"}).identity["brief_0"]
+        == named_team(folder, here(), {"detailed_0": "random"}).identity["brief_0"]
     )
     with pytest.raises(ValueError, match=r"this team plays \['brief_0'\], and no 'detailed_0'"):
-        named_team("random", env, SHORT, partners={"detailed_0": folder})
+        named_team("random", here(), {"detailed_0": folder})
 
 
 def test_a_member_of_another_team_takes_the_seat_of_a_saved_team(model: str, tmp_path: Path):
@@ -227,9 +236,9 @@ def test_a_member_of_another_team_takes_the_seat_of_a_saved_team(model: str, tmp
         team = build_team_model(model, SEATS, weights="adapters", peft_config=lora(), seed=seed)
         save_team(team, tmp_path / name, env={"env_id": ENV, "max_completion_length": 4})
     own, other = str(tmp_path / "own"), str(tmp_path / "other")
-    alone = named_team(own, make(ENV), SHORT).seats
-    strangers: Any = named_team(other, make(ENV), SHORT).seats
-    mixed: Any = named_team(own, make(ENV), SHORT, partners={"detailed_0": other}).seats
+    alone = named_team(own, here()).seats
+    strangers: Any = named_team(other, here()).seats
+    mixed: Any = named_team(own, here(), {"detailed_0": other}).seats
     assert mixed["brief_0"] is not mixed["detailed_0"]
     for seat, from_other in (("brief_0", False), ("detailed_0", True)):
         weights = [
@@ -240,13 +249,13 @@ def test_a_member_of_another_team_takes_the_seat_of_a_saved_team(model: str, tmp
 
 
 def test_a_saved_team_keeps_the_variables_of_its_chat_template(saved: Any):
-    env, folder = make(ENV), Path(saved())
+    folder = Path(saved())
     described = json.loads((folder / "team.json").read_text())
     described["chat_template_kwargs"] = {"enable_thinking": False, "tag": "a"}
     (folder / "team.json").write_text(json.dumps(described))
-    policy: Any = named_team(str(folder), env, SHORT).seats["brief_0"]
+    policy: Any = named_team(str(folder), here()).seats["brief_0"]
     assert policy.template_kwargs == {"enable_thinking": False, "tag": "a"}
-    other = named_team(str(folder), env, replace(SHORT, template={"tag": "b"}))
+    other = named_team(str(folder), here(replace(SHORT, template={"tag": "b"})))
     policy = other.seats["brief_0"]
     assert policy.template_kwargs == {"enable_thinking": False, "tag": "b"}
     assert other.identity["brief_0"].endswith('template {"tag": "b"}')
@@ -254,7 +263,7 @@ def test_a_saved_team_keeps_the_variables_of_its_chat_template(saved: Any):
 
 def test_the_chat_template_s_variables_of_a_model(model: str, capsys: pytest.CaptureFixture[str]):
     sampling = replace(SHORT, template={"tag": "b"})
-    identity = named_policy(model, make(ENV), sampling)[1]
+    identity = identity_of(named_policy(model, here(sampling)))
     assert identity.endswith('template {"tag": "b"}')
     command = ["eval", ENV, "--team", "endpoint:http://localhost:9", "--tasks", "1"]
     assert main([*command, "--template", "enable_thinking=false"]) == 2
@@ -267,22 +276,21 @@ def test_damaged_and_empty_folders_are_named(tmp_path: Path, saved: Any):
     folder = saved()
     (Path(folder) / "team.json").write_text('{"version": 1, "agents"')
     with pytest.raises(ValueError, match=r"team\.json"):
-        named_team(folder, make(ENV), SHORT)
+        named_team(folder, here())
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"neither team\.json nor config\.json"):
-        named_team(str(tmp_path / "empty"), make(ENV), SHORT)
+        named_team(str(tmp_path / "empty"), here())
     for missing in ("./no-such-team", "runs/no/team", str(tmp_path / "none")):
         with pytest.raises(ValueError, match=f"{missing}: no such folder"):  # not a hub's name
-            named_team(missing, make(ENV), SHORT)
+            named_team(missing, here())
 
 
 def test_scripts_by_name():
-    env = make(ENV)
-    assert isinstance(named_policy("random", env, SHORT)[0], RandomPolicy)
-    policy, identity = named_policy("expert:last", env, SHORT)
+    assert isinstance(named_policy("random", here()), RandomPolicy)
+    policy = named_policy("expert:last", here())
     assert isinstance(policy, ExpertPolicy)
-    assert (policy.convention, identity) == ("last", "expert:last")
-    mixed = named_team("random", env, SHORT, partners={"brief_0": "expert"})
+    assert (policy.convention, policy.identity) == ("last", "expert:last")
+    mixed = named_team("random", here(), {"brief_0": "expert"})
     assert mixed.identity == {"detailed_0": "random", "brief_0": "expert"}
 
 
