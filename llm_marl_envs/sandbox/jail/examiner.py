@@ -24,10 +24,9 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from llm_marl_envs.sandbox.jail.replacements import trivial_uses
-
 from . import codec, faults
 from .ledger import JUDGE, NOBODY, Ledger, open_page
+from .replacements import trivial_uses
 from .routing import MAX_ERROR, Failure, Fatal, Router, ending
 from .source import ERRORS
 from .units import UNIT, Plan, split

@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from llm_marl_envs.sandbox.jail.replacements import Replacement
-
 from . import codec, faults
 from .contract import Contract
 from .ledger import JUDGE, Ledger
+from .replacements import Replacement
 from .wire import Channel, ProtocolError
 
 MAX_CALLS = 20_000  # that one program makes in one run, of helpers and of lent functions
