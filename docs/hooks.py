@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from llm_marl_envs import list_envs, make, spec
-from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
@@ -28,7 +28,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def _transcript(env_id: str) -> str:
     """The first training task, played by scripted experts of its first convention."""
     env = make(env_id)
-    convention = next(iter(env.conventions(env.source[0])), None)
+    convention = next(iter(experts_of(env).conventions(env.source[0])), None)
     team = dict.fromkeys(env.possible_agents, ExpertPolicy(env, convention))
     episode = rollout(VectorTextEnv([make(env_id)]), team, [Start(task=0, seed=0)])[0]
     lines = [f"Task `{episode.task_id}`, played by scripted experts when this page was built."]

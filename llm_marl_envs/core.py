@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
 
-from llm_marl_envs.experts.demonstrations import played_demonstrations
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.spaces import Message, Observation, TextSpace
 from llm_marl_envs.tasks import SPLITS, Task, TaskSource
 
 if TYPE_CHECKING:
+    from llm_marl_envs.experts.protocol import Experts
     from llm_marl_envs.specs import EnvSpec
 
 RENDER_MODES = ("ansi", "human", "html")
@@ -36,7 +36,7 @@ class TextEnv:
     """What both forms share. Derive from `TextParallelEnv` or `TextAECEnv` instead.
 
     A subclass sets `metadata` (with "name"), calls `super().__init__` and implements `opening` and
-    `play` or `play_one`. Scripted experts and `bounds` are optional.
+    `play` or `play_one`. `experts` and `bounds` are optional.
 
     Args:
         agents: all seats, `<role>_<int>` each, in a fixed order.
@@ -56,8 +56,6 @@ class TextEnv:
     """Whether `play` waits for something outside (a process, a server), so threads help."""
     append_only: bool = True
     """Whether each observation extends the one before plus the agent's own action."""
-    experts_listen: bool = False
-    """Whether scripted experts have later turns, which `reply` writes, to demonstrate too."""
     splits: tuple[str, ...] = SPLITS
     """The splits that generated tasks come in."""
     spec: EnvSpec | None = None
@@ -101,47 +99,9 @@ class TextEnv:
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """What each agent is told before its first action."""
 
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Names of the ways in which scripted experts can agree to solve `task`; may be empty."""
-        return ()
-
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        """The first action of a scripted expert that follows `convention`.
-
-        Raises:
-            ValueError: this environment has no scripted experts, or none of that convention.
-        """
-        raise ValueError(f"{self.metadata['name']} has no scripted experts")
-
-    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
-        """The next action of a scripted expert that was shown `messages`; `expert`'s by default."""
-        return self.expert(task, agent, convention)
-
-    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
-        """Which convention an action follows, None where it follows none."""
+    def experts(self) -> Experts | None:
+        """The scripted experts, as `experts/protocol.py` wants them; None: there are none."""
         return None
-
-    def demonstrations(self, n: int, seed: int) -> list[tuple[tuple[Message, ...], str]]:
-        """`n` pairs (messages shown, good first action) of scripted experts, to learn from.
-
-        Each draws its task, its seat and its convention at random: a policy fitted to them is
-        competent in every seat, and a team of such policies is not coordinated. First actions only,
-        unless `experts_listen`: then whole episodes are played, see `experts/demonstrations.py`.
-
-        Raises:
-            ValueError: this environment has no scripted experts.
-        """
-        if self.experts_listen:
-            return played_demonstrations(self, n, seed)
-        rng = random.Random(f"demonstrations/{seed}")
-        pairs = []
-        for _ in range(n):
-            task = self.source[rng.randrange(len(self.source))]
-            agent = rng.choice(self.possible_agents)
-            convention = rng.choice(self.conventions(task) or ("",))
-            messages = self.first_words(task)[agent]
-            pairs.append((messages, self.expert(task, agent, convention)))
-        return pairs
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns on `task`.

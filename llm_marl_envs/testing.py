@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from llm_marl_envs.experts import find_experts
+from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.scripted import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, Response, Turn
@@ -83,8 +85,9 @@ def _check_declared(env: Any) -> None:
         assert role and number.isdecimal(), f"agent {agent!r}: expected <role>_<int>"
         for space in (env.observation_space, env.action_space):
             assert space(agent) is space(agent), "spaces must be kept, not made at each call"
-    if hasattr(inner, "demonstrations") and inner.conventions(inner.source[0]):
-        assert inner.demonstrations(2, 0) == inner.demonstrations(2, 0), (
+    experts = find_experts(inner)
+    if experts is not None and experts.conventions(inner.source[0]):
+        assert demonstrations(inner, 2, 0) == demonstrations(inner, 2, 0), (
             "demonstrations depend on more than their seed"
         )
 

@@ -17,11 +17,11 @@ from llm_marl_envs.commands.options import (
     assignments,
     quiet_libraries,
 )
-from llm_marl_envs.core import TextEnv
+from llm_marl_envs.experts import ExpertPolicy, find_experts
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.human import HumanPolicy
 from llm_marl_envs.policies.named import Context, identity_of, named_partners
-from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy
+from llm_marl_envs.policies.scripted import RandomPolicy
 from llm_marl_envs.records import Episode
 from llm_marl_envs.registry import make
 from llm_marl_envs.rendering import print_text
@@ -73,13 +73,14 @@ def play(
 def partner(env: Any, agent: str) -> Policy:
     """The environment's expert for `agent` on the task that runs, random text where it has none."""
     inner = env.unwrapped
-    if isinstance(inner, TextEnv):
-        try:
-            inner.expert(inner.task, agent, (inner.conventions(inner.task) or ("",))[0])
-        except ValueError:  # what `expert` raises where there is none
-            return RandomPolicy()
-        return ExpertPolicy(inner)
-    return RandomPolicy()
+    experts = find_experts(inner)
+    if experts is None:
+        return RandomPolicy()
+    try:
+        experts.first(inner.task, agent, (experts.conventions(inner.task) or ("",))[0])
+    except ValueError:  # what `first` raises where the task has none
+        return RandomPolicy()
+    return ExpertPolicy(inner)
 
 
 def summary(episode: Episode) -> str:

@@ -5,40 +5,75 @@ They read others in their own convention and believe every report. Generated que
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from llm_marl_envs.deliberation.debaters import DIRECT, answer_line, conventions
+from llm_marl_envs.deliberation.evidence_experts import DIRECT, EvidenceExperts, answer_line
 from llm_marl_envs.deliberation.statements import statements_in, words_of
-from llm_marl_envs.questions import KINDS, Question
+from llm_marl_envs.deliberation.stations import CRITIC, REFINER
+from llm_marl_envs.questions import KINDS, Question, read_answer, same_answer
 from llm_marl_envs.questions.vocabulary import listed
 from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
+
+SOLVER, EVALUATOR, SCORER = "solver_0", "evaluator", "scorer_0"
+"""Seats of `solve_and_evaluate`; evaluators are numbered."""
 
 
-def conventions_of(question: Question, seats: int, divided: bool) -> tuple[str, ...]:
-    """In which ways experts can talk; none where there is not one part for each of `seats`."""
-    if divided and len(question.parts) != seats:
-        return ()
-    return conventions(question, divided)
+class ChainExperts(EvidenceExperts):
+    """Generator, critics and refiner: a report and a first impression, a report, the conclusion."""
+
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """An expert's text after `messages`."""
+        question, share = self.asked(task, convention), self.shares[agent]
+        role = agent.rpartition("_")[0]
+        own = "" if role == REFINER else _report(question, share, convention)
+        answer = _conclusion(question, share, convention, messages)
+        return _reported(own, "" if role == CRITIC and own else answer)
 
 
-def check_convention(question: Question, convention: str, known: Sequence[str]) -> None:
-    """Raise `ValueError` for a convention that is none of those `known` to experts."""
-    if convention not in known:
-        raise ValueError(
-            f"convention {convention!r}: this question of kind {question.kind!r} has "
-            f"{tuple(known)}; experts know generated questions in as many parts as seats hold "
-            "evidence, and all questions under info='full'"
-        )
+class EvaluationExperts(EvidenceExperts):
+    """Solver, evaluators and scorer: honest in every role, a report first, then what it concludes.
+
+    Args:
+        shares: as in `EvidenceExperts`.
+        parts: as in `EvidenceExperts`.
+        divided: as in `EvidenceExperts`.
+        evaluators_score: whether evaluators score too.
+    """
+
+    def __init__(
+        self,
+        shares: Mapping[str, int | None],
+        parts: int,
+        divided: bool,
+        evaluators_score: bool,
+    ) -> None:
+        super().__init__(shares, parts, divided)
+        self.evaluators_score = evaluators_score
+
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """An expert's text after `messages`."""
+        question, place = self.asked(task, convention), self.shares[agent]
+        answer = _conclusion(question, place, convention, messages)
+        own = _report(question, place, convention)
+        if agent == SOLVER:
+            spoken = any(message.role == "assistant" for message in messages)
+            return _reported("" if spoken else own, answer)
+        if agent != SCORER and not self.evaluators_score:
+            return own or _reported("", answer)
+        said = statements_in(messages).get(SOLVER, [""])[-1]
+        score = f"Score: {3 if same_answer(read_answer(said), answer) else 1}"
+        return "\n".join([own, score] if own and agent != SCORER else [score])
 
 
-def report(question: Question, seat: int, convention: str) -> str:
-    """One part of the evidence in a convention; nothing where everybody is told everything."""
-    if convention == DIRECT:
+def _report(question: Question, seat: int | None, convention: str) -> str:
+    """One part of the evidence in a convention; nothing of no part, nor where all know all."""
+    if convention == DIRECT or seat is None:
         return ""
     return listed(KINDS[question.kind].say(question, question.parts[seat], convention))
 
 
-def conclusion(
+def _conclusion(
     question: Question, seat: int | None, convention: str, messages: Sequence[Message]
 ) -> str:
     """The answer of one who knows the part `seat` (None: no part) and was shown `messages`.
@@ -52,6 +87,6 @@ def conclusion(
     return KINDS[question.kind].hear(question, known, reports, convention)
 
 
-def reported(text: str, answer: str) -> str:
+def _reported(text: str, answer: str) -> str:
     """A report and an answer line; either may be empty."""
     return "\n".join([*([text] if text else []), *([answer_line(answer)] if answer else [])])

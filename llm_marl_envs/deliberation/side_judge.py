@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from llm_marl_envs.deliberation.debaters import answer_line
+from llm_marl_envs.deliberation.evidence_experts import answer_line
 from llm_marl_envs.deliberation.quotes import VERIFIED, Statement, shown
 from llm_marl_envs.deliberation.sides import Claims, judged
 from llm_marl_envs.deliberation.statements import QUOTE
 from llm_marl_envs.questions import read_answer, same_answer
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
-
-if TYPE_CHECKING:
-    pass
 
 CLAIM = re.compile(r"\w+_[0-9]+ claims: \[(.*)\]")
 OWN_MARKS = re.compile(rf"^(?!{QUOTE}).+", re.MULTILINE)

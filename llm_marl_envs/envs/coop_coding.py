@@ -108,11 +108,11 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from llm_marl_envs.coding import attempt, functions, rewards
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.bounds import solo_share
+from llm_marl_envs.coding.experts import CodingExperts
 from llm_marl_envs.coding.feedback import MODES, feedback
 from llm_marl_envs.coding.functions import HELPER_PROMPT, MAIN_PROMPT, Composition
 from llm_marl_envs.coding.source import ProceduralSource, coding_tasks, composition_of
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextParallelEnv, gains
-from llm_marl_envs.parsing import code_of
 from llm_marl_envs.sandbox import Sandbox, default_sandbox
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
@@ -120,8 +120,6 @@ from llm_marl_envs.tasks import Row, Task, TaskSource
 HELPER, MAIN = "helper_0", "main_0"
 ROLES = {HELPER: attempt.HELPER, MAIN: attempt.MAIN}
 INFOS = ("split", "full")
-REFERENCE = "reference"
-"""The one convention of a row that brings its own programs."""
 
 FULL_HELPER_PROMPT = (
     "Two programmers solve this problem together:\n\n{problem}\n\n"
@@ -249,7 +247,7 @@ class CoopCodingEnv(TextParallelEnv):
                 agent: {
                     **shared,
                     "readable": work.defined[ROLES[agent]],
-                    "convention": self.read_convention(self.task, agent, joint_action[agent]),
+                    "convention": self.experts().read(self.task, agent, joint_action[agent]),
                 }
                 for agent in ROLES
             },
@@ -284,38 +282,13 @@ class CoopCodingEnv(TextParallelEnv):
         verdict = attempt.run(work, self.sandbox, budget)
         return attempt.contribution(work, verdict, self.sandbox, budget)
 
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Interfaces between the two programs that carry the task; `("reference",)` for rows."""
-        composition = composition_of(task)
-        if composition is not None:
-            return functions.conventions(composition)
-        return (REFERENCE,) if task.data["helper"] and task.data["main"] else ()
+    def experts(self) -> CodingExperts:
+        """Programs under each interface; a row's own references."""
+        return CodingExperts(ROLES)
 
     def clusters(self, task: Task) -> tuple[str, ...]:
         """The two prompts: few of each come in many pairs."""
         return tuple(told[-1].content for told in self.first_words(task).values())
-
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        """A right program under one convention; a row's own reference.
-
-        Raises:
-            ValueError: no such agent, or the task does not have that convention.
-        """
-        composition = composition_of(task)
-        if composition is not None:
-            return functions.expert(composition, _role(agent), convention)
-        if convention not in self.conventions(task):
-            raise ValueError(
-                f"task {task.id!r} has conventions {self.conventions(task)}, not {convention!r}; "
-                "rows have one if they bring `helper` and `main`"
-            )
-        return task.data[_role(agent)]
-
-    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
-        """Which interface a text follows, read from its syntax tree; None for rows."""
-        if "kind" not in task.data:
-            return None
-        return functions.read_convention(task.data["kind"], _role(agent), code_of(action))
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated tasks under `reward="tests"`.
@@ -345,12 +318,6 @@ class CoopCodingEnv(TextParallelEnv):
         form = terms["structure"][1] + terms["syntax"][1]
         alone = solo_share(composition, self.max_turns)
         return Bounds(random=0.0, solo=form + terms["tests"][1] * alone, team=1.0)
-
-
-def _role(agent: str) -> str:
-    if agent not in ROLES:
-        raise ValueError(f"agent {agent!r}: expected one of {tuple(ROLES)}")
-    return ROLES[agent]
 
 
 def _composition_prompts(composition: Composition, info: str) -> dict[str, str]:

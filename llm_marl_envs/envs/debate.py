@@ -102,10 +102,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.deliberation import debaters, votes
+from llm_marl_envs.deliberation import votes
 from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of, share
+from llm_marl_envs.deliberation.debaters import Debaters
 from llm_marl_envs.deliberation.policy_judge import judge_request, verdicts
-from llm_marl_envs.deliberation.role_experts import check_convention, conventions_of
 from llm_marl_envs.deliberation.statements import Said
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import (
@@ -149,7 +149,6 @@ class DebateEnv(TextAECEnv):
         "is_parallelizable": True,
     }
     reward_range = (0.0, 1.0)
-    experts_listen = True
 
     def __init__(
         self,
@@ -221,7 +220,7 @@ class DebateEnv(TextAECEnv):
         self._said.append(made)
         known = {**self._known[agent], "answer": made.answer, "right": self._right(made.answer)}
         if len(self._said) <= len(self.agents):
-            known["convention"] = self.read_convention(self.task, agent, action)
+            known["convention"] = self.experts().read(self.task, agent, action)
         if len(self._said) > (self.max_turns - 1) * len(self.agents):
             known["readable"] = made.answer is not None  # earlier rounds need no answer
         self._known[agent] = known
@@ -290,40 +289,10 @@ class DebateEnv(TextAECEnv):
         return verdict
 
     # -- what is known of tasks -------------------------------------------------------------------
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`.
-
-        None for rows, and where generated evidence has not one part per debater.
-        """
-        seats = len(self.possible_agents)
-        return conventions_of(question_of(task), seats, self.info_mode == "split")
-
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        """An expert's first statement: its part in one convention, and its first impression.
-
-        Raises:
-            ValueError: no such convention; divided rows have none.
-        """
-        check_convention(question_of(task), convention, self.conventions(task))
-        seat = self.possible_agents.index(agent)
-        return debaters.first_statement(
-            question_of(task), seat, convention, self.info_mode == "split"
-        )
-
-    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
-        """An expert's statement after `messages`: its report first, then what it concludes."""
-        if self.info_mode == "full" or all(m.role != "assistant" for m in messages):
-            return self.expert(task, agent, convention)
-        check_convention(question_of(task), convention, self.conventions(task))
-        seat = self.possible_agents.index(agent)
-        return debaters.later_statement(question_of(task), agent, seat, convention, messages)
-
-    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
-        """Which convention a first statement follows; None for none and for undivided evidence."""
-        question = question_of(task)
-        if self.info_mode == "full" or len(question.parts) != len(self.possible_agents):
-            return None
-        return debaters.read_convention(question, self.possible_agents.index(agent), action)
+    def experts(self) -> Debaters:
+        """Report their evidence in a shorthand, then answer with what all reported."""
+        shares = {agent: seat for seat, agent in enumerate(self.possible_agents)}
+        return Debaters(shares, len(shares), self.info_mode == "split")
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated questions, decided by majority.

@@ -90,8 +90,9 @@ from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
 from llm_marl_envs.deliberation import sides as rules
 from llm_marl_envs.deliberation.briefs import check_info, check_whole
 from llm_marl_envs.deliberation.policy_judge import verdicts
-from llm_marl_envs.deliberation.quotes import Statement, lines_of, read_statement, shown
-from llm_marl_envs.deliberation.side_judge import QuotesJudge, hearing, scripted_verdict, side_of
+from llm_marl_envs.deliberation.quotes import Statement, read_statement, shown
+from llm_marl_envs.deliberation.side_experts import CON, PRO, SideExperts, sides, source_of
+from llm_marl_envs.deliberation.side_judge import QuotesJudge, hearing, side_of
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import question_of, question_tasks
 from llm_marl_envs.records import Request
@@ -99,12 +100,10 @@ from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
-PRO, CON = "pro_0", "con_0"
 JUDGES = ("judge_0", "judge_1")
 SEATS = {"seat": 1, "seats": 2}
 PARTS = 3
 MAX_ACTION_CHARS = 4096
-CONVENTIONS = ("against", "for")
 
 DEBATER = (
     "You are {agent} and claim: [{own}]. {other_agent} claims: [{other}]. One of you is right. "
@@ -130,7 +129,6 @@ class DebateProConEnv(TextAECEnv):
         "is_parallelizable": True,
     }
     reward_range = (0.0, 1.0)
-    experts_listen = True
 
     def __init__(
         self,
@@ -303,30 +301,9 @@ class DebateProConEnv(TextAECEnv):
         return {"readable": given[agent] is not None} if agent in given else {}
 
     # -- what is known of tasks -------------------------------------------------------------------
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """What expert debaters quote: lines "against" the other claim or "for" their own."""
-        return CONVENTIONS
-
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        """A debater's first statement; "" for a judge, which must hear the debaters first.
-
-        Raises:
-            ValueError: no such convention.
-        """
-        return self.reply(task, agent, convention, ())
-
-    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
-        """An expert's text after `messages`: the next best lines, or the scripted verdict."""
-        if convention not in CONVENTIONS:
-            raise ValueError(f"convention {convention!r}: expected one of {CONVENTIONS}")
-        if agent not in (PRO, CON):
-            return scripted_verdict(messages) if messages else ""
-        own = sides(task)[agent]
-        other = sides(task)[CON if agent == PRO else PRO]
-        best = rules.useful(own, other, source_of(task), convention == "against")
-        begin = self.quotes * sum(message.role == "assistant" for message in messages)
-        lines = [f"Quote: {line}" for line in best[begin : begin + self.quotes]]
-        return "\n".join(lines) or f"I claim: [{own}]"
+    def experts(self) -> SideExperts:
+        """Debaters that quote lines of their convention, and the scripted judge in every seat."""
+        return SideExperts(self.quotes)
 
     def bounds(self, task: Task) -> Bounds:
         """Known mean rewards over the seats, for judges in seats and generated questions.
@@ -345,25 +322,3 @@ class DebateProConEnv(TextAECEnv):
             return (1 + len(self.judges) * accuracy) / (2 + len(self.judges))
 
         return Bounds(mean(0.5), mean(1.0 if self.info_mode == "full" else 0.5), mean(1.0))
-
-
-def sides(task: Task) -> dict[str, str]:
-    """Debater -> its claim."""
-    claims = rules.claims_of(question_of(task))
-    return {PRO: claims.pro, CON: claims.con}
-
-
-def source_of(task: Task) -> tuple[str, ...]:
-    """What the debaters have read: every line of the shared knowledge and the evidence.
-
-    Raises:
-        ValueError: the question brings neither.
-    """
-    question = question_of(task)
-    lines = lines_of([*question.shared, *question.evidence])
-    if not lines:
-        raise ValueError(
-            f"a debate needs a source, and {question.text!r:.60} brings neither `evidence` nor "
-            "`shared`"
-        )
-    return lines

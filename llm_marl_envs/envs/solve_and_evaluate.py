@@ -95,14 +95,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.deliberation import debaters
 from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of, share
 from llm_marl_envs.deliberation.role_experts import (
-    check_convention,
-    conclusion,
-    conventions_of,
-    report,
-    reported,
+    EVALUATOR,
+    SCORER,
+    SOLVER,
+    EvaluationExperts,
 )
 from llm_marl_envs.deliberation.scores import (
     NO_SCORE,
@@ -111,7 +109,6 @@ from llm_marl_envs.deliberation.scores import (
     heard_by_scorer,
     read_score,
 )
-from llm_marl_envs.deliberation.statements import statements_in
 from llm_marl_envs.questions import (
     KINDS,
     blind_guess,
@@ -119,12 +116,10 @@ from llm_marl_envs.questions import (
     question_of,
     question_tasks,
     read_answer,
-    same_answer,
 )
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, unit_hash
 
-SOLVER, EVALUATOR, SCORER = "solver_0", "evaluator", "scorer_0"
 ABLATIONS = (None, "evaluation", "scoring")
 DEFAULT_KINDS = ("suspects", "points", "meeting", "order", "cups", "lights", "seats")
 MAX_ACTION_CHARS = 4096
@@ -159,7 +154,6 @@ class SolveAndEvaluateEnv(TextAECEnv):
         "is_parallelizable": True,
     }
     reward_range = (-1.0, 1.0)
-    experts_listen = True
 
     def __init__(
         self,
@@ -247,7 +241,7 @@ class SolveAndEvaluateEnv(TextAECEnv):
             self._scores.append(read_score(action))
             self._readable[agent] = self._scores[-1] is not None
         if agent not in self._convention:
-            self._convention[agent] = self.read_convention(self.task, agent, action)
+            self._convention[agent] = self.experts().read(self.task, agent, action)
         facts = {a: self._known_of(a) for a in self.agents}
         if len(self._said) % len(self.agents):
             return Outcome(reward_terms={}, feedback=self._news(), facts=facts)
@@ -326,42 +320,11 @@ class SolveAndEvaluateEnv(TextAECEnv):
         }
 
     # -- what is known of tasks -------------------------------------------------------------------
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`.
-
-        None for rows, and where generated evidence has not one part per seat.
-        """
-        return conventions_of(question_of(task), self.parts, self.info_mode == "split")
-
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        """What an expert says that has heard nothing: `reply` without messages.
-
-        Raises:
-            ValueError: no such convention; divided rows have none.
-        """
-        return self.reply(task, agent, convention, ())
-
-    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
-        """An expert's text: honest in every role, a report first, then what it concludes."""
-        question, place = question_of(task), self.share_of(agent)
-        check_convention(question, convention, self.conventions(task))
-        answer = conclusion(question, place, convention, messages)
-        own = "" if place is None else report(question, place, convention)
-        if agent == SOLVER:
-            spoken = any(message.role == "assistant" for message in messages)
-            return reported("" if spoken else own, answer)
-        if agent not in self.scorers:
-            return own or reported("", answer)
-        said = statements_in(messages).get(SOLVER, [""])[-1]
-        score = f"Score: {3 if same_answer(read_answer(said), answer) else 1}"
-        return "\n".join([own, score] if own and agent != SCORER else [score])
-
-    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
-        """Which convention a report follows; None for none, scorers and undivided evidence."""
-        question, place = question_of(task), self.share_of(agent)
-        if self.info_mode == "full" or len(question.parts) != self.parts or place is None:
-            return None
-        return debaters.read_convention(question, place, action)
+    def experts(self) -> EvaluationExperts:
+        """Report their evidence in a shorthand, or say what they conclude; scorers are honest."""
+        shares = {agent: self.share_of(agent) for agent in self.possible_agents}
+        divided = self.info_mode == "split"
+        return EvaluationExperts(shares, self.parts, divided, self.ablate == "scoring")
 
     def bounds(self, task: Task) -> Bounds:
         """Raises `ValueError`: a constant sum says nothing of a task; see `accuracy_bounds`."""

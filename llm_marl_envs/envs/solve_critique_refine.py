@@ -82,15 +82,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.deliberation import debaters
 from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of, share
-from llm_marl_envs.deliberation.role_experts import (
-    check_convention,
-    conclusion,
-    conventions_of,
-    report,
-    reported,
-)
+from llm_marl_envs.deliberation.role_experts import ChainExperts
 from llm_marl_envs.deliberation.stations import (
     CRITIC,
     FIRST,
@@ -142,7 +135,6 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         "is_parallelizable": True,
     }
     reward_range = (0.0, 1.0)
-    experts_listen = True
 
     def __init__(
         self,
@@ -204,7 +196,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         answer = read_answer(action)
         self._known[agent] = {
             "right": is_right(self.question, answer),
-            "convention": self.read_convention(self.task, agent, action),
+            "convention": self.experts().read(self.task, agent, action),
         }
         if self.stations[agent].role != CRITIC:  # critics are asked for none
             self._known[agent] |= {"answer": answer, "readable": answer is not None}
@@ -253,35 +245,10 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         return self._known[agent]["right"]
 
     # -- what is known of tasks -------------------------------------------------------------------
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Shorthands in which experts report evidence of this kind; ("direct",) under `full`.
-
-        None for rows, and where generated evidence has not one part per seat.
-        """
-        return conventions_of(question_of(task), self.seats, self.info_mode == "split")
-
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        """What an expert says that has heard nothing: `reply` without messages.
-
-        Raises:
-            ValueError: no such convention; divided rows have none.
-        """
-        return self.reply(task, agent, convention, ())
-
-    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
-        """An expert's text: a report and a first impression, a report, or the conclusion."""
-        question, station = question_of(task), self.stations[agent]
-        check_convention(question, convention, self.conventions(task))
-        own = "" if station.role == REFINER else report(question, station.share, convention)
-        answer = conclusion(question, station.share, convention, messages)
-        return reported(own, "" if station.role == CRITIC and own else answer)
-
-    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
-        """Which convention a report follows; None for none and for undivided evidence."""
-        question = question_of(task)
-        if self.info_mode == "full" or len(question.parts) != self.seats:
-            return None
-        return debaters.read_convention(question, self.stations[agent].share, action)
+    def experts(self) -> ChainExperts:
+        """Report their evidence in a shorthand; generator and refiner answer."""
+        shares = {agent: station.share for agent, station in self.stations.items()}
+        return ChainExperts(shares, self.seats, self.info_mode == "split")
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated questions with `credit="team"`.

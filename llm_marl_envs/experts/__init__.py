@@ -1,1 +1,12 @@
 """Scripted experts: what they can do, the policy that plays them, what they show."""
+
+from llm_marl_envs.experts.policy import ExpertPolicy
+from llm_marl_envs.experts.protocol import (
+    Demonstration,
+    Experts,
+    experts_of,
+    find_experts,
+    text_env,
+)
+
+__all__ = ["Demonstration", "ExpertPolicy", "Experts", "experts_of", "find_experts", "text_env"]

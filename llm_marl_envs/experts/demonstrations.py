@@ -1,6 +1,8 @@
-"""Demonstrations of whole episodes: scripted experts play, what each saw and said is kept.
+"""What scripted experts show: first actions of single seats, or whole episodes that they play.
 
-Owns who plays with whom. In half of the episodes all seats follow one convention, so that listening
+Owns who plays with whom. First actions: each draws its task, its seat and its convention, so a
+policy fitted to them is competent in every seat, and a team of such policies is not coordinated.
+Episodes, where experts listen: in half of them all seats follow one convention, so that listening
 to a partner of one's own convention is shown; in the others each draws its own, as in the teams
 that a warm start gives, so that nothing but an expert's own convention tells it how to read.
 """
@@ -9,42 +11,60 @@ from __future__ import annotations
 
 import copy
 import random
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from llm_marl_envs.core import TextEnv
-    from llm_marl_envs.records import Request
-    from llm_marl_envs.spaces import Message
-    from llm_marl_envs.tasks import Task
+from llm_marl_envs.core import TextEnv
+from llm_marl_envs.experts.protocol import Demonstration, Experts, experts_of, text_env
+from llm_marl_envs.policies.scripted import ScriptedPolicy
+from llm_marl_envs.records import Request
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
+from llm_marl_envs.tasks import Task
+from llm_marl_envs.vector import VectorTextEnv
 
 COPIES = 32
 
 
-def played_demonstrations(env: TextEnv, n: int, seed: int) -> list[tuple[tuple[Message, ...], str]]:
-    """`n` pairs (messages shown, action) from every seat and turn of episodes that experts play.
+def demonstrations(env: Any, n: int, seed: int) -> list[Demonstration]:
+    """`n` pairs (messages shown, good action) of an environment's scripted experts.
 
     Args:
-        env: is copied; its own episode is left alone.
+        env: is copied where episodes are played; its own episode is left alone.
         n: how many pairs.
-        seed: decides tasks, conventions and reset seeds.
+        seed: decides tasks, seats, conventions and reset seeds.
 
     Raises:
-        ValueError: the environment has no scripted experts.
+        TypeError: an environment of another library.
+        ValueError: the environment has no scripted experts, or none for its tasks.
     """
-    # `rollout` builds on `core`, which calls this module.
-    from llm_marl_envs.policies.scripted import ScriptedPolicy
-    from llm_marl_envs.rollout import rollout
-    from llm_marl_envs.seeds import Start
-    from llm_marl_envs.vector import VectorTextEnv
+    inner, experts = text_env(env), experts_of(env)
+    own = experts.demonstrations(inner, n, seed)
+    if own is not None:
+        return own
+    return (_episodes if experts.listens else _first_actions)(inner, experts, n, seed)
 
+
+def _first_actions(env: TextEnv, experts: Experts, n: int, seed: int) -> list[Demonstration]:
+    rng = random.Random(f"demonstrations/{seed}")
+    pairs: list[Demonstration] = []
+    for _ in range(n):
+        task = env.source[rng.randrange(len(env.source))]
+        agent = rng.choice(env.possible_agents)
+        convention = rng.choice(experts.conventions(task) or ("",))
+        pairs.append((env.first_words(task)[agent], experts.first(task, agent, convention)))
+    return pairs
+
+
+def _episodes(env: TextEnv, experts: Experts, n: int, seed: int) -> list[Demonstration]:
+    """Every seat and turn of episodes that the experts play."""
     rng = random.Random(f"demonstrations/{seed}")
     copies = VectorTextEnv([copy.copy(env) for _ in range(COPIES)])
-    pairs: list[tuple[tuple[Message, ...], str]] = []
+    pairs: list[Demonstration] = []
     while len(pairs) < n:
         tasks = [env.source[rng.randrange(len(env.source))] for _ in range(COPIES)]
         chosen: list[dict[str, str]] = []
         for task in tasks:
-            possible = env.conventions(task) or ("",)
+            possible = experts.conventions(task) or ("",)
             common = rng.choice(possible)
             own = {agent: rng.choice(possible) for agent in env.possible_agents}
             chosen.append(dict.fromkeys(own, common) if rng.random() < 0.5 else own)
@@ -55,7 +75,9 @@ def played_demonstrations(env: TextEnv, n: int, seed: int) -> list[tuple[tuple[M
             chosen: list[dict[str, str]] = chosen,
         ) -> str:
             convention = chosen[request.episode][request.agent]
-            return env.reply(tasks[request.episode], request.agent, convention, request.messages)
+            return experts.reply(
+                tasks[request.episode], request.agent, convention, request.messages
+            )
 
         team = dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
         starts = [Start(task=task, seed=rng.randrange(2**32)) for task in tasks]

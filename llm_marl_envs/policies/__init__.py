@@ -3,12 +3,11 @@
 from llm_marl_envs.policies.base import Policy, Team, check_team
 from llm_marl_envs.policies.endpoint import EndpointError, EndpointPolicy
 from llm_marl_envs.policies.human import HumanPolicy
-from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.policies.scripted import RandomPolicy, ScriptedPolicy
 
 __all__ = [
     "EndpointError",
     "EndpointPolicy",
-    "ExpertPolicy",
     "HumanPolicy",
     "Policy",
     "RandomPolicy",

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.checks import suggestion
+from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.plugins import REFERENCE, Registry
 from llm_marl_envs.policies.base import Policy, check_team
 from llm_marl_envs.policies.endpoint import EndpointPolicy, check_url
-from llm_marl_envs.policies.scripted import ExpertPolicy, RandomPolicy
+from llm_marl_envs.policies.scripted import RandomPolicy
 
 TEAM_FILE = "team.json"
 """A folder that holds it is a saved team."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv
-from llm_marl_envs.experts.demonstrations import played_demonstrations
+from llm_marl_envs.experts import Demonstration, Experts
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.spaces import Message, Observation, render_messages
 from llm_marl_envs.tasks import Task
@@ -49,7 +49,6 @@ class SingleSeat(TextParallelEnv):
         "render_modes": ["ansi", "human", "html"],
         "is_parallelizable": True,
     }
-    experts_listen = True
 
     def __init__(self, env: TextEnv) -> None:
         if not isinstance(env, (TextParallelEnv, TextAECEnv)):
@@ -88,7 +87,7 @@ class SingleSeat(TextParallelEnv):
         told = {seat: self._messages(seat) for seat in self.inner.possible_agents}
         self._told = {seat: len(messages) for seat, messages in told.items()}
         # An opening may be drawn at random: the writer is told the one of this episode.
-        self._chat = {WRITER: [self._assignment(told)]}
+        self._chat = {WRITER: [self.assignment(told)]}
         return {WRITER: self._observe(WRITER)}, infos
 
     def close(self) -> None:
@@ -98,9 +97,10 @@ class SingleSeat(TextParallelEnv):
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message: what every seat is told, and whose part comes first."""
-        return {WRITER: (self._assignment(self.inner.first_words(task)),)}
+        return {WRITER: (self.assignment(self.inner.first_words(task)),)}
 
-    def _assignment(self, told: Mapping[str, Sequence[Message]]) -> Message:
+    def assignment(self, told: Mapping[str, Sequence[Message]]) -> Message:
+        """The writer's first message, of what each seat is told."""
         sections = [
             SECTION.format(agent=seat, text=render_messages(told[seat]))
             for seat in self.inner.possible_agents
@@ -155,14 +155,42 @@ class SingleSeat(TextParallelEnv):
         return "\n\n".join([*(m.content for m in fresh), NEXT.format(agent=self.seat)])
 
     # -- scripted experts, bounds -----------------------------------------------------------------
+    def experts(self) -> Experts | None:
+        """The experts of the environment inside, one part after the other; None: it has none."""
+        inner = self.inner.experts()
+        return None if inner is None else WriterExperts(self, inner)
+
+    def bounds(self, task: Task) -> Bounds:
+        """The team's: what one of its seats can get alone, and what all can get together.
+
+        Raises:
+            ValueError: as the environment inside.
+        """
+        return self.inner.bounds(task)
+
+
+class WriterExperts(Experts):
+    """The experts inside, each in a convention of its own, one part after the other.
+
+    Args:
+        env: the environment around theirs; copies of it are played.
+        inner: the experts inside.
+    """
+
+    listens = True
+
+    def __init__(self, env: SingleSeat, inner: Experts) -> None:
+        self.env = env
+        self.inner = inner
+
     def conventions(self, task: Task) -> tuple[str, ...]:
         """Every way in which the seats' experts, each in a convention of its own, can act."""
         own = self.inner.conventions(task)
-        seats = len(self.inner.possible_agents)
+        seats = len(self.env.inner.possible_agents)
         return tuple(JOINT.join(chosen) for chosen in itertools.product(own, repeat=seats))
 
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        """The first part of a scripted expert."""
+    def first(self, task: Task, agent: str, convention: str) -> str:
+        """The first part."""
         return self.reply(task, agent, convention, ())
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
@@ -172,47 +200,39 @@ class SingleSeat(TextParallelEnv):
         where an environment draws what it tells, under the reset seed 0.
         """
         written = [m.content for m in messages if m.role == "assistant"]
-        rehearsal = copy.copy(self)
+        rehearsal = copy.copy(self.env)
         rehearsal.reset(seed=0, options={"task": task})
         for part in written:
             rehearsal.step({WRITER: part})
-        seats = self.inner.possible_agents
+        seats = rehearsal.inner.possible_agents
         own = dict(zip(seats, convention.split(JOINT), strict=False)) if convention else {}
         seat = rehearsal.seat
         return self.inner.reply(task, seat, own.get(seat, ""), rehearsal.inner.chat(seat))
 
-    def demonstrations(self, n: int, seed: int) -> list[tuple[tuple[Message, ...], str]]:
-        """As `TextEnv.demonstrations`; each seat's expert draws its convention alone.
+    def demonstrations(self, env: TextEnv, n: int, seed: int) -> list[Demonstration] | None:
+        """Parts of first turns, each seat's expert in a convention that it draws alone.
 
         So a writer that learned from them knows each part and has not learned to join them, as a
-        team has not that learned from the environment inside. Parts of first turns only, unless
-        the experts inside listen.
+        team has not that learned from the environment inside. In the usual way, which plays
+        episodes, where the experts inside listen.
         """
-        if self.inner.experts_listen:
-            return played_demonstrations(self, n, seed)
+        if self.inner.listens:
+            return None
         rng = random.Random(f"demonstrations/{seed}")
-        inner = copy.copy(self.inner)
-        inner.rng = rng  # of openings that are drawn
-        seats = inner.possible_agents
-        pairs: list[tuple[tuple[Message, ...], str]] = []
+        inside = copy.copy(self.env.inner)
+        inside.rng = rng  # of openings that are drawn
+        seats = inside.possible_agents
+        pairs: list[Demonstration] = []
         while len(pairs) < n:
-            task = self.source[rng.randrange(len(self.source))]
-            chat = [self._assignment(inner.first_words(task))]
-            possible = inner.conventions(task) or ("",)
+            task = inside.source[rng.randrange(len(inside.source))]
+            chat = [self.env.assignment(inside.first_words(task))]
+            possible = self.inner.conventions(task) or ("",)
             for seat, following in itertools.zip_longest(seats, seats[1:]):
-                part = inner.expert(task, seat, rng.choice(possible))
+                part = self.inner.first(task, seat, rng.choice(possible))
                 pairs.append((tuple(chat), part))
                 more = NEXT.format(agent=following)
                 chat += [Message("assistant", part), Message("user", more)]
         return pairs[:n]
-
-    def bounds(self, task: Task) -> Bounds:
-        """The team's: what one of its seats can get alone, and what all can get together.
-
-        Raises:
-            ValueError: as the environment inside.
-        """
-        return self.inner.bounds(task)
 
 
 def _mean_terms(infos: Mapping[str, Mapping[str, Any]], seats: int) -> dict[str, float]:

@@ -6,7 +6,6 @@ generated tasks. The prompts and the documentation are those of the two environm
 
 from __future__ import annotations
 
-import random
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
 from llm_marl_envs.writing import divisions, factual, paper
 from llm_marl_envs.writing.documents import Document, Kind, document_of
+from llm_marl_envs.writing.experts import WritingExperts
 from llm_marl_envs.writing.source import writing_tasks
 
 INFOS = ("split", "full")
@@ -26,9 +26,6 @@ PROTOCOLS = ("discussion", "pipeline")
 SOLVED = 0.85
 """Share of the largest score from which a task counts as solved, where facts are known or under
 `reward="paper"`. A scorer's number has no such mark."""
-
-REFERENCE = "reference"
-"""The one convention of a row that brings its own texts."""
 
 MAX_PARTNER_CHARS = 4000
 TURNS_PROMPT = "\nThere are {turns} turns. Between them you see your partner's text and may revise."
@@ -162,7 +159,7 @@ class CoopWritingEnv(TextParallelEnv):
             facts={
                 agent: {
                     "score": total,
-                    "convention": self.read_convention(self.task, agent, self._texts[agent]),
+                    "convention": self.experts().read(self.task, agent, self._texts[agent]),
                     "action_read": agent in writers,
                 }
                 for agent in self.seats
@@ -206,48 +203,9 @@ class CoopWritingEnv(TextParallelEnv):
         )
         return open_scorer(self.reward_scheme)(submission)
 
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Plans that the outline allows; `("reference",)` for rows that bring two texts."""
-        document = document_of(task.data)
-        if document is not None:
-            return divisions.plans(document)
-        return (REFERENCE,) if task.data["first"] and task.data["second"] else ()
-
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        """A right text under one plan; a row's own reference.
-
-        Raises:
-            ValueError: no such agent, or the task does not have that convention.
-        """
-        seat = self._seat(agent)
-        document = document_of(task.data)
-        if document is not None:
-            return divisions.write(document, seat, convention)
-        if convention not in self.conventions(task):
-            raise ValueError(
-                f"task {task.id!r} has conventions {self.conventions(task)}, not {convention!r}"
-            )
-        return task.data[("first", "second")[seat]]
-
-    def demonstrations(self, n: int, seed: int) -> list[tuple[tuple[Message, ...], str]]:
-        """As `TextEnv.demonstrations`; of rows, those that bring references."""
-        if document_of(self.source[0].data) is not None:
-            return super().demonstrations(n, seed)
-        tasks = [task for task in self.source if self.conventions(task)]
-        if not tasks:
-            raise ValueError("no demonstrations: none of these rows brings texts of both authors")
-        rng = random.Random(f"demonstrations/{seed}")
-        pairs = []
-        for _ in range(n):
-            task, agent = rng.choice(tasks), rng.choice(self.possible_agents)
-            pairs.append((tuple(self.opening(task)[agent]), self.expert(task, agent, REFERENCE)))
-        return pairs
-
-    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
-        """The plan whose sections a text treats; None for rows."""
-        seat = self._seat(agent)
-        document = document_of(task.data)
-        return None if document is None else divisions.read_plan(document, seat, action)
+    def experts(self) -> WritingExperts:
+        """Texts under each plan; a row's own references."""
+        return WritingExperts(self.seats)
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated tasks under `reward="grounded"`, see `plans.bounds`.
@@ -266,11 +224,6 @@ class CoopWritingEnv(TextParallelEnv):
         if self.info_mode == "full":
             return Bounds(random=0.0, solo=1.0, team=1.0)
         return divisions.bounds(document)
-
-    def _seat(self, agent: str) -> int:
-        if agent not in self.seats:
-            raise ValueError(f"agent {agent!r}: expected one of {self.seats}")
-        return self.seats.index(agent)
 
 
 def reward_of(reward: str | None, source: TaskSource, generated: bool) -> str:

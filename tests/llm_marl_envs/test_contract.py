@@ -26,7 +26,8 @@ from pettingzoo.test.max_cycles_test import max_cycles_test
 from pettingzoo.test.state_test import state_test
 
 from llm_marl_envs import list_envs, make, spec
-from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
+from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request, read_jsonl, write_jsonl
 from llm_marl_envs.replay import replay
 from llm_marl_envs.rollout import rollout
@@ -43,7 +44,9 @@ def agreed(env: Any) -> dict[str, Policy]:
 
     def script(request: Request) -> str:
         task = inner.source.find(request.task_id)
-        return inner.reply(task, request.agent, inner.conventions(task)[0], request.messages)
+        return experts_of(inner).reply(
+            task, request.agent, experts_of(inner).conventions(task)[0], request.messages
+        )
 
     return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
 

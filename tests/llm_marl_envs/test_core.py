@@ -231,19 +231,9 @@ def test_bad_aec_actions(relay: Relay) -> None:
     assert relay.agent_selection == "runner_0"
 
 
-def test_demonstrations_follow_their_seed(word_pair: WordPair) -> None:
-    pairs = word_pair.demonstrations(40, seed=1)
-    assert pairs == WordPair().demonstrations(40, seed=1)
-    assert pairs != word_pair.demonstrations(40, seed=2)
-    assert len({action.isupper() for _, action in pairs}) == 2  # both conventions occur
-    assert all(messages[-1].role == "user" for messages, _ in pairs)
-
-
-def test_an_environment_without_experts_says_so(relay: Relay) -> None:
+def test_unknown_bounds_say_so(relay: Relay) -> None:
     with pytest.raises(ValueError, match="relay knows no bounds for task 'apple-birch'"):
         relay.bounds(relay.source[0])
-    with pytest.raises(ValueError, match="relay has no scripted experts"):
-        super(Relay, relay).expert(relay.source[0], "runner_0", "")
 
 
 def test_gains() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.policies import RandomPolicy
 
 # (environment, arguments, seats that play at random beside experts, unreadable, format success)
 FORMS = [

@@ -8,7 +8,8 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import BaseParallelWrapper, OrderEnforcingWrapper
 from support.toys import BareAEC, BareParallel, Relay, WordPair
 
-from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, ScriptedPolicy, Team
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy, Team
 from llm_marl_envs.records import Episode, Request, Response, StopReason
 from llm_marl_envs.registry import make
 from llm_marl_envs.replay import replay

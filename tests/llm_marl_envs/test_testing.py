@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from support.toys import Relay, WordPair
+from support.toys import Relay, WordExperts, WordPair
 
 from llm_marl_envs.core import Outcome
-from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy, Experts
+from llm_marl_envs.policies import Policy, ScriptedPolicy
 from llm_marl_envs.records import Request
 from llm_marl_envs.registry import make
 from llm_marl_envs.spaces import Message, Observation, TextSpace
@@ -210,11 +211,16 @@ class StateOutOfSpace(Mutant):
         return None
 
 
-class DemonstratesAtRandom(Mutant):
+class RandomExperts(WordExperts):
     counter = itertools.count()
 
-    def demonstrations(self, n: int, seed: int) -> Any:
-        return super().demonstrations(n, next(self.counter))
+    def first(self, task: Task, agent: str, convention: str) -> str:
+        return f"{next(self.counter)}"
+
+
+class DemonstratesAtRandom(Mutant):
+    def experts(self) -> Experts | None:
+        return RandomExperts()
 
 
 @pytest.mark.parametrize(

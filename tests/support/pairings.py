@@ -6,7 +6,7 @@ from typing import Any
 
 from support.toys import SameCase
 
-from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.experts import ExpertPolicy
 
 
 def experts(convention: str | None, env: Any = None) -> dict[str, ExpertPolicy]:

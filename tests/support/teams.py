@@ -22,6 +22,7 @@ from llm_marl_envs.coding.feedback import MODES
 from llm_marl_envs.coding.functions import SPLITS
 from llm_marl_envs.coding.rewards import SCHEMES
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
+from llm_marl_envs.experts import experts_of
 from llm_marl_envs.tasks import Row, Task
 
 ROWS_SHARE = 0.5  # of tasks; the others are generated
@@ -260,11 +261,11 @@ def generated(split: str, index: int, which: int) -> Problem:
     """A generated task under one of its interfaces."""
     env = _env(split)
     task = env.source[index]
-    conventions = env.conventions(task)
+    conventions = experts_of(env).conventions(task)
     convention = conventions[which % len(conventions)]
     right = {
-        "helper": env.expert(task, HELPER, convention),
-        "main": env.expert(task, MAIN, convention),
+        "helper": experts_of(env).first(task, HELPER, convention),
+        "main": experts_of(env).first(task, MAIN, convention),
     }
     probes = {"item": "3", "list": "[3, 8, 3]", "args": "3, 8", "pair": "(3, 8)"}
     return Problem(None, split, index, right, _known(task), probes[convention])

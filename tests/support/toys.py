@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from pettingzoo import AECEnv, ParallelEnv
 
 from llm_marl_envs.core import Bounds, Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.experts import Experts
 from llm_marl_envs.spaces import Message, TextSpace
 from llm_marl_envs.tasks import ListSource, Task, TaskSource
 
@@ -24,6 +25,35 @@ def word_tasks(split: str = "train") -> ListSource:
         [Task(f"{a}-{b}", split, {"words": (a, b)}) for a, b in pairs],
         split,
     )
+
+
+class WordExperts(Experts):
+    """Say the own word, in lower or in upper case."""
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        return ("lower", "upper")
+
+    def first(self, task: Task, agent: str, convention: str) -> str:
+        word = task.data["words"][("left_0", "right_0").index(agent)]
+        return word.upper() if convention == "upper" else word
+
+    def read(self, task: Task, agent: str, action: str) -> str | None:
+        if action.lower() != self.first(task, agent, "lower"):
+            return None
+        return "upper" if action.isupper() else "lower"
+
+
+class SameCaseExperts(WordExperts):
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Words with `fig` can only be said in lower case."""
+        return ("lower",) if "fig" in task.data["words"] else ("lower", "upper")
+
+
+class RelayExperts(Experts):
+    """Know the word without listening."""
+
+    def first(self, task: Task, agent: str, convention: str) -> str:
+        return task.data["words"][0]
 
 
 class WordPair(TextParallelEnv):
@@ -58,17 +88,8 @@ class WordPair(TextParallelEnv):
             for agent, word in zip(self.possible_agents, task.data["words"], strict=True)
         }
 
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        return ("lower", "upper")
-
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        word = task.data["words"][self.possible_agents.index(agent)]
-        return word.upper() if convention == "upper" else word
-
-    def read_convention(self, task: Task, agent: str, action: str) -> str | None:
-        if action.lower() != self.expert(task, agent, "lower"):
-            return None
-        return "upper" if action.isupper() else "lower"
+    def experts(self) -> Experts | None:
+        return WordExperts()
 
     def bounds(self, task: Task) -> Bounds:
         return Bounds(random=0.0, solo=0.5, team=1.0)
@@ -76,7 +97,7 @@ class WordPair(TextParallelEnv):
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         before = len(self.said)
         for agent, action in joint_action.items():
-            if self.read_convention(self.task, agent, action):
+            if WordExperts().read(self.task, agent, action):
                 self.said.add(agent)
         gain = (len(self.said) - before) / 2
         solved = len(self.said) == 2
@@ -95,12 +116,11 @@ class SameCase(WordPair):
     def __init__(self) -> None:
         super().__init__(turns=1)
 
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Words with `fig` can only be said in lower case."""
-        return ("lower",) if "fig" in task.data["words"] else ("lower", "upper")
+    def experts(self) -> Experts | None:
+        return SameCaseExperts()
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
-        found = {self.read_convention(self.task, a, text) for a, text in joint_action.items()}
+        found = {WordExperts().read(self.task, a, text) for a, text in joint_action.items()}
         solved = len(found) == 1 and None not in found
         return Outcome(
             reward_terms={agent: {"words": float(solved)} for agent in self.agents},
@@ -156,8 +176,8 @@ class Relay(TextAECEnv):
             for agent in self.possible_agents
         }
 
-    def expert(self, task: Task, agent: str, convention: str) -> str:
-        return task.data["words"][0]
+    def experts(self) -> Experts | None:
+        return RelayExperts()
 
     def play_one(self, agent: str, action: str) -> Outcome:
         last = agent == self.possible_agents[-1]

@@ -45,6 +45,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.registry import make
 from llm_marl_envs.spaces import Message
 from trainers.models.chat import ChatTemplate
@@ -249,7 +250,7 @@ def demonstrations_of(
     """`n` demonstrations of the environments' scripted experts, shared out evenly over `env_ids`.
 
     They come from the train split; `env_kwargs` are further arguments of `make`. Raises ValueError
-    for no ids, and as `make` and `TextEnv.demonstrations` do.
+    for no ids, and as `make` and `experts.demonstrations.demonstrations` do.
     """
     if not env_ids:
         raise ValueError("got no env_ids, expected at least one registered id")
@@ -257,7 +258,7 @@ def demonstrations_of(
     for i, env_id in enumerate(env_ids):
         share = n // len(env_ids) + (i < n % len(env_ids))
         env = make(env_id, **{**(env_kwargs or {}), "split": "train"})
-        for messages, answer in env.demonstrations(share, seed):
+        for messages, answer in demonstrations(env, share, seed):
             found.append(([{"role": m.role, "content": m.content} for m in messages], answer))
         env.close()
     return found

@@ -18,6 +18,7 @@ import numpy as np
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv, task_source
 from llm_marl_envs.evaluation.numbers.coordination import beside_experts
+from llm_marl_envs.experts import experts_of
 from llm_marl_envs.policies import Team
 from llm_marl_envs.records import Episode, EpisodeGroup, StopReason, Turn
 from llm_marl_envs.rollout import Failures, failure_of, rollout
@@ -287,7 +288,8 @@ def check_random_partner(env: Any) -> None:
             "what a seat says depends on what its partners said"
         )
     tasks = (inner.source[i] for i in range(min(len(inner.source), CONTEXT_SAMPLE)))
-    if not any(len(inner.conventions(task)) > 1 for task in tasks):
+    experts = inner.experts()
+    if experts is None or not any(len(experts.conventions(task)) > 1 for task in tasks):
         raise ValueError(
             f"random_partner in {type(inner).__name__}: expected scripted experts of several "
             "conventions; its tasks name none, or one each, so there is nothing to draw"
@@ -310,10 +312,11 @@ def paid_beside_experts(
     environment raises beside the experts has failed.
     """
     env: TextEnv = copies.envs[0].unwrapped
+    experts = experts_of(env)
     trials: list[tuple[Episode, str, str]] = []
     for episode, start in zip(episodes, starts, strict=True):
         if not episode.failed:
-            possible = env.conventions(env.source.find(episode.task_id)) or ("",)
+            possible = experts.conventions(env.source.find(episode.task_id)) or ("",)
             for agent in trained:
                 drawn = random.Random(derive_seed("partner", start.sample_seed, agent))
                 trials.append((episode, agent, drawn.choice(possible)))

@@ -16,6 +16,7 @@ from typing import Any
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv
 from llm_marl_envs.evaluation.numbers.estimators import bootstrap_interval
+from llm_marl_envs.experts import Experts, experts_of, find_experts
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, living
 from llm_marl_envs.rollout import Failures, rollout
@@ -60,12 +61,13 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
         raise ValueError(
             "coordination needs episodes of a simultaneous environment with scripted experts"
         )
-    chosen = [_conventions(inner, episode) for episode in episodes]
+    experts = experts_of(inner)
+    chosen = [_conventions(inner, experts, episode) for episode in episodes]
     matching = [_agree(one) for one in chosen]
     choice = [
         match
         for match, episode in zip(matching, episodes, strict=True)
-        if len(inner.conventions(inner.source.find(episode.task_id))) > 1
+        if len(experts.conventions(inner.source.find(episode.task_id))) > 1
     ]
     solved = [bool(e.success) for e, match in zip(episodes, matching, strict=True) if match]
     return Coordination(
@@ -119,26 +121,27 @@ def match_by_choice(env: Any, episodes: Sequence[Episode]) -> list[ChoiceMatch]:
 def _matches(env: Any, episodes: Sequence[Episode]) -> list[tuple[tuple[str, ...], bool]]:
     """(conventions that the task allows, whether all follow one) of each episode that shows it."""
     inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, TextEnv):
+    experts = find_experts(inner)
+    if experts is None:
         return []
     found = []
     for episode in living(episodes):
         task = inner.source.find(episode.task_id)
-        showing = _showing(inner, task)
+        showing = _showing(inner, experts, task)
         if len(showing) > 1:
-            chosen = _conventions(inner, episode)
+            chosen = _conventions(inner, experts, episode)
             match = _agree({agent: chosen[agent] for agent in showing})
-            found.append((inner.conventions(task), match))
+            found.append((experts.conventions(task), match))
     return found
 
 
-def _showing(env: TextEnv, task: Task) -> list[str]:
+def _showing(env: TextEnv, experts: Experts, task: Task) -> list[str]:
     """The agents whose experts show in their first action which convention they follow."""
     return [
         agent
         for agent in env.possible_agents
-        for convention in env.conventions(task)[:1]
-        if env.read_convention(task, agent, env.expert(task, agent, convention)) is not None
+        for convention in experts.conventions(task)[:1]
+        if experts.read(task, agent, experts.first(task, agent, convention)) is not None
     ]
 
 
@@ -197,11 +200,11 @@ def _agree(conventions: Mapping[str, str | None]) -> bool:
     return len(set(conventions.values())) == 1 and None not in conventions.values()
 
 
-def _conventions(env: TextEnv, episode: Episode) -> dict[str, str | None]:
+def _conventions(env: TextEnv, experts: Experts, episode: Episode) -> dict[str, str | None]:
     task = env.source.find(episode.task_id)
     first = {turn.agent: turn.action for turn in episode.turns if turn.index == 0}
     return {
-        agent: env.read_convention(task, agent, first[agent]) if agent in first else None
+        agent: experts.read(task, agent, first[agent]) if agent in first else None
         for agent in env.possible_agents
     }
 
@@ -214,11 +217,12 @@ def _competence(
     copies: int,
 ) -> float:
     """Replay each first action beside partners scripted to its convention."""
+    experts = experts_of(env)
     readable = [
         (episode, agent, convention)
         for episode, conventions in zip(episodes, chosen, strict=True)
         if (convention := conventions[agent]) is not None
-        and convention in env.conventions(env.source.find(episode.task_id))
+        and convention in experts.conventions(env.source.find(episode.task_id))
     ]
     if not readable:
         return 0.0
@@ -247,12 +251,13 @@ def beside_experts(
         One episode per trial.
     """
     env: TextEnv = copies.envs[0].unwrapped
+    experts = experts_of(env)
 
     def script(request: Request) -> str:
         episode, agent, convention = trials[request.episode]
         if request.agent == agent:
             return episode.trajectory(agent)[request.turn].action
-        return env.expert(env.source.find(request.task_id), request.agent, convention)
+        return experts.first(env.source.find(request.task_id), request.agent, convention)
 
     team = dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
     starts = [Start(task=episode.task_id, seed=episode.seed) for episode, _, _ in trials]

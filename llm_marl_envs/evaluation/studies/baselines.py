@@ -17,7 +17,8 @@ from llm_marl_envs.evaluation.numbers.results import TeamResult, result_to_dict,
 from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
 from llm_marl_envs.evaluation.play.progress import Progress, expect
 from llm_marl_envs.evaluation.play.runner import Plan, run_plan, starts_of
-from llm_marl_envs.policies import ExpertPolicy, Policy, RandomPolicy, Team
+from llm_marl_envs.experts import ExpertPolicy, find_experts
+from llm_marl_envs.policies import Policy, RandomPolicy, Team
 from llm_marl_envs.policies.protocols import (
     AlonePolicy,
     DiscussionPolicy,
@@ -52,11 +53,12 @@ def expert_team(env: Any, policy: Policy) -> Team:
         NotApplicableError: the environment has none.
     """
     inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, TextEnv) or type(inner).expert is TextEnv.expert:
+    experts = find_experts(inner)
+    if experts is None:
         raise NotApplicableError("no scripted experts")
     task = inner.source[0]
     try:
-        inner.expert(task, inner.possible_agents[0], (*inner.conventions(task), "")[0])
+        experts.first(task, inner.possible_agents[0], (*experts.conventions(task), "")[0])
     except ValueError as error:
         raise NotApplicableError(f"no scripted experts here: {error}") from error
     return dict.fromkeys(env.possible_agents, ExpertPolicy(env))

@@ -20,7 +20,8 @@ from llm_marl_envs.evaluation.play.paired import (
 )
 from llm_marl_envs.evaluation.play.progress import Progress
 from llm_marl_envs.evaluation.studies.cross_play import check_teams
-from llm_marl_envs.policies import ExpertPolicy, Policy, Team
+from llm_marl_envs.experts import ExpertPolicy, find_experts
+from llm_marl_envs.policies import Policy, Team
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Context
 from llm_marl_envs.seeds import Start
@@ -104,11 +105,12 @@ def zero_shot(
 def _by_convention(env: Any, schedule: Schedule) -> dict[str, Schedule]:
     """Convention -> the part of the schedule whose tasks it can solve."""
     inner = getattr(env, "unwrapped", env)
-    if not hasattr(inner, "conventions") or not hasattr(inner, "source"):
+    experts = find_experts(inner)
+    if experts is None:
         return {}
     starts: dict[str, list[Start]] = {}
     for start in schedule.starts:
-        for convention in inner.conventions(inner.source[start.task]):
+        for convention in experts.conventions(inner.source[start.task]):
             starts.setdefault(convention, []).append(start)
     return {
         convention: Schedule(

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.toys import Relay, WordPair
+from support.toys import Relay, RelayExperts, WordPair
 
 from llm_marl_envs import cli, specs
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands.options import assignments
+from llm_marl_envs.core import TextEnv
 from llm_marl_envs.specs import EnvSpec, list_envs
 
 ROOT = Path(__file__).parents[3]
@@ -156,13 +157,20 @@ def test_play_shows_what_was_asked_and_what_was_paid(
     assert "task fig-apple: solved (terminated); return: left_0 1, right_0 1" in shown
 
 
+@pytest.mark.parametrize("known", [True, False])
 def test_random_text_plays_where_there_is_no_expert(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    known: bool,
 ) -> None:
-    def without(self: Relay, task: Any, agent: str, convention: str) -> str:
+    def without(self: RelayExperts, task: Any, agent: str, convention: str) -> str:
         raise ValueError("none")
 
-    monkeypatch.setattr(Relay, "expert", without)
+    if known:
+        monkeypatch.setattr(RelayExperts, "first", without)
+    else:
+        monkeypatch.setattr(Relay, "experts", TextEnv.experts)
     (tmp_path / "typed").write_text("", encoding="utf-8")
     with (tmp_path / "typed").open(encoding="utf-8") as source:
         monkeypatch.setattr(sys, "stdin", source)

@@ -11,6 +11,8 @@ from llm_marl_envs import make
 from llm_marl_envs.coding import functions
 from llm_marl_envs.coding.functions import SPLITS
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
+from llm_marl_envs.experts import experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.sandbox import Limits, Sandbox, default_sandbox
 from llm_marl_envs.testing import JUNK
 
@@ -19,7 +21,10 @@ ID = "coop_coding-v0"
 
 def solution(env: CoopCodingEnv, index: int, convention: int = 0) -> dict[str, str]:
     task = env.source[index]
-    return {a: env.expert(task, a, env.conventions(task)[convention]) for a in (HELPER, MAIN)}
+    return {
+        a: experts_of(env).first(task, a, experts_of(env).conventions(task)[convention])
+        for a in (HELPER, MAIN)
+    }
 
 
 # -- what is paid and reported --------------------------------------------------------------------
@@ -42,7 +47,7 @@ def test_agreement_is_what_pays() -> None:
         assert all(terminations.values())
         for agent, info in infos.items():
             assert info["success"] is (expected is not None)
-            read = env.read_convention(task, agent, joint_action[agent])
+            read = experts_of(env).read(task, agent, joint_action[agent])
             assert info["convention"] == read is not None
 
 
@@ -170,8 +175,8 @@ def test_ids_name_tasks() -> None:
 
 def test_demonstrations_are_good_first_actions() -> None:
     env = CoopCodingEnv()
-    pairs = env.demonstrations(20, seed=3)
-    assert pairs == env.demonstrations(20, seed=3) != env.demonstrations(20, seed=4)
+    pairs = demonstrations(env, 20, seed=3)
+    assert pairs == demonstrations(env, 20, seed=3) != demonstrations(env, 20, seed=4)
     assert all(text.startswith(("def aux", "def solve")) for _, text in pairs)
 
 
@@ -197,9 +202,9 @@ def test_bad_arguments(kwargs: dict[str, Any], message: str) -> None:
 def test_unknown_agents_are_named() -> None:
     env = CoopCodingEnv()
     with pytest.raises(ValueError, match="helper_0"):
-        env.expert(env.source[0], "helper", "item")
+        experts_of(env).first(env.source[0], "helper", "item")
     with pytest.raises(ValueError, match="helper_0"):
-        env.read_convention(env.source[0], "main", "")
+        experts_of(env).read(env.source[0], "main", "")
 
 
 def test_a_row_cannot_be_split() -> None:

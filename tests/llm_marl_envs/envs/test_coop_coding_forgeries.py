@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
+from llm_marl_envs.experts import experts_of
 from llm_marl_envs.tasks import Task
 
 PROBLEMS = ("coop/0", "coop/2", "coop/39")
@@ -220,7 +221,7 @@ def paid(env: CoopCodingEnv, task: Task, joint_action: dict[str, str]) -> tuple[
 
 
 def references(env: CoopCodingEnv, task: Task) -> dict[str, str]:
-    return {agent: env.expert(task, agent, "reference") for agent in (HELPER, MAIN)}
+    return {agent: experts_of(env).first(task, agent, "reference") for agent in (HELPER, MAIN)}
 
 
 def honest(env: CoopCodingEnv, task: Task) -> float:
@@ -315,8 +316,8 @@ def row(played: list[tuple[float, dict]], honest_pay: float) -> tuple[str, str, 
 def test_a_helper_that_contributes_nothing_is_seen_under_split() -> None:
     env = CoopCodingEnv()
     task = env.source[0]
-    convention = env.conventions(task)[0]
-    right = {agent: env.expert(task, agent, convention) for agent in (HELPER, MAIN)}
+    convention = experts_of(env).conventions(task)[0]
+    right = {agent: experts_of(env).first(task, agent, convention) for agent in (HELPER, MAIN)}
     found = env.contribution(task, right)
     assert found.cooperative_success
     assert found.helper > 0.5

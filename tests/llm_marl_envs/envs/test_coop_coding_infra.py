@@ -10,6 +10,7 @@ import pytest
 
 from llm_marl_envs.coding import attempt
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
+from llm_marl_envs.experts import experts_of
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.sandbox import InfraError, Sandbox, Verdict
@@ -43,8 +44,8 @@ def test_a_failure_of_the_sandbox_is_no_reward(
     copies = VectorTextEnv([CoopCodingEnv(info="full", reward=reward) for _ in range(2)])
     env = copies.envs[0]
     task = env.source[0]
-    convention = env.conventions(task)[0]
-    policy = ScriptedPolicy(lambda request: env.expert(task, request.agent, convention))
+    convention = experts_of(env).conventions(task)[0]
+    policy = ScriptedPolicy(lambda request: experts_of(env).first(task, request.agent, convention))
     seats = dict.fromkeys(env.possible_agents, policy)
     starts = [Start(task=0), Start(task=0)]
     with Sandbox(workers=1) as sound:

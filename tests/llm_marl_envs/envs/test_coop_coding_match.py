@@ -13,8 +13,9 @@ from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.numbers.latex import rows_at
 from llm_marl_envs.evaluation.numbers.results import RESULT_FILE, read_result, result_to_dict
 from llm_marl_envs.evaluation.numbers.table import result_table
+from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
@@ -37,7 +38,7 @@ def defensive(request: Request, hidden: bool) -> str:
     task = env.source.find(request.task_id)
     convention, attempt = DEFENCES[task.data["kind"]]
     parameter = "x" if task.data["kind"] == "item" else "*x"
-    body = env.expert(task, MAIN, convention).replace("aux(", "zup(")
+    body = experts_of(env).first(task, MAIN, convention).replace("aux(", "zup(")
     defence = f"def zup({parameter}):\n    {attempt}"
     if hidden:
         defence = "ask = aux\n" + defence.replace("aux(", "ask(")

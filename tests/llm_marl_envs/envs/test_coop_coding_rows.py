@@ -14,6 +14,8 @@ from llm_marl_envs import make
 from llm_marl_envs.coding.rows import read_tests, task_of_row
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
+from llm_marl_envs.experts import experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.tasks import Task
 
 ID = "coop_coding-v0"
@@ -55,7 +57,9 @@ def bundled() -> CoopCodingEnv:
 def test_references_earn_everything(bundled: CoopCodingEnv) -> None:
     assert len(bundled.source) == 44
     for task in bundled.source:
-        actions = {agent: bundled.expert(task, agent, "reference") for agent in (HELPER, MAIN)}
+        actions = {
+            agent: experts_of(bundled).first(task, agent, "reference") for agent in (HELPER, MAIN)
+        }
         bundled.reset(seed=0, options={"task": task})
         _, rewards, _, _, infos = bundled.step(actions)
         assert rewards == {HELPER: 4.0, MAIN: 4.0}, task.id
@@ -86,7 +90,7 @@ def test_splits_of_the_bundled_problems_are_disjoint() -> None:
 
 
 def test_demonstrations_of_rows(bundled: CoopCodingEnv) -> None:
-    pairs = bundled.demonstrations(10, seed=0)
+    pairs = demonstrations(bundled, 10, seed=0)
     assert all("def " in text for _, text in pairs)
     assert len(pairs) == 10
 
@@ -188,10 +192,10 @@ def test_rows_of_one_content_share_a_split() -> None:
 def test_rows_without_references_have_no_expert() -> None:
     env = make(ID, tasks=[HUMANEVAL], split="all")
     task: Task = env.source[0]
-    assert env.conventions(task) == ()
-    assert env.read_convention(task, MAIN, SOLUTION[MAIN]) is None
+    assert experts_of(env).conventions(task) == ()
+    assert experts_of(env).read(task, MAIN, SOLUTION[MAIN]) is None
     with pytest.raises(ValueError, match="Mini/0"):
-        env.expert(task, MAIN, "reference")
+        experts_of(env).first(task, MAIN, "reference")
     with pytest.raises(ValueError, match="Mini/0"):
         env.bounds(task)
 

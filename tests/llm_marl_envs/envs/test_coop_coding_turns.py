@@ -10,6 +10,7 @@ from llm_marl_envs.coding import feedback as words
 from llm_marl_envs.coding import rewards
 from llm_marl_envs.core import gains
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
+from llm_marl_envs.experts import experts_of
 from llm_marl_envs.spaces import Observation
 
 BROKEN = {HELPER: "def aux(x) return", MAIN: "def solve(xs:\n    return 1"}
@@ -23,7 +24,10 @@ def env_of(**kwargs: object) -> CoopCodingEnv:
 
 def right(env: CoopCodingEnv) -> dict[str, str]:
     task = env.source[0]
-    return {agent: env.expert(task, agent, env.conventions(task)[0]) for agent in (HELPER, MAIN)}
+    return {
+        agent: experts_of(env).first(task, agent, experts_of(env).conventions(task)[0])
+        for agent in (HELPER, MAIN)
+    }
 
 
 def play(env: CoopCodingEnv, joint_actions: list[dict[str, str]]) -> list[dict[str, float]]:

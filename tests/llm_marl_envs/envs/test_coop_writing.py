@@ -12,6 +12,8 @@ import pytest
 from support.cost import milliseconds
 
 from llm_marl_envs import make
+from llm_marl_envs.experts import experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.tasks import SPLITS
 from llm_marl_envs.testing import JUNK
 from llm_marl_envs.writing import paper
@@ -28,7 +30,10 @@ each_env = pytest.mark.parametrize("env_id", IDS)
 
 def solution(env: Any, index: int, convention: int = 0) -> dict[str, str]:
     task = env.source[index]
-    return {a: env.expert(task, a, env.conventions(task)[convention]) for a in env.seats}
+    return {
+        a: experts_of(env).first(task, a, experts_of(env).conventions(task)[convention])
+        for a in env.seats
+    }
 
 
 @pytest.mark.parametrize(
@@ -121,12 +126,12 @@ def test_agreement_is_what_pays(env_id: str, split: str) -> None:
         task = env.source[index]
         bounds = env.bounds(task)
         assert bounds.random <= bounds.solo < bounds.team == 1.0
-        for mine in env.conventions(task):
-            for theirs in env.conventions(task):
+        for mine in experts_of(env).conventions(task):
+            for theirs in experts_of(env).conventions(task):
                 env.reset(seed=0, options={"task": index})
                 first, second = env.seats
-                joint = {first: env.expert(task, first, mine)}
-                joint[second] = env.expert(task, second, theirs)
+                joint = {first: experts_of(env).first(task, first, mine)}
+                joint[second] = experts_of(env).first(task, second, theirs)
                 _, rewards, terminations, _, infos = env.step(joint)
                 assert rewards[first] == rewards[second]
                 assert (rewards[first] == pytest.approx(1.0)) == (mine == theirs)
@@ -139,7 +144,7 @@ def test_agreement_is_what_pays(env_id: str, split: str) -> None:
 @each_env
 def test_no_constant_convention_wins_every_task(env_id: str) -> None:
     env = make(env_id, split="test")
-    possible = [env.conventions(env.source[i]) for i in range(200)]
+    possible = [experts_of(env).conventions(env.source[i]) for i in range(200)]
     for convention in {name for names in possible for name in names}:
         assert 20 <= sum(convention not in names for names in possible) <= 100
     assert min(map(len, possible)) == 1
@@ -151,10 +156,10 @@ def test_one_author_alone_earns_no_more_than_the_solo_bound(env_id: str) -> None
     for index in range(40):
         task = env.source[index]
         for seat in (0, 1):
-            for name in env.conventions(task):
+            for name in experts_of(env).conventions(task):
                 for other in ("", "I do not know.", "Mia paid the parser."):
                     texts = [other, other]
-                    texts[seat] = env.expert(task, env.seats[seat], name)
+                    texts[seat] = experts_of(env).first(task, env.seats[seat], name)
                     score = sum(env.score_terms(task, (texts[0], texts[1])).values())
                     assert score <= env.bounds(task).solo + 1e-9
 
@@ -188,9 +193,9 @@ def test_each_seat_is_told_its_own_part(env_id: str) -> None:
             task = env.source[index]
             told = {agent: messages[0].content for agent, messages in env.opening(task).items()}
             everything = [messages[0].content for messages in full.opening(task).values()]
-            for name in env.conventions(task):
+            for name in experts_of(env).conventions(task):
                 for agent, partner in (env.seats, env.seats[::-1]):
-                    own = env.expert(task, agent, name)
+                    own = experts_of(env).first(task, agent, name)
                     assert all(line in told[agent] for line in own.splitlines())
                     if env_id == "coop_writing_tldr-v0":
                         assert not any(line in told[partner] for line in own.splitlines())
@@ -201,8 +206,8 @@ def test_each_seat_is_told_its_own_part(env_id: str) -> None:
 @each_env
 def test_demonstrations_are_good_first_actions(env_id: str) -> None:
     env = make(env_id)
-    pairs = env.demonstrations(20, seed=3)
-    assert pairs == env.demonstrations(20, seed=3) != env.demonstrations(20, seed=4)
+    pairs = demonstrations(env, 20, seed=3)
+    assert pairs == demonstrations(env, 20, seed=3) != demonstrations(env, 20, seed=4)
     assert all(text.endswith(".\n") for _, text in pairs)
     assert max(len(text.split()) for _, text in pairs) <= 30
 
@@ -282,12 +287,12 @@ def test_bad_arguments(env_id: str, kwargs: dict[str, Any], message: str) -> Non
 def test_unknown_agents_and_conventions_are_named(env_id: str) -> None:
     env = make(env_id)
     with pytest.raises(ValueError, match=env.seats[0]):
-        env.expert(env.source[0], "author_0", "first")
+        experts_of(env).first(env.source[0], "author_0", "first")
     with pytest.raises(ValueError, match="allows"):
-        env.expert(env.source[0], env.seats[0], "nonsense")
+        experts_of(env).first(env.source[0], env.seats[0], "nonsense")
     rows = make(env_id, tasks=BUNDLED[env_id], split="all", reward="paper")
     with pytest.raises(ValueError, match="has conventions"):
-        rows.expert(rows.source[0], rows.seats[0], "nonsense")
+        experts_of(rows).first(rows.source[0], rows.seats[0], "nonsense")
     with pytest.raises(ValueError, match="use info='full'"):
         env.reset(seed=0, options={"task": rows.source[0]})
 
@@ -303,7 +308,7 @@ def play(env: Any, joint_action: dict[str, str]) -> None:
 def test_a_turn_costs_less_than_a_millisecond(env_id: str, rows: bool) -> None:
     outside: dict[str, Any] = {"tasks": BUNDLED[env_id], "split": "all", "reward": "paper"}
     env = make(env_id, **outside) if rows else make(env_id)
-    indices = [i for i in range(40) if env.conventions(env.source[i])]
+    indices = [i for i in range(40) if experts_of(env).conventions(env.source[i])]
     actions = [solution(env, i) for i in indices]
 
     def play() -> None:
@@ -348,7 +353,7 @@ def test_the_episodes_of_the_page(
     for seen in observations.values():
         assert all(line in page for line in seen.splitlines() if ": " in line)
     joint = {
-        agent: env.expert(env.task, agent, plan)
+        agent: experts_of(env).first(env.task, agent, plan)
         for agent, plan in zip(env.seats, plans, strict=True)
     }
     assert all(line in page for text in joint.values() for line in text.splitlines())

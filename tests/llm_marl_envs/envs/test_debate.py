@@ -11,7 +11,9 @@ from support.cost import milliseconds
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.debate import MAX_ACTION_CHARS
-from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
+from llm_marl_envs.policies import Policy, ScriptedPolicy
 from llm_marl_envs.questions import KINDS, blind_guess, question_of
 from llm_marl_envs.questions.kinds import SAFE
 from llm_marl_envs.records import Episode, Request, Response
@@ -30,7 +32,7 @@ class Agreed:
     def act(self, requests: Sequence[Request]) -> list[Response]:
         answers: list[Response] = []
         for request in requests:
-            known = self.env.conventions(self.env.source.find(request.task_id))
+            known = experts_of(self.env).conventions(self.env.source.find(request.task_id))
             expert = ExpertPolicy(self.env, known[self.number % len(known)])
             answers += expert.act([request])
         return answers
@@ -127,8 +129,8 @@ def test_what_everybody_knows_points_to_a_wrong_answer() -> None:
 
     def deaf(request: Request) -> str:
         task = env.source.find(request.task_id)
-        known = env.conventions(task)[0]
-        return env.reply(
+        known = experts_of(env).conventions(task)[0]
+        return experts_of(env).reply(
             task, request.agent, known, [*request.messages[:1], Message("assistant", "")]
         )
 
@@ -176,8 +178,10 @@ def test_reporting_both_descriptions_is_understood_by_all() -> None:
         seat = env.possible_agents.index(request.agent)
         if request.turn == 0:
             return "".join(f"[{word}]" for word in question_of(task).parts[seat][1:] if word)
-        known = env.conventions(task)
-        return env.reply(task, request.agent, known[seat % len(known)], request.messages)
+        known = experts_of(env).conventions(task)
+        return experts_of(env).reply(
+            task, request.agent, known[seat % len(known)], request.messages
+        )
 
     team = dict.fromkeys(env.possible_agents, ScriptedPolicy(both))
     assert all(play(env, team, task).success for task in range(32))
@@ -362,9 +366,9 @@ def test_a_turn_costs_less_than_a_millisecond() -> None:
 
 def test_demonstrations_show_every_turn_and_seat() -> None:
     env = make("debate-v0")
-    shown = env.demonstrations(600, seed=3)
-    assert shown == env.demonstrations(600, seed=3)
-    assert shown[:100] != env.demonstrations(100, seed=4)
+    shown = demonstrations(env, 600, seed=3)
+    assert shown == demonstrations(env, 600, seed=3)
+    assert shown[:100] != demonstrations(env, 100, seed=4)
     first = [(m, a) for m, a in shown if len(m) == 1]
     later = [(m, a) for m, a in shown if len(m) == 3]
     assert len(first) == len(later) == 300
@@ -375,7 +379,7 @@ def test_demonstrations_show_every_turn_and_seat() -> None:
 
 
 def test_demonstrations_note_conventions_that_a_report_does_not_show() -> None:
-    shown = make("debate-v0", tasks="generated:lost,games").demonstrations(600, seed=3)
+    shown = demonstrations(make("debate-v0", tasks="generated:lost,games"), 600, seed=3)
     assert all("</think>\nAnswer: [" in a for m, a in shown if len(m) == 3)
     notes = [a.split("</think>")[0] for m, a in shown if len(m) == 1]
     assert len(set(notes)) == 4
@@ -387,7 +391,7 @@ def test_demonstrations_leave_the_running_episode_alone() -> None:
     env.reset(seed=1)
     env.step("hello")
     before = env.state()
-    env.demonstrations(10, seed=0)
+    demonstrations(env, 10, seed=0)
     assert env.state() == before
     assert env.agent_selection == "debater_1"
 
@@ -405,7 +409,7 @@ def test_rows_with_and_without_evidence() -> None:
     assert "\n1\n4\n" in opening["debater_0"][0].content
     assert "\n2\nTell" in opening["debater_1"][0].content
     with pytest.raises(ValueError, match="experts know generated"):
-        env.expert(env.source[0], "debater_0", "is")
+        experts_of(env).first(env.source[0], "debater_0", "is")
     with pytest.raises(ValueError, match="bounds"):
         env.bounds(env.source[0])
 

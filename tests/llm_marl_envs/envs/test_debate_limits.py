@@ -9,7 +9,8 @@ import pytest
 from support.cost import milliseconds
 
 from llm_marl_envs import make
-from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
+from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.rollout import rollout
@@ -71,12 +72,13 @@ def test_the_longest_debates_stay_in_the_observation_space() -> None:
 def test_experts_need_one_part_per_debater(n_agents: int) -> None:
     source = ProceduralQuestions("train", kinds=["safe"], parts=3)
     env = make("debate-v0", tasks=source, n_agents=n_agents)
-    assert env.conventions(source[0]) == ()
-    for asked in (env.expert, lambda *given: env.reply(*given, ())):
-        with pytest.raises(ValueError, match="as many parts as seats"):
-            asked(source[0], "debater_0", "colours")
+    assert experts_of(env).conventions(source[0]) == ()
+    with pytest.raises(ValueError, match="as many parts as seats"):
+        experts_of(env).first(source[0], "debater_0", "colours")
+    with pytest.raises(ValueError, match="as many parts as seats"):
+        experts_of(env).reply(source[0], "debater_0", "colours", ())
     said_throughout(env, "[red]")
-    assert {env.read_convention(source[0], a, "red") for a in env.possible_agents} == {None}
+    assert {experts_of(env).read(source[0], a, "red") for a in env.possible_agents} == {None}
 
 
 def judged(texts: Sequence[str | None]) -> Mapping[str, Any]:

@@ -11,11 +11,13 @@ from support.lookup import accuracy_without_debate
 
 from llm_marl_envs import make
 from llm_marl_envs.deliberation import sides as rules
-from llm_marl_envs.deliberation.debaters import answer_line
+from llm_marl_envs.deliberation.evidence_experts import answer_line
 from llm_marl_envs.deliberation.quotes import VERIFIED, lines_of, read_statement, shown
 from llm_marl_envs.deliberation.side_judge import scripted_verdict, side_of
 from llm_marl_envs.envs.debate_pro_con import CON, PRO, DebateProConEnv, sides, source_of
-from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
+from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request, Response
@@ -480,7 +482,7 @@ def test_rows_are_debated_by_their_sentences() -> None:
 
 def test_demonstrations_show_every_turn() -> None:
     env = make(ID)
-    pairs = env.demonstrations(200, 0)
+    pairs = demonstrations(env, 200, 0)
     last = [messages[-1].content.split("\n")[0] for messages, _ in pairs]
     assert sum(text == "Round 2 of 2." for text in last) > 50
     verdicts = [action for messages, action in pairs if "You are the judge" in messages[0].content]
@@ -488,7 +490,7 @@ def test_demonstrations_show_every_turn() -> None:
     assert all(text.startswith("Answer: [") for text in verdicts)
     assert len({action for _, action in pairs}) > 100
     with pytest.raises(ValueError, match="against"):
-        env.expert(env.source[0], PRO, "loud")
+        experts_of(env).first(env.source[0], PRO, "loud")
 
 
 def test_a_turn_costs_less_than_a_millisecond() -> None:

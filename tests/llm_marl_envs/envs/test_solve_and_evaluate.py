@@ -18,7 +18,9 @@ from llm_marl_envs.deliberation.scores import (
     read_score,
 )
 from llm_marl_envs.envs.solve_and_evaluate import DEFAULT_KINDS, SCORER, SOLVER
-from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
+from llm_marl_envs.policies import Policy, ScriptedPolicy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
 from llm_marl_envs.rollout import rollout
@@ -37,8 +39,10 @@ def agreed(env: Any, number: int = 0) -> dict[str, Policy]:
 
     def script(request: Request) -> str:
         task = inner.source.find(request.task_id)
-        known = inner.conventions(task)
-        return inner.reply(task, request.agent, known[number % len(known)], request.messages)
+        known = experts_of(inner).conventions(task)
+        return experts_of(inner).reply(
+            task, request.agent, known[number % len(known)], request.messages
+        )
 
     return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
 
@@ -418,9 +422,9 @@ def test_parts_that_do_not_fit_the_seats_are_dealt_and_experts_step_back(parts: 
     assert play(env, team)[0].success is False
     shown = [part in env.observe(a) for a in env.possible_agents for part in env.question.evidence]
     assert sum(shown) == parts
-    assert env.conventions(source[0]) == ()
+    assert experts_of(env).conventions(source[0]) == ()
     with pytest.raises(ValueError, match="as many parts as seats"):
-        env.expert(source[0], SOLVER, "full")
+        experts_of(env).first(source[0], SOLVER, "full")
 
 
 def test_each_part_is_one_seats_alone() -> None:
@@ -434,13 +438,13 @@ def test_each_part_is_one_seats_alone() -> None:
 
 def test_demonstrations_show_every_role() -> None:
     env = make(ID)
-    pairs = env.demonstrations(300, 0)
+    pairs = demonstrations(env, 300, 0)
     scores = [action for messages, action in pairs if "You are the scorer" in messages[0].content]
     assert len(scores) > 60
     assert set(scores) == {"Score: 1", "Score: 3"}
     assert any(len(messages) > 2 for messages, _ in pairs)
     with pytest.raises(ValueError, match="convention"):
-        env.expert(env.source[0], SOLVER, "loud")
+        experts_of(env).first(env.source[0], SOLVER, "loud")
 
 
 def test_a_turn_costs_less_than_a_millisecond() -> None:

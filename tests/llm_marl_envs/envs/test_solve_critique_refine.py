@@ -12,7 +12,9 @@ from llm_marl_envs import make
 from llm_marl_envs.deliberation.briefs import heard
 from llm_marl_envs.deliberation.stations import Station, chain, shadows
 from llm_marl_envs.envs.solve_critique_refine import DEFAULT_KINDS
-from llm_marl_envs.policies import ExpertPolicy, Policy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
+from llm_marl_envs.policies import Policy, ScriptedPolicy
 from llm_marl_envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.records import Episode, Request
 from llm_marl_envs.rollout import rollout
@@ -36,8 +38,10 @@ def agreed(env: Any, number: int = 0) -> dict[str, Policy]:
 
     def script(request: Request) -> str:
         task = inner.source.find(request.task_id)
-        known = inner.conventions(task)
-        return inner.reply(task, request.agent, known[number % len(known)], request.messages)
+        known = experts_of(inner).conventions(task)
+        return experts_of(inner).reply(
+            task, request.agent, known[number % len(known)], request.messages
+        )
 
     return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
 
@@ -113,9 +117,9 @@ def test_parts_that_do_not_fit_the_seats_are_dealt_and_experts_step_back(parts: 
     assert play(env, dict.fromkeys(env.possible_agents, says("[1]")))[0].success is False
     shown = [part in env.observe(a) for a in env.possible_agents for part in env.question.evidence]
     assert sum(shown) == parts
-    assert env.conventions(source[0]) == ()
+    assert experts_of(env).conventions(source[0]) == ()
     with pytest.raises(ValueError, match="as many parts as seats"):
-        env.expert(source[0], "critic_0", "full")
+        experts_of(env).first(source[0], "critic_0", "full")
 
 
 def test_what_seats_are_shown() -> None:
@@ -161,9 +165,9 @@ def test_divided_rows_are_handed_out() -> None:
     env.reset(seed=0)
     assert "Bo likes large hats." in env.observe("refiner_0")
     assert "Bo likes large hats." not in env.observe("critic_0")
-    assert env.conventions(env.task) == ()
+    assert experts_of(env).conventions(env.task) == ()
     with pytest.raises(ValueError, match="generated"):
-        env.expert(env.task, "critic_0", "seen")
+        experts_of(env).first(env.task, "critic_0", "seen")
     with pytest.raises(ValueError, match="bounds are known"):
         env.bounds(env.task)
 
@@ -176,7 +180,7 @@ def test_experts_of_one_convention_always_succeed(kind: str, number: int) -> Non
     for episode in play(env, agreed(env, number), 20):
         assert [episode.undiscounted_return(a) for a in episode.agents] == [1.0] * 4
         for turn in episode.turns[:3]:
-            known = env.conventions(env.source.find(episode.task_id))
+            known = experts_of(env).conventions(env.source.find(episode.task_id))
             # None: both look the same.
             assert turn.info["convention"] in (known[number % len(known)], None)
 
@@ -327,7 +331,7 @@ def test_what_a_draft_adds_to_its_report_does_not_mislead_the_expert(attack: str
 
     def draft(request: Request) -> str:
         task = env.source.find(request.task_id)
-        said = env.expert(task, "generator_0", "down").split("\n")[0]
+        said = experts_of(env).first(task, "generator_0", "down").split("\n")[0]
         noise = attack.format(lure=question_of(task).lure)
         return said + "\n" + noise.replace(f"[{question_of(task).lure}]", "it") + "\nAnswer: [x]"
 
@@ -383,7 +387,7 @@ def test_junk_never_raises_and_never_scores(text: str, seat: int) -> None:
 # -- experts, cost --------------------------------------------------------------------------------
 def test_demonstrations_show_every_seat() -> None:
     env = make(ID)
-    pairs = env.demonstrations(300, 0)
+    pairs = demonstrations(env, 300, 0)
     by_role: dict[str, list[str]] = {}
     for messages, action in pairs:
         by_role.setdefault(messages[0].content.split(".")[0], []).append(action)

@@ -4,10 +4,10 @@ import io
 from typing import Any
 
 import pytest
-from support.toys import BareParallel, WordPair
+from support.toys import BareParallel, WordExperts, WordPair
 
+from llm_marl_envs.experts import ExpertPolicy, Experts
 from llm_marl_envs.policies import (
-    ExpertPolicy,
     HumanPolicy,
     Policy,
     RandomPolicy,
@@ -69,22 +69,32 @@ def test_an_expert_without_convention_draws_one_from_the_seed() -> None:
     assert texts == [policy.act([request(seed=s)])[0].text for s in range(40)]
 
 
-class SometimesLoud(WordPair):
+class SometimesLoud(WordExperts):
     """Tasks whose second word is apple may be shouted."""
 
     def conventions(self, task: Task) -> tuple[str, ...]:
         return (*super().conventions(task), *(("loud",) if task.id.endswith("-apple") else ()))
 
 
-class Unnamed(WordPair):
+class Unnamed(WordExperts):
     """No task has conventions."""
 
     def conventions(self, task: Task) -> tuple[str, ...]:
         return ()
 
 
+def words_by(given: Experts | None) -> WordPair:
+    """The environment with other experts, or none."""
+
+    class Words(WordPair):
+        def experts(self) -> Experts | None:
+            return given
+
+    return Words()
+
+
 def test_a_convention_that_a_task_does_not_allow_is_replaced_there() -> None:
-    policy = ExpertPolicy(SometimesLoud(), "loud")
+    policy = ExpertPolicy(words_by(SometimesLoud()), "loud")
     assert policy.act([request()])[0].text in ("apple", "APPLE")
 
 
@@ -92,7 +102,7 @@ def test_a_convention_that_no_task_allows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'Lower': the first \d+ tasks .* \['lower', 'upper'\]"):
         ExpertPolicy(WordPair(), "Lower")
     with pytest.raises(ValueError, match=r"'odd': the first \d+ tasks of this split allow none"):
-        ExpertPolicy(Unnamed(), "odd")
+        ExpertPolicy(words_by(Unnamed()), "odd")
 
 
 def test_experts_need_an_environment_of_this_library() -> None:

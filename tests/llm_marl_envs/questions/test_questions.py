@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_marl_envs.deliberation.debaters import conventions
+from llm_marl_envs.deliberation.evidence_experts import conventions
 from llm_marl_envs.questions import (
     KINDS,
     ProceduralQuestions,

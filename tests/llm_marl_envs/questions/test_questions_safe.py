@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from llm_marl_envs import make
-from llm_marl_envs.deliberation.debaters import conventions, read_convention
+from llm_marl_envs.deliberation.evidence_experts import conventions, read_convention
 from llm_marl_envs.questions import (
     KINDS,
     ProceduralQuestions,

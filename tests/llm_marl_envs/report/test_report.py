@@ -24,7 +24,8 @@ from llm_marl_envs.evaluation.numbers.table import result_table
 from llm_marl_envs.evaluation.studies.cross_play import cross_play
 from llm_marl_envs.evaluation.studies.cross_play_files import write_cross_play
 from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
-from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import (
     Episode,
     EpisodeGroup,

@@ -11,7 +11,7 @@ import pytest
 from support.jobs import MAIN, TESTS, alone
 
 from llm_marl_envs.envs.coop_coding import CoopCodingEnv
-from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.sandbox import (
     LAYERS,
@@ -56,7 +56,7 @@ def test_equal_programs_of_a_group_are_run_once(monkeypatch: pytest.MonkeyPatch)
         copies = VectorTextEnv([copy.deepcopy(env) for _ in range(8)])
         for one in copies.envs:
             one.sandbox = pool
-        policy = ExpertPolicy(env, convention=env.conventions(env.source[0])[0])
+        policy = ExpertPolicy(env, convention=experts_of(env).conventions(env.source[0])[0])
         seats = dict.fromkeys(env.possible_agents, policy)
         episodes = rollout(copies, seats, [Start(task=0, sample_seed=n) for n in range(8)])
         assert [e.success for e in episodes] == [True] * 8

@@ -11,6 +11,8 @@ from support.toys import BareParallel, Relay, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import cooperation_index, evaluate_team
+from llm_marl_envs.experts import experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
@@ -34,8 +36,8 @@ def agreeing(env: Any) -> ScriptedPolicy:
 
     def script(request: Any) -> str:
         task = env.source.find(request.task_id)
-        convention = (*env.conventions(task), "")[0]
-        return env.reply(task, request.agent, convention, request.messages)
+        convention = (*experts_of(env).conventions(task), "")[0]
+        return experts_of(env).reply(task, request.agent, convention, request.messages)
 
     return ScriptedPolicy(script)
 
@@ -112,13 +114,13 @@ def test_demonstrations_draw_each_part_s_convention_alone():
     """With two seats and two conventions, half of the programs do not fit together."""
     env = make("coop_coding-v0", single_seat=True)
     tasks = [env.source[index] for index in range(len(env.source))]
-    pairs = env.demonstrations(400, seed=1)
+    pairs = demonstrations(env, 400, seed=1)
     matches = []
     for (_, helper), (shown, main) in zip(pairs[::2], pairs[1::2], strict=True):
         assert shown[-2].content == helper
         task = next(task for task in tasks if env.opening(task)[WRITER][0] == shown[0])
-        read = env.inner.read_convention
-        if len(env.inner.conventions(task)) == 2:
+        read = experts_of(env.inner).read
+        if len(experts_of(env.inner).conventions(task)) == 2:
             matches.append(read(task, "helper_0", helper) == read(task, "main_0", main))
         if len(matches) == 40:
             break

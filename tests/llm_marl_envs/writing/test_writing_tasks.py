@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from llm_marl_envs import make
+from llm_marl_envs.experts import experts_of
+from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.tasks import SPLITS, bundled_rows
 from llm_marl_envs.writing.divisions import PLANS, plans
 from llm_marl_envs.writing.documents import KINDS, document_of, identity
@@ -118,18 +120,18 @@ def test_bundled_texts(name: str, kind: str, references: tuple[str, str]) -> Non
     assert len(openings) == len(rows)
     env: Any = make(IDS[kind], tasks=f"bundled:{name}", split="all", reward="paper")
     assert env.info_mode == "full"
-    with_references = [task for task in env.source if env.conventions(task)]
+    with_references = [task for task in env.source if experts_of(env).conventions(task)]
     assert len(with_references) == 8
-    assert len(env.demonstrations(5, 0)) == 5
+    assert len(demonstrations(env, 5, 0)) == 5
     train: Any = make(IDS[kind], tasks=f"bundled:{name}", split="train", reward="paper")
     assert 20 <= len(train.source) <= 35
 
 
 def test_rows_without_references_have_no_experts() -> None:
     env: Any = make(IDS["post"], tasks=[{"post": "We sold a boat."}], split="all", reward="paper")
-    assert env.conventions(env.source[0]) == ()
+    assert experts_of(env).conventions(env.source[0]) == ()
     with pytest.raises(ValueError, match="none of these rows"):
-        env.demonstrations(1, 0)
+        demonstrations(env, 1, 0)
 
 
 # -- rows of other datasets -----------------------------------------------------------------------

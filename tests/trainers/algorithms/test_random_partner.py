@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.models import make_trainer
-from support.toys import BareParallel, Relay, SameCase, WordPair, shaky
+from support.toys import BareParallel, Relay, SameCase, WordExperts, WordPair, shaky
 
 from llm_marl_envs import make
-from llm_marl_envs.policies import ExpertPolicy, Team
+from llm_marl_envs.experts import ExpertPolicy, Experts, experts_of
+from llm_marl_envs.policies import Team
 from llm_marl_envs.records import Episode
 from trainers.update.collect import Collector
 
@@ -37,7 +39,7 @@ def test_a_seat_earns_what_its_text_earns_beside_the_drawn_expert(tmp_path: Path
     """Of two who both say their words in lower case each is paid where its partner is drawn so."""
     episodes = played(tmp_path)
     for episode in episodes:
-        choice = len(SameCase().conventions(SameCase().source.find(episode.task_id)))
+        choice = len(experts_of(SameCase()).conventions(SameCase().source.find(episode.task_id)))
         for turn in episode.turns:
             expected = float(turn.info["partner"] == "lower")
             assert (turn.reward, turn.team_reward) == (expected, expected)
@@ -57,7 +59,9 @@ def test_the_same_in_the_environment_of_the_demo(tmp_path: Path):
         task = env.source.find(episode.task_id)
         for turn in episode.turns:
             env.reset(seed=episode.seed, options={"task": task})
-            texts = {a: env.expert(task, a, turn.info["partner"]) for a in env.possible_agents}
+            texts = {
+                a: experts_of(env).first(task, a, turn.info["partner"]) for a in env.possible_agents
+            }
             _, rewards, _, _, _ = env.step({**texts, turn.agent: turn.action})
             assert turn.reward == rewards[turn.agent]
             paid.append(turn.reward)
@@ -143,15 +147,24 @@ def test_where_nobody_can_be_drawn_it_is_refused(tmp_path: Path, env: Any, words
 
 
 def test_an_environment_without_a_choice_of_conventions_is_refused(tmp_path: Path):
-    class Mute(SameCase):
-        def conventions(self, task: Any) -> tuple[str, ...]:
-            return ()
-
-    class Sure(SameCase):
+    class Sure(WordExperts):
         def conventions(self, task: Any) -> tuple[str, ...]:
             return ("lower",)
 
-    for env in (Mute, Sure):
+    class Unnamed(WordExperts):
+        def conventions(self, task: Any) -> tuple[str, ...]:
+            return ()
+
+    class Named(SameCase):
+        def __init__(self, given: Experts | None) -> None:
+            super().__init__()
+            self.given = given
+
+        def experts(self) -> Experts | None:
+            return self.given
+
+    for given in (None, Unnamed(), Sure()):
+        env = partial(Named, given)
         with pytest.raises(ValueError, match="nothing to draw"):
             make_trainer(tmp_path, env, random_partner=True)
 

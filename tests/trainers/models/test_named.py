@@ -14,7 +14,8 @@ from llm_marl_envs import make
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation.play.runner import Plan
 from llm_marl_envs.evaluation.studies.measure import run_eval
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.policies import RandomPolicy
 from llm_marl_envs.policies.named import (
     Context,
     Sampling,

@@ -209,7 +209,8 @@ def test_the_runner_and_the_metrics_agree(hf):
     from support.toys import WordPair
 
     from llm_marl_envs.evaluation import evaluate_team
-    from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+    from llm_marl_envs.experts import ExpertPolicy
+    from llm_marl_envs.policies import ScriptedPolicy
 
     half = ScriptedPolicy(lambda request: "apple" if request.seed % 2 else "?")
     team = {"left_0": half, "right_0": ExpertPolicy(WordPair())}

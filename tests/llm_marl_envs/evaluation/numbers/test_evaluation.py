@@ -16,9 +16,10 @@ from llm_marl_envs.evaluation.numbers.coordination import convention_match, matc
 from llm_marl_envs.evaluation.numbers.estimators import bootstrap_interval, wilson_interval
 from llm_marl_envs.evaluation.numbers.results import read_result, result_to_dict, summarise
 from llm_marl_envs.evaluation.numbers.table import result_table
+from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.outcome import Bounds
-from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
 from llm_marl_envs.tasks import ListSource
 
@@ -314,7 +315,7 @@ def test_a_match_is_counted_where_seats_show_a_convention():
 def test_a_seat_that_cannot_show_a_convention_is_no_mismatch():
     """The scorer of `solve_and_evaluate` reports nothing; the others follow one shorthand."""
     env = make("solve_and_evaluate-v0")
-    shorthand = env.conventions(env.source[0])[0]
+    shorthand = experts_of(env).conventions(env.source[0])[0]
     agreed = dict.fromkeys(env.possible_agents, ExpertPolicy(env, shorthand))
     episodes = evaluate_team(env, agreed, n_tasks=1).episodes
     assert convention_match(env, episodes) == 1.0

@@ -22,7 +22,7 @@ from llm_marl_envs.evaluation.numbers.estimators import (
     wilson_interval,
 )
 from llm_marl_envs.evaluation.numbers.table import with_interval
-from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.records import episode_from_dict, episode_to_dict
 from llm_marl_envs.report.series import estimate_success
 from llm_marl_envs.tasks import Task

@@ -28,8 +28,9 @@ from llm_marl_envs.evaluation.numbers.latex import (
     text_table,
 )
 from llm_marl_envs.evaluation.numbers.results import result_to_dict
+from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.policies import ScriptedPolicy
 
 ROWS = [
     TableRow("magrpo_2", {"success": Cell(0.95, (0.9, 0.98)), "seconds": Cell(-3.456)}),

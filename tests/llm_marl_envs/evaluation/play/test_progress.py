@@ -18,7 +18,8 @@ from llm_marl_envs.evaluation.play.runner import Plan
 from llm_marl_envs.evaluation.studies.baselines import run_baselines
 from llm_marl_envs.evaluation.studies.contribution import contributions
 from llm_marl_envs.evaluation.studies.messages import message_effects
-from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.policies import ScriptedPolicy
 
 ROOT = Path(__file__).parents[4]
 

@@ -18,7 +18,8 @@ from support.toys import Relay, WordPair, word_tasks
 
 from llm_marl_envs.evaluation import Plan, TeamResult, run_plan
 from llm_marl_envs.evaluation.numbers.results import result_to_dict
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.policies import RandomPolicy
 from llm_marl_envs.records import Request, Response, read_jsonl
 from llm_marl_envs.tasks import ListSource
 

@@ -23,7 +23,8 @@ from llm_marl_envs.evaluation.studies.baselines import (
     single_team,
     tokens_written,
 )
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.protocols import (
     DiscussionPolicy,
     PipelinePolicy,

@@ -18,7 +18,8 @@ from llm_marl_envs.evaluation.studies.contribution import (
     replay_with,
 )
 from llm_marl_envs.evaluation.studies.messages import MessageEffect, measure_messages, other_tasks
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy, experts_of
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
@@ -270,7 +271,9 @@ def test_debaters_need_each_others_statements():
 
     def speak(request: Request) -> str:
         task = env.source.find(request.task_id)
-        return env.reply(task, request.agent, env.conventions(task)[0], request.messages)
+        return experts_of(env).reply(
+            task, request.agent, experts_of(env).conventions(task)[0], request.messages
+        )
 
     team = dict.fromkeys(env.possible_agents, ScriptedPolicy(speak))
     found = effects(measure_messages(lambda: make("debate-v0"), team, n_tasks=10))

@@ -24,6 +24,7 @@ from llm_marl_envs.evaluation.studies.cross_play_files import (
 )
 from llm_marl_envs.evaluation.studies.heat_map import save_heat_map
 from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
+from llm_marl_envs.experts import experts_of
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request
 
@@ -68,11 +69,13 @@ def test_coding_experts_with_different_interfaces_fail_together():
     def choosing(place: int) -> dict[str, Any]:
         def script(request: Request) -> str:
             task = env.source.find(request.task_id)
-            return env.expert(task, request.agent, env.conventions(task)[place])
+            return experts_of(env).first(
+                task, request.agent, experts_of(env).conventions(task)[place]
+            )
 
         return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
 
-    choice = [i for i in range(40) if len(env.conventions(env.source[i])) > 1]
+    choice = [i for i in range(40) if len(experts_of(env).conventions(env.source[i])) > 1]
     teams = {"first": choosing(0), "last": choosing(-1)}
     result = cross_play(lambda: make("coop_coding-v0"), teams, n_tasks=40)
     only_one = 1 - len(choice) / 40

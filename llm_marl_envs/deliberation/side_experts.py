@@ -1,0 +1,76 @@
+"""Scripted experts of two sides and their judges: debaters quote, a judge hears them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llm_marl_envs.deliberation import sides as rules
+from llm_marl_envs.deliberation.quotes import lines_of
+from llm_marl_envs.deliberation.side_judge import scripted_verdict
+from llm_marl_envs.experts import Experts
+from llm_marl_envs.questions import question_of
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
+
+PRO, CON = "pro_0", "con_0"
+CONVENTIONS = ("against", "for")
+
+
+class SideExperts(Experts):
+    """Debaters that quote the next best lines, and judges that believe verified quotations.
+
+    Args:
+        quotes: how many lines a statement may quote.
+    """
+
+    listens = True
+
+    def __init__(self, quotes: int) -> None:
+        self.quotes = quotes
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """What debaters quote: lines "against" the other claim or "for" their own."""
+        return CONVENTIONS
+
+    def first(self, task: Task, agent: str, convention: str) -> str:
+        """A debater's first statement; "" for a judge, which must hear the debaters first.
+
+        Raises:
+            ValueError: no such convention.
+        """
+        return self.reply(task, agent, convention, ())
+
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """An expert's text after `messages`: the next best lines, or the scripted verdict."""
+        if convention not in CONVENTIONS:
+            raise ValueError(f"convention {convention!r}: expected one of {CONVENTIONS}")
+        if agent not in (PRO, CON):
+            return scripted_verdict(messages) if messages else ""
+        own = sides(task)[agent]
+        other = sides(task)[CON if agent == PRO else PRO]
+        best = rules.useful(own, other, source_of(task), convention == "against")
+        begin = self.quotes * sum(message.role == "assistant" for message in messages)
+        lines = [f"Quote: {line}" for line in best[begin : begin + self.quotes]]
+        return "\n".join(lines) or f"I claim: [{own}]"
+
+
+def sides(task: Task) -> dict[str, str]:
+    """Debater -> its claim."""
+    claims = rules.claims_of(question_of(task))
+    return {PRO: claims.pro, CON: claims.con}
+
+
+def source_of(task: Task) -> tuple[str, ...]:
+    """What the debaters have read: every line of the shared knowledge and the evidence.
+
+    Raises:
+        ValueError: the question brings neither.
+    """
+    question = question_of(task)
+    lines = lines_of([*question.shared, *question.evidence])
+    if not lines:
+        raise ValueError(
+            f"a debate needs a source, and {question.text!r:.60} brings neither `evidence` nor "
+            "`shared`"
+        )
+    return lines

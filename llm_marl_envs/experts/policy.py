@@ -1,0 +1,70 @@
+"""Scripted experts as a policy: `ExpertPolicy`, and the check of the convention it is given."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from llm_marl_envs.experts.protocol import Experts, experts_of, text_env
+from llm_marl_envs.records import Request, Response
+from llm_marl_envs.tasks import Task, TaskSource
+
+_LOOKED_AT = 512
+"""Tasks that are searched for a convention; kinds of tasks take turns, so all come early."""
+
+
+class ExpertPolicy:
+    """The environment's scripted expert, in one convention or in one drawn per action.
+
+    Args:
+        env: any copy of the environment; only its task source and its experts are used.
+        convention: name of the convention to follow where the task allows it; None draws one from
+            the request's seed, so that two such experts agree only by chance. Where experts listen,
+            the convention of an expert's first action is kept for its later ones.
+
+    Raises:
+        TypeError: an environment of another library.
+        ValueError: it has no scripted experts, or none of the first tasks allows the convention.
+    """
+
+    def __init__(self, env: Any, convention: str | None = None) -> None:
+        self.source = text_env(env).source
+        self.experts = experts_of(env)
+        if convention is not None:
+            _check_convention(self.experts, self.source, convention)
+        self.convention = convention
+        self.identity = f"expert:{convention}" if convention else "expert"
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One expert action per request."""
+        return [Response(text=self._action(request)) for request in requests]
+
+    def _action(self, request: Request) -> str:
+        task = self.source.find(request.task_id)
+        possible = self.experts.conventions(task) or ("",)
+        if self.convention is not None and self.convention in possible:
+            convention = self.convention
+        else:
+            convention = self._begun(task, request) or random.Random(request.seed).choice(possible)
+        return self.experts.reply(task, request.agent, convention, request.messages)
+
+    def _begun(self, task: Task, request: Request) -> str | None:
+        """The convention of this seat's first action, where experts have more than one turn."""
+        first = next((m.content for m in request.messages if m.role == "assistant"), None)
+        if first is None or not self.experts.listens:
+            return None
+        return self.experts.read(task, request.agent, first)
+
+
+def _check_convention(experts: Experts, source: TaskSource, convention: str) -> None:
+    known: dict[str, None] = {}
+    looked = min(len(source), _LOOKED_AT)
+    for index in range(looked):
+        known |= dict.fromkeys(experts.conventions(source[index]))
+        if convention in known:
+            return
+    raise ValueError(
+        f"convention {convention!r}: the first {looked} tasks of this split allow "
+        f"{[*known] or 'none'}"
+    )

@@ -1,0 +1,90 @@
+"""What scripted experts of an environment are: pure rules over tasks, no episode, no seed.
+
+Owns `Experts`, which an environment gives with `TextEnv.experts`, and the way from any environment
+to them. Who plays them is `policy.py`, what they show is `demonstrations.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from llm_marl_envs.core import TextEnv
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
+
+Demonstration = tuple[tuple[Message, ...], str]
+"""Messages shown, and what an expert answers."""
+
+
+class Experts(ABC):
+    """Scripted experts of one environment. Only `first` must be written; no rule keeps anything.
+
+    Attributes:
+        listens: whether experts have later turns, which `reply` writes, to demonstrate too.
+    """
+
+    listens: bool = False
+
+    def conventions(self, task: Task) -> tuple[str, ...]:
+        """Names of the ways in which experts can agree to solve `task`; may be empty."""
+        return ()
+
+    @abstractmethod
+    def first(self, task: Task, agent: str, convention: str) -> str:
+        """The first action of an expert that follows `convention`; "" where there are none.
+
+        Raises:
+            ValueError: no such convention for this task and agent.
+        """
+
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """The next action of an expert that was shown `messages`; `first`'s by default."""
+        return self.first(task, agent, convention)
+
+    def read(self, task: Task, agent: str, action: str) -> str | None:
+        """Which convention an action follows, None where it follows none."""
+        return None
+
+    def demonstrations(self, env: TextEnv, n: int, seed: int) -> list[Demonstration] | None:
+        """`n` pairs to learn from, in a way of these experts' own; None for the usual way.
+
+        Args:
+            env: whose experts these are; its episode is left alone.
+            n: how many pairs.
+            seed: decides all draws.
+        """
+        return None
+
+
+def text_env(env: Any) -> TextEnv:
+    """The environment of this library inside wrappers, or the one given.
+
+    Raises:
+        TypeError: an environment of another library.
+    """
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, TextEnv):
+        raise TypeError(f"expected an environment of this library, got {type(env).__name__}")
+    return inner
+
+
+def find_experts(env: Any) -> Experts | None:
+    """The scripted experts of an environment; None where it has none, as another library's."""
+    inner = getattr(env, "unwrapped", env)
+    return inner.experts() if isinstance(inner, TextEnv) else None
+
+
+def experts_of(env: Any) -> Experts:
+    """The scripted experts of an environment.
+
+    Raises:
+        TypeError: an environment of another library.
+        ValueError: it has none.
+    """
+    inner = text_env(env)
+    experts = inner.experts()
+    if experts is None:
+        raise ValueError(f"{inner.metadata['name']} has no scripted experts")
+    return experts
