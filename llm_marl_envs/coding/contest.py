@@ -2,8 +2,7 @@
 
 Owns the columns of such rows. A contest's program reads standard input and prints. Two authors need
 a function that one of them writes, so the program becomes `solve(stdin)`, which returns what would
-be printed. The outputs stay in the tests, which run apart from the programs. (One program alone
-that does read and print is run by `Sandbox.run_io` and compared by `sandbox.same_output`.)
+be printed. The outputs stay in the tests, which run apart from the programs.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def with_tests(row: Row) -> Row:
     """The row itself, or, if it has inputs and outputs and no tests, one that has tests.
 
     Each pair becomes an assert. Outputs agree if their lines do, up to white space at line ends and
-    empty last lines, as in `sandbox.same_output`.
+    empty last lines.
 
     Raises:
         ValueError: inputs and outputs that do not pair up, that are no texts, or that belong to a

@@ -6,12 +6,10 @@ confinement, and docs/sandbox.md for what it protects from and what it does not.
 
 from __future__ import annotations
 
-from llm_marl_envs.sandbox.jail.replacements import Replacement
-
 from .budget import Budget
-from .io_run import same_output
 from .jail.codec import Opaque
 from .jail.contract import Contract
+from .jail.replacements import Replacement
 from .jail.units import units_of
 from .layers import LAYERS, Layer, doctor, verdict
 from .pool import Sandbox, default_sandbox
@@ -21,7 +19,6 @@ from .records import (
     HelperCall,
     InfraError,
     Limits,
-    Output,
     SandboxError,
     SandboxUnavailable,
     Status,
@@ -40,7 +37,6 @@ __all__ = [
     "Layer",
     "Limits",
     "Opaque",
-    "Output",
     "Replacement",
     "Sandbox",
     "SandboxError",
@@ -50,7 +46,6 @@ __all__ = [
     "Verdict",
     "default_sandbox",
     "doctor",
-    "same_output",
     "units_of",
     "verdict",
 ]

@@ -6,7 +6,6 @@ pool. Does not own the course of a run (`worker`) nor confinement (`layers`).
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import hashlib
@@ -17,15 +16,13 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Literal, Self, TypeVar, cast
-
-from llm_marl_envs.sandbox.jail.replacements import Replacement
+from typing import Any, Literal, Self
 
 from .budget import Budget
 from .jail.contract import Contract
-from .jail.wire import fits
+from .jail.replacements import Replacement
 from .layers import find_setup
-from .records import InfraError, Job, KilledError, Limits, Output, SandboxError, Status, Verdict
+from .records import InfraError, Job, KilledError, Limits, SandboxError, Status, Verdict
 from .worker import RunLostError, Worker
 
 CACHE_SIZE = 4096  # verdicts
@@ -33,8 +30,6 @@ CLOSE_SECONDS = 10.0  # beyond two wall limits, for runs under way when a pool i
 # Outcomes that may differ when the same run is made again.
 UNCERTAIN = ("infra_error", "wall_limit", "died")
 CUT = ("cpu_limit", "wall_limit")
-
-T = TypeVar("T")
 
 
 class Sandbox:
@@ -160,43 +155,24 @@ class Sandbox:
         shared: dict[str, Any] = {"budget": budget} if budget else {}
         return list(self._threads.map(lambda job: self.check(**job, **shared), listed))
 
-    async def check_async(self, source: str | Mapping[str, str], **job: Any) -> Verdict:
-        """`check`, with the same arguments, without blocking the event loop."""
-        return await asyncio.to_thread(self.check, source, **job)
-
-    def run_io(self, source: str, stdin: str = "") -> Output:
-        """Run a whole program with `stdin` as its standard input and keep what it prints.
-
-        Compare `stdout` with what was expected, for example by `same_output`; nothing expected ever
-        enters the sandbox. Raises InfraError, see `on_infra`.
-        """
-        if not isinstance(source, str) or not isinstance(stdin, str):
-            raise TypeError("source and stdin must be str")
-        if not fits(source):
-            return Output("load_error", "", "the text is too long", self.isolation, 0.0, 0.0, 0.0)
-        return self._retried(lambda worker: worker.run_io(source, stdin), _lost_io)
-
     def _check(self, job: Job, budget: Budget) -> Verdict:
-        author = job.too_long()
-        if author is not None:
-            return _unrun("load_error", "the text is too long", author, self.isolation)
-        return self._retried(lambda worker: worker.check(job, budget), _lost)
-
-    def _retried(self, run: Callable[[Worker], T], lost: Callable[[str, tuple[str, ...]], T]) -> T:
         """Run once, and once more if the machinery failed, or may have failed.
 
         What may have been either, the machine or a program, counts against it the second time.
         """
+        author = job.too_long()
+        if author is not None:
+            return _unrun("load_error", "the text is too long", author, self.isolation)
         reason = ""
         failures, kills = 0, 0
         while failures < 2:
             worker = self._take()
             try:
-                return run(worker)
+                return worker.check(job, budget)
             except KilledError as error:
                 kills += 1
                 if kills == 2:
-                    return cast("T", error.outcome)
+                    return error.verdict
             except RunLostError as error:
                 failures += 1
                 reason = str(error)
@@ -204,7 +180,7 @@ class Sandbox:
                 self._free.put(worker)
         if self.on_infra == "raise":
             raise InfraError(f"a run failed twice: {reason}")
-        return lost(reason, self.isolation)
+        return _unrun("infra_error", reason, None, self.isolation)
 
     def _take(self) -> Worker:
         self._usable()
@@ -254,14 +230,6 @@ def _stop(workers: list[Worker], pid: int) -> None:
 
 def _unrun(status: Status, detail: str, author: str | None, isolation: tuple[str, ...]) -> Verdict:
     return Verdict(status, 0, 0, detail[:200], author, isolation, 0.0, 0.0, 0.0)
-
-
-def _lost(reason: str, isolation: tuple[str, ...]) -> Verdict:
-    return _unrun("infra_error", reason, None, isolation)
-
-
-def _lost_io(reason: str, isolation: tuple[str, ...]) -> Output:
-    return Output("infra_error", "", reason[:200], isolation, 0.0, 0.0, 0.0)
 
 
 _slots = 0

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from llm_marl_envs.sandbox.jail.replacements import Replacement
-
 from .jail.contract import Contract
+from .jail.replacements import Replacement
 from .jail.wire import fits
 
 Status = Literal[
@@ -46,12 +45,12 @@ class InfraError(SandboxError):
 class KilledError(Exception):
     """A process of a run ended in a way that may be the machine's doing or the program's.
 
-    `outcome` is what the run is worth if that happens again.
+    `verdict` is what the run is worth if that happens again.
     """
 
-    def __init__(self, outcome: Verdict | Output) -> None:
-        super().__init__(outcome.detail)
-        self.outcome = outcome
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.detail)
+        self.verdict = verdict
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,12 @@ class Limits:
     """Elapsed time, without the time that processes waited for a processor."""
     memory_mib: int = 512
     """Address space of each process beyond the interpreter's own, at least 16."""
-    output_kib: int = 1024
-    """Standard output kept by `run_io`; a script that writes more is cut off."""
 
     def __post_init__(self) -> None:
         """Refuse limits under which nothing could run."""
         if not (isinstance(self.cpu_seconds, int) and self.cpu_seconds >= 1):
             raise ValueError(f"cpu_seconds must be a whole number >= 1, got {self.cpu_seconds!r}")
-        for name, least in (("wall_seconds", 0.05), ("memory_mib", 16), ("output_kib", 1)):
+        for name, least in (("wall_seconds", 0.05), ("memory_mib", 16)):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and value >= least):
                 raise ValueError(f"{name} must be a number >= {least}, got {value!r}")
@@ -151,22 +148,6 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Output:
-    """The outcome of `Sandbox.run_io`."""
-
-    status: Status
-    """"pass" here means that the script ran to an end with exit status 0; compare `stdout`."""
-    stdout: str
-    """What it wrote, decoded as UTF-8 with replacement, at most `Limits.output_kib`."""
-    detail: str
-    """Last line of its standard error, at most 200 characters."""
-    isolation: tuple[str, ...]
-    cpu_s: float
-    wall_s: float
-    max_rss_mib: float
-
-
-@dataclass(frozen=True)
 class Job:
     """One run, normalised."""
 
@@ -225,18 +206,3 @@ def _check_named(exported: set[str], given: Mapping[str, Any], what: str, kind: 
             raise ValueError(f"{what}s name {name!r}; exported are {sorted(exported)}")
         if not isinstance(one, kind):
             raise TypeError(f"the {what} of {name!r} must be a {kind.__name__}, got {one!r}")
-
-
-@dataclass
-class Usage:
-    """What the processes of a run consumed."""
-
-    cpu_s: float = 0.0
-    max_rss_mib: float = 0.0
-    wall_s: float = 0.0
-    isolation: tuple[str, ...] = field(default=())
-
-    def add(self, cpu_s: float, rss_mib: float) -> None:
-        """Count one process that has ended."""
-        self.cpu_s += cpu_s
-        self.max_rss_mib = max(self.max_rss_mib, rss_mib)

@@ -15,14 +15,14 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from . import blame, io_run
+from . import blame
 from .budget import Budget, Over
 from .jail import codec, ledger
 from .jail.child import EXIT_BROKEN
 from .jail.ledger import JUDGE
 from .jail.wire import SocketChannel
 from .layers import Setup
-from .records import Cost, Job, KilledError, Limits, Output, TestOutcome, Usage, Verdict
+from .records import Cost, Job, KilledError, Limits, TestOutcome, Verdict
 from .zygote_link import BATCH, Child, Zygote, ZygoteLostError, readable, signal_name
 
 FIRST_LOOK, NEXT_LOOK = 0.1, 0.05  # seconds between looks at what a run has used
@@ -140,18 +140,6 @@ class Worker:
             self.stop()
             raise
 
-    def run_io(self, source: str, stdin: str) -> Output:
-        """Run one script. Raises RunLostError, KilledError."""
-        zygote = self.start()
-        try:
-            return io_run.run(zygote, source, stdin, self.limits, self.setup.isolation)
-        except (ZygoteLostError, io_run.StoppedError, OSError) as error:
-            self.stop()
-            raise RunLostError(str(error)) from None
-        except BaseException:
-            self.stop()
-            raise
-
     def take_judge(
         self, zygote: Zygote, job: Job, programs: int
     ) -> tuple[_Judge, bool, list[Child]]:
@@ -179,7 +167,8 @@ class _Run:
         self.names = [name for name, _ in job.programs]
         self.cpu = dict.fromkeys([*self.names, JUDGE], 0.0)
         self.waits = dict.fromkeys([*self.names, JUDGE], 0.0)  # ready, but without a processor
-        self.usage = Usage(isolation=worker.setup.isolation)
+        self.wall_s = 0.0
+        self.rss_mib = 0.0  # peak of the largest program
 
     def check(self) -> Verdict:
         """Run the job to its end; the verdict of its judge, or what ended it."""
@@ -193,7 +182,7 @@ class _Run:
             # Forked while this run goes on, so that the next one need not wait for it.
             self.zygote.ask(count if judge.key == self._key() else count + 1)
             over, report = self._await_report()
-            self.usage.wall_s = time.monotonic() - self.began
+            self.wall_s = time.monotonic() - self.began
             wall = self._wall()
             status, detail, author = self._ending(over, report)
             self._count_judge(report)
@@ -309,7 +298,7 @@ class _Run:
             ended = self.zygote.wait(child)
             if ended is None:
                 raise RunLostError("a killed process does not end")
-            self.usage.add(ended.cpu_s, ended.rss_mib)
+            self.rss_mib = max(self.rss_mib, ended.rss_mib)
             self.cpu[name] = ended.cpu_s
         if over is not None:
             return over.status, over.detail, self._charged(over)
@@ -380,17 +369,16 @@ class _Run:
             (index, name, _plain(args), _plain(result))
             for index, name, args, result in report.get("trace", ())
         )
-        usage = self.usage
         return Verdict(
             status=status,  # type: ignore[arg-type]
             passed=sum(o.passed for o in outcomes),
             total=len(outcomes),
             detail=printable(detail)[:200],
             author=author,
-            isolation=usage.isolation,
-            cpu_s=round(usage.cpu_s, 4),
-            wall_s=round(usage.wall_s, 4),
-            max_rss_mib=round(usage.max_rss_mib, 2),
+            isolation=self.worker.setup.isolation,
+            cpu_s=round(sum(self.cpu[name] for name in self.names), 4),
+            wall_s=round(self.wall_s, 4),
+            max_rss_mib=round(self.rss_mib, 2),
             outcomes=outcomes,
             helper_trace=trace,
             cost=cost,

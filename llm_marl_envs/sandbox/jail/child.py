@@ -1,7 +1,7 @@
 """From fork to first job: cleans and confines a child, then lets its role take over.
 
 Owns descriptors, signals and the choice of role. Roles are `program` (untrusted code answering
-calls), `script` (untrusted code with standard input and output), `judge` (tests) and `probe`.
+calls), `judge` (tests) and `probe`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 from typing import Any, NoReturn
 
-from . import examiner, probe, program, script
+from . import examiner, probe, program
 from .confine import Confinement
 from .wire import SocketChannel
 
@@ -63,8 +63,6 @@ def _serve() -> None:
         program.serve(channel.plain(), job)
     elif role == "judge":
         examiner.serve(channel, job)
-    elif role == "script":
-        script.serve(channel, job)
     elif role == "probe":
         probe.serve(channel)
     else:

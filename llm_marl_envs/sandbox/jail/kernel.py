@@ -205,13 +205,6 @@ def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def seccomp_available() -> bool:
-    """Whether the kernel takes filters. The call fails on purpose: EFAULT means that it does."""
-    zero = ctypes.c_ulong(0)
-    _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), zero, zero, zero)
-    return ctypes.get_errno() == errno.EFAULT
-
-
 # --- Landlock ----------------------------------------------------------------------------------
 
 _FS_RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}  # by ABI; later ones as 5

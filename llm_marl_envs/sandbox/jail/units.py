@@ -47,8 +47,7 @@ class Plan:
 
 
 class _Splitter:
-    def __init__(self, tree: ast.Module, entry: str) -> None:
-        self.entry = entry
+    def __init__(self, tree: ast.Module) -> None:
         self.units: list[str] = []
         self.testers = {
             node.name
@@ -113,7 +112,7 @@ def split(source: str, entry: str) -> Plan:
     """
     tree = parse(source, "<tests>")
     modules = _modules(tree, free_names(source, "<tests>") - {entry, "candidate"})
-    splitter = _Splitter(tree, entry)
+    splitter = _Splitter(tree)
     check = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"]
     functions: list[tuple[int, str]] = []
     classes: list[tuple[int, str, str]] = []

@@ -37,9 +37,9 @@ class Channel:
     JSON message of at most `cap` bytes.
     """
 
-    def __init__(self, fd: int, cap: int = MESSAGE_CAP) -> None:
+    def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.cap = cap
+        self.cap = MESSAGE_CAP
         self.size = 0  # bytes of the last message received
         self._buffer = b""
 
@@ -90,14 +90,14 @@ class SocketChannel(Channel):
     `receive` also raises TimeoutError. Descriptors that come are appended to `fds`.
     """
 
-    def __init__(self, sock: socket.socket | _socket.socket, cap: int = MESSAGE_CAP) -> None:
-        super().__init__(sock.fileno(), cap)
+    def __init__(self, sock: socket.socket | _socket.socket) -> None:
+        super().__init__(sock.fileno())
         self.sock = sock
         self.fds: list[int] = []
 
     def plain(self) -> Channel:
         """The rest of this conversation over the bare descriptor; this object ends."""
-        channel = Channel(self.sock.detach(), self.cap)
+        channel = Channel(self.sock.detach())
         channel._buffer = self._buffer
         return channel
 

@@ -11,7 +11,6 @@ import pytest
 from llm_marl_envs.coding.contest import with_tests
 from llm_marl_envs.coding.rows import read_tests, task_of_row
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
-from llm_marl_envs.sandbox import default_sandbox, same_output
 
 PAIRS = {"inputs": ["2\n3 4\n", "1\n-5\n"], "outputs": ["7 \n", "-5"]}
 ROW = {"id": "sum", "question": "Print the sum.", "input_output": json.dumps(PAIRS)}
@@ -93,13 +92,3 @@ def test_a_team_is_scored(helper: str, main: str, share: float) -> None:
     _, _, _, _, infos = env.step({HELPER: helper, MAIN: main})
     assert infos[MAIN]["tests_passed"] / infos[MAIN]["tests_total"] == share
     assert infos[MAIN]["success"] is (share == 1.0)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
-def test_a_program_that_reads_and_prints_is_compared_outside() -> None:
-    program = "n = int(input())\nprint(sum(map(int, input().split())))\n"
-    for given, wanted in zip(PAIRS["inputs"], PAIRS["outputs"], strict=True):
-        output = default_sandbox().run_io(program, given)
-        assert output.status == "pass"
-        assert same_output(output.stdout, wanted)
-        assert not same_output(output.stdout, wanted + "1")

@@ -178,8 +178,9 @@ def test_messages_that_fill_the_memory_of_the_tests() -> None:
 
 
 def test_signals_without_a_name(sandbox: Sandbox) -> None:
-    output = sandbox.run_io("import signal\nsignal.raise_signal(40)")
-    assert (output.status, output.detail) == ("died", "was ended by signal 40")
+    verdict = alone(sandbox, "import signal\ndef solve(x):\n    signal.raise_signal(40)\n")
+    assert (verdict.status, verdict.author) == ("died", "main")
+    assert verdict.detail.endswith("was ended by signal 40")
 
 
 @pytest.mark.parametrize(("code", "runs"), [(70, 2), (71, 1)])
@@ -202,7 +203,6 @@ def test_a_text_of_any_length_gets_a_verdict(sandbox: Sandbox) -> None:
     source = "def solve(x):\n    return x + 1\n#" + "\U0001f600" * 400_000
     verdict = alone(sandbox, source)
     assert (verdict.status, verdict.author) == ("load_error", "main")
-    assert sandbox.run_io(source).status == "load_error"
     assert alone(sandbox, "def solve(x):\n    return x + 1\n#" + "x" * 2_000_000).ok
     with pytest.raises(ValueError, match="the tests are too long: 5000015 characters"):
         alone(sandbox, source, "assert solve(1)" + " " * 5_000_000)

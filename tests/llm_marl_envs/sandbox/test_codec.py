@@ -123,7 +123,8 @@ def converse(data: bytes) -> None:
     try:
         theirs.sendall(data)
         theirs.close()
-        channel = Channel(ours.fileno(), cap=1 << 16)
+        channel = Channel(ours.fileno())
+        channel.cap = 1 << 16
         for _ in range(1000):
             malformed(channel.receive())
         pytest.fail("the conversation does not end")
