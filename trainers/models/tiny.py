@@ -35,7 +35,6 @@ from tokenizers.trainers import BpeTrainer
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pad_sequence
-from tqdm.auto import tqdm
 from transformers import (
     GenerationConfig,
     LlamaConfig,
@@ -46,6 +45,7 @@ from transformers import (
 )
 
 from llm_marl_envs.experts.demonstrations import demonstrations
+from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.registry import make
 from llm_marl_envs.spaces import Message
 from trainers.models.chat import ChatTemplate
@@ -188,18 +188,19 @@ def warm_start(
     batches = _deal(len(rows), settings.batch_size, seed)
     losses: list[float] = []
     model.train()
-    bar = tqdm(range(settings.steps), desc="warm start", unit="step")
-    for step in bar:
-        ids, labels, mask = _collate([rows[i] for i in next(batches)])  # (B, T)
-        loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
-        optimizer.zero_grad()
-        loss.backward()
-        clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        losses.append(loss.item())
-        if step % 20 == 0:
-            bar.set_postfix(loss=f"{losses[-1]:.3f}")
+    with counter(settings.steps, "warm start", unit="step") as bar:
+        for step in range(settings.steps):
+            ids, labels, mask = _collate([rows[i] for i in next(batches)])  # (B, T)
+            loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+            optimizer.zero_grad()
+            loss.backward()
+            clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+            if step % 20 == 0:
+                bar.set_postfix(loss=f"{losses[-1]:.3f}")
+            bar(1)
     model.eval()
     tail = losses[-max(1, len(losses) // 10) :]
     return sum(tail) / len(tail)

@@ -14,10 +14,17 @@ from typing import Any
 from transformers import ProgressCallback, TrainerCallback
 
 from llm_marl_envs.commands.ending import Stopped
+from llm_marl_envs.evaluation.play.progress import counter
 
 
 class TeamProgress(ProgressCallback):
     """One bar with ETA, reward and success, instead of a dictionary per step."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Open the bar."""
+        if state.is_world_process_zero:
+            self.training_bar = counter(state.max_steps, unit="update")
+        self.current_step = 0
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Show the newest reward and success beside the bar."""

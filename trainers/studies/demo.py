@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
 from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
@@ -28,6 +27,7 @@ from llm_marl_envs.evaluation import (
     measure_coordination,
 )
 from llm_marl_envs.evaluation.numbers.coordination import match_by_choice
+from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
@@ -70,7 +70,7 @@ def measure(
     generated = "tasks" not in (run.get("env_kwargs") or {})
     further = [split for split in FURTHER_SPLITS if generated and split in env.unwrapped.splits]
     n_tasks = min(n_tasks, len(env.unwrapped.source))
-    with tqdm(total=(3 + len(further)) * n_tasks, unit="episode", desc=label) as bar:
+    with counter((3 + len(further)) * n_tasks, label) as bar:
 
         def played(split: str, temperature: float) -> TeamResult:
             return evaluate_team(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
-import subprocess
 import sys
+import termios
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,8 +22,6 @@ from llm_marl_envs.evaluation.studies.contribution import contributions
 from llm_marl_envs.evaluation.studies.messages import message_effects
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.policies import ScriptedPolicy
-
-ROOT = Path(__file__).parents[4]
 
 
 def test_a_plain_function_only_hears_what_is_finished():
@@ -42,13 +42,13 @@ def test_contributions_and_messages_count_to_their_totals(env: Any):
             stage = Stage(env, copies=3, progress=progress)
             assert measure(stage) if measure else message_effects(stage, schedule, team)
             stage.close()
-        assert progress.done == progress.total
-        assert progress.done > len(schedule.starts)
+        assert progress.n == progress.total
+        assert progress.n > len(schedule.starts)
     with counter(None, "episodes") as progress:
         stage = Stage(env, progress=progress)
         message_effects(stage, schedule, team, other=team)
         stage.close()
-    assert progress.total == progress.done == 14 * (2 + 3 * len(team))
+    assert progress.total == progress.n == 14 * (2 + 3 * len(team))
 
 
 def test_baselines_count_to_their_total(tmp_path: Path):
@@ -64,46 +64,50 @@ def test_baselines_count_to_their_total(tmp_path: Path):
             )
         assert "self-consistency of 3" in found.skipped
         played = [name for name in found.results if not name.startswith("oracle")]
-        assert progress.total == progress.done == 8 * (len(played) - 1) + 8 * 3
+        assert progress.total == progress.n == 8 * (len(played) - 1) + 8 * 3
 
 
-PROGRAM = """
-import sys
-if {bare}: sys.modules["tqdm"] = sys.modules["tqdm.auto"] = None
-from llm_marl_envs.commands.options import quiet_libraries
-quiet_libraries()
-from llm_marl_envs.evaluation.play.progress import counter
-with counter(None, "episodes") as progress:
-    progress.expect(1000)
-    for _ in range(500): progress(2)
-"""
+def _count(updates: int) -> None:
+    with counter(None, "episodes") as progress:
+        progress.expect(2 * updates)
+        for n in range(updates):
+            progress(2)
+            progress.set_postfix(reward=n)
 
 
-@pytest.mark.parametrize("bare", [False, True])
-def test_few_lines_where_nobody_watches(bare: bool):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(bare=bare)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    shown = [one for one in done.stderr.replace("\r", "\n").split("\n") if one.strip()]
+def _lines(stderr: str) -> list[str]:
+    return [one for one in stderr.replace("\r", "\n").split("\n") if one.strip()]
+
+
+def test_few_lines_where_nobody_watches(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    _count(500)
+    shown = _lines(capsys.readouterr().err)
     assert 1 <= len(shown) <= 4
-    assert ("1000 of 1000" if bare else "1000/1000") in shown[-1]
+    assert "1000/1000" in shown[-1]
+    assert "reward=499" in shown[-1]
 
 
-def test_a_terminal_sees_every_count_without_tqdm():
+def test_a_notebook_is_watched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    _count(5)
+    assert len(_lines(capsys.readouterr().err)) > 5
+
+
+def test_a_terminal_sees_values_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     parent, child = pty.openpty()
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(bare=True).replace("500", "5")],
-        stderr=child,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    os.close(child)
-    shown = os.read(parent, 10_000).decode()
+    termios.tcsetwinsize(child, (24, 80))
+    with os.fdopen(child, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        _count(5)
+    written = b""
+    with contextlib.suppress(OSError):  # which ends what a closed terminal was sent
+        while chunk := os.read(parent, 10_000):
+            written += chunk
     os.close(parent)
-    assert [part.split(": ")[1].strip() for part in shown.split("\r") if ": " in part][:5] == [
-        f"{n} of 1000" for n in (2, 4, 6, 8, 10)
-    ]
+    shown = _lines(written.decode())
+    for n in range(5):
+        assert any(f"{2 * n + 2}/10" in one and f"reward={n}" in one for one in shown)

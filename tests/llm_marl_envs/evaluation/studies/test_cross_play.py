@@ -269,5 +269,5 @@ def test_progress_knows_how_many_are_to_come(capsys: pytest.CaptureFixture[str])
         assert progress.total == 4 * 4 * 2
         zero_shot(SameCase, teams, n_tasks=30, progress=progress)
     # `lower` can be used in 30 tasks, `upper` in the 20 without `fig`; experts, then 2 x 2 seats.
-    assert progress.total == progress.done == 4 * 4 * 2 + (30 + 20) * (1 + 2 * 2)
+    assert progress.total == progress.n == 4 * 4 * 2 + (30 + 20) * (1 + 2 * 2)
     assert f"{progress.total}/{progress.total}" in capsys.readouterr().err

@@ -1,0 +1,37 @@
+"""The bar of training."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from trainers.running.callbacks import TeamProgress
+
+
+def _train(updates: int, main: bool) -> None:
+    bar = TeamProgress()
+    state = SimpleNamespace(is_world_process_zero=main, max_steps=updates, global_step=0)
+    bar.on_train_begin(None, state, None)
+    for n in range(1, updates + 1):
+        state.global_step = n
+        bar.on_step_end(None, state, None)
+        bar.on_log(None, state, None, logs={"reward": n / updates, "loss": 0.0})
+    bar.on_train_end(None, state, None)
+
+
+def test_it_writes_few_lines_where_nobody_watches(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    _train(300, main=True)
+    shown = [one for one in capsys.readouterr().err.replace("\r", "\n").split("\n") if one.strip()]
+    assert 1 <= len(shown) <= 4
+    assert "300/300" in shown[-1]
+    assert "reward=1.000" in shown[-1]
+
+
+def test_the_first_process_alone_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    _train(3, main=False)
+    assert capsys.readouterr().err == ""
