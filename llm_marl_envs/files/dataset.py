@@ -3,6 +3,7 @@
 One row is one turn of one agent, with the chat it was shown, its text, token ids and behaviour
 log-probs where its policy has them, and rewards. The rows of an episode give the episode back, so
 nothing is lost. A dataset is a folder: shards below `data`, and a README that holds the schema.
+Rows, and shards of JSONL, need no further library; Parquet and `features` need `datasets`.
 
 Texts are kept as they were written, control strings that they spell included: who tokenises
 `messages` again should do it as `chat.ChatTemplate` does, which keeps them text.
@@ -33,89 +34,129 @@ Texts are kept as they were written, control strings that they spell included: w
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.records import Episode, episode_from_dict, episode_to_dict
 
+if TYPE_CHECKING:
+    from datasets import Features
+
 SCHEMA_VERSION = 1
 FORMATS = ("jsonl", "parquet")
-# The dtypes of `datasets`; a list of one is a list of values, a list of pairs a list of structs.
-_COLUMNS: tuple[tuple[str, Any], ...] = (
-    ("schema_version", "int64"),
-    ("episode", "int64"),
-    ("position", "int64"),
-    ("env_id", "string"),
-    ("env_kwargs", "string"),
-    ("task_id", "string"),
-    ("seed", "int64"),
-    ("agents", ["string"]),
-    ("stop_reason", "string"),
-    ("success", "bool"),
-    ("team_return", "float64"),
-    ("agent", "string"),
-    ("turn", "int64"),
-    ("policy", "string"),
-    ("messages", [("role", "string"), ("content", "string")]),
-    ("action", "string"),
-    ("cut", "bool"),
-    ("prompt_ids", ["int64"]),
-    ("completion_ids", ["int64"]),
-    ("logprobs", ["float64"]),
-    ("reward", "float64"),
-    ("team_reward", "float64"),
-    ("reward_terms", [("name", "string"), ("value", "float64")]),
-    ("info", "string"),
-)
 _OF_EPISODE = ("env_id", "task_id", "seed", "agents", "stop_reason", "success")
+_OF_TOKENS = ("prompt_ids", "completion_ids", "logprobs")
+
+
+def features() -> Features:
+    """The columns as `datasets` knows them, in order.
+
+    Raises:
+        ImportError: `datasets` is not installed.
+    """
+    datasets = _library("datasets")
+    text, whole, real, yes = map(datasets.Value, ("string", "int64", "float64", "bool"))
+    return datasets.Features(
+        {
+            "schema_version": whole,
+            "episode": whole,
+            "position": whole,
+            "env_id": text,
+            "env_kwargs": text,
+            "task_id": text,
+            "seed": whole,
+            "agents": datasets.List(text),
+            "stop_reason": text,
+            "success": yes,
+            "team_return": real,
+            "agent": text,
+            "turn": whole,
+            "policy": text,
+            "messages": datasets.List({"role": text, "content": text}),
+            "action": text,
+            "cut": yes,
+            "prompt_ids": datasets.List(whole),
+            "completion_ids": datasets.List(whole),
+            "logprobs": datasets.List(real),
+            "reward": real,
+            "team_reward": real,
+            "reward_terms": datasets.List({"name": text, "value": real}),
+            "info": text,
+        }
+    )
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"a dataset's card and Parquet need {name.partition('.')[0]!r} ({error}): "
+            "pip install 'llm-marl-envs[eval]'"
+        ) from error
 
 
 def rows_of(episode: Episode, number: int) -> list[dict[str, Any]]:
-    """One row per turn.
+    """One row per turn, with the columns of `features`.
 
     Args:
         episode: what was played.
         number: of the episode in the dataset.
 
     Raises:
-        ValueError: the episode failed; a dataset holds what was played to its end.
+        ValueError: the episode failed; a dataset holds what was played to its end. Or its info
+            holds a NaN or an infinity, which JSON does not know.
     """
     if episode.failed:
         raise ValueError(f"episode {number} failed, so it is no data: {episode.failure}")
     data = episode_to_dict(episode, tokens=True)
-    shared = {name: data[name] for name in _OF_EPISODE} | {
-        "schema_version": SCHEMA_VERSION,
-        "episode": number,
-        "env_kwargs": json.dumps(data["env_kwargs"]),
-        "team_return": episode.team_return,
-    }
     rows = []
     for position, turn in enumerate(data["turns"]):
         response = turn["response"]
-        row = shared | {
-            "position": position,
-            "agent": turn["agent"],
-            "turn": turn["index"],
-            "policy": response["policy"],
-            "messages": [{"role": r, "content": _text(c)} for r, c in turn["messages"]],
-            "action": _text(response["text"]),
-            "cut": response["cut"],
-            "reward": turn["reward"],
-            "team_reward": turn["team_reward"],
-            "reward_terms": [
-                {"name": name, "value": float(v)} for name, v in turn["reward_terms"].items()
-            ],
-            "info": json.dumps(turn["info"]),
-        }
-        for name in ("prompt_ids", "completion_ids", "logprobs"):
-            value = response.get(name)
-            row[name] = None if value is None else list(value)
-        rows.append({name: row[name] for name, _ in _COLUMNS})
+        where = f"episode {number}, turn {turn['index']} of {turn['agent']}"
+        rows.append(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "episode": number,
+                "position": position,
+                "env_id": data["env_id"],
+                "env_kwargs": _json(data["env_kwargs"], where),
+                "task_id": data["task_id"],
+                "seed": data["seed"],
+                "agents": data["agents"],
+                "stop_reason": data["stop_reason"],
+                "success": data["success"],
+                "team_return": episode.team_return,
+                "agent": turn["agent"],
+                "turn": turn["index"],
+                "policy": response["policy"],
+                "messages": [{"role": r, "content": _text(c)} for r, c in turn["messages"]],
+                "action": _text(response["text"]),
+                "cut": response["cut"],
+                **{n: None if response.get(n) is None else list(response[n]) for n in _OF_TOKENS},
+                "reward": turn["reward"],
+                "team_reward": turn["team_reward"],
+                "reward_terms": [
+                    {"name": name, "value": float(v)} for name, v in turn["reward_terms"].items()
+                ],
+                "info": _json(turn["info"], where),
+            }
+        )
     return rows
+
+
+def _json(value: Any, where: str, **options: Any) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError as error:
+        raise ValueError(
+            f"{where}: expected finite numbers, which alone JSON knows ({error})"
+        ) from error
 
 
 def _text(text: str) -> str:
@@ -147,9 +188,7 @@ def episode_of(rows: Sequence[Mapping[str, Any]]) -> Episode:
                     "text": row["action"],
                     "cut": row["cut"],
                     "policy": row["policy"],
-                    "prompt_ids": row["prompt_ids"],
-                    "completion_ids": row["completion_ids"],
-                    "logprobs": row["logprobs"],
+                    **{name: row[name] for name in _OF_TOKENS},
                 },
                 "reward": row["reward"],
                 "team_reward": row["team_reward"],
@@ -169,46 +208,25 @@ def write_shard(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows as JSONL or Parquet, as the name ends; whole or not at all.
 
     Raises:
-        ValueError: another ending, or a number that JSON does not know.
-        ImportError: Parquet without pyarrow.
+        ValueError: another ending, or a number that is NaN or infinite.
+        ImportError: Parquet without `datasets`.
     """
     path = Path(path)
     kind = path.suffix.removeprefix(".")
     if kind not in FORMATS:
         raise ValueError(f"{path}: expected a name that ends in one of {FORMATS}")
+    rows = list(rows)
+    lines = [
+        _json(row, f"episode {row['episode']}, position {row['position']}", ensure_ascii=False)
+        for row in rows
+    ]
     with replacing(path) as partial:
-        if kind == "parquet":
-            _write_parquet(partial, list(rows))
+        if kind == "jsonl":
+            partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             return
-        with open(partial, "w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _write_parquet(path: Path, rows: list[Mapping[str, Any]]) -> None:
-    arrow = _pyarrow()
-    types = {"int64": arrow.int64(), "float64": arrow.float64()}
-    types |= {"string": arrow.string(), "bool": arrow.bool_()}
-
-    def type_of(kind: Any) -> Any:
-        if isinstance(kind, str):
-            return types[kind]
-        if isinstance(kind[0], str):
-            return arrow.list_(types[kind[0]])
-        return arrow.list_(arrow.struct([(name, types[one]) for name, one in kind]))
-
-    schema = arrow.schema([(name, type_of(kind)) for name, kind in _COLUMNS])
-    import pyarrow.parquet
-
-    pyarrow.parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), path)
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError("Parquet needs pyarrow: pip install 'llm-marl-envs[eval]'") from error
-    return pyarrow
+        parquet = _library("pyarrow.parquet")
+        schema = features().arrow_schema  # `datasets` finds the columns in it
+        parquet.write_table(_library("pyarrow").Table.from_pylist(rows, schema=schema), partial)
 
 
 def read_dataset(folder: str | Path) -> Iterator[Episode]:
@@ -239,23 +257,8 @@ def _jsonl_rows(shard: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parquet_rows(shard: Path) -> list[dict[str, Any]]:
-    arrow = _pyarrow()
-    import pyarrow.parquet
-
+    parquet = _library("pyarrow.parquet")
     try:
-        return pyarrow.parquet.read_table(shard).to_pylist()
-    except (arrow.ArrowException, OSError) as error:
+        return parquet.read_table(shard).to_pylist()
+    except (_library("pyarrow").ArrowException, OSError) as error:
         raise ValueError(f"{shard}: half-written or no Parquet file ({error})") from error
-
-
-def features() -> list[dict[str, Any]]:
-    """The columns as the `dataset_info` of a dataset card lists them."""
-    found = []
-    for name, kind in _COLUMNS:
-        if isinstance(kind, str):
-            found.append({"name": name, "dtype": kind})
-        elif isinstance(kind[0], str):
-            found.append({"name": name, "list": kind[0]})
-        else:
-            found.append({"name": name, "list": [{"name": n, "dtype": one} for n, one in kind]})
-    return found

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from llm_marl_envs import __version__
 from llm_marl_envs.evaluation.play.paired import Stage
 from llm_marl_envs.evaluation.play.progress import counter
@@ -30,6 +28,32 @@ from llm_marl_envs.seeds import Start
 
 COLLECTION_FILE = "collection.json"
 CARD_FILE = "README.md"
+CARD = """---
+{{ card_data }}
+---
+# {{ pretty_name }}
+
+{{ episodes }} episodes, one row per turn of an agent, schema version {{ schema_version }}. \
+Episodes whose environment raised are left out, their numbers too. The columns are explained in \
+`llm_marl_envs/files/dataset.py` of llm-marl-envs {{ package_version }}, whose `llm-marl collect` \
+wrote this.
+
+- Environment arguments: `{{ env_kwargs }}`
+- Team: `{{ team }}`
+- Seeds: `{{ seeds }}`
+- SHA-256 of the prompts: `{{ prompts_sha256 }}`
+- Versions: `{{ versions }}`
+
+```python
+from datasets import load_dataset
+
+rows = load_dataset("PATH", split="{{ split }}")
+```
+
+**Licence and content.** Prompts come from the environment's tasks; see its page for their \
+licence. Actions were written by the policies named above, whose licence may restrict their use. \
+Nobody has reviewed them. State a licence before publishing this.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +107,7 @@ def run_collect(
     Raises:
         ValueError: unknown names, samples that would all be alike, or a folder that holds another
             collection.
+        ImportError: `datasets` is not installed.
         Exception: what the environment raised first, where every episode of a shard failed; where
             some did, they are left out with a warning.
     """
@@ -103,6 +128,7 @@ def run_collect(
         "prompts_sha256": prompt_hashes(env_id, kwargs)["all"],
     }
     folder = Path(shards.folder)
+    text = card(pinned, kwargs["split"])  # before anything is played, for it needs `datasets`
     _claim(folder / COLLECTION_FILE, pinned)
     with counter(len(starts), f"collect {env_id}") as progress:
         stage.progress = progress
@@ -114,7 +140,7 @@ def run_collect(
             else:
                 _play_shard(stage, named.seats, part, first, path)
     stage.close()
-    (folder / CARD_FILE).write_text(card(pinned, kwargs["split"]), encoding="utf-8")
+    (folder / CARD_FILE).write_text(text, encoding="utf-8")
     return pinned
 
 
@@ -157,50 +183,27 @@ def _claim(path: Path, pinned: Mapping[str, Any]) -> None:
 
 
 def card(pinned: Mapping[str, Any], split: str) -> str:
-    """The README of a dataset: what the Hub and `datasets` read, and what a person should know."""
-    head = {
-        "pretty_name": f"Episodes of {pinned['env_id']}",
-        "tags": ["multi-agent", "reinforcement-learning", "llm-marl-envs"],
-        "configs": [
+    """The README of a dataset: what the Hub and `datasets` read, and what a person should know.
+
+    Raises:
+        ImportError: `datasets` is not installed.
+    """
+    columns = features()
+    from datasets import DatasetInfo
+    from datasets.info import DatasetInfosDict
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    data = DatasetCardData(
+        pretty_name=f"Episodes of {pinned['env_id']}",
+        tags=["multi-agent", "reinforcement-learning", "llm-marl-envs"],
+        configs=[
             {
                 "config_name": "default",
                 "data_files": [{"split": split, "path": f"data/*.{pinned['format']}"}],
             }
         ],
-        "dataset_info": {"features": features()},
-    }
-    versions = {name: v for name, v in package_versions().items() if v is not None}
-    return "\n".join(
-        [
-            "---",
-            yaml.safe_dump(head, sort_keys=False).rstrip(),
-            "---",
-            f"# Episodes of {pinned['env_id']}",
-            "",
-            f"{pinned['episodes']} episodes, one row per turn of an agent, schema version "
-            f"{pinned['schema_version']}. Episodes whose environment raised are left out, their "
-            "numbers too. The columns are explained in `llm_marl_envs/files/dataset.py` of "
-            f"llm-marl-envs {pinned['package_version']}, whose `llm-marl collect` wrote this.",
-            "",
-            *(_line("Environment arguments", pinned["env_kwargs"])),
-            *(_line("Team", pinned["team"])),
-            *(_line("Seeds", pinned["seeds"])),
-            *(_line("SHA-256 of the prompts", pinned["prompts_sha256"])),
-            *(_line("Versions", versions)),
-            "",
-            "```python",
-            "from datasets import load_dataset",
-            "",
-            f'rows = load_dataset("PATH", split="{split}")',
-            "```",
-            "",
-            "**Licence and content.** Prompts come from the environment's tasks; see its page for "
-            "their licence. Actions were written by the policies named above, whose licence may "
-            "restrict their use. Nobody has reviewed them. State a licence before publishing this.",
-            "",
-        ]
     )
-
-
-def _line(name: str, value: Any) -> Sequence[str]:
-    return (f"- {name}: `{value}`",)
+    DatasetInfosDict(default=DatasetInfo(features=columns)).to_dataset_card_data(data)
+    versions = {name: v for name, v in package_versions().items() if v is not None}
+    facts = {**pinned, "versions": versions, "split": split}
+    return f"{DatasetCard.from_template(data, template_str=CARD, **facts)}\n"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from llm_marl_envs import make
 from llm_marl_envs.evaluation import Plan, evaluate_team
 from llm_marl_envs.evaluation.studies.collect_dataset import Shards, run_collect
 from llm_marl_envs.files.dataset import episode_of, features, read_dataset, rows_of, write_shard
+from llm_marl_envs.files.run_manifest import prompt_hashes
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode, episode_to_dict
 from trainers.models.team_files import build_team_model, save_team
@@ -49,6 +53,7 @@ def test_the_episodes_come_back_exactly(tmp_path: Path, kind: str):
     assert episodes[0].turns[0].response.logprobs
     rows = [row for number, one in enumerate(episodes) for row in rows_of(one, number)]
     assert len(rows) == 3 * 2 * 2  # tasks, agents, turns
+    assert [list(row) for row in rows] == [list(features())] * len(rows)
     write_shard(tmp_path / "data" / f"train-0.{kind}", rows)
     again = list(read_dataset(tmp_path))
     assert as_json(again) == as_json(episodes)
@@ -68,7 +73,10 @@ def test_datasets_loads_a_collection_with_its_columns(tmp_path: Path, kind: str)
     )
     assert len(list((folder / "data").iterdir())) == 2
     rows = datasets.load_dataset(str(folder), split="train", cache_dir=str(tmp_path / "cache"))
-    assert rows.column_names == [one["name"] for one in features()]
+    assert rows.features == features()
+    assert rows.column_names == list(features())
+    again = [row for number, one in enumerate(read_dataset(folder)) for row in rows_of(one, number)]
+    assert list(rows) == again
     assert len(rows) == 3 * 2 * 2
     assert sorted(set(rows["episode"])) == list(range(6))
     first = rows[0]
@@ -80,9 +88,6 @@ def test_datasets_loads_a_collection_with_its_columns(tmp_path: Path, kind: str)
     assert first["schema_version"] == 1
     terms = {term["name"]: term["value"] for term in first["reward_terms"]}
     assert sum(terms.values()) == pytest.approx(first["reward"])
-    assert [str(rows.features[one["name"]].dtype) for one in features() if "dtype" in one] == [
-        one["dtype"] for one in features() if "dtype" in one
-    ]
 
 
 def test_token_ids_and_log_probs_of_a_saved_team_are_kept(tmp_path: Path):
@@ -148,6 +153,36 @@ def test_damaged_shards_are_named(tmp_path: Path):
             list(read_dataset(tmp_path / kind))
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("odd", [math.nan, -math.inf])
+def test_numbers_that_json_does_not_know_are_refused(tmp_path: Path, kind: str, odd: float):
+    episode = played(1)[0]
+    shard = tmp_path / "data" / f"train-0.{kind}"
+    rows = rows_of(episode, 7)
+    for name, value in (("reward", odd), ("logprobs", [-0.5, odd])):
+        broken = [*rows[:2], {**rows[2], name: value}]
+        with pytest.raises(ValueError, match="episode 7, position 2: expected finite numbers"):
+            write_shard(shard, broken)
+        assert not list(tmp_path.rglob("*.*"))
+    turn = replace(episode.turns[1], info={"loss": odd})
+    with pytest.raises(ValueError, match="episode 7, turn 0 of right_0: expected finite"):
+        rows_of(replace(episode, turns=(episode.turns[0], turn)), 7)
+
+
+def test_without_datasets_there_are_rows_and_jsonl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    episode = played(1)[0]
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    shard = tmp_path / "a" / "data" / "train-0.jsonl"
+    write_shard(shard, rows_of(episode, 0))
+    assert as_json(read_dataset(tmp_path / "a")) == as_json([episode])
+    with pytest.raises(ImportError, match=r"'pyarrow' .*pip install 'llm-marl-envs\[eval\]'"):
+        write_shard(shard.with_suffix(".parquet"), rows_of(episode, 0))
+    with pytest.raises(ImportError, match=r"'datasets' .*pip install 'llm-marl-envs\[eval\]'"):
+        run_collect("coop_coding-v0", team="expert", shards=Shards(folder=tmp_path / "b"), plan=ONE)
+    assert not (tmp_path / "b").exists()
+
+
 def test_rows_that_do_not_make_an_episode_are_refused(tmp_path: Path):
     rows = rows_of(played(1)[0], 7)
     with pytest.raises(ValueError, match=r"episode 7: expected turns 0 to 2, got \[0, 1, 3\]"):
@@ -183,6 +218,13 @@ def test_the_card_says_what_is_in_it(tmp_path: Path):
         "episode",
     ]
     assert "1 episodes" in text
+    assert (
+        f"SHA-256 of the prompts: `{prompt_hashes('coop_coding-v0', {'split': 'train'})['all']}`"
+        in text
+    )
+    assert 'load_dataset("PATH", split="train")' in text
+    assert "{{" not in text
+    assert text.endswith("before publishing this.\n")
     assert str(tmp_path) not in text
 
 
