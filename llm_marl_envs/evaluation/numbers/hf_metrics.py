@@ -9,6 +9,7 @@ imported when a class is first asked for, so that importing this library stays l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from llm_marl_envs.evaluation.numbers import estimators
@@ -38,40 +39,40 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {__all__}")
-    globals().update(_classes())
+    globals()[name] = _metric(name, *_METRICS[name])
     return globals()[name]
 
 
-def _coop_return(inputs: Any, options: Any) -> dict[str, Any]:
+# Each takes its inputs and options by name; `evaluate.combine` passes those of the others, too.
+
+
+def _coop_return(returns: Any, task_ids: Any, **_: Any) -> dict[str, Any]:
     """Mean team return with a 95 % bootstrap interval over tasks."""
-    means = estimators.task_means(inputs["task_ids"], inputs["returns"])
+    means = estimators.task_means(task_ids, returns)
     low, high = estimators.bootstrap_interval(means)
     return {"mean_return": sum(means) / len(means), "return_low": low, "return_high": high}
 
 
-def _success_rate(inputs: Any, options: Any) -> dict[str, Any]:
+def _success_rate(successes: Any, task_ids: Any, clusters: Any = None, **_: Any) -> dict[str, Any]:
     """Share of solved episodes with its 95 % interval, Wilson's at the effective size.
 
-    Option `clusters`: task -> what it shares with others, as `metrics.success_interval` takes it.
+    Option `clusters`: task -> what it shares with others, see `estimators.success_interval`.
     """
-    tasks, solved = inputs["task_ids"], inputs["successes"]
-    means = estimators.task_means(tasks, solved)
-    low, high = estimators.success_interval(tasks, solved, options.get("clusters"))
+    means = estimators.task_means(task_ids, successes)
+    low, high = estimators.success_interval(task_ids, successes, clusters)
     return {"success_rate": sum(means) / len(means), "success_low": low, "success_high": high}
 
 
-def _pass_at_k(inputs: Any, options: Any) -> dict[str, Any]:
+def _pass_at_k(successes: Any, task_ids: Any, k: Any = 1, **_: Any) -> dict[str, Any]:
     """pass@k, unbiased (Chen et al. 2021), mean over tasks; option `k`, a number or several."""
-    wanted = options.get("k", 1)
-    each = [wanted] if isinstance(wanted, int) else list(wanted)
-    tasks, solved = inputs["task_ids"], inputs["successes"]
-    return {f"pass@{k}": estimators.mean_pass_at_k(tasks, solved, k) for k in each}
+    each = [k] if isinstance(k, int) else list(k)
+    return {f"pass@{one}": estimators.mean_pass_at_k(task_ids, successes, one) for one in each}
 
 
-def _reward_terms(inputs: Any, options: Any) -> dict[str, Any]:
+def _reward_terms(term_names: Any, term_values: Any, **_: Any) -> dict[str, Any]:
     """Each named reward term, mean over episodes; per episode the names and their values."""
     episodes = []
-    for names, values in zip(inputs["term_names"], inputs["term_values"], strict=True):
+    for names, values in zip(term_names, term_values, strict=True):
         if len(names) != len(values):
             raise ValueError(f"{len(names)} term names for {len(values)} term values in an episode")
         if len(set(names)) < len(names):
@@ -80,72 +81,39 @@ def _reward_terms(inputs: Any, options: Any) -> dict[str, Any]:
     return estimators.mean_terms(episodes)
 
 
-def _contribution_balance(inputs: Any, options: Any) -> dict[str, Any]:
+def _contribution_balance(contributions: Any, **_: Any) -> dict[str, Any]:
     """Smallest over mean contribution of the agents, mean over episodes that have any."""
-    found = [estimators.contribution_balance(one) for one in inputs["contributions"]]
+    found = [estimators.contribution_balance(one) for one in contributions]
     known = [one for one in found if one is not None]
     return {"contribution_balance": sum(known) / len(known) if known else None}
 
 
-def _answer_agreement(inputs: Any, options: Any) -> dict[str, Any]:
+def _answer_agreement(answers: Any, **_: Any) -> dict[str, Any]:
     """Share of pairs of agents with the same answer, mean over episodes; None: no answer."""
-    found = [estimators.answer_agreement(one) for one in inputs["answers"]]
+    found = [estimators.answer_agreement(one) for one in answers]
     return {"answer_agreement": sum(found) / len(found)}
 
 
-def _rouge(inputs: Any, options: Any) -> dict[str, Any]:
+def _rouge(
+    predictions: Any, references: Any, rouge_types: Any = estimators.ROUGE_TYPES, **_: Any
+) -> dict[str, Any]:
     """ROUGE F-measures; option `rouge_types`."""
-    types = options.get("rouge_types", estimators.ROUGE_TYPES)
-    return estimators.rouge(inputs["predictions"], inputs["references"], types)
+    return estimators.rouge(predictions, references, rouge_types)
 
 
-# class -> (its function, input -> the feature that holds it)
-_METRICS: dict[str, tuple[Any, dict[str, str]]] = {
+# class -> (its function, input -> its dtype, in a list where an episode has several)
+_METRICS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any]]] = {
     "CoopReturn": (_coop_return, {"returns": "float64", "task_ids": "string"}),
     "SuccessRate": (_success_rate, {"successes": "bool", "task_ids": "string"}),
     "PassAtK": (_pass_at_k, {"successes": "bool", "task_ids": "string"}),
-    "RewardTerms": (_reward_terms, {"term_names": "list:string", "term_values": "list:float64"}),
-    "ContributionBalance": (_contribution_balance, {"contributions": "list:float64"}),
-    "AnswerAgreement": (_answer_agreement, {"answers": "list:string"}),
+    "RewardTerms": (_reward_terms, {"term_names": ["string"], "term_values": ["float64"]}),
+    "ContributionBalance": (_contribution_balance, {"contributions": ["float64"]}),
+    "AnswerAgreement": (_answer_agreement, {"answers": ["string"]}),
     "Rouge": (_rouge, {"predictions": "string", "references": "string"}),
 }
 
 
-def _given(
-    metric: Any, predictions: Any, references: Any, others: dict[str, Any]
-) -> dict[str, Any]:
-    """What was passed, after a check that the metric's own inputs are all there and as long.
-
-    Raises:
-        ValueError: inputs of different lengths, of no episodes, or one is missing.
-    """
-    named = {"predictions": predictions, "references": references, **others}
-    given = {name: value for name, value in named.items() if value is not None}
-    unsaid = [one for one in given.get("successes", ()) if one not in (True, False)]
-    if unsaid:
-        raise ValueError(f"{type(metric).__name__}: {unsaid[0]!r} is neither True nor False")
-    lengths = {name: len(given[name]) for name in metric.inputs if name in given}
-    if not lengths:  # `compute()` after `add_batch`
-        return given
-    missing = [name for name in metric.inputs if name not in given]
-    if missing:
-        raise ValueError(f"{type(metric).__name__}: input {missing[0]!r} is missing")
-    if len(set(lengths.values())) > 1 or 0 in lengths.values():
-        shown = ", ".join(f"{count} {name}" for name, count in lengths.items())
-        raise ValueError(
-            f"{type(metric).__name__}: {shown}; expected as many of each, and at least one"
-        )
-    return given
-
-
-def _feature(kind: str) -> Any:
-    import datasets
-
-    inner = datasets.Value(kind.removeprefix("list:"))
-    return datasets.Sequence(inner) if kind.startswith("list:") else inner
-
-
-def _base() -> type:
+def _metric(name: str, function: Callable[..., dict[str, Any]], inputs: dict[str, Any]) -> type:
     try:
         import datasets
         import evaluate
@@ -154,51 +122,41 @@ def _base() -> type:
             "these metrics need `evaluate`: pip install 'llm-marl-envs[eval]'"
         ) from error
 
-    class Base(evaluate.Metric):
-        function: Any
-        inputs: dict[str, str]
+    def feature(dtype: Any) -> Any:
+        if isinstance(dtype, list):
+            return datasets.List(datasets.Value(dtype[0]))
+        return datasets.Value(dtype)
+
+    class Metric(evaluate.Metric):
+        __doc__ = function.__doc__
 
         def _info(self) -> Any:
-            shown = ", ".join(f"{name} ({kind})" for name, kind in self.inputs.items())
             return evaluate.MetricInfo(
-                description=f"{self.__doc__} Inputs, one entry per episode: {shown}.",
+                description=f"{self.__doc__} Inputs, one entry per episode: {inputs}.",
                 citation="",
                 inputs_description="",  # `evaluate` appends it to `compute` at each construction
-                features=datasets.Features({n: _feature(k) for n, k in self.inputs.items()}),
+                features=datasets.Features({one: feature(kind) for one, kind in inputs.items()}),
             )
 
-        def compute(self, *, predictions: Any = None, references: Any = None, **others: Any) -> Any:
-            """As `evaluate.Metric.compute`; inputs of different lengths are a `ValueError`."""
-            return super().compute(**_given(self, predictions, references, others))
+        def add_batch(self, **given: Any) -> None:
+            """As `evaluate.Metric.add_batch`, which `compute` calls, too.
 
-        def add_batch(
-            self, *, predictions: Any = None, references: Any = None, **others: Any
-        ) -> None:
-            """As `evaluate.Metric.add_batch`; inputs of different lengths are a `ValueError`."""
-            super().add_batch(**_given(self, predictions, references, others))
+            Raises:
+                ValueError: an input is missing, empty or of another length, or a success is
+                    neither true nor false.
+            """
+            for one in inputs:
+                if given.get(one) is None or not len(given[one]):
+                    raise ValueError(
+                        f"{name}: input {one!r} is missing or empty; expected an entry per episode"
+                    )
+            for one in given.get("successes", ()):
+                if one not in (True, False):  # `evaluate` would take any text for True
+                    raise ValueError(f"{name}: {one!r} is neither True nor False")
+            super().add_batch(**given)
 
-        def _compute(
-            self, *, predictions: Any = None, references: Any = None, **others: Any
-        ) -> Any:
-            named = {"predictions": predictions, "references": references, **others}
-            inputs = {name: named.pop(name) for name in self.inputs}
-            return type(self).function(inputs, named)
+        def _compute(self, **given: Any) -> dict[str, Any]:
+            return function(**given)
 
-    return Base
-
-
-def _classes() -> dict[str, type]:
-    base = _base()
-    return {
-        name: type(
-            name,
-            (base,),
-            {
-                "__doc__": function.__doc__,
-                "__module__": __name__,
-                "function": staticmethod(function),
-                "inputs": inputs,
-            },
-        )
-        for name, (function, inputs) in _METRICS.items()
-    }
+    Metric.__name__ = Metric.__qualname__ = name
+    return Metric

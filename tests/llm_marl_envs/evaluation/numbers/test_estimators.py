@@ -179,9 +179,10 @@ def test_metrics_add_up_batches_and_pickle(hf):
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        ({"returns": [1.0, 2.0], "task_ids": ["a"]}, "CoopReturn: 2 returns, 1 task_ids"),
-        ({"returns": [], "task_ids": []}, "at least one"),
-        ({"returns": [1.0]}, "input 'task_ids' is missing"),
+        ({"returns": [1.0, 2.0], "task_ids": ["a"]}, r"returns \(2\) and task_ids \(1\)"),
+        ({"returns": [1.0], "task_ids": ["a", "b"]}, r"returns \(1\) and task_ids \(2\)"),
+        ({"returns": [], "task_ids": []}, "CoopReturn: input 'returns' is missing or empty"),
+        ({"returns": [1.0]}, "CoopReturn: input 'task_ids' is missing"),
     ],
 )
 def test_unequal_and_missing_inputs_are_named(hf, call: str, inputs: dict, words: str):
