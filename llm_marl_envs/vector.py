@@ -19,7 +19,8 @@ T = TypeVar("T")
 class VectorTextEnv:
     """n parallel environments with list-valued results: element i belongs to copy i.
 
-    Copies do not reset themselves: give an ended copy None, and it returns None, until `reset_at`.
+    Copies do not reset themselves: give an ended copy None, and it returns None, until `envs[i]` is
+    reset.
     `rollout` drives copies of turn-based (AEC) environments too; `reset` and `step` here do not.
 
     Args:
@@ -55,12 +56,6 @@ class VectorTextEnv:
             env.reset(seed=seed, options=option)
             for env, seed, option in zip(self.envs, seeds, options, strict=True)
         ]
-
-    def reset_at(
-        self, index: int, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """Reset one copy."""
-        return self.envs[index].reset(seed=seed, options=options)
 
     def step(self, actions: Sequence[Mapping[str, str] | None]) -> list[Any]:
         """Step the copies that have an action; None leaves a copy alone and returns None.

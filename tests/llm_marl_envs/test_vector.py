@@ -33,7 +33,7 @@ def test_copies_step_together() -> None:
     results = copies.step([BOTH, None])
     assert results[1] is None
     assert results[0] == _single_step()
-    copies.reset_at(0, seed=9)
+    copies.envs[0].reset(seed=9)
     assert copies.envs[0].agents == ["left_0", "right_0"]
     copies.close()
 
