@@ -9,19 +9,24 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, wraps
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 SPLITS = ("train", "val", "test", "ood")
 # Shares of rows that bring no split of their own; val and test are small because such files are.
 ROW_SHARES = (("train", 0.7), ("val", 0.1), ("test", 0.2))
 
 Row = Mapping[str, Any]
+P = ParamSpec("P")
+INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
+"""The number in an id, as it is written there: in ASCII digits, without zeros before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,10 @@ class TaskSource(ABC, Sequence[Task]):
         return (self[index] for index in range(len(self)))
 
 
+Tasks = str | Path | Sequence[Row] | TaskSource | None
+"""What the argument `tasks` of an environment may be, see `open_tasks`."""
+
+
 class ListSource(TaskSource):
     """Tasks held in memory.
 
@@ -105,8 +114,63 @@ class ListSource(TaskSource):
         return self._by_id[task_id]
 
 
+class IndexedSource(TaskSource):
+    """Generated tasks in a fixed order, made when asked for and kept; ids are `<split>/<index>`.
+
+    A subclass says how many there are and makes them.
+    """
+
+    def __init__(self, split: str) -> None:
+        self.split = split
+        self._made: dict[int, Task] = {}
+
+    @abstractmethod
+    def make(self, index: int, task_id: str) -> Task:
+        """Task `index`, from 0 to len - 1, which is to have this id."""
+
+    def __getitem__(self, index: int) -> Task:  # type: ignore[override]
+        if index not in self._made:
+            if not 0 <= index < len(self):
+                raise IndexError(f"task {index}: {self.split!r} has tasks 0 to {len(self) - 1}")
+            self._made[index] = self.make(index, f"{self.split}/{index}")
+        return self._made[index]
+
+    def find(self, task_id: str) -> Task:
+        """As `TaskSource.find`, by reading the id."""
+        split, _, index = task_id.rpartition("/")
+        if split != self.split or not INDEX.fullmatch(index) or int(index) >= len(self):
+            raise ValueError(
+                f"no task {task_id!r}: expected '{self.split}/0' to '{self.split}/{len(self) - 1}'"
+            )
+        return self[int(index)]
+
+
+def read_once(
+    opener: Callable[Concatenate[Tasks, P], TaskSource],
+) -> Callable[Concatenate[Tasks, P], TaskSource]:
+    """`opener(tasks, ...)`, so that what a text or path names is read once per process.
+
+    A file is read again when it has changed. The further arguments must be hashable.
+    """
+
+    @lru_cache(maxsize=16)
+    def read(tasks: str, changed_ns: int, *args: P.args, **kwargs: P.kwargs) -> TaskSource:
+        del changed_ns  # only a part of the key
+        return opener(tasks, *args, **kwargs)
+
+    @wraps(opener)
+    def opened(tasks: Tasks, *args: P.args, **kwargs: P.kwargs) -> TaskSource:
+        if not isinstance(tasks, (str, Path)):
+            return opener(tasks, *args, **kwargs)
+        path = Path(tasks)
+        changed_ns = path.stat().st_mtime_ns if path.is_file() else 0
+        return read(str(tasks), changed_ns, *args, **kwargs)
+
+    return opened
+
+
 def open_tasks(
-    tasks: str | Path | Sequence[Row] | TaskSource | None,
+    tasks: Tasks,
     *,
     split: str,
     procedural: Callable[[str], TaskSource],

@@ -6,74 +6,38 @@ What the functions are is `functions.py`'s business, what rows mean `rows.py`'s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from llm_marl_envs.coding import functions
 from llm_marl_envs.coding.functions import Composition
 from llm_marl_envs.coding.rows import task_of_row
-from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.tasks import IndexedSource, Task, Tasks, TaskSource, open_tasks, read_once
 
 ORDER_SEED = 0
 """Decides the order of a split: task i is `functions.composition_at(ORDER_SEED, split, i)`."""
 
 
-class ProceduralSource(TaskSource):
-    """All compositions of one split in a fixed mixed order; ids are `<split>/<index>`.
+class ProceduralSource(IndexedSource):
+    """All compositions of one split in a fixed mixed order.
 
     Cheap to make: nothing is computed before the first task is asked for.
     """
 
-    def __init__(self, split: str) -> None:
-        self.split = split
-        self._made: dict[int, Task] = {}
-
     def __len__(self) -> int:
         return len(functions.compositions(self.split))
 
-    def __getitem__(self, index: int) -> Task:  # type: ignore[override]
-        if index not in self._made:
-            if not 0 <= index < len(self):
-                raise IndexError(f"task {index}: {self.split!r} has tasks 0 to {len(self) - 1}")
-            composition = functions.composition_at(ORDER_SEED, self.split, index)
-            self._made[index] = task_of(composition, f"{self.split}/{index}", self.split)
-        return self._made[index]
-
-    def find(self, task_id: str) -> Task:
-        """As `TaskSource.find`, by reading the id."""
-        split, _, index = task_id.rpartition("/")
-        if split != self.split or not index.isdecimal() or int(index) >= len(self):
-            raise ValueError(
-                f"no task {task_id!r}: expected '{self.split}/0' to '{self.split}/{len(self) - 1}'"
-            )
-        return self[int(index)]
+    def make(self, index: int, task_id: str) -> Task:
+        """As `IndexedSource.make`."""
+        return task_of(functions.composition_at(ORDER_SEED, self.split, index), task_id, self.split)
 
 
-@lru_cache(maxsize=8)
-def procedural_source(split: str) -> ProceduralSource:
-    """The source of a split; one per process, so that copies of an environment share its tasks."""
-    return ProceduralSource(split)
+procedural_source = lru_cache(maxsize=8)(ProceduralSource)
+"""The source of a split; one per process, so that copies of an environment share its tasks."""
 
 
-def coding_tasks(tasks: str | Path | Sequence[Row] | TaskSource | None, split: str) -> TaskSource:
-    """The source that the environment's argument `tasks` names; see `tasks.open_tasks`.
-
-    What is named by a text is read once per process, a file again when it has changed.
-    """
-    if isinstance(tasks, (str, Path)):
-        path = Path(tasks)
-        return _named_source(str(tasks), split, path.stat().st_mtime_ns if path.is_file() else 0)
-    return _open(tasks, split)
-
-
-@lru_cache(maxsize=16)
-def _named_source(tasks: str, split: str, changed_ns: int) -> TaskSource:
-    del changed_ns  # only a part of the key
-    return _open(tasks, split)
-
-
-def _open(tasks: str | Path | Sequence[Row] | TaskSource | None, split: str) -> TaskSource:
+@read_once
+def coding_tasks(tasks: Tasks, split: str) -> TaskSource:
+    """The source that the environment's argument `tasks` names; see `tasks.open_tasks`."""
     return open_tasks(
         tasks,
         split=split,

@@ -8,19 +8,29 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
 
 from llm_marl_envs.questions.kinds import KINDS, MAX_LEVEL
 from llm_marl_envs.questions.question import Question, task_of
 from llm_marl_envs.questions.reasoning_gym import gym_questions
 from llm_marl_envs.questions.rows import task_of_row
-from llm_marl_envs.tasks import SPLITS, Row, Task, TaskSource, open_tasks, split_of_row
+from llm_marl_envs.tasks import (
+    SPLITS,
+    IndexedSource,
+    Task,
+    Tasks,
+    TaskSource,
+    open_tasks,
+    read_once,
+    split_of_row,
+)
 
 SIZES = {"train": 4096, "val": 512, "test": 1024, "ood": 1024}
 """Questions of each split, of all kinds together."""
 TRAIN_PER_KIND = 1024
 """Questions of each kind in `train`, at least."""
+ORDER_SEED = 0
+"""Of the order and the draws."""
 GYM = "reasoning-gym:"
 GENERATED = "generated:"
 PATIENCE = 200
@@ -29,8 +39,8 @@ TRIES = 5
 """Draws before a question may be asked twice in a split; small kinds run out of new ones."""
 
 
-class ProceduralQuestions(TaskSource):
-    """Generated questions of one split; ids are `<split>/<index>`.
+class ProceduralQuestions(IndexedSource):
+    """Generated questions of one split.
 
     Kinds take turns; within a kind the answers do. Which split a question belongs to is decided by
     a hash of its identity, so no question of one split is in another. `ood` is one level harder:
@@ -44,12 +54,9 @@ class ProceduralQuestions(TaskSource):
         kinds: names in `KINDS`, in the order in which they take turns.
         level: difficulty, 1 to 3 (to 2 for `ood`).
         parts: how many parts the evidence has.
-        seed: of the order and the draws.
     """
 
-    def __init__(
-        self, split: str, *, kinds: Sequence[str], level: int = 1, parts: int = 3, seed: int = 0
-    ) -> None:
+    def __init__(self, split: str, *, kinds: Sequence[str], level: int = 1, parts: int = 3) -> None:
         unknown = [kind for kind in kinds if kind not in KINDS]
         if unknown or not kinds:
             raise ValueError(f"kinds={list(kinds)}: expected some of {list(KINDS)}")
@@ -59,12 +66,10 @@ class ProceduralQuestions(TaskSource):
                 f"split {split!r}, level {level!r}: expected one of {SPLITS} and level 1 to "
                 f"{highest} ('ood' is one level harder than its level says)"
             )
-        self.split = split
+        super().__init__(split)
         self.kinds = tuple(kinds)
         self.level = level + (split == "ood")
         self.parts = parts
-        self.seed = seed
-        self._tasks: list[Task] = []
         self._seen: set[str] = set()
         self._question(0, random.Random(0))  # a kind that cannot be divided so says it here
 
@@ -72,29 +77,18 @@ class ProceduralQuestions(TaskSource):
         least = TRAIN_PER_KIND * len(self.kinds) if self.split == "train" else 0
         return max(SIZES[self.split], least)
 
-    def __getitem__(self, index: int) -> Task:  # type: ignore[override]
-        if not 0 <= index < len(self):
-            raise IndexError(f"task {index}: {self.split!r} has tasks 0 to {len(self) - 1}")
-        while len(self._tasks) <= index:  # in order, because an item depends on those before
-            made = len(self._tasks)
-            self._tasks.append(task_of(self._next(made), f"{self.split}/{made}", self.split))
-        return self._tasks[index]
-
-    def find(self, task_id: str) -> Task:
-        """As `TaskSource.find`, by reading the id."""
-        split, _, index = task_id.rpartition("/")
-        if split != self.split or not index.isdecimal() or int(index) >= len(self):
-            raise ValueError(
-                f"no task {task_id!r}: expected '{self.split}/0' to '{self.split}/{len(self) - 1}'"
-            )
-        return self[int(index)]
+    def make(self, index: int, task_id: str) -> Task:
+        """As `IndexedSource.make`; in order, because a question depends on those before."""
+        for before in range(len(self._made), index):
+            self[before]
+        return task_of(self._next(index), task_id, self.split)
 
     def _question(self, index: int, rng: random.Random, skip: int = 0) -> Question:
         kind = KINDS[self.kinds[index % len(self.kinds)]]
         return kind.draw(rng, self.level, self.parts, index // len(self.kinds) + skip)
 
     def _next(self, index: int) -> Question:
-        rng = random.Random(f"questions/{self.seed}/{self.split}/{index}")
+        rng = random.Random(f"questions/{ORDER_SEED}/{self.split}/{index}")
         tries = 0
         for draw in itertools.count():
             # A small kind may have no question of this split for the answer whose turn it is.
@@ -112,16 +106,12 @@ class ProceduralQuestions(TaskSource):
         raise AssertionError("unreachable")
 
 
-@lru_cache(maxsize=32)
-def procedural_questions(
-    split: str, kinds: tuple[str, ...], level: int, parts: int
-) -> ProceduralQuestions:
-    """One source per process and setting, so that copies of an environment share its tasks."""
-    return ProceduralQuestions(split, kinds=kinds, level=level, parts=parts)
+procedural_questions = lru_cache(maxsize=32)(ProceduralQuestions)
+"""One source per process and setting, so that copies of an environment share its tasks."""
 
 
 def question_tasks(
-    tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+    tasks: Tasks = None,
     *,
     split: str = "train",
     kinds: Sequence[str] | None = None,
@@ -152,8 +142,10 @@ def question_tasks(
         if number and not number.isdecimal():
             raise ValueError(f"tasks={tasks!r}: expected 'generated:<kind>,<kind>:<level>'")
         level, tasks = int(number or level), None
+    return _opened(tasks, split, chosen, level, parts)
 
-    def procedural(name: str) -> TaskSource:
-        return procedural_questions(name, chosen, level, parts)
 
+@read_once
+def _opened(tasks: Tasks, split: str, kinds: tuple[str, ...], level: int, parts: int) -> TaskSource:
+    procedural = partial(procedural_questions, kinds=kinds, level=level, parts=parts)
     return open_tasks(tasks, split=split, procedural=procedural, from_row=task_of_row)

@@ -66,7 +66,7 @@ class CoopWritingEnv(TextParallelEnv):
         max_action_chars: int = 4096,
         render_mode: str | None = None,
     ) -> None:
-        source = writing_tasks(self.kind, tasks, split)
+        source = writing_tasks(tasks, self.kind, split)
         generated = document_of(source[0].data) is not None
         self.info_mode = info or ("split" if generated else "full")
         for name, given, known in (

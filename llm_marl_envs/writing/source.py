@@ -13,11 +13,20 @@ Owns the ids and data of tasks and the columns of rows. A generated task's data 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Mapping
+from functools import lru_cache, partial
 
-from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks, split_of_row, unit_hash
+from llm_marl_envs.tasks import (
+    IndexedSource,
+    Row,
+    Task,
+    Tasks,
+    TaskSource,
+    open_tasks,
+    read_once,
+    split_of_row,
+    unit_hash,
+)
 from llm_marl_envs.writing.documents import Kind, data_of
 from llm_marl_envs.writing.generate import SIZES, document_at
 
@@ -40,39 +49,24 @@ REFERENCE_COLUMNS: Mapping[Kind, tuple[str, str]] = {
 }
 
 
-class ProceduralSource(TaskSource):
-    """The documents of one kind and split; ids are `<split>/<index>`. Made when asked for."""
+class ProceduralSource(IndexedSource):
+    """The documents of one kind and split."""
 
     def __init__(self, kind: Kind, split: str) -> None:
+        super().__init__(split)
         self.kind: Kind = kind
-        self.split = split
-        self._made: dict[int, Task] = {}
 
     def __len__(self) -> int:
         return SIZES[self.split]
 
-    def __getitem__(self, index: int) -> Task:  # type: ignore[override]
-        if index not in self._made:
-            if not 0 <= index < len(self):
-                raise IndexError(f"task {index}: {self.split!r} has tasks 0 to {len(self) - 1}")
-            document = document_at(self.kind, ORDER_SEED, self.split, index)
-            self._made[index] = Task(f"{self.split}/{index}", self.split, data_of(document))
-        return self._made[index]
-
-    def find(self, task_id: str) -> Task:
-        """As `TaskSource.find`, by reading the id."""
-        split, _, index = task_id.rpartition("/")
-        if split != self.split or not re.fullmatch("[0-9]+", index) or int(index) >= len(self):
-            raise ValueError(
-                f"no task {task_id!r}: expected '{self.split}/0' to '{self.split}/{len(self) - 1}'"
-            )
-        return self[int(index)]
+    def make(self, index: int, task_id: str) -> Task:
+        """As `IndexedSource.make`."""
+        document = document_at(self.kind, ORDER_SEED, self.split, index)
+        return Task(task_id, self.split, data_of(document))
 
 
-@lru_cache(maxsize=16)
-def procedural_source(kind: Kind, split: str) -> ProceduralSource:
-    """The source of a split; one per process, so that copies of an environment share its tasks."""
-    return ProceduralSource(kind, split)
+procedural_source = lru_cache(maxsize=16)(ProceduralSource)
+"""The source of a split; one per process, so that copies of an environment share its tasks."""
 
 
 def task_of_row(kind: Kind, row: Row) -> Task:
@@ -111,30 +105,12 @@ def task_of_row(kind: Kind, row: Row) -> Task:
     )
 
 
-def writing_tasks(
-    kind: Kind, tasks: str | Path | Sequence[Row] | TaskSource | None, split: str
-) -> TaskSource:
-    """The source that the environment's argument `tasks` names; see `tasks.open_tasks`.
-
-    What is named by a text is read once per process, a file again when it has changed.
-    """
-    if isinstance(tasks, (str, Path)):
-        path = Path(tasks)
-        changed = path.stat().st_mtime_ns if path.is_file() else 0
-        return _named_source(kind, str(tasks), split, changed)
-    return _open(kind, tasks, split)
-
-
-@lru_cache(maxsize=16)
-def _named_source(kind: Kind, tasks: str, split: str, changed_ns: int) -> TaskSource:
-    del changed_ns  # only a part of the key
-    return _open(kind, tasks, split)
-
-
-def _open(kind: Kind, tasks: str | Sequence[Row] | TaskSource | None, split: str) -> TaskSource:
+@read_once
+def writing_tasks(tasks: Tasks, kind: Kind, split: str) -> TaskSource:
+    """The source that the environment's argument `tasks` names; see `tasks.open_tasks`."""
     return open_tasks(
         tasks,
         split=split,
-        procedural=lambda name: procedural_source(kind, name),
-        from_row=lambda row: task_of_row(kind, row),
+        procedural=partial(procedural_source, kind),
+        from_row=partial(task_of_row, kind),
     )

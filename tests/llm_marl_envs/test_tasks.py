@@ -13,12 +13,14 @@ import pytest
 
 from llm_marl_envs.tasks import (
     SPLITS,
+    IndexedSource,
     ListSource,
     Task,
     TaskSource,
     bundled_rows,
     open_tasks,
     parse_jsonl,
+    read_once,
     split_of_row,
     unit_hash,
 )
@@ -175,3 +177,58 @@ def test_hub_rows_of_a_local_dataset(tmp_path: Path) -> None:
     assert len(opened(f"{hub}:train", "all")) == 4
     with pytest.raises(ValueError, match="name one, as 'hub:"):
         opened(hub, "test")
+
+
+class Squares(IndexedSource):
+    def __len__(self) -> int:
+        return 12
+
+    def make(self, index: int, task_id: str) -> Task:
+        return Task(task_id, self.split, {"square": index * index, "kept": object()})
+
+
+def test_an_indexed_source_makes_each_task_once_and_finds_it_by_its_id() -> None:
+    source = Squares("val")
+    assert [task.data["square"] for task in source][:4] == [0, 1, 4, 9]
+    assert all(source.find(task.id) is task for task in source)
+    for index in (-1, 12):
+        with pytest.raises(IndexError, match=r"'val' has tasks 0 to 11"):
+            source[index]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["val/12", "train/1", "val/01", "val/-1", "val/+1", "1", "val/", "val/\u0661", "val/1 "],
+)
+def test_only_the_id_of_a_task_finds_one(wrong: str) -> None:
+    with pytest.raises(ValueError, match="expected 'val/0' to 'val/11'"):
+        Squares("val").find(wrong)
+
+
+def test_an_id_of_many_digits_is_unknown() -> None:
+    with pytest.raises(ValueError, match="expected 'val/0'"):
+        Squares("val").find("val/" + "9" * 5000)
+
+
+def test_what_a_text_names_is_read_once_and_a_changed_file_again(tmp_path: Path) -> None:
+    reads: list[Any] = []
+
+    @read_once
+    def opener(tasks: Any, split: str, *, more: int = 0) -> TaskSource:
+        reads.append((tasks, split, more))
+        return opened(tasks, split)
+
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"id": 1}\n')
+    first = opener(file, "all")
+    assert opener(str(file), "all") is first
+    assert opener(file, "all", more=1) is not first
+    file.write_text('{"id": 1}\n{"id": 2}\n')
+    os.utime(file, ns=(1, 1))
+    assert len(opener(file, "all")) == 2
+    rows = [{"id": 1}]
+    assert opener(rows, "all") is not opener(rows, "all")
+    assert reads == [
+        *((str(file), "all", more) for more in (0, 1, 0)),
+        *((rows, "all", 0) for _ in range(2)),
+    ]
