@@ -44,8 +44,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.registry import make
 from llm_marl_envs.spaces import Message
 from trainers.models.chat import ChatTemplate
