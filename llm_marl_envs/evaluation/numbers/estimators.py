@@ -16,13 +16,16 @@ import numpy as np
 RESAMPLES = 2000
 Z = 1.959964
 """The 0.975 quantile of the normal distribution."""
+LARGEST = 1e100
+"""Larger numbers have no squares in float; they count as no numbers, as infinities do."""
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
-# The 0.975 quantile of Student's t for 1 to 30 degrees of freedom.
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
+
+
+def finite(value: object) -> bool:
+    """Whether it is a number to compute with: no bool, no NaN, and below `LARGEST` in size."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < LARGEST
 
 
 def bootstrap_interval(
@@ -70,7 +73,9 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
 
 def _t(freedom: int) -> float:
     """The 0.975 quantile of Student's t."""
-    return _T[freedom - 1] if freedom <= len(_T) else 1.96 + 2.5 / freedom
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.975))
 
 
 def wilson_interval(successes: float, n: float, z: float = Z) -> tuple[float, float]:

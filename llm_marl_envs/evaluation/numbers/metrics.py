@@ -1,0 +1,701 @@
+"""Every number that is measured, once: what it is called, its unit, its meaning, what computes it.
+
+The log of a training, the summary of an evaluation, tables, reports and the documentation read this
+table. A new number is one entry in it. Means over episodes are `estimate.py`, digits `format.py`.
+
+A name may hold a place, `<agent>`, `<term>` and the like, which stands for any name; `named` fills
+it in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from llm_marl_envs.evaluation.numbers.estimators import (
+    answer_agreement,
+    by_task,
+    contribution_balance,
+    finite,
+)
+from llm_marl_envs.questions.answers import canonical
+from llm_marl_envs.records import Episode, StopReason, Turn
+
+Of = Literal["action", "episode", "team", "update", "run", "study"]
+TaskKey = tuple[str, int]
+"""A task's id and 0, or "" and the reset seed where the task has no name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One number that is measured.
+
+    Attributes:
+        name: in tables and wherever it has no other.
+        title: what people read.
+        unit: of it; "share" is a number in [0, 1].
+        of: what it is measured of: an action or an episode (then `compute` does it), the episodes
+            of a team together, one update or the whole of a training, or a comparison of teams.
+        doc: what it means.
+        better: 1 the higher the better, -1 the lower, 0 nobody can say.
+        compute: its value, None where there is none: of a turn if `of` is "action", else of an
+            episode and, where the name holds a place, of what stands there.
+        places: what may stand in the name's place, of some episodes.
+        interval: of its mean over tasks: "bootstrap", "wilson" (at an effective size) or None.
+        log: its names in the log of a training.
+        path: where the summary of an evaluation holds it, `ci95` where its interval.
+        chart: the title of the curves that it is drawn among, None if it is not drawn.
+    """
+
+    name: str
+    title: str
+    unit: str
+    of: Of
+    doc: str
+    better: int = 0
+    compute: Callable[..., float | None] | None = None
+    places: Callable[[Sequence[Episode]], Iterable[str]] | None = None
+    interval: str | None = None
+    log: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    ci95: tuple[str, ...] = ()
+    chart: str | None = None
+
+
+# -- of an episode --------------------------------------------------------------------------------
+def task_of(episode: Episode) -> TaskKey:
+    """What tells its task from others; where no task is named each reset seed is one."""
+    return episode.task_id, 0 if episode.task_id else episode.seed
+
+
+def episode_terms(episode: Episode) -> dict[str, float]:
+    """Name -> its sum over the episode, mean over its agents."""
+    terms: dict[str, float] = {}
+    for turn in episode.turns:
+        for name, value in turn.reward_terms.items():
+            terms[name] = terms.get(name, 0.0) + value / len(episode.agents)
+    return terms
+
+
+def _term_names(episodes: Sequence[Episode]) -> Iterable[str]:
+    return dict.fromkeys(name for e in episodes for turn in e.turns for name in turn.reward_terms)
+
+
+def _agents_paid_apart(episodes: Sequence[Episode]) -> Iterable[str]:
+    """Agents, where some episode pays them differently; none where the reward is shared."""
+    for episode in episodes:
+        returns = [episode.undiscounted_return(agent) for agent in episode.agents]
+        if any(abs(value - returns[0]) > 1e-9 for value in returns):
+            return dict.fromkeys(agent for e in episodes for agent in e.agents)
+    return ()
+
+
+def _success(episode: Episode) -> float | None:
+    return None if episode.success is None else float(episode.success)
+
+
+def _return_of(episode: Episode, agent: str) -> float | None:
+    return episode.undiscounted_return(agent) if agent in episode.agents else None
+
+
+def _characters(episode: Episode) -> float:
+    return float(sum(len(turn.action) for turn in episode.turns))
+
+
+def _tokens(episode: Episode, which: int) -> float | None:
+    """Tokens of the actions that somebody counted: read (0) or written (1)."""
+    counted = [tokens for turn in episode.turns if (tokens := turn.response.tokens) is not None]
+    return float(sum(one[which] for one in counted)) if counted else None
+
+
+def _text_balance(episode: Episode) -> float | None:
+    if len(episode.agents) < 2:
+        return None
+    return contribution_balance(
+        [sum(len(turn.action) for turn in episode.trajectory(agent)) for agent in episode.agents]
+    )
+
+
+def _agreement(episode: Episode) -> float | None:
+    last = [episode.trajectory(agent)[-1:] for agent in episode.agents]
+    answers = [turns[0].info["answer"] for turns in last if turns and "answer" in turns[0].info]
+    if len(answers) < 2:
+        return None
+    return answer_agreement([one and canonical(one) for one in answers])
+
+
+def _format_success(episode: Episode) -> float | None:
+    asked = [turn.info["readable"] for turn in episode.turns if "readable" in turn.info]
+    return float(all(asked)) if asked else None
+
+
+def _unreadable(turn: Turn) -> float | None:
+    return float(not turn.info["readable"]) if "readable" in turn.info else None
+
+
+def _sampled(turn: Turn) -> float | None:
+    ids = turn.response.completion_ids
+    return None if ids is None else float(len(ids))
+
+
+# -- the table, in the order in which tables and charts show it -----------------------------------
+_OF_EPISODES = (
+    Metric(
+        name="mean_return",
+        title="mean return",
+        unit="reward",
+        of="episode",
+        doc="undiscounted team return: what an agent earned over the episode, mean over agents",
+        better=1,
+        compute=lambda episode: episode.team_return,
+        interval="bootstrap",
+        log=("reward", "eval_reward"),
+        path=("mean_return",),
+        ci95=("return_ci95",),
+        chart="Mean return",
+    ),
+    Metric(
+        name="success",
+        title="success",
+        unit="share",
+        of="episode",
+        doc="episodes that solved their task; nothing where the environment does not say",
+        better=1,
+        compute=_success,
+        interval="wilson",
+        log=("success", "eval_success"),
+        path=("success",),
+        ci95=("success_ci95",),
+        chart="Success",
+    ),
+    Metric(
+        name="pass@<k>",
+        title="pass@<k>",
+        unit="share",
+        of="team",
+        doc="chance that one of k episodes of a task solves it, unbiased (Chen et al. 2021)",
+        better=1,
+        path=("pass_at_k", "<k>"),
+    ),
+    Metric(
+        name="return/<agent>",
+        title="return of <agent>",
+        unit="reward",
+        of="episode",
+        doc="undiscounted return of one agent, where agents are paid differently",
+        compute=_return_of,
+        places=_agents_paid_apart,
+    ),
+    Metric(
+        name="reward_terms/<term>",
+        title="term <term>",
+        unit="reward",
+        of="episode",
+        doc="a named part of the reward, summed over the episode, mean over agents",
+        compute=lambda episode, name: episode_terms(episode).get(name, 0.0),
+        places=_term_names,
+        log=("reward_terms/<term>",),
+        path=("reward_terms", "<term>"),
+        chart="Reward terms",
+    ),
+    Metric(
+        name="reward_std",
+        title="spread of returns",
+        unit="reward",
+        of="update",
+        doc="standard deviation of the return inside a group, mean over groups",
+        log=("reward_std",),
+        chart="Spread of returns inside a group",
+    ),
+    Metric(
+        name="frac_reward_zero_std",
+        title="groups without a signal",
+        unit="share",
+        of="update",
+        doc="groups in which no trained seat's return varied, of those with two episodes or more",
+        better=-1,
+        log=("frac_reward_zero_std",),
+        chart="Groups without a signal",
+    ),
+    Metric(
+        name="failed",
+        title="failed episodes",
+        unit="count",
+        of="team",
+        doc="episodes whose environment raised; they are in no other number but token counts",
+        better=-1,
+        log=("episodes/failed", "eval_failed"),
+        path=("failed",),
+        chart="Failed episodes",
+    ),
+    Metric(
+        name="cooperation",
+        title="cooperation index",
+        unit="index",
+        of="team",
+        doc="(return - best solo) / (best team - best solo), mean over tasks that need a team: 0 "
+        "is what one seat alone can get, 1 the most; nothing where the bounds are not known",
+        better=1,
+        interval="bootstrap",
+        path=("cooperation", "mean"),
+        ci95=("cooperation", "ci95"),
+    ),
+    Metric(
+        name="above_solo",
+        title="return above best solo",
+        unit="reward",
+        of="team",
+        doc="return - best solo, mean over all tasks",
+        better=1,
+        path=("cooperation", "above_solo"),
+    ),
+    Metric(
+        name="team_tasks",
+        title="tasks that need a team",
+        unit="count",
+        of="team",
+        doc="tasks that the cooperation index is taken over",
+        path=("cooperation", "n_tasks"),
+    ),
+    Metric(
+        name="match",
+        title="convention match",
+        unit="share",
+        of="team",
+        doc="episodes whose agents' first actions follow one convention",
+        path=("match",),
+    ),
+    Metric(
+        name="format_success",
+        title="format success",
+        unit="share",
+        of="episode",
+        doc="episodes whose every action had the form that was asked for, where one was",
+        better=1,
+        compute=_format_success,
+        path=("faults", "format_success"),
+    ),
+    Metric(
+        name="answer_agreement",
+        title="answers agree",
+        unit="share",
+        of="episode",
+        doc="pairs of agents whose last answers agree, where two or more are asked for one",
+        compute=_agreement,
+        path=("answer_agreement",),
+    ),
+    Metric(
+        name="turns_per_agent",
+        title="turns per agent",
+        unit="turns",
+        of="episode",
+        doc="own actions of an agent, mean over agents",
+        compute=lambda episode: episode.turns_per_agent,
+        log=("turns",),
+        path=("cost", "turns_per_agent"),
+    ),
+    Metric(
+        name="chars",
+        title="characters per episode",
+        unit="characters",
+        of="episode",
+        doc="characters of all actions",
+        compute=_characters,
+        path=("cost", "chars"),
+    ),
+    Metric(
+        name="prompt_tokens",
+        title="tokens read per episode",
+        unit="tokens",
+        of="episode",
+        doc="the whole prompt of each action that somebody counted",
+        better=-1,
+        compute=lambda episode: _tokens(episode, 0),
+        path=("cost", "prompt_tokens"),
+    ),
+    Metric(
+        name="completion_tokens",
+        title="tokens written per episode",
+        unit="tokens",
+        of="episode",
+        doc="of the actions that somebody counted",
+        better=-1,
+        compute=lambda episode: _tokens(episode, 1),
+        path=("cost", "completion_tokens"),
+    ),
+    Metric(
+        name="tokens_per_second",
+        title="tokens written per second",
+        unit="tokens / second",
+        of="team",
+        doc="tokens written in all episodes / seconds",
+        better=1,
+        path=("cost", "tokens_per_second"),
+    ),
+    Metric(
+        name="seconds",
+        title="seconds",
+        unit="seconds",
+        of="team",
+        doc="wall time of playing all episodes",
+        better=-1,
+        path=("cost", "seconds"),
+    ),
+    Metric(
+        name="text_balance",
+        title="text balance",
+        unit="share",
+        of="episode",
+        doc="smallest over mean number of characters among agents",
+        compute=_text_balance,
+        path=("cost", "text_balance"),
+    ),
+    Metric(
+        name="tokens_per_action",
+        title="tokens per action",
+        unit="tokens",
+        of="action",
+        doc="sampled by a model, EOS included; in the log agent by agent",
+        compute=_sampled,
+        log=("<agent>/tokens",),
+        chart="Tokens per action",
+    ),
+    Metric(
+        name="truncated_episodes",
+        title="truncated episodes",
+        unit="share",
+        of="episode",
+        doc="episodes cut by a limit of the environment",
+        better=-1,
+        compute=lambda episode: float(episode.stop_reason is StopReason.TRUNCATED),
+        log=("truncated",),
+        path=("faults", "truncated_episodes"),
+        chart="Episodes and actions cut",
+    ),
+    Metric(
+        name="cut_actions",
+        title="cut actions",
+        unit="share",
+        of="action",
+        doc="actions ended by the token limit instead of EOS; in the log agent by agent",
+        better=-1,
+        compute=lambda turn: float(turn.response.cut),
+        log=("<agent>/cut",),
+        path=("faults", "cut_actions"),
+        chart="Episodes and actions cut",
+    ),
+    Metric(
+        name="overlong_actions",
+        title="overlong actions",
+        unit="share",
+        of="action",
+        doc="actions that the environment cut at max_action_chars; in the log agent by agent",
+        better=-1,
+        compute=lambda turn: float(bool(turn.info.get("action_truncated"))),
+        log=("<agent>/action_truncated",),
+        path=("faults", "overlong_actions"),
+        chart="Episodes and actions cut",
+    ),
+    Metric(
+        name="unreadable_actions",
+        title="unreadable actions",
+        unit="share",
+        of="action",
+        doc="actions without the form that was asked for, of those of which one was",
+        better=-1,
+        compute=_unreadable,
+        path=("faults", "unreadable_actions"),
+    ),
+    Metric(
+        name="n_tasks",
+        title="tasks",
+        unit="count",
+        of="team",
+        doc="tasks that were played; one whose every episode failed is in no mean",
+        path=("n_tasks",),
+    ),
+)
+
+
+def _logged(
+    name: str, title: str, unit: str, doc: str, *more: str, chart: str | None = None
+) -> Metric:
+    """What an update logs under its name, and under `more` names."""
+    log = (name, *more)
+    return Metric(name=name, title=title, unit=unit, of="update", doc=doc, log=log, chart=chart)
+
+
+_OF_UPDATES = (
+    _logged(
+        "entropy",
+        "entropy",
+        "nats per token",
+        "of the policies, by TRL",
+        "<policy>/entropy",
+        chart="Entropy",
+    ),
+    _logged(
+        "kl",
+        "KL to the start",
+        "nats per token",
+        "of the policies to what they began as, by TRL where beta is set",
+        "<policy>/kl",
+        chart="KL to the start",
+    ),
+    _logged(
+        "<policy>/grad_norm",
+        "gradient norm of <policy>",
+        "norm",
+        "of one policy, before clipping",
+        chart="Gradient norm before clipping",
+    ),
+    _logged(
+        "<policy>/idle",
+        "<policy> idle",
+        "share",
+        "updates in which the policy had nothing to learn and kept still",
+    ),
+    _logged(
+        "algorithm/<counter>", "<counter>", "count", "what the algorithm counted in the update"
+    ),
+    _logged(
+        "time/rollout",
+        "rollout",
+        "seconds",
+        "sampling, stepping the environments and packing",
+    ),
+    _logged(
+        "num_tokens",
+        "tokens sampled so far",
+        "tokens",
+        "since the run began, by seats that are not trained too",
+    ),
+    _logged(
+        "num_prompt_tokens",
+        "tokens read so far",
+        "tokens",
+        "before these were sampled: the whole prompt of each action, whatever it shares",
+    ),
+    _logged("loss", "loss", "loss", "by TRL, mean over the rows of the update"),
+    _logged("grad_norm", "gradient norm", "norm", "of all trained weights, by transformers"),
+    _logged("learning_rate", "learning rate", "rate", "of the first policy, by its schedule"),
+    _logged("clip_ratio/<which>", "clipped, <which>", "share", "tokens whose ratio TRL clipped"),
+    _logged("step_time", "time of an update", "seconds", "by TRL"),
+    _logged("epoch", "epoch", "passes", "over the training tasks"),
+    _logged("step", "update", "count", "updates so far"),
+)
+
+
+def _of_run(name: str, title: str, unit: str, doc: str, better: int = 0, *log: str) -> Metric:
+    return Metric(name=name, title=title, unit=unit, of="run", doc=doc, better=better, log=log)
+
+
+_OF_RUNS = (
+    _of_run("updates", "updates", "count", "of a whole training"),
+    _of_run("tokens", "tokens", "tokens", "sampled in a whole training", -1),
+    _of_run(
+        "train_prompt_tokens",
+        "prompt tokens",
+        "tokens",
+        "read in a whole training, each action's whole prompt; `prompt_tokens` in a sweep's file",
+        -1,
+    ),
+    _of_run("hours", "hours", "hours", "wall time of a whole training", -1),
+    _of_run("trained_parameters", "trained parameters", "count", "of all policies"),
+    _of_run("train_reward", "training return", "reward", "the last that was logged", 1),
+    _of_run("train_success", "training success", "share", "the last that was logged", 1),
+    _of_run("train_loss", "training loss", "loss", "mean of the updates", 0, "train_loss"),
+    _of_run("train_runtime", "training time", "seconds", "by transformers", 0, "train_runtime"),
+    _of_run("total_flos", "operations", "FLOP", "by transformers", 0, "total_flos"),
+    _of_run(
+        "train_<what>_per_second",
+        "<what> per second",
+        "1 / second",
+        "samples or updates, by transformers",
+        0,
+        "train_<what>_per_second",
+    ),
+)
+
+
+def _of_study(name: str, title: str, unit: str, doc: str, interval: str | None = None) -> Metric:
+    return Metric(name=name, title=title, unit=unit, of="study", doc=doc, interval=interval)
+
+
+_OF_STUDIES = (
+    _of_study("before", "before", "as measured", "the same of the warm start, on the same tasks"),
+    _of_study("ahead", "team ahead by", "as measured", "the team minus another method"),
+    _of_study(
+        "self_play", "self-play", "reward", "return of members of one team together", "bootstrap"
+    ),
+    _of_study("cross_play", "cross-play", "reward", "return of members of two teams", "bootstrap"),
+    _of_study("gap", "gap", "reward", "self-play minus cross-play", "bootstrap"),
+    _of_study(
+        "gap_over_teams",
+        "gap, interval over teams",
+        "reward",
+        "the gap of teams trained like these: teams are drawn, too",
+        "bootstrap",
+    ),
+    _of_study("expert_return", "experts", "reward", "return of scripted experts in all seats"),
+    _of_study(
+        "lost",
+        "return lost",
+        "reward",
+        "actual return minus that with one action or message changed",
+        "bootstrap",
+    ),
+    _of_study("mattered", "mattered", "share", "episodes whose return changed"),
+    _of_study("changed", "changed", "share", "episodes in which the replacement said otherwise"),
+    _of_study("heard", "heard", "share", "episodes in which another agent saw something else"),
+    _of_study("parted", "parted", "share", "episodes that ended before the change did"),
+    _of_study(
+        "sampled_success", "success, temperature 1", "share", "solved episodes of a demo", "wilson"
+    ),
+    _of_study("half_temperature_success", "success, temperature 0.5", "share", "likewise"),
+    _of_study("greedy_success", "success, greedy", "share", "likewise"),
+    _of_study("sampled_success/<split>", "success, split <split>", "share", "at temperature 1"),
+    _of_study("choice_match", "match where there is a choice", "share", "of conventions"),
+    _of_study("success_given_match", "success, given a match", "share", "of conventions"),
+    _of_study(
+        "competence/<agent>",
+        "<agent> beside an expert",
+        "share",
+        "tasks solved where experts of the agent's own convention play the other seats",
+    ),
+)
+METRICS: Mapping[str, Metric] = {
+    one.name: one for one in (*_OF_EPISODES, *_OF_UPDATES, *_OF_RUNS, *_OF_STUDIES)
+}
+"""Name -> metric, in the order of tables and charts."""
+_PLACE = re.compile(r"<\w+>")
+
+
+# -- finding --------------------------------------------------------------------------------------
+def named(name: str) -> Metric | None:
+    """The metric of a name, its place filled in; None if it has no entry."""
+    return _found(name, lambda metric: (metric.name,))
+
+
+def logged(name: str) -> Metric | None:
+    """The metric of a scalar in a training's log; None if it has no entry."""
+    return _found(name, lambda metric: metric.log)
+
+
+def title(name: str) -> str:
+    """The title of a metric; the name itself if it has no entry."""
+    metric = named(name)
+    return name if metric is None else metric.title
+
+
+def pattern(name: str) -> str:
+    """A name with `*` for its place."""
+    return _PLACE.sub("*", name)
+
+
+def charts() -> dict[str, tuple[Metric, ...]]:
+    """Title of a chart -> the metrics that are drawn in it."""
+    found: dict[str, tuple[Metric, ...]] = {}
+    for metric in METRICS.values():
+        if metric.chart:
+            found[metric.chart] = (*found.get(metric.chart, ()), metric)
+    return found
+
+
+def dig(summary: Any, path: Sequence[str]) -> Any:
+    """What a summary holds at a path; None where it holds nothing."""
+    for key in path:
+        summary = summary.get(key) if isinstance(summary, Mapping) else None
+    return summary
+
+
+def _found(name: str, names_of: Callable[[Metric], Sequence[str]]) -> Metric | None:
+    known = {one: metric for metric in METRICS.values() for one in names_of(metric)}
+    if name in known:
+        return known[name]
+    fitting = [one for one in known if _in_place(name, one)]
+    # "reward_terms/cut" is a term, whatever ends in "/cut".
+    best = max(fitting, key=lambda one: one.index("<"), default=None)
+    return None if best is None else _filled(known[best], _in_place(name, best))
+
+
+def _in_place(name: str, known: str) -> str:
+    """What stands in the place of a known name; empty where the name is another one."""
+    head, *tail = _PLACE.split(known, maxsplit=1)
+    fits = tail and name.startswith(head) and name.endswith(tail[0])
+    return name[len(head) : len(name) - len(tail[0])] if fits else ""
+
+
+def _filled(metric: Metric, place: str) -> Metric:
+    def put(text: str) -> str:
+        return _PLACE.sub(lambda _: place, text)
+
+    return replace(metric, name=put(metric.name), title=put(metric.title))
+
+
+# -- measuring ------------------------------------------------------------------------------------
+def measure(
+    episodes: Sequence[Episode], names: Sequence[str] | None = None
+) -> dict[str, list[float | None]]:
+    """Name -> one number per episode, None where an episode does not say or it is not finite.
+
+    A metric of actions is the mean over the episode's.
+
+    Args:
+        episodes: that did not fail.
+        names: of metrics, with their places; all that are computed where None.
+    """
+    found: dict[str, list[float | None]] = {}
+    for metric in METRICS.values() if names is None else [METRICS[name] for name in names]:
+        for name, compute in _readers(metric, episodes):
+            values = [compute(episode) for episode in episodes]
+            found[name] = [one if finite(one) else None for one in values]
+    return found
+
+
+def _readers(
+    metric: Metric, episodes: Sequence[Episode]
+) -> Iterable[tuple[str, Callable[[Episode], float | None]]]:
+    """(name, what computes it of an episode), one for each that may stand in the name's place."""
+    compute = metric.compute
+    if compute is None:
+        return
+    if metric.of == "action":
+        yield metric.name, lambda episode: over_actions(metric.name, episode.turns)
+    elif metric.places is None:
+        yield metric.name, compute
+    else:
+        for place in metric.places(episodes):
+            yield (
+                _PLACE.sub(lambda _, place=place: place, metric.name),
+                lambda episode, place=place: compute(episode, place),
+            )
+
+
+def over_actions(name: str, turns: Iterable[Turn]) -> float | None:
+    """A metric of actions, mean over those that have it; None where none has."""
+    compute = METRICS[name].compute
+    assert compute is not None
+    assert METRICS[name].of == "action"
+    return mean(compute(turn) for turn in turns)
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of what is known; None where nothing is."""
+    known = [one for one in values if one is not None]
+    return sum(known) / len(known) if known else None
+
+
+def per_task(episodes: Sequence[Episode], values: Sequence[float | None]) -> dict[TaskKey, float]:
+    """Task -> mean over its episodes that have a value.
+
+    Episodes of one task are no independent draws, so intervals are taken over tasks.
+    """
+    known = [(task_of(e), v) for e, v in zip(episodes, values, strict=True) if v is not None]
+    if not known:
+        return {}
+    groups: Any = by_task(*zip(*known, strict=True))
+    return {task: math.fsum(some) / len(some) for task, some in groups.items()}
