@@ -9,8 +9,21 @@ from llm_marl_envs import list_envs, make, spec
 from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
+from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.vector import VectorTextEnv
 
+KINDS = {
+    ("episode", "action", "team"): "Episodes",
+    ("update",): "Updates of a training",
+    ("run",): "A whole training",
+    ("study",): "Comparisons of teams",
+}
+METRICS_HEAD = (
+    "| number | name: in tables, logs and summaries | unit | meaning | interval | better |\n"
+    "|---|---|---|---|---|---|"
+)
 TRANSCRIPT = re.compile(r"\{\{ transcript ([\w-]+) \}\}")
 
 
@@ -45,10 +58,20 @@ def _quoted(text: str) -> list[str]:
 
 
 def _metrics() -> str:
-    from trainers.running.metrics import METRICS
+    """The table of metrics, one part for each kind of thing that is measured."""
+    parts = []
+    for of, about in KINDS.items():
+        rows = [_metric(one) for one in METRICS.values() if one.of in of]
+        parts += [f"## {about}", "\n".join([METRICS_HEAD, *rows])]
+    return "\n\n".join(parts)
 
-    rows = [f"| `{name}` | {unit} | {meaning} |" for name, (unit, meaning) in METRICS.items()]
-    return "\n".join(["| scalar | unit | meaning |", "|---|---|---|", *rows])
+
+def _metric(one: Metric) -> str:
+    places = [*one.log, *([".".join(one.path)] if one.path else [])]
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys([one.name, *places]))
+    better = {1: "higher", -1: "lower", 0: ""}[one.better]
+    title = one.title.replace("<", "&lt;")
+    return f"| {title} | {names} | {one.unit} | {one.doc} | {one.interval or ''} | {better} |"
 
 
 def _refused() -> str:

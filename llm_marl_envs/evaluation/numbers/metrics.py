@@ -640,7 +640,7 @@ def _filled(metric: Metric, place: str) -> Metric:
 def measure(
     episodes: Sequence[Episode], names: Sequence[str] | None = None
 ) -> dict[str, list[float | None]]:
-    """Name -> one number per episode, None where an episode does not say or it is not finite.
+    """Name -> one number per episode, None where an episode does not say.
 
     A metric of actions is the mean over the episode's.
 
@@ -651,8 +651,7 @@ def measure(
     found: dict[str, list[float | None]] = {}
     for metric in METRICS.values() if names is None else [METRICS[name] for name in names]:
         for name, compute in _readers(metric, episodes):
-            values = [compute(episode) for episode in episodes]
-            found[name] = [one if finite(one) else None for one in values]
+            found[name] = [compute(episode) for episode in episodes]
     return found
 
 
@@ -690,11 +689,11 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def per_task(episodes: Sequence[Episode], values: Sequence[float | None]) -> dict[TaskKey, float]:
-    """Task -> mean over its episodes that have a value.
+    """Task -> mean over its episodes that have a finite value.
 
     Episodes of one task are no independent draws, so intervals are taken over tasks.
     """
-    known = [(task_of(e), v) for e, v in zip(episodes, values, strict=True) if v is not None]
+    known = [(task_of(e), v) for e, v in zip(episodes, values, strict=True) if finite(v)]
     if not known:
         return {}
     groups: Any = by_task(*zip(*known, strict=True))

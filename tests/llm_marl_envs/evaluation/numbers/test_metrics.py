@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import runpy
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,7 +105,9 @@ def test_no_two_metrics_share_a_name_a_title_or_a_place():
     for metric in METRICS.values():
         texts = (metric.title, metric.unit, metric.doc)
         assert all(texts)
-        assert not any("|" in text for text in texts), metric.name  # it would end a table's cell
+        # They would end a cell of the page's table, or begin a tag.
+        assert not any("|" in text for text in texts), metric.name
+        assert not {"<", ">"} & set(metric.doc + metric.unit), metric.name
         assert bool(metric.ci95) <= bool(metric.interval)
         assert (metric.compute is None) == (metric.of not in ("action", "episode"))
         assert bool(metric.places) <= ("<" in metric.name)
@@ -189,20 +193,24 @@ def test_every_metric_of_an_episode_by_hand():
     assert measure([]) == {name: [] for name in measure([]) if "/" not in name}
 
 
-def test_what_is_not_finite_is_not_measured():
-    assert measure([episode(turn("a_0", "x", math.inf))], ["mean_return"]) == {
-        "mean_return": [None]
-    }
-
-
 def test_task_means_are_over_the_episodes_that_say():
     some = [episode(task="t"), episode(task="t"), episode(task=""), episode(task="", seed=7)]
-    values = [1.0, None, 0.25, 0.75]
+    some += [episode(task="t"), episode(task="u")]
+    values = [1.0, None, 0.25, 0.75, math.inf, math.nan]
     found = metrics.per_task(some, values)
     assert found == {("t", 0): 1.0, ("", 0): 0.25, ("", 7): 0.75}
-    assert metrics.per_task(some, [None] * 4) == {}
+    assert metrics.per_task(some, [None] * 6) == {}
 
 
 def test_titles_are_plain_text():
     for metric in METRICS.values():
         assert re.fullmatch(r"[A-Za-z0-9 ,.@<>'/-]+", metric.title), metric.title
+
+
+def test_every_metric_is_on_the_page():
+    page = runpy.run_path(str(Path(__file__).parents[4] / "docs" / "hooks.py"))
+    shown = page["on_page_markdown"]("{{ metrics }}")
+    for metric in METRICS.values():
+        row = f"| {metric.title.replace('<', '&lt;')} | `{metric.name}`"
+        assert shown.count(row) == 1, metric.name
+        assert metric.doc in shown
