@@ -55,7 +55,7 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     assert yaml.safe_load(registry) == yaml.safe_load((ROOT / "envs_registry.yaml").read_bytes())
     for package in ("llm_marl_envs", "trainers"):
         for path in (ROOT / package).rglob("*"):
-            if path.suffix in (".py", ".jsonl", ".yaml", ".typed"):
+            if path.suffix in (".py", ".jsonl", ".yaml", ".typed", ".j2", ".css"):
                 assert path.relative_to(ROOT).as_posix() in names
     assert not {name for name in names if name.startswith(("tests/", "docs/", "notebooks/"))}
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from llm_marl_envs.report.markup import Markup, join, tag
 from llm_marl_envs.report.series import finite
 
 WIDTH, HEIGHT = 420, 250
@@ -81,6 +81,8 @@ class Frame:
         x_range: where the horizontal axis begins and ends.
         x_ticks, y_ticks: where the labels are; the vertical axis ends at the outermost.
         x_label, y_label: what the axes show.
+        left: where the vertical axis is, right of its longest label.
+        right: where the horizontal axis ends; half of a label may hang over.
     """
 
     x_range: tuple[float, float]
@@ -88,17 +90,11 @@ class Frame:
     y_ticks: tuple[float, ...]
     x_label: str
     y_label: str
-
-    @property
-    def left(self) -> float:
-        """Where the vertical axis is: right of its longest label."""
-        return max(LEFT, 9 + SIGN * max(map(len, labels(self.y_ticks))))
-
-    @property
-    def right(self) -> float:
-        """Where the horizontal axis ends: half of a label may hang over."""
-        widest = max(map(len, labels(self.x_ticks)), default=0)
-        return WIDTH - max(RIGHT, 2 + SIGN * widest / 2)
+    left: float
+    right: float
+    width: ClassVar[int] = WIDTH
+    height: ClassVar[int] = HEIGHT
+    under: ClassVar[int] = HEIGHT - BOTTOM
 
     @classmethod
     def around(
@@ -111,7 +107,9 @@ class Frame:
         if not x_range[1] > x_range[0]:
             x_range = x_ticks[0], x_ticks[-1]
         inside = tuple(tick for tick in x_ticks if x_range[0] <= tick <= x_range[1])
-        return cls(x_range, inside, tuple(y_ticks), x_label, y_label)
+        left = max(LEFT, 9 + SIGN * _widest(y_ticks))
+        right = WIDTH - max(RIGHT, 2 + SIGN * _widest(inside) / 2)
+        return cls(x_range, inside, tuple(y_ticks), x_label, y_label, left, right)
 
     def x(self, value: float) -> float:
         """Horizontal place of a number, in units of the view box."""
@@ -122,40 +120,34 @@ class Frame:
         """Vertical place; what lies beyond the axis is held at its edge."""
         low, high = self.y_ticks[0], self.y_ticks[-1]
         share = min(max((value - low) / (high - low), 0.0), 1.0)
-        return round(HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM), 1)
+        return round(self.under - share * (self.under - TOP), 1)
 
-    def draw(self, title: str, *marks: Markup) -> Markup:
-        """The whole picture: grid, labels, and the marks above them."""
-        left, right = self.left, self.right
-        grid = [
-            join(
-                tag("line", x1=left, x2=right, y1=self.y(v), y2=self.y(v), class_="grid"),
-                tag("text", label, x=left - 5, y=self.y(v) + 4, class_="tick end"),
-            )
-            for v, label in zip(self.y_ticks, labels(self.y_ticks), strict=True)
-        ]
-        under = HEIGHT - BOTTOM
-        grid += [
-            tag("text", label, x=self.x(v), y=under + 16, class_="tick middle")
-            for v, label in self._x_labels()
-        ]
-        middle = (left + right) / 2
-        fits = int((WIDTH - 2 * abs(middle - WIDTH / 2)) / SIGN)
-        return tag(
-            "svg",
-            tag("title", title),
-            *grid,
-            tag("line", x1=left, x2=right, y1=under, y2=under, class_="axis"),
-            tag("text", short(self.x_label, fits), x=middle, y=HEIGHT - 4, class_="tick middle"),
-            *marks,
-            viewBox=f"0 0 {WIDTH} {HEIGHT}",
-            role="img",
-            aria_label=title,
-        )
+    @property
+    def middle(self) -> float:
+        """Where the name of the horizontal axis stands."""
+        return (self.left + self.right) / 2
 
-    def _x_labels(self) -> list[tuple[float, str]]:
-        """(tick, its label) of as many ticks, evenly spaced, as do not run into each other."""
-        both = list(zip(self.x_ticks, labels(self.x_ticks), strict=True))
-        widest = SIGN * max((len(label) for _, label in both), default=0) + SIGN
+    @property
+    def x_title(self) -> str:
+        """The name of the horizontal axis, as much of it as fits."""
+        return short(self.x_label, int((WIDTH - 2 * abs(self.middle - WIDTH / 2)) / SIGN))
+
+    @property
+    def y_labels(self) -> list[tuple[float, str]]:
+        """(place, label) of each tick of the vertical axis."""
+        texts = labels(self.y_ticks)
+        return [(self.y(v), text) for v, text in zip(self.y_ticks, texts, strict=True)]
+
+    @property
+    def x_labels(self) -> list[tuple[float, str]]:
+        """(place, label) of as many ticks, evenly spaced, as do not run into each other."""
+        texts = labels(self.x_ticks)
+        both = [(self.x(v), text) for v, text in zip(self.x_ticks, texts, strict=True)]
         room = (self.right - self.left) / max(1, len(both) - 1)
+        widest = SIGN * (_widest(self.x_ticks) + 1)
         return both[:: max(1, -(-int(widest) // max(1, int(room))))]
+
+
+def _widest(values: Sequence[float]) -> int:
+    """Signs of the longest label."""
+    return max(map(len, labels(values)), default=0)

@@ -1,7 +1,7 @@
-"""Curves and histograms as figures: a picture (SVG), a legend, and the numbers as a table.
+"""Curves and histograms as records: where each mark lies, the legend, the numbers as a table.
 
-No script and no picture file: colours come from the page's style sheet, so they follow its light
-and dark form. What a chart shows can also be read, in the table below it.
+`templates/charts.html.j2` draws them. Colours are numbers, which the page's style sheet turns into
+its light and dark form. What a chart shows can also be read, in the table below it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.report.axes import BOTTOM, HEIGHT, Frame, number, span
-from llm_marl_envs.report.markup import Markup, join, tag
+from llm_marl_envs.report.axes import Frame, number, span
 from llm_marl_envs.report.series import Curve, Estimate
+from llm_marl_envs.report.tables import Table, table
 
 COLOURS = 6
 """How many series of one chart can be told apart; the style sheet has a colour for each."""
@@ -27,41 +27,75 @@ class HeldOut:
     value: Estimate
 
 
-def figure(title: str, picture: Markup, legend: Markup, note: str, numbers: Markup) -> Markup:
-    """A picture with its heading, legend, remark and table."""
-    return tag(
-        "figure",
-        tag("figcaption", title),
-        picture,
-        legend,
-        tag("p", note, class_="note"),
-        tag("details", tag("summary", "Numbers"), numbers, class_="numbers"),
-    )
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A drawn curve: colour, band, the runs or updates behind it, its path; places as SVG has them.
+
+    A curve of one point has no path to see: `lone` is its place then, None otherwise.
+    """
+
+    colour: int
+    band: str
+    thin: tuple[str, ...]
+    path: str
+    lone: tuple[float, float] | None
 
 
-def legend(names: Sequence[str], *extra: Markup) -> Markup:
-    """A colour for each name, in order."""
-    keys = [
-        tag("li", tag("span", class_=f"key s{place % COLOURS}"), " ", name)
-        for place, name in enumerate(names)
-    ]
-    return tag("ul", *keys, *extra, class_="legend")
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A drawn measurement with the ends of its interval."""
+
+    x: float
+    y: float
+    low: float
+    high: float
 
 
-def table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> Markup:
-    """A table whose first column names its rows; it scrolls sideways where it is too wide."""
-    body = [
-        tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:]))
-        for row in rows
-    ]
-    top = tag("tr", *(tag("th", cell, scope="col") for cell in head))
-    return tag("div", tag("table", tag("thead", top), tag("tbody", *body)), class_="scroll")
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A drawn bar; pointing at it shows the label."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A picture with its heading, legend, remark and table.
+
+    Attributes:
+        title: the heading.
+        label: what the picture shows, for those who do not see it.
+        frame: the axes.
+        keys: (colour, name) of each series.
+        note: the remark.
+        numbers: what is drawn, in numbers.
+        lines, points, bars: what is drawn.
+    """
+
+    title: str
+    label: str
+    frame: Frame
+    keys: tuple[tuple[int, str], ...]
+    note: str
+    numbers: Table
+    lines: tuple[Line, ...] = ()
+    points: tuple[Point, ...] = ()
+    bars: tuple[Bar, ...] = ()
+
+
+def _keys(names: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    return tuple((place % COLOURS, name) for place, name in enumerate(names))
 
 
 # -- curves ---------------------------------------------------------------------------------------
 def curve_chart(
     title: str, curves: Sequence[Curve], *, unit: str, held_out: Sequence[HeldOut] = ()
-) -> Markup:
+) -> Chart:
     """Curves over updates, each with its band; measured points where there are any."""
     ys = [y for c in curves for y in c.mean] + [y for c in curves for m in c.members for _, y in m]
     ys += [y for h in held_out for y in (h.value.interval or (h.value.mean,))]
@@ -69,35 +103,28 @@ def curve_chart(
     if unit == "share":
         ys += [0.0, 1.0]
     frame = Frame.around(xs, ys, x_label="update", y_label=unit)
-    marks = [_draw_curve(frame, c, place % COLOURS) for place, c in enumerate(curves)]
-    marks += [_held_out(frame, point) for point in held_out]
-    measured = tag("li", tag("span", "●", class_="key held"), " held-out tasks")
-    return figure(
-        title,
-        frame.draw(f"{title}, over updates", *marks),
-        legend([c.name for c in curves], *([measured] if held_out else [])),
-        f"Unit: {unit}. {_band(curves)}",
-        _curve_table(curves),
+    return Chart(
+        title=title,
+        label=f"{title}, over updates",
+        frame=frame,
+        keys=_keys([c.name for c in curves]),
+        note=f"Unit: {unit}. {_band(curves)}",
+        numbers=_curve_table(curves),
+        lines=tuple(_line(frame, c, place % COLOURS) for place, c in enumerate(curves)),
+        points=tuple(_point(frame, one) for one in held_out),
     )
 
 
-def _draw_curve(frame: Frame, curve: Curve, colour: int) -> Markup:
-    band = [(x, y) for x, y in zip(curve.steps, curve.high, strict=True)]
-    band += [(x, y) for x, y in zip(curve.steps, curve.low, strict=True)][::-1]
-    thin = [
-        tag("polyline", points=_path(frame, member), class_=f"thin s{colour}")
-        for member in curve.members
-        if len(member) > 1
-    ]
+def _line(frame: Frame, curve: Curve, colour: int) -> Line:
     line = list(zip(curve.steps, curve.mean, strict=True))
-    lone = [
-        tag("circle", cx=frame.x(x), cy=frame.y(y), r=3, class_=f"dot s{colour}") for x, y in line
-    ]
-    return join(
-        tag("polygon", points=_path(frame, band), class_=f"band s{colour}"),
-        *thin,
-        tag("polyline", points=_path(frame, line), class_=f"line s{colour}"),
-        *(lone if len(line) == 1 else ()),
+    band = [*zip(curve.steps, curve.high, strict=True)]
+    band += [*zip(curve.steps, curve.low, strict=True)][::-1]
+    return Line(
+        colour,
+        band=_path(frame, band),
+        thin=tuple(_path(frame, member) for member in curve.members if len(member) > 1),
+        path=_path(frame, line),
+        lone=(frame.x(line[0][0]), frame.y(line[0][1])) if len(line) == 1 else None,
     )
 
 
@@ -105,14 +132,10 @@ def _path(frame: Frame, points: Sequence[tuple[float, ...]]) -> str:
     return " ".join(f"{frame.x(x)},{frame.y(y)}" for x, y in points)
 
 
-def _held_out(frame: Frame, point: HeldOut) -> Markup:
-    x = frame.x(point.step)
-    low, high = point.value.interval or (point.value.mean, point.value.mean)
-    ends = {"y1": frame.y(low), "y2": frame.y(high)}
-    return join(
-        tag("line", x1=x, x2=x, **ends, class_="held"),
-        tag("circle", cx=x, cy=frame.y(point.value.mean), r=4, class_="held"),
-    )
+def _point(frame: Frame, point: HeldOut) -> Point:
+    mean = point.value.mean
+    low, high = point.value.interval or (mean, mean)
+    return Point(frame.x(point.step), frame.y(mean), frame.y(low), frame.y(high))
 
 
 def _band(curves: Sequence[Curve]) -> str:
@@ -126,7 +149,7 @@ def _band(curves: Sequence[Curve]) -> str:
     )
 
 
-def _curve_table(curves: Sequence[Curve]) -> Markup:
+def _curve_table(curves: Sequence[Curve]) -> Table:
     """At most `TABLE_ROWS` updates, evenly spaced, the last one among them."""
     steps = sorted({step for curve in curves for step in curve.steps})
     stride = -(-len(steps) // TABLE_ROWS)
@@ -148,37 +171,56 @@ def _curve_table(curves: Sequence[Curve]) -> Markup:
 
 
 # -- histograms -----------------------------------------------------------------------------------
-def histogram(title: str, samples: Mapping[str, Sequence[float]], *, unit: str) -> Markup:
+def histogram(title: str, samples: Mapping[str, Sequence[float]], *, unit: str) -> Chart:
     """Shares of episodes per bin, one colour per sample, side by side in every bin."""
     edges, exact = bins([value for values in samples.values() for value in values])
     counts = {name: tally(values, edges) for name, values in samples.items()}
-    shares = {
-        name: [count / max(1, len(samples[name])) for count in row] for name, row in counts.items()
-    }
-    top = max((share for row in shares.values() for share in row), default=1.0)
+    top = max((c / len(samples[name]) for name, row in counts.items() for c in row if c), default=1)
     frame = Frame.around(edges, (0.0, top), x_label=unit, y_label="share of episodes")
-    bars: list[Markup] = []
-    for place, (name, row) in enumerate(shares.items()):
-        for index, share in enumerate(row):
-            if share:
-                label = f"{name}: {counts[name][index]} of {len(samples[name])} episodes"
-                bars.append(_bar(frame, edges, index, (place, len(shares)), share, label))
-    names = [
-        (number((a + b) / 2) if exact else f"{number(a)} to {number(b)}")
-        for a, b in zip(edges, edges[1:], strict=False)
-    ]
-    rows = [
-        [name, *(str(counts[sample][i]) for sample in counts)]
-        for i, name in enumerate(names)
-        if any(counts[sample][i] for sample in counts)
-    ]
-    return figure(
-        title,
-        frame.draw(title, *bars),
-        legend([f"{name} (n = {len(values)})" for name, values in samples.items()]),
-        "Share of episodes; each bar is one value." if exact else "Share of episodes per bin.",
-        table([unit, *samples], rows),
+    return Chart(
+        title=title,
+        label=title,
+        frame=frame,
+        keys=_keys([f"{name} (n = {len(values)})" for name, values in samples.items()]),
+        note="Share of episodes; each bar is one value." if exact else "Share of episodes per bin.",
+        numbers=_bin_table(unit, counts, edges, exact),
+        bars=_bars(frame, counts, edges),
     )
+
+
+def _bars(
+    frame: Frame, counts: Mapping[str, Sequence[int]], edges: Sequence[float]
+) -> tuple[Bar, ...]:
+    found: list[Bar] = []
+    for place, (name, row) in enumerate(counts.items()):
+        for count, low, high in zip(row, edges, edges[1:], strict=False):
+            if count:
+                left, room = frame.x(low), frame.x(high) - frame.x(low)
+                width = max(room * 0.9 / len(counts), 0.5)
+                top = frame.y(count / sum(row))
+                found.append(
+                    Bar(
+                        x=round(left + room * 0.05 + place * width, 1),
+                        y=top,
+                        width=round(width, 1),
+                        height=round(frame.under - top, 1),
+                        colour=place % COLOURS,
+                        label=f"{name}: {count} of {sum(row)} episodes",
+                    )
+                )
+    return tuple(found)
+
+
+def _bin_table(
+    unit: str, counts: Mapping[str, Sequence[int]], edges: Sequence[float], exact: bool
+) -> Table:
+    """The bins that hold something."""
+    rows = [
+        [number((a + b) / 2) if exact else f"{number(a)} to {number(b)}", *map(str, row)]
+        for a, b, *row in zip(edges, edges[1:], *counts.values(), strict=False)
+        if any(row)
+    ]
+    return table([unit, *counts], rows)
 
 
 def bins(values: Sequence[float]) -> tuple[list[float], bool]:
@@ -208,26 +250,3 @@ def tally(values: Sequence[float], edges: Sequence[float]) -> list[int]:
     for value in values:
         counts[min(max(int((value - low) / width), 0), len(counts) - 1)] += 1
     return counts
-
-
-def _bar(
-    frame: Frame,
-    edges: Sequence[float],
-    index: int,
-    slot: tuple[int, int],
-    share: float,
-    label: str,
-) -> Markup:
-    place, slots = slot
-    left, right = frame.x(edges[index]), frame.x(edges[index + 1])
-    width = max((right - left) * 0.9 / slots, 0.5)
-    top = frame.y(share)
-    return tag(
-        "rect",
-        tag("title", label),
-        x=round(left + (right - left) * 0.05 + place * width, 1),
-        y=top,
-        width=round(width, 1),
-        height=round(HEIGHT - BOTTOM - top, 1),
-        class_=f"bar s{place % COLOURS}",
-    )

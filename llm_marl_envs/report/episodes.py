@@ -1,4 +1,7 @@
-"""Episodes to read: side by side before and after, with rewards per turn and coloured tokens."""
+"""Episodes to read: side by side before and after, with rewards per turn and coloured tokens.
+
+Owns which are shown and what of them, as records; `templates/episodes.html.j2` shows them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from dataclasses import dataclass
 
 from llm_marl_envs.records import Episode, Turn
 from llm_marl_envs.report.axes import number
-from llm_marl_envs.report.markup import Markup, tag
 from llm_marl_envs.report.sources import Trail, Transcript
 from llm_marl_envs.spaces import Message
 
@@ -16,7 +18,8 @@ LEVELS = 4
 LONGEST_TEXT = 20_000
 """Characters of one text that are shown; what is left out is said."""
 
-Trails = Mapping[tuple[int, int], Trail]
+Scale = tuple[float, float]
+"""The largest advantage and the largest reward of what is shown together, in size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,79 @@ class Pair:
     before: int
     after: int
     gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: its text, the shade of its advantage, what pointing at it shows."""
+
+    text: str
+    shade: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """One action, and what its agent heard before it.
+
+    Attributes:
+        heard: messages since the agent's last action.
+        agent: who acts.
+        place: the number of the turn, from 1.
+        reward: of the turn.
+        shade: of the reward.
+        marks: reward terms, the advantage, whether the action was cut.
+        action: the text.
+        tokens: the same as tokens, None where they were not recorded.
+    """
+
+    heard: tuple[Message, ...]
+    agent: str
+    place: int
+    reward: str
+    shade: str
+    marks: tuple[str, ...]
+    action: str
+    tokens: tuple[Token, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One episode: a heading where there are several, its turns, what its environment raised."""
+
+    title: str
+    turns: tuple[TurnView, ...]
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Episodes of one task, to unfold.
+
+    Attributes:
+        task: its name.
+        heading: what became of it.
+        told: (agent, what it is told at first).
+        columns: the episodes.
+        layout: "pair" or "group", how columns stand beside each other; "" for a single one.
+        opened: whether it is unfolded already.
+    """
+
+    task: str
+    heading: str
+    told: tuple[tuple[str, tuple[Message, ...]], ...]
+    columns: tuple[Column, ...]
+    layout: str = ""
+    opened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Cards under a remark; `coloured` where some of them show tokens' advantages."""
+
+    note: str
+    cards: tuple[Card, ...] = ()
+    coloured: bool = False
 
 
 # -- choice ---------------------------------------------------------------------------------------
@@ -56,79 +132,76 @@ def telling(found: Sequence[Pair], most: int) -> list[Pair]:
     return [*chosen, *rest[: max(0, most - len(chosen))]][:most]
 
 
-# -- sections -------------------------------------------------------------------------------------
-def side_by_side(before: Transcript, after: Transcript, most: int) -> Markup:
+# -- listings -------------------------------------------------------------------------------------
+def side_by_side(before: Transcript, after: Transcript, most: int) -> Listing:
     """Tasks that both transcripts hold, chosen by `telling`."""
     found = pairs(before.episodes, after.episodes)
     if not found:
-        return tag(
-            "p", f"{before.file} and {after.file} share no task and seed, so nothing is paired."
+        return Listing(
+            f"{before.file} and {after.file} share no task and seed, so nothing is paired."
         )
     chosen = telling(found, most)
     cards = []
     for place, pair in enumerate(chosen):
         old, new = before.episodes[pair.before], after.episodes[pair.after]
-        trails = _of(before.trails, pair.before), _of(after.trails, pair.after)
+        trails = _of(before, pair.before), _of(after, pair.after)
         scale = _scale([old, new], trails)
-        columns = tag(
-            "div",
+        columns = (
             _column(before.label, old, trails[0], scale),
             _column(after.label, new, trails[1], scale),
-            class_="pair",
         )
         heading = f"{_outcome(old)} → {_outcome(new)}"
-        cards.append(_card(old, heading, columns, opened=place == 0))
-    note = (
+        cards.append(_card(old, heading, columns, "pair", opened=place == 0))
+    return Listing(
         f"{len(chosen)} of {len(found)} pairs: the largest gains first (up to half), then the "
-        "largest losses (up to a quarter), then others in order."
+        "largest losses (up to a quarter), then others in order.",
+        tuple(cards),
     )
-    return tag("div", tag("p", note, class_="note"), *cards)
 
 
-def listed(transcript: Transcript, most: int) -> Markup:
+def listed(transcript: Transcript, most: int) -> Listing:
     """The first episodes of one transcript."""
     episodes = transcript.episodes[:most]
-    trails = [_of(transcript.trails, place) for place in range(len(episodes))]
+    trails = [_of(transcript, place) for place in range(len(episodes))]
     scale = _scale(episodes, trails)
     cards = [
-        _card(e, _outcome(e), _column(None, e, trails[i], scale), opened=i == 0)
+        _card(e, _outcome(e), (_column("", e, trails[i], scale),), opened=i == 0)
         for i, e in enumerate(episodes)
     ]
     note = f"The first {len(episodes)} of {len(transcript.episodes)} episodes."
-    return tag("div", tag("p", note, class_="note"), *cards)
+    return Listing(note, tuple(cards))
 
 
-def group(transcript: Transcript) -> Markup:
-    """One group of training: the episodes that were compared with each other."""
-    trails = [_of(transcript.trails, place) for place in range(len(transcript.episodes))]
-    scale = _scale(transcript.episodes, trails)
-    columns = [
-        _column(f"episode {place + 1}: {_outcome(episode)}", episode, trails[place], scale)
-        for place, episode in enumerate(transcript.episodes)
-    ]
-    if not columns:
-        return tag("p", f"{transcript.file} holds no episode.")
-    first = transcript.episodes[0]
-    returns = ", ".join(
-        "failed" if e.failed else number(e.team_return) for e in transcript.episodes
+def groups(transcripts: Sequence[Transcript], most: int) -> Listing:
+    """Groups of training, `most` of them: the first, the last, and between them."""
+    places = {round(i * (len(transcripts) - 1) / max(1, most - 1)) for i in range(most)}
+    shown = [transcripts[place] for place in sorted(places)]
+    note = (
+        f"{len(shown)} of {len(transcripts)} recorded groups, first to last. The episodes of a "
+        "group play one task; what each earned against the others is its advantage."
     )
-    body = tag("div", *columns, class_="group")
-    return _card(first, f"{transcript.label}: team returns {returns}", body)
+    cards = tuple(_group(one) for one in shown if one.episodes)
+    return Listing(note, cards, coloured=any(one.trails for one in shown))
 
 
-def token_legend() -> Markup:
-    """What the colours of tokens mean."""
-    words = ("far below", "below", "above", "far above")
-    keys = [
-        tag("li", tag("span", word, class_=f"t {shade}"))
-        for word, shade in zip(words, ("n4", "n2", "p2", "p4"), strict=True)
-    ]
-    return tag("ul", tag("li", "Advantage of a token, against its group:"), *keys, class_="legend")
+def _group(transcript: Transcript) -> Card:
+    """The episodes that were compared with each other."""
+    episodes = transcript.episodes
+    trails = [_of(transcript, place) for place in range(len(episodes))]
+    scale = _scale(episodes, trails)
+    columns = tuple(
+        _column(f"episode {place + 1}: {_outcome(episode)}", episode, trails[place], scale)
+        for place, episode in enumerate(episodes)
+    )
+    returns = ", ".join("failed" if e.failed else number(e.team_return) for e in episodes)
+    return _card(episodes[0], f"{transcript.label}: team returns {returns}", columns, "group")
 
 
 # -- one episode ----------------------------------------------------------------------------------
-def _of(trails: Trails, episode: int) -> dict[int, Trail]:
-    return {turn: trail for (place, turn), trail in trails.items() if place == episode}
+def _of(transcript: Transcript, episode: int) -> dict[int, Trail]:
+    """Position of a turn -> its tokens, where they were recorded."""
+    turns = range(len(transcript.episodes[episode].turns))
+    return {t: transcript.trails[episode, t] for t in turns if (episode, t) in transcript.trails}
 
 
 def _outcome(episode: Episode) -> str:
@@ -138,55 +211,46 @@ def _outcome(episode: Episode) -> str:
     return f"{solved} ({number(episode.team_return)})"
 
 
-def _card(episode: Episode, heading: str, body: Markup, *, opened: bool = False) -> Markup:
-    told = [
-        tag("div", tag("h5", agent), *(_message(m) for m in turns[0].messages))
+def _card(
+    episode: Episode,
+    heading: str,
+    columns: tuple[Column, ...],
+    layout: str = "",
+    *,
+    opened: bool = False,
+) -> Card:
+    told = tuple(
+        (agent, _cut(turns[0].messages))
         for agent in episode.agents
         if (turns := episode.trajectory(agent))
-    ]
-    return tag(
-        "details",
-        tag("summary", tag("b", episode.task_id or f"seed {episode.seed}"), " ", heading),
-        tag("details", tag("summary", "What each agent is told"), *told, class_="told"),
-        body,
-        class_="card",
-        open="" if opened else None,
     )
+    task = episode.task_id or f"seed {episode.seed}"
+    return Card(task, heading, told, columns, layout, opened)
 
 
-def _message(message: Message) -> Markup:
-    return tag("div", tag("span", message.role, class_="role"), _text(message.content))
+def _cut(messages: Sequence[Message]) -> tuple[Message, ...]:
+    return tuple(Message(m.role, _shown(m.content)) for m in messages)
 
 
-def _text(text: str) -> Markup:
+def _shown(text: str) -> str:
+    """`text`, or its first `LONGEST_TEXT` characters and how many are left."""
     left = len(text) - LONGEST_TEXT
-    shown = text if left <= 0 else f"{text[:LONGEST_TEXT]}\n[{left} more characters]"
-    return tag("pre", shown, dir="auto")
+    return text if left <= 0 else f"{text[:LONGEST_TEXT]}\n[{left} more characters]"
 
 
-def _column(
-    title: str | None,
-    episode: Episode,
-    trails: Mapping[int, Trail],
-    scale: tuple[float, float],
-) -> Markup:
+def _column(title: str, episode: Episode, trails: Mapping[int, Trail], scale: Scale) -> Column:
     said: dict[str, Turn] = {}
-    rows: list[Markup] = []
+    views: list[TurnView] = []
     for place, turn in enumerate(episode.turns):
-        heard = _heard(said.get(turn.agent), turn)
-        if heard:
-            rows.append(tag("div", *(_message(m) for m in heard), class_="heard"))
-        rows.append(_turn(turn, trails.get(place), scale))
+        heard = _cut(_heard(said.get(turn.agent), turn))
+        views.append(_view(turn, heard, trails.get(place), scale))
         said[turn.agent] = turn
-    if episode.failure is not None:
-        rows.append(tag("div", tag("p", "What it raised", class_="turn"), _text(episode.failure)))
-    return tag("section", None if title is None else tag("h4", title), *rows)
+    failure = None if episode.failure is None else _shown(episode.failure)
+    return Column(title, tuple(views), failure)
 
 
-def _scale(
-    episodes: Sequence[Episode], trails: Sequence[Mapping[int, Trail]]
-) -> tuple[float, float]:
-    """Largest size of an advantage and of a reward; what the strongest colour stands for."""
+def _scale(episodes: Sequence[Episode], trails: Sequence[Mapping[int, Trail]]) -> Scale:
+    """What the strongest colours stand for."""
     advantages = [abs(a) for one in trails for trail in one.values() for a in trail.advantages]
     rewards = [abs(turn.reward) for episode in episodes for turn in episode.turns]
     return max(advantages, default=0.0), max(rewards, default=0.0)
@@ -201,44 +265,35 @@ def _heard(before: Turn | None, turn: Turn) -> tuple[Message, ...]:
     return turn.messages[known:] if old else turn.messages
 
 
-def _turn(turn: Turn, trail: Trail | None, scale: tuple[float, float]) -> Markup:
-    terms = [
-        tag("span", f"{name} {number(value)}", class_="term")
-        for name, value in turn.reward_terms.items()
-    ]
-    marks = [tag("span", "cut at the token limit", class_="term")] if turn.response.cut else []
+def _view(turn: Turn, heard: tuple[Message, ...], trail: Trail | None, scale: Scale) -> TurnView:
+    marks = [f"{name} {number(value)}" for name, value in turn.reward_terms.items()]
     if trail is not None and trail.advantages:
         low, high = min(trail.advantages), max(trail.advantages)
         shown = number(low) if high - low < 1e-9 else f"{number(low)} to {number(high)}"
-        marks.insert(0, tag("span", f"advantage {shown}", class_="term"))
-    head = tag(
-        "p",
-        tag("b", turn.agent),
-        f", turn {turn.index + 1}: reward {number(turn.reward)} ",
-        *terms,
-        *marks,
-        class_="turn",
+        marks.append(f"advantage {shown}")
+    if turn.response.cut:
+        marks.append("cut at the token limit")
+    return TurnView(
+        heard=heard,
+        agent=turn.agent,
+        place=turn.index + 1,
+        reward=number(turn.reward),
+        shade=shade(turn.reward, scale[1]),
+        marks=tuple(marks),
+        action=_shown(turn.action),
+        tokens=None if trail is None else _tokens(trail, scale[0]),
     )
-    body = _text(turn.action) if trail is None else _coloured(trail, scale[0])
-    return tag("div", head, body, class_=f"act {_shade(turn.reward, scale[1])}")
 
 
-def _coloured(trail: Trail, scale: float) -> Markup:
-    spans = [
-        tag(
-            "span",
-            text,
-            class_=f"t {_shade(advantage, scale)}",
-            title=f"advantage {number(advantage)}, log-prob {number(logprob)}",
-        )
-        for text, advantage, logprob in zip(
-            trail.texts, trail.advantages, trail.logprobs, strict=True
-        )
-    ]
-    return tag("pre", *spans, dir="auto")
+def _tokens(trail: Trail, scale: float) -> tuple[Token, ...]:
+    each = zip(trail.texts, trail.advantages, trail.logprobs, strict=True)
+    return tuple(
+        Token(text, shade(a, scale), f"advantage {number(a)}, log-prob {number(logprob)}")
+        for text, a, logprob in each
+    )
 
 
-def _shade(value: float, scale: float) -> str:
+def shade(value: float, scale: float) -> str:
     """`p1` to `p4` above zero, `n1` to `n4` below, `z` at zero or where it is no number."""
     if not (abs(value) > 0 and abs(value) <= scale < float("inf")):
         return "z"

@@ -1,32 +1,74 @@
 """One self-contained HTML file of a folder of results: what `llm-marl report` does.
 
-Owns the order of the parts and the frame around them. The page has no script, asks the network for
-nothing (its policy forbids both), and is the same bytes for the same files.
+Owns the order of the parts and the templates that show them. Every value a template shows is text,
+whatever it holds: `TEMPLATES` escapes it, and there is no markup in Python. The page has no script,
+asks the network for nothing (its policy forbids both), and is the same bytes for the same files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import resources
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from llm_marl_envs import __version__
 from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.rendering import visible
 from llm_marl_envs.report import episodes, sections
-from llm_marl_envs.report import pairings as crossing
-from llm_marl_envs.report.markup import Markup, join, tag
+from llm_marl_envs.report.pairings import pairings
 from llm_marl_envs.report.sources import Results, Transcript, read_results
 
 EPISODES = 12
 """Episodes or pairs shown where the caller does not say."""
 UPDATES = 4
 """Training groups shown: the first, the last, and between them."""
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-INTERVALS = (
-    "Intervals cover 95 %. Those of episodes are percentile bootstraps over tasks (2000 "
-    "resamplings; episodes of one task count as one draw); a change is paired over the tasks that "
-    "both sides played."
+
+
+def _text(value: Any) -> Any:
+    """A value as its text, made `visible`; what a macro made stays markup."""
+    return value if hasattr(value, "__html__") else visible(str(value))
+
+
+TEMPLATES = Environment(
+    loader=PackageLoader("llm_marl_envs.report"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_text,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A heading, the macro of `templates/sections.html.j2` under it, and what that shows."""
+
+    title: str
+    shape: str
+    content: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What `templates/page.html.j2` shows.
+
+    Attributes:
+        title: of the page.
+        played: names of environments, "" where none is known.
+        notes: what a reader must know about the files.
+        parts: in order.
+        version: of this package.
+    """
+
+    title: str
+    played: str
+    notes: tuple[str, ...]
+    parts: tuple[Part, ...]
+    version: str
 
 
 def write_report(
@@ -62,112 +104,64 @@ def write_report(
 
 def render(results: Results, most_episodes: int = EPISODES) -> str:
     """The page as text."""
-    title = f"Report: {' against '.join(results.sides) or results.name}"
-    parts = _parts(results, most_episodes)
-    links = [tag("a", name, href=f"#part-{place}") for place, name in enumerate(parts)]
-    body = [
-        tag("section", tag("h2", name), part, id=f"part-{place}")
-        for place, (name, part) in enumerate(parts.items())
-    ]
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        tag("style", Markup(_style())),
-    )
-    page = tag(
-        "html",
-        head,
-        tag("body", _header(title, results), tag("nav", *links), tag("main", *body), _footer()),
-        lang="en",
-    )
-    return f"<!doctype html>\n{page}\n"
+    page = page_of(results, most_episodes)
+    return TEMPLATES.get_template("page.html.j2").render(page=page)
 
 
-def _style() -> str:
-    return (resources.files(__package__ or "") / "style.css").read_text(encoding="utf-8")
-
-
-def _header(title: str, results: Results) -> Markup:
+def page_of(results: Results, most_episodes: int) -> Page:
+    """All that the page shows."""
     shown = [*results.measured.values(), *results.updates, *results.failed]
     environments = list(dict.fromkeys(e.env_id for t in shown for e in t.episodes))
     named = results.summary.get("env") or results.summary.get("env_id")
     if not named and results.cross_play is not None:
         named = results.cross_play.env_id
-    what = ", ".join(environments or ([str(named)] if named else []))
-    return tag(
-        "header",
-        tag("h1", title),
-        tag("p", what) if what else None,
-        *(tag("p", note, class_="warning") for note in results.notes),
+    return Page(
+        title=f"Report: {' against '.join(results.sides) or results.name}",
+        played=", ".join(environments or ([str(named)] if named else [])),
+        notes=results.notes,
+        parts=tuple(_parts(results, most_episodes)),
+        version=__version__,
     )
 
 
-def _footer() -> Markup:
-    return tag("footer", tag("p", INTERVALS), tag("p", f"llm-marl-envs {__version__}"))
-
-
-def _parts(results: Results, most: int) -> dict[str, Markup]:
-    """Heading -> content, of what there is."""
+def _parts(results: Results, most: int) -> Iterator[Part]:
+    """What there is, in order."""
     measured = {label: one for label, one in results.measured.items() if one.episodes}
     scores = {label: sections.scores(one) for label, one in measured.items()}
-    parts: dict[str, Markup] = {}
     if scores:
         failed = {k: sum(e.failed for e in one.episodes) for k, one in measured.items()}
-        figures = sections.key_figures(scores, failed)
-        parts["Summary"] = join(figures, sections.summary_table(scores, results.pair))
+        yield Part("Summary", "summary", sections.summary(scores, failed, results.pair))
     runs = [run for run in results.runs if run.log]
     if charts := sections.curves(runs, scores):
-        parts["Learning"] = tag("div", *charts, class_="charts")
+        yield Part("Learning", "charts", charts)
     if charts := sections.term_curves(runs):
-        parts["Reward terms over time"] = tag("div", *charts, class_="charts")
+        yield Part("Reward terms over time", "charts", charts)
     if charts := sections.histograms(measured):
-        parts["Distributions"] = tag("div", *charts, class_="charts")
+        yield Part("Distributions", "charts", charts)
     if results.cross_play is not None:
-        parts["Cross-play"] = crossing.section(results.cross_play)
+        yield Part("Cross-play", "cross_play", pairings(results.cross_play))
     if measured and most:
-        parts["Episodes"] = _episodes(measured, results.pair, most)
+        yield Part("Episodes", "listings", _episodes(measured, results.pair, most))
     if results.updates:
-        parts["Training groups"] = _groups(results)
+        yield Part("Training groups", "listings", [episodes.groups(results.updates, UPDATES)])
     if results.failed and most:
-        parts["Failed in training"] = join(*(episodes.listed(one, most) for one in results.failed))
+        listings = [episodes.listed(one, most) for one in results.failed]
+        yield Part("Failed in training", "listings", listings)
     if results.summary:
         whose = f" of {results.sides[0]}" if results.sides else ""
-        parts[f"Recorded in summary.json{whose}"] = sections.recorded(results.summary)
+        tables = sections.recorded(results.summary)
+        yield Part(f"Recorded in summary.json{whose}", "tables", tables)
     if (scalars := sections.other_scalars(runs)) is not None:
-        parts["Every logged number"] = tag(
-            "details", tag("summary", "First and last value of each"), scalars
-        )
+        yield Part("Every logged number", "scalars", scalars)
     if results.files:
-        parts["Files"] = tag("ul", *(tag("li", file) for file in results.files))
-    return parts
+        yield Part("Files", "files", results.files)
 
 
 def _episodes(
     measured: Mapping[str, Transcript], pair: tuple[str, str] | None, most: int
-) -> Markup:
+) -> list[episodes.Listing]:
     given = dict(measured)
-    parts = []
+    found = []
     if pair and set(pair) <= set(given):
-        parts.append(episodes.side_by_side(given.pop(pair[0]), given.pop(pair[1]), most))
-    parts += [episodes.listed(one, most) for one in given.values()]
-    return join(*parts)
-
-
-def _groups(results: Results) -> Markup:
-    updates = results.updates
-    places = {round(i * (len(updates) - 1) / max(1, UPDATES - 1)) for i in range(UPDATES)}
-    shown = [updates[place] for place in sorted(places)]
-    coloured = any(one.trails for one in shown)
-    note = (
-        f"{len(shown)} of {len(updates)} recorded groups, first to last. The episodes of a group "
-        "play one task; what each earned against the others is its advantage."
-    )
-    return join(
-        tag("p", note, class_="note"),
-        episodes.token_legend() if coloured else None,
-        *(episodes.group(one) for one in shown),
-    )
+        found.append(episodes.side_by_side(given.pop(pair[0]), given.pop(pair[1]), most))
+    return [*found, *(episodes.listed(one, most) for one in given.values())]

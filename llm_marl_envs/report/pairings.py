@@ -14,9 +14,8 @@ from typing import Any
 
 from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.report.axes import number, span
-from llm_marl_envs.report.charts import table
-from llm_marl_envs.report.markup import Markup, join, tag
 from llm_marl_envs.report.series import finite
+from llm_marl_envs.report.tables import Cell, Noted, Table, table
 
 Matrix = tuple[tuple[float | None, ...], ...]
 Estimate = tuple[float, tuple[float, float]]
@@ -68,6 +67,36 @@ class CrossPlay:
     summary: Mapping[str, Estimate]
     gap_over_teams: tuple[float, float] | None = None
     strangers: tuple[Stranger, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """A number, its colour from 0 to 9, and whether a team plays with itself."""
+
+    text: str
+    level: int
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A coloured matrix; `corner` says what rows and columns play."""
+
+    title: str
+    corner: str
+    teams: tuple[str, ...]
+    rows: tuple[tuple[HeatCell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairings:
+    """The cross-play part of a page; a table is None where the file holds nothing for it."""
+
+    seating: str
+    maps: tuple[HeatMap, ...]
+    means: str
+    gap: Table | None
+    strangers: Table | None
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -145,14 +174,14 @@ def _finite(value: Any) -> float:
 
 
 # -- showing --------------------------------------------------------------------------------------
-def section(cross: CrossPlay) -> Markup:
+def pairings(cross: CrossPlay) -> Pairings:
     """The matrices as heat maps, the gap, the strangers."""
-    return join(
-        tag("p", _seating(cross), class_="note"),
-        _heat_map("Team return", cross, cross.matrix),
-        None if cross.solved is None else _heat_map("Solved", cross, cross.solved),
-        tag("p", _means(cross.matrix), class_="note"),
-        _summary(cross),
+    maps = {"Team return": cross.matrix, "Solved": cross.solved}
+    return Pairings(
+        _seating(cross),
+        tuple(_heat_map(title, cross, one) for title, one in maps.items() if one is not None),
+        _means(cross.matrix),
+        _gap(cross),
         _strangers(cross) if cross.strangers else None,
     )
 
@@ -168,28 +197,24 @@ def _seating(cross: CrossPlay) -> str:
     return who
 
 
-def _heat_map(title: str, cross: CrossPlay, matrix: Matrix) -> Markup:
-    teams = cross.teams
+def _heat_map(title: str, cross: CrossPlay, matrix: Matrix) -> HeatMap:
     known = [cell for row in matrix for cell in row if cell is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)
 
-    def cell(row: int, column: int) -> Markup:
-        value = matrix[row][column]
+    def cell(value: float | None, own: bool) -> HeatCell:
         level = 0 if value is None or high <= low else round((value - low) / (high - low) * 9)
-        own = " own" if row == column else ""
-        return tag("td", number(value), class_=f"h{level}{own}")
+        return HeatCell(number(value), level, own)
 
-    body = [
-        tag("tr", tag("th", team, scope="row"), *(cell(i, j) for j in range(len(teams))))
-        for i, team in enumerate(teams)
-    ]
     row_plays, column_plays = axes_of(cross.agents)
-    corner = tag("th", f"row {row_plays}, column {column_plays}", class_="corner")
-    top = tag("tr", corner, *(tag("th", team, scope="col") for team in teams))
-    grid = tag(
-        "table", tag("caption", title), tag("thead", top), tag("tbody", *body), class_="heat"
+    return HeatMap(
+        title,
+        f"row {row_plays}, column {column_plays}",
+        cross.teams,
+        tuple(
+            tuple(cell(value, i == j) for j, value in enumerate(row))
+            for i, row in enumerate(matrix)
+        ),
     )
-    return tag("div", grid, class_="scroll")
 
 
 def _means(matrix: Matrix) -> str:
@@ -206,26 +231,24 @@ def _means(matrix: Matrix) -> str:
     return "; ".join([*parts, "the stronger the colour, the higher"]) + "."
 
 
-def _summary(cross: CrossPlay) -> Markup | None:
+def _gap(cross: CrossPlay) -> Table | None:
     rows = [[SUMMARY[k], _shown(one), "these teams"] for k, one in cross.summary.items()]
     if cross.gap_over_teams is not None and "gap" in cross.summary:
         mean, _ = cross.summary["gap"]
         rows.append(
             [SUMMARY["gap"], _shown((mean, cross.gap_over_teams)), "teams trained like these"]
         )
-    head = ["team return", "mean, 95 % interval", "which holds for"]
-    return table(head, rows) if rows else None
+    return table(["team return", "mean, 95 % interval", "which holds for"], rows) if rows else None
 
 
-def _strangers(cross: CrossPlay) -> Markup:
+def _strangers(cross: CrossPlay) -> Table:
     rows = [
         [f"{one.team}, {one.agent}", one.convention, _shown(one.earned), number(one.experts)]
         for one in cross.strangers
     ]
-    head = ["beside scripted experts", "of convention", "team return", "experts alone"]
-    return join(tag("h3", "Strangers"), table(head, rows))
+    return table(["beside scripted experts", "of convention", "team return", "experts alone"], rows)
 
 
-def _shown(one: Estimate) -> Markup:
+def _shown(one: Estimate) -> Cell:
     mean, interval = one
-    return join(number(mean), " ", tag("small", span(interval)))
+    return Noted(number(mean), span(interval))

@@ -9,8 +9,7 @@ from typing import Any
 
 from llm_marl_envs.records import Episode, living
 from llm_marl_envs.report.axes import number, span
-from llm_marl_envs.report.charts import COLOURS, HeldOut, curve_chart, histogram, table
-from llm_marl_envs.report.markup import Markup, join, tag
+from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram
 from llm_marl_envs.report.series import (
     SOLVED,
     Estimate,
@@ -24,6 +23,7 @@ from llm_marl_envs.report.series import (
     per_task,
 )
 from llm_marl_envs.report.sources import Run, Transcript
+from llm_marl_envs.report.tables import Cell, Table, estimated, table
 
 # Title, unit, names of scalars (patterns) in one chart; the order is that of the report. The names
 # and units are those of `trainers.running.metrics`, which needs torch and is not imported.
@@ -51,6 +51,23 @@ class Score:
     over_tasks: Estimate | None
 
 
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """Large print: what it is, its value on each side, a remark."""
+
+    what: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The first part of a page."""
+
+    figures: tuple[KeyFigure, ...]
+    table: Table
+
+
 Scores = Mapping[str, Score]
 NOTHING = Score({}, None)
 
@@ -66,9 +83,21 @@ def scores(transcript: Transcript) -> Scores:
     }
 
 
-def key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> Markup | None:
-    """The success and return of each transcript in large print, and how many episodes failed."""
-    cards = []
+def summary(
+    measured: Mapping[str, Scores], failed: Mapping[str, int], pair: tuple[str, str] | None
+) -> Summary:
+    """Key figures above all measures, of transcripts side by side.
+
+    Args:
+        measured: label -> the scores of its transcript.
+        failed: label -> how many of its episodes failed.
+        pair: labels of two that are compared task by task; None without such.
+    """
+    return Summary(tuple(_key_figures(measured, failed)), _summary_table(measured, pair))
+
+
+def _key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> Iterator[KeyFigure]:
+    """The success and return of each transcript, and how many episodes failed."""
     for name in (SOLVED, "team return"):
         shown = [
             (label, one)
@@ -78,56 +107,32 @@ def key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> Ma
         if shown:
             values = " → ".join(number(one.mean) for _, one in shown)
             ranges = "; ".join(f"{label} {span(one.interval)}" for label, one in shown)
-            cards.append(
-                tag(
-                    "div",
-                    tag("p", name, class_="what"),
-                    tag("p", values, class_="big"),
-                    tag("p", f"95 %: {ranges}", class_="note"),
-                    class_="figure",
-                )
-            )
+            yield KeyFigure(name, values, f"95 %: {ranges}")
     if any(failed.values()):
-        cards.append(
-            tag(
-                "div",
-                tag("p", "failed episodes", class_="what"),
-                tag("p", " → ".join(map(str, failed.values())), class_="big"),
-                tag("p", "the environment raised; they are in no mean", class_="note"),
-                class_="figure",
-            )
-        )
-    return tag("div", *cards, class_="figures") if cards else None
+        counts = " → ".join(map(str, failed.values()))
+        yield KeyFigure("failed episodes", counts, "the environment raised; they are in no mean")
 
 
-def summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None) -> Markup:
+def _summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None) -> Table:
     """Every measure of every transcript with its interval, and the paired change of two of them."""
     labels = list(measured)
     pair = pair if set(pair or ()) <= set(measured) else None  # one may hold no episode
     names = list(dict.fromkeys(name for found in measured.values() for name in found))
-    rows: list[list[object]] = []
+    rows: list[list[Cell]] = []
     for name in names:
         estimates = [measured[label].get(name, NOTHING).over_tasks for label in labels]
         if all(one is None for one in estimates):
             continue
-        row: list[object] = [name, *(_estimate(one) for one in estimates)]
+        row: list[Cell] = [name, *map(estimated, estimates)]
         if pair:
             old, new = (measured[label].get(name, NOTHING).per_task for label in pair)
-            row.append(_estimate(change(old, new)))
+            row.append(estimated(change(old, new)))
         rows.append(row)
     changes = [f"{pair[1]} minus {pair[0]}, paired"] if pair else []
     return table(["per episode", *labels, *changes], rows)
 
 
-def _estimate(one: Estimate | None) -> Markup:
-    if one is None:
-        return join("-")
-    n = f"n = {one.n}"
-    what = n if one.interval is None else f"{span(one.interval)}, {n}"
-    return join(number(one.mean), " ", tag("small", what))
-
-
-def histograms(measured: Mapping[str, Transcript]) -> list[Markup]:
+def histograms(measured: Mapping[str, Transcript]) -> list[Chart]:
     """Of returns, of lengths in tokens where those were counted else in characters."""
     given = {label: some for label, one in measured.items() if (some := living(one.episodes))}
     if not given:
@@ -157,12 +162,12 @@ def _token_counts(episodes: Sequence[Episode]) -> Iterator[float]:
 
 
 # -- training -------------------------------------------------------------------------------------
-def curves(runs: Sequence[Run], measured: Mapping[str, Scores]) -> list[Markup]:
+def curves(runs: Sequence[Run], measured: Mapping[str, Scores]) -> list[Chart]:
     """One chart for each entry of `CHARTS` that the runs logged."""
     return [one for chart in CHARTS for one in _charts(runs, chart, measured)]
 
 
-def term_curves(runs: Sequence[Run]) -> list[Markup]:
+def term_curves(runs: Sequence[Run]) -> list[Chart]:
     """The reward terms over time."""
     return _charts(runs, TERMS, {})
 
@@ -171,7 +176,7 @@ def _charts(
     runs: Sequence[Run],
     chart: tuple[str, str, tuple[str, ...]],
     measured: Mapping[str, Scores],
-) -> list[Markup]:
+) -> list[Chart]:
     title, unit, patterns = chart
     logs = [run.log for run in runs]
     found = [one for name in names(runs, patterns) if (one := curve(logs, name)) is not None]
@@ -208,7 +213,7 @@ def _held_out(runs: Sequence[Run], measured: Mapping[str, Scores], name: str) ->
     return points
 
 
-def other_scalars(runs: Sequence[Run]) -> Markup | None:
+def other_scalars(runs: Sequence[Run]) -> Table | None:
     """First and last value of every logged scalar, drawn or not."""
     rows = []
     for run in runs:
@@ -222,20 +227,20 @@ def other_scalars(runs: Sequence[Run]) -> Markup | None:
 
 
 # -- what was recorded ----------------------------------------------------------------------------
-def recorded(summary: Mapping[str, Any]) -> Markup:
+def recorded(summary: Mapping[str, Any]) -> list[Table]:
     """Everything in `summary.json`, before and after in columns of one table where it has both."""
     rest = dict(summary)
-    parts: list[Markup] = []
+    found: list[Table] = []
     old, new = summary.get("before"), summary.get("after")
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         del rest["before"], rest["after"]
         left, right = dict(flat(old)), dict(flat(new))
-        keys = list(dict.fromkeys([*left, *right]))
+        keys = dict.fromkeys([*left, *right])
         rows = [[key, left.get(key, "-"), right.get(key, "-")] for key in keys]
-        parts.append(table(["measured", "before", "after"], rows))
+        found.append(table(["measured", "before", "after"], rows))
     if rest:
-        parts.append(table(["recorded", "value"], [list(row) for row in flat(rest)]))
-    return join(*parts)
+        found.append(table(["recorded", "value"], list(flat(rest))))
+    return found
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -1,0 +1,41 @@
+"""Tables: what a report shows in rows, and how a mean stands in a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from llm_marl_envs.report.axes import number, span
+from llm_marl_envs.report.series import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A cell with a remark in small print."""
+
+    text: str
+    note: str
+
+
+Cell = str | Noted
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a head; the first cell of a row, a text, names it."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def table(head: Iterable[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    """A table of any sequences."""
+    return Table(tuple(head), tuple(tuple(row) for row in rows))
+
+
+def estimated(one: Estimate | None) -> Cell:
+    """The mean, and in small print its interval and how many numbers went into it."""
+    if one is None:
+        return "-"
+    n = f"n = {one.n}"
+    return Noted(number(one.mean), n if one.interval is None else f"{span(one.interval)}, {n}")

@@ -1,0 +1,40 @@
+"""Which episodes are shown, and their shades."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.reports import Reader, episode
+
+from llm_marl_envs.records import (
+    write_jsonl,
+)
+from llm_marl_envs.report import write_report
+from llm_marl_envs.report.episodes import pairs, shade, telling
+
+
+def test_transcripts_that_share_no_task(tmp_path: Path):
+    write_jsonl(tmp_path / "transcripts_before.jsonl", [episode("a", 0)])
+    write_jsonl(tmp_path / "transcripts_after.jsonl", [episode("b", 1)])
+    assert "share no task and seed" in Reader(write_report(tmp_path).read_text()).text
+
+
+def test_pairs_and_the_telling_ones():
+    before = [episode(name, reward) for name, reward in (("a", 0), ("b", 1), ("c", 1), ("d", 0))]
+    after = [episode(name, reward) for name, reward in (("d", 1), ("c", 1), ("b", 0), ("a", 0.5))]
+    found = pairs(before, after)
+    assert [(p.before, p.after, p.gain) for p in found] == [
+        (0, 3, 0.5),
+        (1, 2, -1.0),
+        (2, 1, 0.0),
+        (3, 0, 1.0),
+    ]
+    assert [p.before for p in telling(found, 4)] == [3, 0, 1, 2]
+    assert [p.before for p in telling(found, 1)] == [3]
+    again = pairs([episode("a", 0), episode("a", 0)], [episode("a", 1), episode("a", 0.5)])
+    assert [p.after for p in again] == [0, 1]
+
+
+def testshades():
+    given = (0, 0.1, 0.5, 1, -1, 2, float("nan"))
+    assert [shade(value, 1) for value in given] == ["z", "p1", "p2", "p4", "n4", "z", "z"]

@@ -1,0 +1,65 @@
+"""The cross-play part: its file, its heat maps, its tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.reports import Reader, a_cross_play
+
+from llm_marl_envs.report import write_report
+from llm_marl_envs.report.pairings import read_cross_play
+
+
+def test_cross_play_is_read(tmp_path: Path):
+    (tmp_path / "c.json").write_text('{"teams": ["a", 1], "matrix": [[1, null], [NaN, 0.5]]}')
+    found = read_cross_play(tmp_path / "c.json")
+    assert (found.teams, found.matrix) == (("a", "1"), ((1.0, None), (None, 0.5)))
+    gap = {"teams": ["a"], "matrix": [[1]], "gap": {"mean": 0.5, "ci95": [0.25, 0.75]}}
+    (tmp_path / "cross_play.json").write_text(json.dumps(gap))
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert "gap: self-play minus cross-play0.500 0.250 to 0.750these teams" in shown
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "complaint"),
+    [
+        ("matrix", [[1, 0]], "must be 2 x 2"),
+        ("matrix", [[1, 0], [True, 1]], "expected a finite number"),
+        ("success_matrix", [[1]], "must be 2 x 2"),
+        ("gap", {"mean": 0.5}, "'ci95'"),
+        ("gap", 3, "wrong kind"),
+        ("gap", {"mean": 0.5, "ci95": [1]}, "expected 2"),
+        ("gap_ci95_over_teams", ["low", "high"], "expected a finite number"),
+        ("zero_shot", [{"team": "a"}], "'agent'"),
+    ],
+)
+def test_a_malformed_cross_play_is_named(tmp_path: Path, field: str, value: Any, complaint: str):
+    whole = {"teams": ["a", "b"], "matrix": [[1, 0], [0, 1]], field: value}
+    (tmp_path / "c.json").write_text(json.dumps(whole))
+    with pytest.raises(ValueError, match=complaint) as caught:
+        read_cross_play(tmp_path / "c.json")
+    assert "c.json" in str(caught.value)
+
+
+def test_a_cross_play_that_is_no_object_is_named(tmp_path: Path):
+    (tmp_path / "c.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"c\.json: expected a JSON object, got list"):
+        read_cross_play(tmp_path / "c.json")
+
+
+def test_a_measured_cross_play_is_shown_whole(tmp_path: Path):
+    a_cross_play(tmp_path / "cross_play.json")
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert "SameCase" in shown
+    assert "Rows: the team that plays left_0. Columns: the team that plays right_0." in shown
+    assert "Every pairing played 30 tasks." in shown
+    for title in ("Team return", "Solved"):
+        corner = "row plays left_0, column plays right_0"
+        assert f"{title}{corner}loudquietloud1.0000.333quiet0.3331.000" in shown
+    assert re.search(r"gap: self-play minus cross-play0\.667 0\.\d+ to 0\.\d+these teams", shown)
+    assert re.search(r"loud, left_0lower0\.333 0\.\d{3} to 0\.\d{3}1\.000", shown)
+    assert "Files" not in shown  # there are no others
