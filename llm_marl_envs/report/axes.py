@@ -7,33 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from llm_marl_envs.report.series import finite
+from llm_marl_envs.evaluation.numbers.estimators import finite
 
 WIDTH, HEIGHT = 420, 250
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 10, 36
 """Margins; those at the sides grow with the labels."""
 SIGN = 7.8
 """Width of the widest digit of a label in units of the view box, in any of the page's fonts."""
-
-
-def number(value: float | None) -> str:
-    """Three digits that matter: 0.123, 12.3, 1230, 1.2e-05; a dash for None."""
-    if value is None or not finite(value):
-        return "-"
-    size = abs(value)
-    if size < 0.0005 and value:
-        return f"{value:.1e}"
-    if size >= 1e6:
-        return f"{value:.3g}"
-    whole = size >= 1000 or (size >= 10 and value == round(value))
-    return f"{value:.{0 if whole else 3 if size < 10 else 1}f}"
-
-
-def span(interval: tuple[float, float] | None) -> str:
-    """`0.10 to 0.20`; a dash for None; without width `all alike`, for that is no certainty."""
-    if interval is not None and interval[0] == interval[1]:
-        return "all alike"
-    return "-" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:

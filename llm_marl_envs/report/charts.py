@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from llm_marl_envs.report.axes import Frame, number, span
-from llm_marl_envs.report.series import Curve, Estimate
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.evaluation.numbers.format import interval, number, whole
+from llm_marl_envs.report.axes import Frame, labels
+from llm_marl_envs.report.series import Curve
 from llm_marl_envs.report.tables import Table, table
 
 COLOURS = 6
@@ -98,7 +101,7 @@ def curve_chart(
 ) -> Chart:
     """Curves over updates, each with its band; measured points where there are any."""
     ys = [y for c in curves for y in c.mean] + [y for c in curves for m in c.members for _, y in m]
-    ys += [y for h in held_out for y in (h.value.interval or (h.value.mean,))]
+    ys += [y for h in held_out for y in (h.value.ci95 or (h.value.mean,))]
     xs = [x for c in curves for m in c.members for x, _ in m] + [h.step for h in held_out]
     if unit == "share":
         ys += [0.0, 1.0]
@@ -134,7 +137,7 @@ def _path(frame: Frame, points: Sequence[tuple[float, ...]]) -> str:
 
 def _point(frame: Frame, point: HeldOut) -> Point:
     mean = point.value.mean
-    low, high = point.value.interval or (mean, mean)
+    low, high = point.value.ci95 or (mean, mean)
     return Point(frame.x(point.step), frame.y(mean), frame.y(low), frame.y(high))
 
 
@@ -160,10 +163,10 @@ def _curve_table(curves: Sequence[Curve]) -> Table:
     ]
     rows: list[list[str]] = []
     for step in shown:
-        row = [number(step)]
+        row = [whole(step)]
         for one in known:
-            mean, interval = one.get(step, (None, None))
-            row += [number(mean), span(interval)]
+            mean, ci95 = one.get(step, (None, None))
+            row += [number(mean), interval(ci95)]
         rows.append(row)
     return table(
         ["update", *(cell for curve in curves for cell in (curve.name, "95 % interval"))], rows
@@ -193,7 +196,7 @@ def _bars(
 ) -> tuple[Bar, ...]:
     found: list[Bar] = []
     for place, (name, row) in enumerate(counts.items()):
-        for count, low, high in zip(row, edges, edges[1:], strict=False):
+        for count, (low, high) in zip(row, pairwise(edges), strict=True):
             if count:
                 left, room = frame.x(low), frame.x(high) - frame.x(low)
                 width = max(room * 0.9 / len(counts), 0.5)
@@ -215,9 +218,12 @@ def _bin_table(
     unit: str, counts: Mapping[str, Sequence[int]], edges: Sequence[float], exact: bool
 ) -> Table:
     """The bins that hold something."""
+    names = [f"{low} to {high}" for low, high in pairwise(labels(edges))]
+    if exact:
+        names = labels([(low + high) / 2 for low, high in pairwise(edges)])
     rows = [
-        [number((a + b) / 2) if exact else f"{number(a)} to {number(b)}", *map(str, row)]
-        for a, b, *row in zip(edges, edges[1:], *counts.values(), strict=False)
+        [name, *map(str, row)]
+        for name, *row in zip(names, *counts.values(), strict=True)
         if any(row)
     ]
     return table([unit, *counts], rows)
@@ -231,7 +237,7 @@ def bins(values: Sequence[float]) -> tuple[list[float], bool]:
     if len(distinct) == 1:
         half = abs(distinct[0]) * 0.05 or 0.05
         return [distinct[0] - half, distinct[0] + half], True
-    gap = min(b - a for a, b in zip(distinct, distinct[1:], strict=False))
+    gap = min(b - a for a, b in pairwise(distinct))
     low, high = distinct[0], distinct[-1]
     steps = (high - low) / gap if gap > 0 else float("inf")
     on_grid = steps < MOST_BARS and all(

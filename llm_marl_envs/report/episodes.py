@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from llm_marl_envs.evaluation.numbers.format import number
 from llm_marl_envs.records import Episode, Turn
-from llm_marl_envs.report.axes import number
 from llm_marl_envs.report.sources import Trail, Transcript
 from llm_marl_envs.spaces import Message
 

@@ -90,8 +90,9 @@ def write_report(
         most_episodes: how many episodes, or pairs of them, are shown.
 
     Raises:
-        FileNotFoundError: no such folder or file.
-        ValueError: a malformed file, nothing to report, or a negative number of episodes.
+        FileNotFoundError: no such folder.
+        ValueError: no such file, a malformed one, nothing to report, or a negative number of
+            episodes.
     """
     if most_episodes < 0:
         raise ValueError(f"most_episodes={most_episodes}: expected 0 or more")
@@ -136,10 +137,10 @@ def _parts(results: Results, most: int) -> Iterator[Part]:
         yield Part("Learning", "charts", charts)
     if charts := sections.term_curves(runs):
         yield Part("Reward terms over time", "charts", charts)
-    if charts := sections.histograms(measured):
+    if charts := sections.histograms(scores):
         yield Part("Distributions", "charts", charts)
     if results.cross_play is not None:
-        yield Part("Cross-play", "cross_play", pairings(results.cross_play))
+        yield Part("Cross-play", "cross_play", pairings(results.cross_play, results.strangers))
     if measured and most:
         yield Part("Episodes", "listings", _episodes(measured, results.pair, most))
     if results.updates:

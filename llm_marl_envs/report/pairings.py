@@ -1,4 +1,4 @@
-"""The cross-play part of a report: what its file holds, and the tables that show it.
+"""The cross-play part of a report: heat maps, the gap, the strangers.
 
 Reads the JSON that `evaluation/studies/cross_play_files.py` writes. Only "teams" and "matrix" must
 be there, so that other tools can write one, too.
@@ -6,67 +6,26 @@ be there, so that other tools can write one, too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_marl_envs.evaluation.numbers.estimate import (
+    Estimate,
+    read_estimate,
+    read_interval,
+    read_number,
+)
+from llm_marl_envs.evaluation.numbers.format import number
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, title
 from llm_marl_envs.evaluation.studies.cross_play import axes_of
-from llm_marl_envs.report.axes import number, span
-from llm_marl_envs.report.series import finite
-from llm_marl_envs.report.tables import Cell, Noted, Table, table
+from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.report.tables import Cell, Table, estimated, table
 
 Matrix = tuple[tuple[float | None, ...], ...]
-Estimate = tuple[float, tuple[float, float]]
-"""a mean and its 95 % interval"""
-
-SUMMARY = {
-    "self_play": "self-play: members of one team",
-    "cross_play": "cross-play: members of two teams",
-    "gap": "gap: self-play minus cross-play",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stranger:
-    """What a seat of a team earned beside scripted experts, and what experts alone earn."""
-
-    team: str
-    agent: str
-    convention: str
-    earned: Estimate
-    experts: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrossPlay:
-    """Teams in each other's seats.
-
-    Attributes:
-        teams: their names.
-        matrix: [i][j] is what team i earns with team j in the second seat (in one of the others,
-            where there are more than two); None not played.
-        solved: the same, shares of solved episodes; None where the environment does not say.
-        env_id: what was played, "" where the file does not say.
-        agents: the seats, () likewise.
-        n_tasks: tasks of every pairing, None likewise.
-        failed: episodes whose environment raised, None likewise.
-        summary: those of `SUMMARY` that the file holds.
-        gap_over_teams: the gap's interval where teams are drawn, too.
-        strangers: scripted partners.
-    """
-
-    teams: tuple[str, ...]
-    matrix: Matrix
-    solved: Matrix | None = None
-    env_id: str = ""
-    agents: tuple[str, ...] = ()
-    n_tasks: int | None = None
-    failed: int | None = None
-    summary: Mapping[str, Estimate]
-    gap_over_teams: tuple[float, float] | None = None
-    strangers: tuple[Stranger, ...] = ()
+LEVELS = 9
+"""Strengths of a heat map's colour, without the weakest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,122 +58,150 @@ class Pairings:
     strangers: Table | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossPlay:
+    """Teams in each other's seats; other tools may give teams and matrix alone.
+
+    Attributes:
+        teams: their names.
+        matrix: [i][j] is what team i earns with team j in the second seat (in one of the others,
+            where there are more than two); None not played.
+        success_matrix: the same, shares of solved episodes; None where the environment does not
+            say.
+        env_id: what was played, "" where the file does not say.
+        agents: the seats, () likewise.
+        failed: episodes whose environment raised, None likewise.
+        self_play, cross_play, gap: means over pairings, None likewise.
+        gap_ci95_over_teams: the gap's interval where teams are drawn, too.
+    """
+
+    teams: tuple[str, ...]
+    matrix: Matrix
+    success_matrix: Matrix | None = None
+    env_id: str = ""
+    agents: tuple[str, ...] = ()
+    failed: int | None = None
+    self_play: Estimate | None = None
+    cross_play: Estimate | None = None
+    gap: Estimate | None = None
+    gap_ci95_over_teams: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroShot:
+    """What a seat of a team earned beside scripted experts, and what experts alone earn."""
+
+    team: str
+    agent: str
+    convention: str
+    mean_return: Estimate
+    expert_return: float
+
+
 # -- reading --------------------------------------------------------------------------------------
-def read_cross_play(path: str | Path) -> CrossPlay:
+def read_cross_play(path: str | Path) -> tuple[CrossPlay, tuple[ZeroShot, ...]]:
     """Read a matrix of teams and what stands beside it.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError: no square matrix of numbers or null with one name per team, or another field
-            that is no such thing as it should be.
+        ValueError: no such file, half-written, no square matrix of numbers or null with one name
+            per team, or another field that is no such thing as it should be.
     """
+    data = read_json(path)
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8", errors="replace"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: no JSON: {error or 'nested too deeply'}") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
-    try:
-        return _cross_play(value)
+        return _cross_play(data), tuple(map(_stranger, data.get("zero_shot") or ()))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: a field is missing or of the wrong kind: {error!r}") from error
 
 
-def _cross_play(value: Mapping[str, Any]) -> CrossPlay:
-    teams, matrix = value.get("teams"), value.get("matrix")
+def _cross_play(data: Mapping[str, Any]) -> CrossPlay:
+    teams, matrix = data.get("teams"), data.get("matrix")
     if not isinstance(teams, list) or not isinstance(matrix, list) or not teams:
         raise ValueError("expected a list of 'teams' and a list of lists 'matrix'")
-    solved, over_teams = value.get("success_matrix"), value.get("gap_ci95_over_teams")
-    summary = {key: _estimate(value[key]) for key in SUMMARY if value.get(key) is not None}
-    counts = [value[key].get("n_tasks") for key in summary]
+    solved, over_teams = data.get("success_matrix"), data.get("gap_ci95_over_teams")
     return CrossPlay(
-        teams=tuple(str(team) for team in teams),
+        teams=tuple(map(str, teams)),
         matrix=_matrix(matrix, len(teams)),
-        solved=None if solved is None else _matrix(solved, len(teams)),
-        env_id=str(value.get("env_id") or ""),
-        agents=tuple(str(agent) for agent in value.get("agents") or ()),
-        n_tasks=next((n for n in counts if isinstance(n, int)), None),
-        failed=None if value.get("failed") is None else int(_finite(value["failed"])),
-        summary=summary,
-        gap_over_teams=None if over_teams is None else _interval(over_teams),
-        strangers=tuple(
-            Stranger(
-                team=str(one["team"]),
-                agent=str(one["agent"]),
-                convention=str(one["convention"]),
-                earned=_estimate(one["mean_return"]),
-                experts=_finite(one["expert_return"]),
-            )
-            for one in value.get("zero_shot") or ()
-        ),
+        success_matrix=None if solved is None else _matrix(solved, len(teams)),
+        env_id=str(data.get("env_id") or ""),
+        agents=tuple(map(str, data.get("agents") or ())),
+        failed=None if data.get("failed") is None else int(read_number(data["failed"])),
+        self_play=_estimate(data.get("self_play")),
+        cross_play=_estimate(data.get("cross_play")),
+        gap=_estimate(data.get("gap")),
+        gap_ci95_over_teams=None if over_teams is None else read_interval(over_teams),
     )
+
+
+def _estimate(filed: Any) -> Estimate | None:
+    return None if filed is None else read_estimate(filed)
 
 
 def _matrix(rows: Any, n: int) -> Matrix:
     if len(rows) != n or any(not isinstance(row, list) or len(row) != n for row in rows):
-        raise ValueError(f"the matrix must be {n} x {n}, as the teams")
-    return tuple(tuple(None if c is None or c != c else _finite(c) for c in row) for row in rows)
+        raise ValueError(f"a matrix must be {n} x {n}, as the teams")
+    return tuple(
+        tuple(None if c is None or c != c else read_number(c) for c in row) for row in rows
+    )
 
 
-def _estimate(one: Mapping[str, Any]) -> Estimate:
-    return _finite(one["mean"]), _interval(one["ci95"])
-
-
-def _interval(pair: Sequence[Any]) -> tuple[float, float]:
-    low, high = pair
-    return _finite(low), _finite(high)
-
-
-def _finite(value: Any) -> float:
-    if not finite(value):
-        raise ValueError(f"expected a finite number or null, got {value!r}")
-    return float(value)
+def _stranger(data: Mapping[str, Any]) -> ZeroShot:
+    return ZeroShot(
+        team=str(data["team"]),
+        agent=str(data["agent"]),
+        convention=str(data["convention"]),
+        mean_return=read_estimate(data["mean_return"]),
+        expert_return=read_number(data["expert_return"]),
+    )
 
 
 # -- showing --------------------------------------------------------------------------------------
-def pairings(cross: CrossPlay) -> Pairings:
+def pairings(cross: CrossPlay, strangers: Sequence[ZeroShot]) -> Pairings:
     """The matrices as heat maps, the gap, the strangers."""
-    maps = {"Team return": cross.matrix, "Solved": cross.solved}
+    maps = {title("mean_return"): cross.matrix, title("success"): cross.success_matrix}
     return Pairings(
         _seating(cross),
-        tuple(_heat_map(title, cross, one) for title, one in maps.items() if one is not None),
+        tuple(_heat_map(name, cross, one) for name, one in maps.items() if one is not None),
         _means(cross.matrix),
         _gap(cross),
-        _strangers(cross) if cross.strangers else None,
+        _strangers(strangers) if strangers else None,
     )
 
 
 def _seating(cross: CrossPlay) -> str:
     row, column = axes_of(cross.agents)
     who = f"Rows: the team that {row}. Columns: the team that {column}."
-    if cross.n_tasks is not None:
-        who = f"{who} Every pairing played {cross.n_tasks} tasks."
+    if cross.self_play is not None and cross.self_play.n is not None:
+        who = f"{who} Every pairing played {cross.self_play.n} tasks."
     if cross.failed:
         who = f"{who} {cross.failed} episodes failed, because the environment raised; tasks left "
         who = f"{who}without any in some pairing are in none."
     return who
 
 
-def _heat_map(title: str, cross: CrossPlay, matrix: Matrix) -> HeatMap:
-    known = [cell for row in matrix for cell in row if cell is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-
-    def cell(value: float | None, own: bool) -> HeatCell:
-        level = 0 if value is None or high <= low else round((value - low) / (high - low) * 9)
-        return HeatCell(number(value), level, own)
-
-    row_plays, column_plays = axes_of(cross.agents)
+def _heat_map(name: str, cross: CrossPlay, matrix: Matrix) -> HeatMap:
+    row, column = axes_of(cross.agents)
     return HeatMap(
-        title,
-        f"row {row_plays}, column {column_plays}",
+        name,
+        f"row {row}, column {column}",
         cross.teams,
         tuple(
-            tuple(cell(value, i == j) for j, value in enumerate(row))
-            for i, row in enumerate(matrix)
+            tuple(
+                HeatCell(number(value), round(height * LEVELS), i == j)
+                for j, (value, height) in enumerate(zip(*both, strict=True))
+            )
+            for i, both in enumerate(zip(matrix, heights(matrix), strict=True))
         ),
     )
+
+
+def heights(matrix: Matrix) -> list[list[float]]:
+    """Where each entry stands from the lowest, 0, to the highest, 1; 0 where it is not known."""
+    known = [cell for row in matrix for cell in row if cell is not None]
+    low = min(known, default=0.0)
+    span = max(known, default=0.0) - low or 1.0
+    return [[0.0 if cell is None else (cell - low) / span for cell in row] for row in matrix]
 
 
 def _means(matrix: Matrix) -> str:
@@ -232,23 +219,27 @@ def _means(matrix: Matrix) -> str:
 
 
 def _gap(cross: CrossPlay) -> Table | None:
-    rows = [[SUMMARY[k], _shown(one), "these teams"] for k, one in cross.summary.items()]
-    if cross.gap_over_teams is not None and "gap" in cross.summary:
-        mean, _ = cross.summary["gap"]
-        rows.append(
-            [SUMMARY["gap"], _shown((mean, cross.gap_over_teams)), "teams trained like these"]
-        )
-    return table(["team return", "mean, 95 % interval", "which holds for"], rows) if rows else None
+    found = {"self_play": cross.self_play, "cross_play": cross.cross_play, "gap": cross.gap}
+    rows: list[list[Cell]] = [
+        [f"{METRICS[name].title}: {METRICS[name].doc}", estimated(one), "these teams"]
+        for name, one in found.items()
+        if one is not None
+    ]
+    if cross.gap is not None and cross.gap_ci95_over_teams is not None:
+        drawn = Estimate(cross.gap.mean, cross.gap_ci95_over_teams)
+        rows.append([title("gap_over_teams"), estimated(drawn), "teams trained like these"])
+    head = ["team return", "mean, 95 % interval", "which holds for"]
+    return table(head, rows) if rows else None
 
 
-def _strangers(cross: CrossPlay) -> Table:
+def _strangers(strangers: Sequence[ZeroShot]) -> Table:
     rows = [
-        [f"{one.team}, {one.agent}", one.convention, _shown(one.earned), number(one.experts)]
-        for one in cross.strangers
+        [
+            f"{one.team}, {one.agent}",
+            one.convention,
+            estimated(one.mean_return),
+            number(one.expert_return),
+        ]
+        for one in strangers
     ]
     return table(["beside scripted experts", "of convention", "team return", "experts alone"], rows)
-
-
-def _shown(one: Estimate) -> Cell:
-    mean, interval = one
-    return Noted(number(mean), span(interval))

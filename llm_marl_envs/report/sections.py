@@ -7,47 +7,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_marl_envs.records import Episode, living
-from llm_marl_envs.report.axes import number, span
-from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram
-from llm_marl_envs.report.series import (
-    SOLVED,
-    Estimate,
-    change,
-    characters,
-    curve,
-    estimate,
-    estimate_success,
-    finite,
-    measures,
+from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
+from llm_marl_envs.evaluation.numbers.estimators import finite
+from llm_marl_envs.evaluation.numbers.format import NOTHING, interval, number
+from llm_marl_envs.evaluation.numbers.metrics import (
+    METRICS,
+    Metric,
+    TaskKey,
+    charts,
+    logged,
+    measure,
+    pattern,
     per_task,
+    title,
 )
+from llm_marl_envs.records import living
+from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram
+from llm_marl_envs.report.series import change, curve, estimate_success, points
 from llm_marl_envs.report.sources import Run, Transcript
 from llm_marl_envs.report.tables import Cell, Table, estimated, table
 
-# Title, unit, names of scalars (patterns) in one chart; the order is that of the report. The names
-# and units are those of `trainers.running.metrics`, which needs torch and is not imported.
-CHARTS = (
-    ("Team return", "reward", ("reward", "eval_reward")),
-    ("Solved", "share", ("success", "eval_success")),
-    ("Spread of returns inside a group", "reward", ("reward_std",)),
-    ("Groups without a signal", "share", ("frac_reward_zero_std",)),
-    ("Failed episodes", "count", ("episodes/failed", "eval_failed")),
-    ("Tokens per action", "tokens", ("*/tokens",)),
-    ("Actions cut", "share", ("*/cut", "*/action_truncated", "truncated")),
-    ("Entropy", "nats per token", ("entropy", "*/entropy")),
-    ("KL to the start", "nats per token", ("kl", "*/kl")),
-    ("Gradient norm before clipping", "norm", ("*/grad_norm",)),
-)
-TERMS = ("Reward terms", "reward", ("reward_terms/*",))
-HELD_OUT = {"reward": "team return", "success": SOLVED}
+DISTRIBUTIONS = ("mean_return", "completion_tokens", "chars", "turns_per_agent")
+"""What is drawn as a histogram; what is alike in all episodes is not, but for the return."""
+KEY_FIGURES = ("success", "mean_return")
+TERMS = "Reward terms"
+"""The chart that has a part of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One measure of a transcript: (task, seed) -> its mean, and the mean over these."""
+    """One metric of a transcript: of each episode, of each task, and the mean over these."""
 
-    per_task: Mapping[tuple[str, int], float]
+    values: Sequence[float | None]
+    per_task: Mapping[TaskKey, float]
     over_tasks: Estimate | None
 
 
@@ -69,18 +61,21 @@ class Summary:
 
 
 Scores = Mapping[str, Score]
-NOTHING = Score({}, None)
+UNKNOWN = Score((), {}, None)
 
 
 # -- summary --------------------------------------------------------------------------------------
 def scores(transcript: Transcript) -> Scores:
-    """Measure -> its score, of the episodes of one transcript that did not fail."""
+    """Name of a metric -> its score, of the episodes of one transcript that did not fail."""
     played = living(transcript.episodes)
-    found = {name: per_task(played, values) for name, values in measures(played).items()}
-    return {
-        name: Score(each, estimate_success(played) if name == SOLVED else estimate(each.values()))
-        for name, each in found.items()
-    }
+    found: dict[str, Score] = {}
+    for name, values in measure(played).items():
+        each = per_task(played, values)
+        if name == "success":
+            found[name] = Score(values, each, estimate_success(played))
+        elif each:
+            found[name] = Score(values, each, over_tasks(list(each.values())))
+    return found
 
 
 def summary(
@@ -98,16 +93,16 @@ def summary(
 
 def _key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> Iterator[KeyFigure]:
     """The success and return of each transcript, and how many episodes failed."""
-    for name in (SOLVED, "team return"):
+    for name in KEY_FIGURES:
         shown = [
             (label, one)
             for label, found in measured.items()
-            if (one := found.get(name, NOTHING).over_tasks) is not None
+            if (one := found.get(name, UNKNOWN).over_tasks) is not None
         ]
         if shown:
             values = " → ".join(number(one.mean) for _, one in shown)
-            ranges = "; ".join(f"{label} {span(one.interval)}" for label, one in shown)
-            yield KeyFigure(name, values, f"95 %: {ranges}")
+            ranges = "; ".join(f"{label} {interval(one.ci95)}" for label, one in shown)
+            yield KeyFigure(title(name), values, f"95 %: {ranges}")
     if any(failed.values()):
         counts = " → ".join(map(str, failed.values()))
         yield KeyFigure("failed episodes", counts, "the environment raised; they are in no mean")
@@ -120,75 +115,67 @@ def _summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None)
     names = list(dict.fromkeys(name for found in measured.values() for name in found))
     rows: list[list[Cell]] = []
     for name in names:
-        estimates = [measured[label].get(name, NOTHING).over_tasks for label in labels]
+        estimates = [measured[label].get(name, UNKNOWN).over_tasks for label in labels]
         if all(one is None for one in estimates):
             continue
-        row: list[Cell] = [name, *map(estimated, estimates)]
+        row: list[Cell] = [title(name), *map(estimated, estimates)]
         if pair:
-            old, new = (measured[label].get(name, NOTHING).per_task for label in pair)
+            old, new = (measured[label].get(name, UNKNOWN).per_task for label in pair)
             row.append(estimated(change(old, new)))
         rows.append(row)
     changes = [f"{pair[1]} minus {pair[0]}, paired"] if pair else []
     return table(["per episode", *labels, *changes], rows)
 
 
-def histograms(measured: Mapping[str, Transcript]) -> list[Chart]:
-    """Of returns, of lengths in tokens where those were counted else in characters."""
-    given = {label: some for label, one in measured.items() if (some := living(one.episodes))}
-    if not given:
-        return []
-    returns = {k: [e.team_return for e in some] for k, some in given.items()}
-    charts = [("Team returns", returns, "team return")]
-    tokens = {k: list(_token_counts(some)) for k, some in given.items()}
-    if all(len(tokens[k]) == len(given[k]) for k in given):
-        charts.append(("Lengths in tokens", tokens, "tokens per episode"))
-    texts = {k: [characters(e) for e in some] for k, some in given.items()}
-    charts.append(("Lengths in characters", texts, "characters per episode"))
-    turns = {k: [e.turns_per_agent for e in some] for k, some in given.items()}
-    if len({count for row in turns.values() for count in row}) > 1:
-        charts.append(("Lengths in turns", turns, "turns per agent"))
-    return [
-        histogram(title, {k: [v for v in row if finite(v)] for k, row in s.items()}, unit=u)
-        for title, s, u in charts
-    ]
+def histograms(measured: Mapping[str, Scores]) -> list[Chart]:
+    """Returns and lengths of the episodes of each transcript, where all transcripts have them."""
+    found = []
+    for name in DISTRIBUTIONS:
+        of = {label: one.get(name, UNKNOWN).values for label, one in measured.items()}
+        samples = {label: [v for v in row if v is not None] for label, row in of.items()}
+        varied = len({v for row in samples.values() for v in row}) > 1
+        if samples and all(samples.values()) and (varied or name == "mean_return"):
+            metric = METRICS[name]
+            found.append(histogram(capital(metric.title), samples, unit=metric.unit))
+    return found
 
 
-def _token_counts(episodes: Sequence[Episode]) -> Iterator[float]:
-    """Completion tokens of each episode whose actions were all counted."""
-    for episode in episodes:
-        counts = [turn.response.tokens for turn in episode.turns]
-        if counts and None not in counts:
-            yield float(sum(one[1] for one in counts if one is not None))
+def capital(name: str) -> str:
+    """The name as a heading."""
+    return name[:1].upper() + name[1:]
 
 
 # -- training -------------------------------------------------------------------------------------
 def curves(runs: Sequence[Run], measured: Mapping[str, Scores]) -> list[Chart]:
-    """One chart for each entry of `CHARTS` that the runs logged."""
-    return [one for chart in CHARTS for one in _charts(runs, chart, measured)]
+    """The charts of the table of metrics that the runs logged something for, but for the terms."""
+    return [
+        one
+        for name, metrics in charts().items()
+        if name != TERMS
+        for one in _charts(runs, name, metrics, measured)
+    ]
 
 
 def term_curves(runs: Sequence[Run]) -> list[Chart]:
     """The reward terms over time."""
-    return _charts(runs, TERMS, {})
+    return _charts(runs, TERMS, charts()[TERMS], {})
 
 
 def _charts(
-    runs: Sequence[Run],
-    chart: tuple[str, str, tuple[str, ...]],
-    measured: Mapping[str, Scores],
+    runs: Sequence[Run], name: str, metrics: Sequence[Metric], measured: Mapping[str, Scores]
 ) -> list[Chart]:
-    title, unit, patterns = chart
     logs = [run.log for run in runs]
-    found = [one for name in names(runs, patterns) if (one := curve(logs, name)) is not None]
+    patterns = [pattern(log) for metric in metrics for log in metric.log]
+    found = [one for log in names(runs, patterns) if (one := curve(logs, log)) is not None]
     told = [one for one in found if any(one.mean)] or found
     parts = [told[i : i + COLOURS] for i in range(0, len(told), COLOURS)]
-    points = _held_out(runs, measured, HELD_OUT.get(patterns[0], ""))
+    held_out = [point for metric in metrics for point in _held_out(runs, measured, metric)]
     return [
         curve_chart(
-            title if len(parts) == 1 else f"{title} ({place + 1} of {len(parts)})",
+            name if len(parts) == 1 else f"{name} ({place + 1} of {len(parts)})",
             part,
-            unit=unit,
-            held_out=points,
+            unit=metrics[0].unit,
+            held_out=held_out,
         )
         for place, part in enumerate(parts)
     ]
@@ -200,17 +187,17 @@ def names(runs: Sequence[Run], patterns: Sequence[str]) -> list[str]:
     return [name for p in patterns for name in logged if fnmatch.fnmatchcase(name, p)]
 
 
-def _held_out(runs: Sequence[Run], measured: Mapping[str, Scores], name: str) -> list[HeldOut]:
+def _held_out(runs: Sequence[Run], measured: Mapping[str, Scores], metric: Metric) -> list[HeldOut]:
     """The measurements before and after a run, at its first and last update."""
-    if len(runs) != 1 or not name:
+    if len(runs) != 1 or not metric.interval:
         return []
     last = max((float(e["step"]) for e in runs[0].log if finite(e.get("step"))), default=0.0)
-    points = []
+    found = []
     for label, step in (("before", 0.0), ("after", last)):
-        one = measured.get(label, {}).get(name, NOTHING).over_tasks
+        one = measured.get(label, {}).get(metric.name, UNKNOWN).over_tasks
         if one is not None:
-            points.append(HeldOut(step, one))
-    return points
+            found.append(HeldOut(step, one))
+    return found
 
 
 def other_scalars(runs: Sequence[Run]) -> Table | None:
@@ -218,12 +205,14 @@ def other_scalars(runs: Sequence[Run]) -> Table | None:
     rows = []
     for run in runs:
         for name in names([run], ("*",)):
-            one = curve([run.log], name)
-            if one is not None and name != "step":
-                values = [value for _, value in one.members[0]]
+            values = [value for _, value in points(run.log, name)]
+            if values and name != "step":
                 label = name if len(runs) == 1 else f"{run.name}: {name}"
-                rows.append([label, number(values[0]), number(values[-1]), str(len(values))])
-    return table(["scalar", "first", "last", "points"], rows) if rows else None
+                metric = logged(name)
+                what = ("", "") if metric is None else (metric.title, metric.unit)
+                ends = number(values[0]), number(values[-1])
+                rows.append([label, *what, *ends, str(len(values))])
+    return table(["scalar", "what", "unit", "first", "last", "points"], rows) if rows else None
 
 
 # -- what was recorded ----------------------------------------------------------------------------
@@ -236,7 +225,7 @@ def recorded(summary: Mapping[str, Any]) -> list[Table]:
         del rest["before"], rest["after"]
         left, right = dict(flat(old)), dict(flat(new))
         keys = dict.fromkeys([*left, *right])
-        rows = [[key, left.get(key, "-"), right.get(key, "-")] for key in keys]
+        rows = [[key, left.get(key, NOTHING), right.get(key, NOTHING)] for key in keys]
         found.append(table(["measured", "before", "after"], rows))
     if rest:
         found.append(table(["recorded", "value"], list(flat(rest))))
@@ -250,7 +239,7 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
         if isinstance(one, Mapping):
             yield from flat(one, f"{name}.")
         elif isinstance(one, list) and len(one) == 2 and all(finite(x) for x in one):
-            yield name, span((one[0], one[1]))
+            yield name, interval((one[0], one[1]))
         elif isinstance(one, list) and len(one) > 8:
             yield name, f"{len(one)} entries"
         elif isinstance(one, list):
@@ -261,5 +250,5 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
 
 def _text(value: Any) -> str:
     if value is None:
-        return "-"
+        return NOTHING
     return number(value) if isinstance(value, float) and finite(value) else str(value)

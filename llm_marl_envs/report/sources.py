@@ -8,7 +8,7 @@ Files it knows, anywhere below the folder:
     transcripts_before.jsonl, transcripts_after.jsonl, episodes.jsonl    measured episodes
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
     transcripts/failed-*.jsonl       episodes of training whose environment raised
-    cross_play.json                  see `pairings.py`
+    cross_play.json                  see `evaluation/studies/cross_play_files.py`
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from llm_marl_envs.evaluation.numbers.estimators import finite
+from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.records import Episode, episode_from_dict
-from llm_marl_envs.report.pairings import CrossPlay, read_cross_play
-from llm_marl_envs.report.series import finite
+from llm_marl_envs.report.pairings import CrossPlay, ZeroShot, read_cross_play
 
 MEASURED = {
     "transcripts_before.jsonl": "before",
@@ -81,6 +82,7 @@ class Results:
         updates: transcripts of training, by path.
         failed: episodes of training whose environment raised, by path.
         cross_play: the matrix, None without one.
+        strangers: members of its teams beside scripted experts.
         notes: what a reader must know about the files, e.g. a line that was cut off.
     """
 
@@ -93,6 +95,7 @@ class Results:
     updates: tuple[Transcript, ...]
     failed: tuple[Transcript, ...]
     cross_play: CrossPlay | None
+    strangers: tuple[ZeroShot, ...]
     notes: tuple[str, ...]
 
     @property
@@ -135,16 +138,19 @@ def read_results(
         for kind in ("update", "failed")
     )
     matrix = Path(cross_play) if cross_play is not None else root / CROSS_PLAY
+    known = cross_play is not None or matrix.is_file()
+    cross, strangers = read_cross_play(matrix) if known else (None, ())
     found = Results(
         name=root.resolve().name,
-        summary=_object(root / "summary.json") if (root / "summary.json").is_file() else {},
+        summary=read_json(root / "summary.json") if (root / "summary.json").is_file() else {},
         runs=tuple(_runs(root, notes)),
         measured=measured,
         pair=pair,
         sides=() if against is None or pair is None else pair[::-1],
         updates=updates,
         failed=failed,
-        cross_play=read_cross_play(matrix) if cross_play or matrix.is_file() else None,
+        cross_play=cross,
+        strangers=strangers,
         notes=tuple(notes),
     )
     if not (found.summary or found.files or found.cross_play):
@@ -200,13 +206,6 @@ def _load(text: str, where: str) -> Any:
         raise ValueError(f"{where}: no JSON: {error or 'nested too deeply'}") from error
 
 
-def _object(path: Path) -> dict[str, Any]:
-    value = _load(path.read_text(encoding="utf-8", errors="replace"), str(path))
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
-    return value
-
-
 def _lines(path: Path, notes: list[str]) -> Iterator[tuple[str, Any]]:
     """(where, value) of each line. A last line without its end was cut off: noted, left out."""
     lines = path.read_bytes().split(b"\n")
@@ -252,7 +251,7 @@ def _runs(root: Path, notes: list[str]) -> Iterator[Run]:
 def _newest(root: Path, name: str, states: list[Path]) -> Run:
     logs: dict[Path, list[Mapping[str, Any]]] = {}
     for path in states:
-        history = _object(path).get("log_history")
+        history = read_json(path).get("log_history")
         if not isinstance(history, list):
             raise ValueError(f"{path}: expected a list under 'log_history'")
         logs[path] = [_entry(value, str(path)) for value in history]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.report.axes import number, span
-from llm_marl_envs.report.series import Estimate
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.evaluation.numbers.format import NOTHING, interval, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ def table(head: Iterable[str], rows: Iterable[Sequence[Cell]]) -> Table:
 def estimated(one: Estimate | None) -> Cell:
     """The mean, and in small print its interval and how many numbers went into it."""
     if one is None:
-        return "-"
-    n = f"n = {one.n}"
-    return Noted(number(one.mean), n if one.interval is None else f"{span(one.interval)}, {n}")
+        return NOTHING
+    notes = [] if one.ci95 is None else [interval(one.ci95)]
+    notes += [] if one.n is None else [f"n = {one.n}"]
+    return Noted(number(one.mean), ", ".join(notes))

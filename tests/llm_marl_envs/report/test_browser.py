@@ -53,7 +53,7 @@ def test_a_heat_map_is_coloured(browser: Browser, tmp_path: Path):
         "[...document.querySelectorAll('.heat')].map(grid => [...grid.querySelectorAll('td')].map("
         "cell => [cell.innerText, getComputedStyle(cell).backgroundColor]))"
     )
-    expected = [["1.000", "0.333", "0.333", "1.000"]] * 2
+    expected = [["1.00", "0.33", "0.33", "1.00"]] * 2
     assert [[text for text, _ in grid] for grid in cells] == expected
     for grid in cells:
         high, low = grid[0][1], grid[1][1]

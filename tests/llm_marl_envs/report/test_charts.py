@@ -8,8 +8,8 @@ import re
 import pytest
 from support.charts import odd_charts
 
-from llm_marl_envs.report.axes import SIGN, WIDTH, Frame, labels, number, ticks
-from llm_marl_envs.report.charts import bins, tally
+from llm_marl_envs.report.axes import SIGN, WIDTH, Frame, labels, ticks
+from llm_marl_envs.report.charts import bins, histogram, tally
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,15 @@ def test_bins_hold_every_value_once():
     assert sum(tally([3.0, 3.0], bins([3.0])[0])) == 2
 
 
-def test_numbers_are_short():
-    given = (0.12345, 12.345, 1234.5, 1e-7, 0.0, None, float("nan"), 2e7, 25.0, 139.97)
-    assert [number(v) for v in given] == [
-        *("0.123", "12.3", "1234", "1.0e-07", "0.000", "-", "-", "2e+07", "25", "140.0")
+def test_bins_are_named_apart():
+    close = histogram("close", {"a": [0.5 + i * 0.001 for i in range(100)]}, unit="share")
+    names = [row[0] for row in close.numbers.rows]
+    assert names[0] == "0.50000 to 0.50495"
+    assert len(set(names)) == len(names) == 20
+    few = histogram("few", {"a": [0.0, 0.001], "b": [0.002]}, unit="share")
+    assert few.numbers.rows == (("0.000", "1", "0"), ("0.001", "1", "0"), ("0.002", "0", "1"))
+    assert [bar.label for bar in few.bars] == [
+        "a: 1 of 2 episodes",
+        "a: 1 of 2 episodes",
+        "b: 1 of 1 episodes",
     ]

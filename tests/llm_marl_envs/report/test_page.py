@@ -21,13 +21,13 @@ def test_a_report_shows_every_part(tmp_path: Path):
     parts = ("Summary", "Learning", "Reward terms over time", "Distributions", "Cross-play")
     for heading in (*parts, "Episodes", "Training groups", "Recorded in summary.json"):
         assert heading in page.text
-    assert "train/388/0 not solved (0.000) → solved (1.000)" in page.text
+    assert "train/388/0 not solved (0.00) → solved (1.00)" in page.text
     assert "2 of 2 pairs" not in page.text
     assert "4 of 4 pairs" in page.text
-    assert "advantage 0.500" in page.text
-    assert "Self-play (framed): mean return 0.750 of 2 pairings; cross-play: mean" in page.text
+    assert "advantage 0.50" in page.text
+    assert "Self-play (framed): mean return 0.75 of 2 pairings; cross-play: mean" in page.text
     # 0.375 before, 0.625 after; paired changes +1, +1, -1, 0.
-    assert re.search(r"team return0\.375 .*0\.625 .*0\.250 ", page.text)
+    assert re.search(r"mean return0\.38 .*0\.62 .*0\.25 ", page.text)
     shades = [given.get("class") for name, given in page.tags if name == "span"]
     assert shades.count("t p4") == 3 + 1  # and one in the legend
     assert shades.count("t n4") == 3 + 1
@@ -102,9 +102,9 @@ def test_two_evaluations_side_by_side(tmp_path: Path):
         page = write_report(tmp_path / "new", against=other).read_text()
         shown = Reader(page).text
         assert "Report: new against old" in shown
-        assert "a not solved (0.000) → solved (1.000)" in shown
+        assert "a not solved (0.00) → solved (1.00)" in shown
         assert "per episodeoldnewnew minus old, paired" in shown
-        assert "95 %: old -; new -" in shown
+        assert "95 %: old all alike; new all alike" in shown
         assert "old (n = 1) new (n = 1)" in re.sub(r"\s+", " ", shown.replace(") new", ") new"))
         assert [f"<h4>{name}</h4>" in page for name in names] == [True, True]
         assert "Recorded in summary.json of new" in shown

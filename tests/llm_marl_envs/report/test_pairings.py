@@ -16,12 +16,12 @@ from llm_marl_envs.report.pairings import read_cross_play
 
 def test_cross_play_is_read(tmp_path: Path):
     (tmp_path / "c.json").write_text('{"teams": ["a", 1], "matrix": [[1, null], [NaN, 0.5]]}')
-    found = read_cross_play(tmp_path / "c.json")
+    found, _ = read_cross_play(tmp_path / "c.json")
     assert (found.teams, found.matrix) == (("a", "1"), ((1.0, None), (None, 0.5)))
     gap = {"teams": ["a"], "matrix": [[1]], "gap": {"mean": 0.5, "ci95": [0.25, 0.75]}}
     (tmp_path / "cross_play.json").write_text(json.dumps(gap))
     shown = Reader(write_report(tmp_path).read_text()).text
-    assert "gap: self-play minus cross-play0.500 0.250 to 0.750these teams" in shown
+    assert "gap: self-play minus cross-play0.50 [0.25, 0.75]these teams" in shown
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,11 @@ def test_a_measured_cross_play_is_shown_whole(tmp_path: Path):
     assert "SameCase" in shown
     assert "Rows: the team that plays left_0. Columns: the team that plays right_0." in shown
     assert "Every pairing played 30 tasks." in shown
-    for title in ("Team return", "Solved"):
+    for title in ("mean return", "success"):
         corner = "row plays left_0, column plays right_0"
-        assert f"{title}{corner}loudquietloud1.0000.333quiet0.3331.000" in shown
-    assert re.search(r"gap: self-play minus cross-play0\.667 0\.\d+ to 0\.\d+these teams", shown)
-    assert re.search(r"loud, left_0lower0\.333 0\.\d{3} to 0\.\d{3}1\.000", shown)
+        assert f"{title}{corner}loudquietloud1.000.33quiet0.331.00" in shown
+    assert re.search(
+        r"gap: self-play minus cross-play0\.67 \[0\.\d\d, 0\.\d\d\], n = 30these teams", shown
+    )
+    assert re.search(r"loud, left_0lower0\.33 \[0\.\d\d, 0\.\d\d\], n = 301\.00", shown)
     assert "Files" not in shown  # there are no others

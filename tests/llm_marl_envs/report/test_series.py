@@ -12,6 +12,9 @@ from support.reports import Reader, episode
 from support.toys import WordPair
 
 from llm_marl_envs.evaluation import evaluate_team
+from llm_marl_envs.evaluation.numbers.estimate import over_tasks
+from llm_marl_envs.evaluation.numbers.estimators import t_interval
+from llm_marl_envs.evaluation.numbers.metrics import measure, per_task
 from llm_marl_envs.evaluation.numbers.results import result_to_dict, summarise
 from llm_marl_envs.evaluation.numbers.table import result_table
 from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
@@ -20,22 +23,8 @@ from llm_marl_envs.records import (
     write_jsonl,
 )
 from llm_marl_envs.report import write_report
-from llm_marl_envs.report.series import change, curve, estimate, measures, per_task, t_interval
+from llm_marl_envs.report.series import change, curve, estimate_success
 from trainers.running.metrics import group_metrics
-
-
-def test_measures_by_hand():
-    one = episode("a", 0.5)
-    own = dataclasses.replace(one.turns[1], reward=1.5, reward_terms={"words": 1.0, "form": 0.5})
-    two = dataclasses.replace(one, turns=(one.turns[0], own), success=None)
-    found = measures([one, two])
-    assert found["team return"] == [0.5, 1.0]
-    assert found["solved"] == [0.0, None]
-    assert found["return of right_0"] == [0.5, 1.5]
-    assert found["reward term: words"] == [0.5, 0.75]
-    assert found["reward term: form"] == [0.0, 0.25]
-    assert found["turns per agent"] == [1.0, 1.0]
-    assert found["characters per episode"] == [12.0, 12.0]
 
 
 def test_everybody_counts_turns_alike(tmp_path: Path):
@@ -51,8 +40,7 @@ def test_everybody_counts_turns_alike(tmp_path: Path):
     whole = summarise(episodes, 1)
     by_hand = sum(len(e.turns) / 2 for e in episodes) / len(episodes)
     assert by_hand == pytest.approx(whole.cost.turns_per_agent) != round(by_hand)
-    one = estimate(per_task(episodes, measures(episodes)["turns per agent"]).values())
-    assert one is not None
+    one = over_tasks([*per_task(episodes, measure(episodes)["turns_per_agent"]).values()])
     assert one.mean == pytest.approx(whole.cost.turns_per_agent)
     groups = [EpisodeGroup(task_id=e.task_id, seed=e.seed, episodes=(e, e)) for e in episodes]
     logged = group_metrics(groups, np.zeros((len(groups), 2, 2, 3)))["turns"]
@@ -61,15 +49,15 @@ def test_everybody_counts_turns_alike(tmp_path: Path):
     assert re.search(rf"turns per agent +{by_hand:.2f}\n", shown)
     write_jsonl(tmp_path / "episodes.jsonl", episodes)
     page = Reader(write_report(tmp_path).read_text()).text
-    assert f"turns per agent{by_hand:.3f} " in page
+    assert f"turns per agent{by_hand:.2f} " in page
     assert "turns per episode" not in page
 
 
 def test_episodes_of_one_task_count_once():
     episodes = [episode("a", 0), episode("a", 1, seed=1), episode("b", 1)]
-    found = per_task(episodes, measures(episodes)["team return"])
+    found = per_task(episodes, measure(episodes)["mean_return"])
     assert sorted(found.values()) == [0.5, 1.0]
-    one = estimate(found.values())
+    one = estimate_success(episodes)
     assert one is not None
     assert (one.mean, one.n) == (0.75, 2)
     nameless = [dataclasses.replace(e, task_id="") for e in episodes]
@@ -81,18 +69,18 @@ def test_a_change_is_paired():
     after = {("a", 0): 0.5, ("b", 0): 1.5, ("d", 0): 9.0}
     one = change(before, after)
     assert one is not None
-    assert (one.mean, one.interval, one.n) == (0.5, (0.5, 0.5), 2)
+    assert (one.mean, one.ci95, one.n) == (0.5, (0.5, 0.5), 2)
     assert change(before, {}) is None
 
 
 def test_t_interval_by_hand():
-    # mean 2, standard deviation 1, standard error 1/sqrt(3), quantile 4.303 for 2 degrees
+    # mean 2, standard deviation 1, standard error 1/sqrt(3), quantile 4.3026527 for 2 degrees
     low, high = t_interval([1.0, 2.0, 3.0])
-    assert low == pytest.approx(2 - 4.303 / 3**0.5)
-    assert high == pytest.approx(2 + 4.303 / 3**0.5)
+    assert low == pytest.approx(2 - 4.3026527 / 3**0.5)
+    assert high == pytest.approx(2 + 4.3026527 / 3**0.5)
     assert t_interval([7.0]) == (7.0, 7.0)
-    many = t_interval([0.0, 2.0] * 50)  # standard error 0.1005, quantile 1.984 for 99 degrees
-    assert many[1] - 1 == pytest.approx(1.984 * 0.1005, rel=0.002)
+    many = t_interval([0.0, 2.0] * 50)  # standard error 0.1005, quantile 1.98422 for 99 degrees
+    assert many[1] - 1 == pytest.approx(1.98422 * 0.1005, rel=1e-3)
 
 
 def test_a_curve_of_one_run_and_of_several():
@@ -106,8 +94,8 @@ def test_a_curve_of_one_run_and_of_several():
     two = curve([log, other], "reward")
     assert two is not None
     assert (two.steps, two.mean[0]) == (tuple(range(1, 11)), 2.0)
-    # values 1 and 3: standard error 1, quantile 12.706 for 1 degree
-    assert two.high[0] == pytest.approx(2 + 12.706)
+    # values 1 and 3: standard error 1, quantile 12.7062 for 1 degree
+    assert two.high[0] == pytest.approx(2 + 12.7062)
     assert curve([log], "absent") is None
 
 

@@ -18,7 +18,7 @@ from llm_marl_envs.report.sources import read_results
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("summary.json", '{"half": ', r"summary\.json: no JSON"),
+        ("summary.json", '{"half": ', r"summary\.json: half-written or no JSON"),
         ("summary.json", "[1]", "expected a JSON object, got list"),
         ("summary.json", "[" * 100_000, "no JSON"),
         ("episodes.jsonl", '{"version": 1}\n', "line 1: transcript lacks the field"),

@@ -179,7 +179,7 @@ def test_an_environment_names_what_its_tasks_share():
     again = [episode_from_dict(episode_to_dict(episode)) for episode in result.episodes]
     one = estimate_success(again)  # of a transcript, where there is no environment
     assert one is not None
-    assert (one.mean, one.interval, one.n) == (1.0, result.success_ci95, 30)
+    assert (one.mean, one.ci95, one.n) == (1.0, result.success_ci95, 30)
 
 
 def test_pairs_of_prompts_of_coding_share_their_prompts():
