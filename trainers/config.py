@@ -34,7 +34,7 @@ from trainers.algorithms import algorithm_class
 from trainers.algorithms.magrpo import BASELINES
 from trainers.models.team_model import WEIGHT_MODES, check_policy_names
 from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
-from trainers.update.returns import SHAPINGS
+from trainers.update.returns import make_returns, setting_of
 
 CREDITS = ("team", "own")
 # Settings of TRL and transformers that nothing here reads, and what to do instead.
@@ -131,18 +131,14 @@ class MAGRPOConfig(GRPOConfig):
         default="team",
         metadata={"help": "'team': every agent gets the mean reward of the turn; 'own': its own."},
     )
-    shaping: str = field(
-        default="none",
+    returns: str | dict[str, Any] = field(
+        default="discounted",
         metadata={
-            "help": "Debates: 'potential' or 'maporl' take returns from who was right when (see "
-            "trainers.update.returns) instead of rewards, `credit` and `discount`."
+            "help": "What a turn is credited with: 'discounted' (`credit`'s rewards to come, with "
+            "`discount`) or, for debates, 'maporl' (who was right when, instead of these; see "
+            "trainers.update.shaping). A map has settings: {name: maporl, bonus: potential, "
+            "discount: 0.3, scale: 0.5}."
         },
-    )
-    shaping_discount: float = field(
-        default=0.3, metadata={"help": "Weight of the team's next turn under `shaping`."}
-    )
-    shaping_bonus: float = field(
-        default=0.5, metadata={"help": "Scale of the bonuses of `shaping`."}
     )
     context: Context = field(
         default="append",
@@ -209,6 +205,7 @@ class MAGRPOConfig(GRPOConfig):
             self.bf16 = False
         self._check_sizes()
         self._check_choices()
+        self.returns = setting_of(make_returns(self.returns))
         self._check_control()
         self._check_loggers()
         # TRL demands whole groups per generation batch; the trainer sets the sizes later.
@@ -268,11 +265,6 @@ class MAGRPOConfig(GRPOConfig):
         share = self.max_failed_share
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise ValueError(f"max_failed_share={share!r}: expected a number from 0 to 1")
-        if not 0 <= self.shaping_discount <= 1 or self.shaping_bonus < 0:
-            raise ValueError(
-                f"shaping_discount={self.shaping_discount!r}, shaping_bonus="
-                f"{self.shaping_bonus!r}: expected a number from 0 to 1, and one of at least 0"
-            )
         if not math.isfinite(self.learning_rate) or self.learning_rate < 0:
             raise ValueError(f"learning_rate={self.learning_rate}: expected a number of at least 0")
         for policy, rate in (self.policy_learning_rates or {}).items():
@@ -325,10 +317,10 @@ class MAGRPOConfig(GRPOConfig):
             raise ValueError(
                 "random_partner and shuffle_rewards are two controls: choose one of them"
             )
-        if self.shaping != "none":
+        if not make_returns(self.returns).reads_rewards:
             raise ValueError(
-                f"random_partner with shaping={self.shaping!r}: shaping takes its returns from who "
-                "was right, not from rewards; leave it at 'none'"
+                f"random_partner with returns={self.returns!r}: these are not made of the rewards "
+                "that it pays; leave it at 'discounted'"
             )
 
     def _check_choices(self) -> None:
@@ -340,7 +332,6 @@ class MAGRPOConfig(GRPOConfig):
             "weights": [None, *WEIGHT_MODES],
             "credit": list(CREDITS),
             "baseline": list(BASELINES),
-            "shaping": list(SHAPINGS),
             "context": list(CONTEXTS),
             "scale_rewards": list(SCALINGS),
             "importance_sampling_level": ["token", "sequence"],

@@ -59,6 +59,7 @@ COMMON_NAMES = {
     "G": "num_generations",
     "kl": "beta",
     "gamma": "discount",
+    "shaping": "returns",
 }
 """What people call settings in other libraries."""
 

@@ -241,7 +241,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         """Roll out, judge, pack."""
         begun = time.perf_counter()
         groups, inputs, advantages = self._experience()
-        keep = self.algorithm.keep(advantages, inputs)
+        keep = inputs.alive
         if self.args.mask_truncated_completions:
             keep = keep & uncut(groups, self.trained, keep.shape)
         mine = self.collector.share

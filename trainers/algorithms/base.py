@@ -29,7 +29,7 @@ class AdvantageInputs:
     """Everything an advantage may depend on.
 
     Attributes:
-        returns: discounted return from each turn on, (P, G, A, K), 0 where not alive.
+        returns: from each turn on, (P, G, A, K), 0 where not alive.
         rewards: what the turn itself paid, (P, G, A, K).
         alive: bool, (P, G, A, K): the agent took this turn. An episode that failed took none, so
             it is in no comparison.
@@ -88,17 +88,9 @@ class Algorithm:
         """The episodes to roll out for one task; by default G with one reset seed."""
         return group_starts(task, seed, group_size)
 
-    def transform_rewards(self, rewards: np.ndarray, inputs: Sequence[EpisodeGroup]) -> np.ndarray:
-        """Reshape rewards (P, G, A, K) before returns are taken; unchanged by default."""
-        return rewards
-
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K); entries where not alive are ignored."""
         raise NotImplementedError(f"{type(self).__name__} must implement advantages(inputs)")
-
-    def keep(self, advantages: np.ndarray, inputs: AdvantageInputs) -> np.ndarray:
-        """bool, (P, G, A, K): which turns are trained on; all that were taken by default."""
-        return inputs.alive
 
     def extra_loss(self, batch: Mapping[str, Any], model: torch.nn.Module) -> torch.Tensor | None:
         """A further loss of one micro-batch (critics); None by default."""

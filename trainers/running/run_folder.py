@@ -306,13 +306,25 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any], per_epoch: int)
             found += _lines(key, then[key], now[key])
     if "lora" in then:
         found += _lines("lora", then["lora"], now["lora"], both=True)
-    before, after = then.get("trainer") or {}, now["trainer"]
+    before, after = _of_today(then.get("trainer") or {}), now["trainer"]
     decisive = [key for key in after if key in before and not FREE.fullmatch(key)]
     found += _lines("", {k: before[k] for k in decisive}, {k: after[k] for k in decisive})
     if "max_steps" in before:
         planned, plans = planned_updates(before, per_epoch), planned_updates(after, per_epoch)
         if plans < planned:
             found.append(f"updates: {planned} -> {plans} (they may only become more)")
+    return found
+
+
+def _of_today(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """Recorded settings of the trainer, those of older releases by the names of today."""
+    found = dict(trainer)
+    old = [found.pop(key, None) for key in ("shaping", "shaping_discount", "shaping_bonus")]
+    if old[0] == "none":
+        found["returns"] = "discounted"
+    elif old[0] is not None:
+        bonus = "paper" if old[0] == "maporl" else old[0]
+        found["returns"] = {"name": "maporl", "bonus": bonus, "discount": old[1], "scale": old[2]}
     return found
 
 

@@ -58,7 +58,7 @@ TUNING_SEED = 1000
 """Of the runs that try learning rates; none of the seeds that are reported."""
 RESULTS_FILE = "trained_baselines.json"
 VERSION = 1
-FIXED = ("frozen", "policies", "policy_learning_rates", "shaping")
+FIXED = ("frozen", "policies", "policy_learning_rates", "returns")
 """Settings of the trainer that the methods decide, or that one of them cannot follow."""
 UNEQUAL = (
     "modules_to_save",
@@ -169,7 +169,7 @@ def _checked(run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], li
         wrong.append(f"max_steps={updates!r}: expected at least one for each seat")
     if len(agents) < 2:
         wrong.append(f"seats {agents}: expected two or more")
-    off = (None, "none", False, [], {})
+    off = (None, "none", "discounted", False, [], {})
     set_here = [f"trainer.{key}" for key in FIXED if trainer.get(key) not in off]
     set_here += [f"lora.{key}" for key in UNEQUAL if lora.get(key) not in off]
     set_here += ["partners"] if run.get("partners") else []

@@ -28,7 +28,7 @@ from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.token_policy import TokenPolicy
 from trainers.update.packing import reward_array
-from trainers.update.returns import discounted_returns, shaped_returns
+from trainers.update.returns import make_returns
 from trainers.update.schedules import TaskSchedule
 
 # Openings looked at before training; larger sources are sampled evenly.
@@ -97,6 +97,7 @@ class Collector:
         self.env = make_env()
         self.algorithm = algorithm
         self.args = args
+        self.returns = make_returns(args.returns)
         self.group_size: int = args.num_generations or 0
         self.trained = tuple(trained)
         self.policies = dict(policies)
@@ -181,31 +182,6 @@ class Collector:
             starts += planned
         return starts
 
-    def _returns(
-        self,
-        update: int,
-        groups: Sequence[EpisodeGroup],
-        rewards: np.ndarray,
-        alive: np.ndarray,
-    ) -> np.ndarray:
-        """Returns (P, G, A, K): of the rewards, or shaped from who was right when."""
-        args = self.args
-        if args.shaping == "none":
-            return discounted_returns(rewards, alive, args.discount)
-        agents = groups[0].episodes[0].agents
-        seats = [agents.index(agent) for agent in self.trained]
-        right, acted = correctness(groups, alive.shape[-1])
-        returns = shaped_returns(
-            right,
-            acted,
-            shaping=args.shaping,
-            discount=args.shaping_discount,
-            bonus=args.shaping_bonus,
-        )[:, :, seats]
-        if args.shuffle_rewards:
-            returns = _shuffled(returns, groups, derive_seed("shuffle", args.seed, update))
-        return returns
-
     def judge(
         self, update: int, groups: Sequence[EpisodeGroup]
     ) -> tuple[AdvantageInputs, np.ndarray]:
@@ -214,13 +190,16 @@ class Collector:
         Raises:
             FloatingPointError: an advantage that is not finite; the episode is named.
         """
-        rewards, alive = reward_array(groups, self.trained, self.args.credit)
-        if self.args.shuffle_rewards:
-            seed = derive_seed("shuffle", self.args.seed, update)
-            rewards = _shuffled(rewards, groups, seed)
-        rewards = self.algorithm.transform_rewards(rewards, groups)
+        paid, args = groups, self.args
+        if args.shuffle_rewards:
+            paid = _dealt(groups, derive_seed("shuffle", args.seed, update))
+        rewards, _ = reward_array(paid, self.trained, args.credit)
+        _, alive = reward_array(groups, self.trained, args.credit)
+        returns = self.returns(
+            rewards, alive, groups=paid, agents=self.trained, discount=args.discount
+        )
         inputs = AdvantageInputs(
-            returns=self._returns(update, groups, rewards, alive),
+            returns=np.where(alive, returns, 0.0),
             rewards=rewards,
             alive=alive,
             agents=self.trained,
@@ -240,36 +219,16 @@ class Collector:
         return inputs, np.where(alive, advantages, 0.0)
 
 
-def correctness(groups: Sequence[EpisodeGroup], turns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Who was right when, and who acted, all agents: two of bool, (P, G, A, K).
-
-    In an episode that failed nobody acted.
-
-    Raises:
-        ValueError: an environment whose infos do not say `right`.
-    """
-    agents = groups[0].episodes[0].agents
-    right = np.zeros((len(groups), len(groups[0].episodes), len(agents), turns), dtype=bool)
-    acted = np.zeros_like(right)
-    for p, group in enumerate(groups):
-        for g, episode in group.living:
-            for turn in episode.turns:
-                if "right" not in turn.info:
-                    raise ValueError(
-                        f"shaping needs info['right'] of every turn; {episode.env_id} has none"
-                    )
-                where = (p, g, agents.index(turn.agent), turn.index)
-                right[where], acted[where] = turn.info["right"], True
-    return right, acted
-
-
-def _shuffled(rewards: np.ndarray, groups: Sequence[EpisodeGroup], seed: int) -> np.ndarray:
-    """Rewards (P, G, A, K) dealt anew among the episodes of each group: a control experiment."""
+def _dealt(groups: Sequence[EpisodeGroup], seed: int) -> list[EpisodeGroup]:
+    """The groups, their living episodes in another order: who is paid as whom, for a control."""
     rng = np.random.default_rng(seed)
-    dealt = rewards.copy()
-    for p, group in enumerate(groups):
-        places = np.array([g for g, _ in group.living], dtype=int)
-        dealt[p, places] = rewards[p, rng.permutation(places)]
+    dealt = []
+    for group in groups:
+        episodes = list(group.episodes)
+        places = [g for g, _ in group.living]
+        for place, source in zip(places, rng.permutation(places), strict=True):
+            episodes[place] = group.episodes[source]
+        dealt.append(dataclasses.replace(group, episodes=tuple(episodes)))
     return dealt
 
 

@@ -1,11 +1,106 @@
-"""Rewards, or the correctness of answers, to returns. Pure functions on arrays.
+"""What a turn is credited with: the rewards to come, or another of the returns in `RETURNS`.
 
-Shapes: (..., A, K) with A agents and K turns; leading axes are tasks and episodes.
+To add one: a frozen dataclass of the form of `Returns`, whose fields are its settings, and an entry
+in `RETURNS`. Shapes: (..., A, K) with A agents and K turns; leading axes are tasks and episodes.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, get_type_hints
+
 import numpy as np
+
+from llm_marl_envs.checks import check_types, refuse_unknown
+from llm_marl_envs.records import EpisodeGroup
+from trainers.update.shaping import Maporl
+
+
+class Returns(Protocol):
+    """One kind of return.
+
+    Attributes:
+        name: in `RETURNS`.
+        reads_rewards: whether it is made of rewards; a control that pays others needs that.
+    """
+
+    name: ClassVar[str]
+    reads_rewards: ClassVar[bool]
+
+    def __call__(
+        self,
+        rewards: np.ndarray,
+        alive: np.ndarray,
+        *,
+        groups: Sequence[EpisodeGroup],
+        agents: Sequence[str],
+        discount: float,
+    ) -> np.ndarray:
+        """float64, (P, G, A, K); entries where not alive are ignored.
+
+        Args:
+            rewards: (P, G, A, K), 0 where not alive.
+            alive: bool, (P, G, A, K): the agent took this turn.
+            groups: the episodes that were paid, P groups of G.
+            agents: the A trained agents.
+            discount: of the run, in [0, 1].
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Discounted:
+    """The discounted sum of the rewards to come; see `discounted_returns`."""
+
+    name: ClassVar[str] = "discounted"
+    reads_rewards: ClassVar[bool] = True
+
+    def __call__(
+        self,
+        rewards: np.ndarray,
+        alive: np.ndarray,
+        *,
+        groups: Sequence[EpisodeGroup],
+        agents: Sequence[str],
+        discount: float,
+    ) -> np.ndarray:
+        """As `Returns`."""
+        return discounted_returns(rewards, alive, discount)
+
+
+RETURNS: dict[str, Any] = {kind.name: kind for kind in (Discounted, Maporl)}
+
+
+def make_returns(chosen: str | Mapping[str, Any]) -> Returns:
+    """The returns that a run asks for.
+
+    Args:
+        chosen: a name in `RETURNS`, or a map of it (`name`) and of settings.
+
+    Raises:
+        ValueError: an unknown name or setting, or one out of range.
+        TypeError: a setting of the wrong type.
+    """
+    given = {"name": chosen} if isinstance(chosen, str) else dict(chosen)
+    name = given.pop("name", None)
+    if not isinstance(name, str) or name not in RETURNS:
+        raise ValueError(
+            f"returns={chosen!r}: expected one of {sorted(RETURNS)}, or a map of it as 'name' and "
+            "its settings"
+        )
+    hints = get_type_hints(RETURNS[name])
+    known = [field.name for field in dataclasses.fields(RETURNS[name])]
+    refuse_unknown(f"returns, name={name!r}", given, known)
+    check_types(f"returns, name={name!r}", given, hints)
+    return RETURNS[name](**given)
+
+
+def setting_of(returns: Any) -> str | dict[str, Any]:
+    """What `make_returns` makes these of, nothing left out."""
+    settings = dataclasses.asdict(returns)
+    return {"name": returns.name, **settings} if settings else returns.name
 
 
 def discounted_returns(rewards: np.ndarray, alive: np.ndarray, discount: float) -> np.ndarray:
@@ -26,103 +121,3 @@ def discounted_returns(rewards: np.ndarray, alive: np.ndarray, discount: float) 
         following = paid[..., turn] + discount * following
         returns[..., turn] = following
     return np.where(alive, returns, 0.0)
-
-
-SHAPINGS = ("none", "potential", "maporl")
-"""Where returns come from: rewards, or the correctness of each turn's answer (see below)."""
-PAPER_BONUS = (0.5, 1.0, 0.5, 1.0)
-"""a0 to a3 of MAPoRL's bonuses, in units of `bonus`; the paper's values are per data set."""
-
-
-def shaped_returns(
-    right: np.ndarray, alive: np.ndarray, *, shaping: str, discount: float, bonus: float
-) -> np.ndarray:
-    """Returns of a debate from who was right when: MAPoRL (arXiv 2502.18439), two forms of bonus.
-
-    Both begin with the paper's influence-aware return: the own turn now, the team's later turns
-    discounted, divided by the weights' sum,
-
-        R_t,i = (v_t,i + sum over s > t of g^(s-t) mean_j v_s,j) / (sum over s >= t of g^(s-t)).
-
-    It is a return, from turn t on; nothing discounts it again. "potential" adds differences of
-    potentials up to the end, so that each cycle sums to zero:
-
-        bonus * (v_K-1,i - v_t-1,i) + bonus * (mean of others' v_K-1 - mean of others' v_t)
-
-    with v_-1 = 0. The own part depends on turn t only through the last answer, so neither
-    right-wrong-right nor a wrong first answer earns anything. "maporl" adds the
-    paper's bonuses of turn t, with the signs of its stated intent (its released code pays for
-    misleading others). `_potential` and `_paper` have tables of every cell. An answer that cannot
-    be read is wrong, no worse; the paper pays -10 for it.
-
-    Args:
-        right: bool or [0, 1], (..., A, K), all A agents of the debate.
-        alive: bool, (..., A, K), True where the agent acted.
-        shaping: "potential" or "maporl".
-        discount: g, in [0, 1].
-        bonus: scale of the bonuses; 0 leaves the influence-aware return.
-
-    Returns:
-        float64, (..., A, K); 0 where not alive.
-
-    Raises:
-        ValueError: another `shaping`.
-    """
-    if shaping not in SHAPINGS[1:]:
-        raise ValueError(f"shaping={shaping!r}: expected one of {SHAPINGS[1:]}")
-    values = np.where(alive, right, 0.0).astype(np.float64)
-    agents, turns = values.shape[-2:]
-    team = values.mean(axis=-2, keepdims=True)  # (..., 1, K)
-    others = (team * agents - values) / max(agents - 1, 1)
-    returns = np.zeros_like(values)
-    for turn in range(turns):
-        weights = discount ** np.arange(turns - turn)
-        later = (team[..., turn + 1 :] * weights[1:]).sum(axis=-1)
-        returns[..., turn] = (values[..., turn] + later) / weights.sum()
-    added = _potential(values, others) if shaping == "potential" else _paper(values, others)
-    return np.where(alive, returns + bonus * added, 0.0)
-
-
-def _potential(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Bonus of agent i at turn t: one cell of each table, the second one summed over the others.
-
-    | i before t (first turn: wrong) | i right at last | i wrong at last |
-    |---|---|---|
-    | wrong | +1 | 0 |
-    | right | 0 | -1 |
-
-    | each of the A - 1 others at t | right at last | wrong at last |
-    |---|---|---|
-    | wrong | +1 / (A - 1) | 0 |
-    | right | 0 | -1 / (A - 1) |
-    """
-    before = np.concatenate([np.zeros_like(values[..., :1]), values[..., :-1]], axis=-1)
-    return (values[..., -1:] - before) + (others[..., -1:] - others)
-
-
-def _paper(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Bonus of agent i at turn t: one cell of each table, added.
-
-    | from t-1 to t, i itself | others right at t-1 | others wrong at t-1 |
-    |---|---|---|
-    | wrong -> right | +a0 | +a1 |
-    | right -> wrong | -a1 | -a0 |
-
-    | from t to t+1, the others | i right at t | i wrong at t |
-    |---|---|---|
-    | wrong -> right | +a3 | +a2 |
-    | right -> wrong | -a2 | -a3 |
-
-    "The others are right" means more than half of them. No change earns nothing.
-    """
-    a0, a1, a2, a3 = PAPER_BONUS
-    right, together = values > 0.5, others > 0.5  # (..., A, K)
-    added = np.zeros_like(values)
-    for turn in range(1, values.shape[-1]):
-        was, now, helped = right[..., turn - 1], right[..., turn], together[..., turn - 1]
-        added[..., turn] += (~was & now) * np.where(helped, a0, a1)
-        added[..., turn] -= (was & ~now) * np.where(helped, a1, a0)
-        followed = together[..., turn].astype(float) - together[..., turn - 1]
-        strength = np.where(was, np.where(followed > 0, a3, a2), np.where(followed > 0, a2, a3))
-        added[..., turn - 1] += followed * strength
-    return added

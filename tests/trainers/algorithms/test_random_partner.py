@@ -169,7 +169,7 @@ def test_an_environment_without_a_choice_of_conventions_is_refused(tmp_path: Pat
             make_trainer(tmp_path, env, random_partner=True)
 
 
-@pytest.mark.parametrize("other", [{"shuffle_rewards": True}, {"shaping": "potential"}])
+@pytest.mark.parametrize("other", [{"shuffle_rewards": True}, {"returns": "maporl"}])
 def test_two_controls_at_once_are_refused(tmp_path: Path, other: dict[str, Any]):
     with pytest.raises(ValueError, match="random_partner"):
         make_trainer(tmp_path, SameCase, random_partner=True, **other)

@@ -66,7 +66,9 @@ def test_other_processes_keep_silent() -> None:
         log(FlatRewards(patience=1), 1, main=False)
 
 
-def flat_share(tmp_path: Path, credit: str, scores: list[str], shaping: str = "none") -> float:
+def flat_share(
+    tmp_path: Path, credit: str, scores: list[str], returns: str = "discounted"
+) -> float:
     """The scalar of one group of `solve_and_evaluate-v0` in which the scorer gives `scores`."""
     args = MAGRPOConfig(
         output_dir=str(tmp_path),
@@ -75,7 +77,7 @@ def flat_share(tmp_path: Path, credit: str, scores: list[str], shaping: str = "n
         tasks_per_update=1,
         num_generations=len(scores),
         credit=credit,
-        shaping=shaping,
+        returns=returns,
     )
     asked = iter(scores)
 
@@ -103,7 +105,7 @@ def test_it_listens_to_what_is_trained_on(tmp_path: Path) -> None:
     assert flat_share(tmp_path, "team", mixed) == 1.0
     assert flat_share(tmp_path, "own", ["Score: 3"] * 3) == 1.0
     # Who was right is the same in all episodes: rewards vary, and are not what is learned from.
-    assert flat_share(tmp_path, "own", mixed, shaping="potential") == 1.0
+    assert flat_share(tmp_path, "own", mixed, returns="maporl") == 1.0
 
 
 class Even(Lower):

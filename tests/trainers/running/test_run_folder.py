@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import os
@@ -329,3 +330,33 @@ def test_a_demo_goes_on_is_made_again_and_spares_a_run(begun: Path, tmp_path: Pa
     with pytest.raises(ValueError, match="holds another run"):
         _interrupted(make_trainer(tmp_path, Lower, seed=9))
     assert (tmp_path / "log.jsonl").is_file()
+
+
+def test_a_run_with_the_settings_of_older_releases_goes_on_under_their_new_names(begun: Path):
+    """Returns were once chosen by `shaping` and two numbers."""
+    file = begun / "settings.json"
+    written = json.loads(file.read_text())
+    begun_with = "belongs to a run of other settings"
+
+    def resumed(shaping: str, **changes: Any) -> Path | None:
+        settings = copy.deepcopy(written)
+        del settings["settings"]["trainer"]["returns"]
+        older = {"shaping": shaping, "shaping_discount": 0.3, "shaping_bonus": 0.5}
+        settings["settings"]["trainer"] |= older
+        for one in (file, *begun.glob("checkpoint-*/settings.json")):
+            one.write_text(json.dumps(settings))
+        return make_trainer(begun, Lower, **SAVING, **changes).check_folder(True)
+
+    try:
+        assert resumed("none") == begun / "checkpoint-2"
+        assert resumed("potential", returns="maporl") == begun / "checkpoint-2"
+        named = r"returns: {'name': 'maporl', 'bonus': 'potential', .* -> 'discounted'"
+        with pytest.raises(ValueError, match=rf"{begun_with} \({named}"):
+            resumed("potential")
+        with pytest.raises(ValueError, match=rf"{begun_with} \(returns: 'discounted' -> {{'name'"):
+            resumed("none", returns="maporl")
+        with pytest.raises(ValueError, match=r"returns.bonus: 'paper' -> 'potential'\)"):
+            resumed("maporl", returns="maporl")
+    finally:
+        for one in (file, *begun.glob("checkpoint-*/settings.json")):
+            one.write_text(json.dumps(written))

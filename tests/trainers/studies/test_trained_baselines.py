@@ -131,7 +131,7 @@ def test_each_method_has_the_same_budget():
         ({"partners": {"debater_0": "expert"}}, r"\['partners'\] set"),
         ({"trainer": {"max_steps": 8, "frozen": ["debater_0"]}}, r"\['trainer.frozen'\] set"),
         ({"trainer": {"max_steps": 8, "weights": "shared"}}, "weights='shared': expected an"),
-        ({"trainer": {"max_steps": 8, "shaping": "potential"}}, "trainer.shaping"),
+        ({"trainer": {"max_steps": 8, "returns": "maporl"}}, "trainer.returns"),
         ({"trainer": {"max_steps": 8, "discount": 0.5}}, "discount: expected 1"),
         (
             {"trainer": {"max_steps": 8, "policy_learning_rates": {"debater_0": 1.0}}},
@@ -148,7 +148,7 @@ def test_runs_whose_costs_cannot_be_made_equal_are_refused(changes: dict[str, An
 
 
 def test_settings_that_change_nothing_are_no_obstacle():
-    off = {"weights": "adapters", "shaping": "none", "frozen": [], "policies": {}}
+    off = {"weights": "adapters", "returns": "discounted", "frozen": [], "policies": {}}
     lora = {"r": 4, "bias": "none", "use_dora": False}
     assert len(methods(described(trainer={"max_steps": 8, **off}, lora=lora))) == 4
 

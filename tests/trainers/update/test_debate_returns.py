@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from support.toys import Lower
 
 from llm_marl_envs import make
 from llm_marl_envs.policies import ScriptedPolicy
@@ -15,22 +17,21 @@ from llm_marl_envs.records import Request
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.config import MAGRPOConfig
 from trainers.update.collect import Collector
-from trainers.update.returns import PAPER_BONUS, shaped_returns
+from trainers.update.returns import make_returns, setting_of
+from trainers.update.shaping import PAPER_BONUS, Maporl
 
 A0, A1, A2, A3 = PAPER_BONUS
 
 
-def shaped(rows: list[str], shaping: str, bonus: float = 1.0, discount: float = 0.3) -> np.ndarray:
+def shaped(rows: list[str], bonus: str, scale: float = 1.0, discount: float = 0.3) -> np.ndarray:
     """Returns (A, K) of agents whose rounds are written as "rw": right, wrong."""
     right = np.array([[c == "r" for c in row] for row in rows])
-    return shaped_returns(
-        right, np.ones_like(right), shaping=shaping, discount=discount, bonus=bonus
-    )
+    return Maporl(bonus=bonus, discount=discount, scale=scale).returns(right, np.ones_like(right))
 
 
 def test_the_influence_aware_return_by_hand() -> None:
     # Agent 0: wrong, right, right; agents 1 and 2: right, wrong, right. Team: 2/3, 1/3, 1.
-    returns = shaped(["wrr", "rwr", "rwr"], "potential", bonus=0.0, discount=0.5)
+    returns = shaped(["wrr", "rwr", "rwr"], "potential", scale=0.0, discount=0.5)
     whole = 1 + 0.5 + 0.25
     assert returns[0, 0] == pytest.approx((0 + 0.5 / 3 + 0.25) / whole)
     assert returns[1, 0] == pytest.approx((1 + 0.5 / 3 + 0.25) / whole)
@@ -39,8 +40,8 @@ def test_the_influence_aware_return_by_hand() -> None:
     assert returns[:, 2].tolist() == [1, 1, 1]
 
 
-def bonus_of(rows: list[str], shaping: str) -> np.ndarray:
-    return shaped(rows, shaping, bonus=1.0) - shaped(rows, shaping, bonus=0.0)
+def bonus_of(rows: list[str], bonus: str) -> np.ndarray:
+    return shaped(rows, bonus, scale=1.0) - shaped(rows, bonus, scale=0.0)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def bonus_of(rows: list[str], shaping: str) -> np.ndarray:
     ],
 )
 def test_every_cell_of_the_own_revision(own: str, others: str, expected: float) -> None:
-    assert bonus_of([own, others, others], "maporl")[0, 1] == pytest.approx(expected)
+    assert bonus_of([own, others, others], "paper")[0, 1] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_every_cell_of_the_own_revision(own: str, others: str, expected: float) 
     ],
 )
 def test_every_cell_of_the_influence(own: str, others: str, expected: float) -> None:
-    assert bonus_of([own * 2, others, others], "maporl")[0, 0] == pytest.approx(expected)
+    assert bonus_of([own * 2, others, others], "paper")[0, 0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_every_cell_of_the_potential(before: str, last: str, expected: int) -> N
 def test_the_papers_bonuses_reward_good_influence_only() -> None:
     """The released code pays for misleading; here no flip to wrong earns, none to right costs."""
     for rows in itertools.product(["rr", "rw", "wr", "ww"], repeat=3):
-        bonus = bonus_of(list(rows), "maporl")
+        bonus = bonus_of(list(rows), "paper")
         flips = [row for row in rows if row in ("rw", "wr")]
         if all(row == "wr" for row in flips):
             assert (bonus >= 0).all()
@@ -134,10 +135,53 @@ def test_no_bonus_at_later_turns_depends_on_what_the_turn_cannot_change() -> Non
 def test_turns_not_taken_have_no_return() -> None:
     right = np.ones((3, 2), dtype=bool)
     alive = np.array([[True, True], [True, False], [True, True]])
-    returns = shaped_returns(right, alive, shaping="potential", discount=0.3, bonus=0.5)
-    assert returns[1, 1] == 0
-    with pytest.raises(ValueError, match="shaping"):
-        shaped_returns(right, alive, shaping="none", discount=0.3, bonus=0.5)
+    assert Maporl().returns(right, alive)[1, 1] == 0
+    assert (Maporl().returns(right, alive) != 0).sum() == 5
+
+
+@pytest.mark.parametrize(
+    ("chosen", "error", "words"),
+    [
+        ("potential", ValueError, "returns='potential': expected one of .*'discounted', 'maporl'"),
+        ({"bonus": "paper"}, ValueError, "expected one of .*, or a map of it as 'name'"),
+        ({"name": ["maporl"]}, ValueError, "expected one of"),
+        ({"name": "maporl", "bonus": "none"}, ValueError, "bonus='none': expected one of"),
+        ({"name": "maporl", "scales": 1}, ValueError, "unknown key 'scales'; did you mean 'scale'"),
+        ({"name": "maporl", "discount": 1.5}, ValueError, "discount=1.5: expected a number from 0"),
+        ({"name": "maporl", "scale": -1.0}, ValueError, "scale=-1.0: expected a number of at"),
+        ({"name": "maporl", "scale": float("inf")}, ValueError, "scale=inf"),
+        ({"name": "maporl", "discount": float("nan")}, ValueError, "discount=nan"),
+        ({"name": "maporl", "scale": "0.5"}, TypeError, "scale='0.5': expected a number"),
+        ({"name": "discounted", "discount": 0.5}, ValueError, "unknown key 'discount'"),
+        (None, TypeError, "returns=None: expected text or a map"),
+    ],
+    ids=str,
+)
+def test_returns_that_there_are_not(tmp_path: Path, chosen: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        MAGRPOConfig(str(tmp_path), use_cpu=True, returns=chosen)
+
+
+def test_settings_hold_every_number_of_the_returns(tmp_path: Path) -> None:
+    """So that a resumed run is compared with what was computed, not with what was written."""
+    whole = {"name": "maporl", "bonus": "potential", "discount": 0.3, "scale": 0.5}
+    for chosen in ("maporl", {"name": "maporl"}, whole):
+        assert MAGRPOConfig(str(tmp_path), use_cpu=True, returns=chosen).returns == whole
+        assert setting_of(make_returns(chosen)) == whole
+    assert MAGRPOConfig(str(tmp_path), use_cpu=True, returns={"name": "discounted"}).returns == (
+        MAGRPOConfig(str(tmp_path), use_cpu=True).returns
+    )
+
+
+def test_an_environment_that_does_not_say_who_was_right_is_refused(tmp_path: Path) -> None:
+    args = MAGRPOConfig(
+        str(tmp_path), use_cpu=True, max_steps=1, tasks_per_update=1, returns="maporl"
+    )
+    names = {"left_0": "a", "right_0": "a"}
+    collector = Collector(Lower, MAGRPO(args), args, tuple(names), names)
+    groups = collector.play(0, dict.fromkeys(names, ScriptedPolicy(lambda request: "e")))
+    with pytest.raises(ValueError, match=r"need info\['right'\] of every turn"):
+        collector.judge(0, groups)
 
 
 def test_shaped_returns_reach_the_advantages_undiscounted(tmp_path: Path) -> None:
@@ -156,14 +200,14 @@ def test_shaped_returns_reach_the_advantages_undiscounted(tmp_path: Path) -> Non
         tasks_per_update=1,
         num_generations=2,
         discount=0.5,
-        shaping="potential",
+        returns={"name": "maporl", "scale": 0.25},
     )
     trained = ("debater_0", "debater_2")
     names: dict[str, str] = dict.fromkeys(trained, "a")
     collector = Collector(lambda: make("debate-v0"), MAGRPO(args), args, trained, names)
     groups = collector.play(0, dict.fromkeys(right, ScriptedPolicy(script)))
     inputs, advantages = collector.judge(0, groups)
-    expected = shaped(["wr", "rr", "ww"], "potential", bonus=args.shaping_bonus)
+    expected = shaped(["wr", "rr", "ww"], "potential", scale=0.25)
     assert inputs.returns.shape == (1, 2, 2, 2)
     for episode in inputs.returns[0]:
         assert episode == pytest.approx(expected[[0, 2]])
