@@ -6,12 +6,10 @@ import re
 from typing import Any
 
 from llm_marl_envs import list_envs, make, spec
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
 from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
-from llm_marl_envs.policies import ExpertPolicy
-from llm_marl_envs.rollout import Start, rollout
 from llm_marl_envs.vector import VectorTextEnv
 
 KINDS = {

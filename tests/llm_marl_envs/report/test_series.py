@@ -17,7 +17,8 @@ from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from llm_marl_envs.evaluation.numbers.metrics import measure, per_task
 from llm_marl_envs.evaluation.numbers.results import result_to_dict, summarise
 from llm_marl_envs.evaluation.numbers.table import result_table
-from llm_marl_envs.policies import ExpertPolicy, ScriptedPolicy
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import (
     EpisodeGroup,
     write_jsonl,
