@@ -12,11 +12,12 @@ import operator
 import random
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.rendering import episode_html, episode_text, print_text, visible
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 RENDER_MODES = ("ansi", "human", "html")
 MAX_NAME_CHARS = 100
 """What may stand around an action where another agent is shown it."""
+
+
+def described(name: str) -> dict[str, Any]:
+    """The `metadata` of an environment of this library."""
+    return {"name": name, "render_modes": list(RENDER_MODES), "is_parallelizable": True}
 
 
 class TextEnv:
@@ -404,3 +410,13 @@ def task_source(env: Any) -> TaskSource | None:
     """The tasks of an environment of this library, None for a stranger's, whatever its `source`."""
     inner = getattr(env, "unwrapped", env)
     return inner.source if isinstance(inner, TextEnv) else None
+
+
+def parallel_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
+    """An environment under PettingZoo's name for the number of turns."""
+    return env_class(turns=max_cycles, **kwargs)
+
+
+def aec_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
+    """As `parallel_form`, in AEC form."""
+    return parallel_to_aec(parallel_form(env_class, max_cycles, **kwargs))

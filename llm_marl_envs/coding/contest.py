@@ -18,7 +18,6 @@ COLUMNS = ("input_output", "public_tests", "private_tests", "public_test_cases",
 """Columns that may hold pairs: {"inputs": [...], "outputs": [...]}, {"input": [...], "output":
 [...]} or [{"input": ..., "output": ...}, ...], as JSON text or as objects; beside them the columns
 `inputs` and `outputs`."""
-PROBLEM = ("prompt", "question", "description", "text")
 STATEMENT = """{problem}
 
 Do not read or print. Write the function solve(stdin: str) -> str: it takes the whole standard input

@@ -8,7 +8,7 @@ from llm_marl_envs.deliberation import sides as rules
 from llm_marl_envs.deliberation.quotes import lines_of
 from llm_marl_envs.deliberation.side_judge import scripted_verdict
 from llm_marl_envs.experts import Experts
-from llm_marl_envs.questions import question_of
+from llm_marl_envs.questions import Question, question_of
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
 
@@ -46,27 +46,27 @@ class SideExperts(Experts):
             raise ValueError(f"convention {convention!r}: expected one of {CONVENTIONS}")
         if agent not in (PRO, CON):
             return scripted_verdict(messages) if messages else ""
-        own = sides(task)[agent]
-        other = sides(task)[CON if agent == PRO else PRO]
-        best = rules.useful(own, other, source_of(task), convention == "against")
+        question = question_of(task)
+        own = sides(question)[agent]
+        other = sides(question)[CON if agent == PRO else PRO]
+        best = rules.useful(own, other, source_of(question), convention == "against")
         begin = self.quotes * sum(message.role == "assistant" for message in messages)
         lines = [f"Quote: {line}" for line in best[begin : begin + self.quotes]]
         return "\n".join(lines) or f"I claim: [{own}]"
 
 
-def sides(task: Task) -> dict[str, str]:
+def sides(question: Question) -> dict[str, str]:
     """Debater -> its claim."""
-    claims = rules.claims_of(question_of(task))
+    claims = rules.claims_of(question)
     return {PRO: claims.pro, CON: claims.con}
 
 
-def source_of(task: Task) -> tuple[str, ...]:
+def source_of(question: Question) -> tuple[str, ...]:
     """What the debaters have read: every line of the shared knowledge and the evidence.
 
     Raises:
         ValueError: the question brings neither.
     """
-    question = question_of(task)
     lines = lines_of([*question.shared, *question.evidence])
     if not lines:
         raise ValueError(

@@ -100,10 +100,9 @@ which returns what a program would print.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
-
-from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.coding import attempt, functions, rewards
 from llm_marl_envs.coding.ablation import Contribution
@@ -112,7 +111,15 @@ from llm_marl_envs.coding.experts import CodingExperts
 from llm_marl_envs.coding.feedback import MODES, feedback
 from llm_marl_envs.coding.functions import HELPER_PROMPT, MAIN_PROMPT, Composition
 from llm_marl_envs.coding.source import ProceduralSource, coding_tasks, composition_of
-from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextParallelEnv, gains
+from llm_marl_envs.core import (
+    Bounds,
+    Outcome,
+    TextParallelEnv,
+    aec_form,
+    described,
+    gains,
+    parallel_form,
+)
 from llm_marl_envs.sandbox import Sandbox, default_sandbox
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
@@ -144,11 +151,7 @@ class CoopCodingEnv(TextParallelEnv):
             names the row).
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "coop_coding-v0",
-        "render_modes": list(RENDER_MODES),
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = described("coop_coding-v0")
     blocking = True
     splits = functions.SPLITS
 
@@ -341,12 +344,5 @@ def _row_prompts(task: Task) -> dict[str, str]:
     }
 
 
-def parallel_env(max_cycles: int = 1, **kwargs: Any) -> CoopCodingEnv:
-    """The environment under PettingZoo's name for the number of turns."""
-    return CoopCodingEnv(turns=max_cycles, **kwargs)
-
-
-def env(max_cycles: int = 1, **kwargs: Any) -> Any:
-    """As `parallel_env`, in AEC form."""
-    made: Any = parallel_env(max_cycles, **kwargs)  # pettingzoo types AEC actions as `str | None`
-    return parallel_to_aec(made)
+parallel_env = partial(parallel_form, CoopCodingEnv)
+env = partial(aec_form, CoopCodingEnv)

@@ -97,11 +97,10 @@ is their own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
-from pettingzoo.utils.conversions import parallel_to_aec
-
-from llm_marl_envs.core import RENDER_MODES
+from llm_marl_envs.core import aec_form, described, parallel_form
 from llm_marl_envs.writing.authors import CoopWritingEnv
 from llm_marl_envs.writing.documents import Document, line
 
@@ -140,13 +139,10 @@ class CoopWritingArxivEnv(CoopWritingEnv):
             names the row).
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "coop_writing_arxiv-v0",
-        "render_modes": list(RENDER_MODES),
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = described("coop_writing_arxiv-v0")
     kind = "abstract"
     seats = (BACKGROUND, METHOD)
+    text_prompts = TEXT_PROMPTS
 
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """The sections that the seat is told, and which of them the partner is told too."""
@@ -161,17 +157,6 @@ class CoopWritingArxivEnv(CoopWritingEnv):
             own=PARTS[seat], other=PARTS[1 - seat], lines="".join(lines), both=", ".join(both)
         )
 
-    def prompt_of_text(self, text: str, seat: int) -> str:
-        """The whole abstract."""
-        return TEXT_PROMPTS[seat].format(text=text)
 
-
-def parallel_env(max_cycles: int = 1, **kwargs: Any) -> CoopWritingArxivEnv:
-    """The environment under PettingZoo's name for the number of turns."""
-    return CoopWritingArxivEnv(turns=max_cycles, **kwargs)
-
-
-def env(max_cycles: int = 1, **kwargs: Any) -> Any:
-    """As `parallel_env`, in AEC form."""
-    made: Any = parallel_env(max_cycles, **kwargs)  # pettingzoo types AEC actions as `str | None`
-    return parallel_to_aec(made)
+parallel_env = partial(parallel_form, CoopWritingArxivEnv)
+env = partial(aec_form, CoopWritingArxivEnv)

@@ -99,11 +99,10 @@ which are never shown, an id and a `split`; their licence is their own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
-from pettingzoo.utils.conversions import parallel_to_aec
-
-from llm_marl_envs.core import RENDER_MODES
+from llm_marl_envs.core import aec_form, described, parallel_form
 from llm_marl_envs.writing.authors import CoopWritingEnv
 from llm_marl_envs.writing.documents import Document, line
 
@@ -149,13 +148,10 @@ class CoopWritingTLDREnv(CoopWritingEnv):
             names the row).
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "coop_writing_tldr-v0",
-        "render_modes": list(RENDER_MODES),
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = described("coop_writing_tldr-v0")
     kind = "post"
     seats = (BRIEF, DETAILED)
+    text_prompts = TEXT_PROMPTS
 
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """The outline with the facts that the seat is told."""
@@ -169,17 +165,6 @@ class CoopWritingTLDREnv(CoopWritingEnv):
             lines="".join(lines), left_out=", ".join(left_out) or "nothing"
         )
 
-    def prompt_of_text(self, text: str, seat: int) -> str:
-        """The whole post."""
-        return TEXT_PROMPTS[seat].format(text=text)
 
-
-def parallel_env(max_cycles: int = 1, **kwargs: Any) -> CoopWritingTLDREnv:
-    """The environment under PettingZoo's name for the number of turns."""
-    return CoopWritingTLDREnv(turns=max_cycles, **kwargs)
-
-
-def env(max_cycles: int = 1, **kwargs: Any) -> Any:
-    """As `parallel_env`, in AEC form."""
-    made: Any = parallel_env(max_cycles, **kwargs)  # pettingzoo types AEC actions as `str | None`
-    return parallel_to_aec(made)
+parallel_env = partial(parallel_form, CoopWritingTLDREnv)
+env = partial(aec_form, CoopWritingTLDREnv)

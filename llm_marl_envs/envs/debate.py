@@ -101,15 +101,15 @@ from math import comb
 from pathlib import Path
 from typing import Any, ClassVar
 
-from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
+from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation import votes
-from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of, share
+from llm_marl_envs.deliberation.base import QuestionEnv
+from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of
 from llm_marl_envs.deliberation.debaters import Debaters
 from llm_marl_envs.deliberation.policy_judge import judge_request, verdicts
 from llm_marl_envs.deliberation.statements import Said
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import (
-    KINDS,
     Question,
     blind_guess,
     canonical,
@@ -119,11 +119,9 @@ from llm_marl_envs.questions import (
     question_tasks,
     read_answer,
 )
-from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 PAYS = ("team", "own")
-MAX_ACTION_CHARS = 4096
 DEFAULT_KINDS = ("safe",)
 
 OPENING = (
@@ -135,7 +133,7 @@ OWN = "Only you know:\n{evidence}\n"
 ROUND = "Round {number} of {rounds}."
 
 
-class DebateEnv(TextAECEnv):
+class DebateEnv(QuestionEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
@@ -143,11 +141,7 @@ class DebateEnv(TextAECEnv):
         TypeError: `judge` is no policy.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "debate-v0",
-        "render_modes": list(RENDER_MODES),
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = described("debate-v0")
     reward_range = (0.0, 1.0)
 
     def __init__(
@@ -167,14 +161,14 @@ class DebateEnv(TextAECEnv):
         if pay not in PAYS:
             raise ValueError(f"pay={pay!r}: expected one of {PAYS}")
         source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
-        self.info_mode = info_of(info, source)
+        info = info_of(info, source)
         if judge is not None and not isinstance(judge, Policy):
             raise TypeError(f"judge: expected a policy, got {type(judge).__name__}")
         super().__init__(
-            agents=[f"debater_{seat}" for seat in range(n_agents)],
+            shares={f"debater_{seat}": seat for seat in range(n_agents)},
             source=source,
-            max_turns=rounds,
-            max_action_chars=MAX_ACTION_CHARS,
+            info=info,
+            turns=rounds,
             render_mode=render_mode,
         )
         self.pay = pay
@@ -187,32 +181,21 @@ class DebateEnv(TextAECEnv):
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """As `TextAECEnv.reset`."""
         super().reset(seed=seed, options=options)
-        self.question = question_of(self.task)
         self._said = []
         self._known = {a: {"answer": None, "right": False, "convention": None} for a in self.agents}
         self._heard = dict.fromkeys(self.agents, 0)
         self._judge_seed = self.rng.getrandbits(63)
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per debater."""
-        question = question_of(task)
-        told = asked(question, self.info_mode == "full") + "\n"
-        texts = {}
-        for seat, agent in enumerate(self.possible_agents):
-            own = "\n".join(self._share(question, seat))
-            texts[agent] = OPENING.format(
-                agent=agent,
-                n=len(self.possible_agents),
-                rounds=self.max_turns,
-                question=told,
-                own=OWN.format(evidence=own) if own else "",
-            )
-        return {agent: (Message("user", text),) for agent, text in texts.items()}
-
-    def _share(self, question: Question, seat: int) -> tuple[str, ...]:
-        """The parts of the evidence that one seat alone is told: every n-th, from its own on."""
-        full = self.info_mode == "full"
-        return () if full else share(question, seat, len(self.possible_agents))
+    def brief(self, question: Question, agent: str) -> str:
+        """The question, the own part, and how to answer."""
+        own = "\n".join(self.evidence(question, agent) or ())
+        return OPENING.format(
+            agent=agent,
+            n=len(self.possible_agents),
+            rounds=self.max_turns,
+            question=asked(question, not self.divided) + "\n",
+            own=OWN.format(evidence=own) if own else "",
+        )
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one statement; after the last one, count the answers."""
@@ -280,7 +263,7 @@ class DebateEnv(TextAECEnv):
             "constant_accuracy": constant_accuracy(self.source).get(self.question.kind, 0.0),
         }
         if self.judge is not None:
-            told = asked(self.question, self.info_mode == "full") + "\n"
+            told = asked(self.question, not self.divided) + "\n"
             last = self._said[-len(self.agents) :]
             name, task_id = self.metadata["name"], self.task.id
             request = judge_request(name, task_id, told, last, self._judge_seed)
@@ -291,8 +274,7 @@ class DebateEnv(TextAECEnv):
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> Debaters:
         """Report their evidence in a shorthand, then answer with what all reported."""
-        shares = {agent: seat for seat, agent in enumerate(self.possible_agents)}
-        return Debaters(shares, len(shares), self.info_mode == "split")
+        return Debaters(self.shares, self.parts, self.divided)
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated questions, decided by majority.
@@ -303,8 +285,8 @@ class DebateEnv(TextAECEnv):
         """
         question = question_of(task)
         n = len(self.possible_agents)
-        silent = self.max_turns == 1 and self.info_mode == "split"
-        if self.judge is not None or silent or len(question.parts) != n:
+        silent = self.max_turns == 1 and self.divided
+        if self.judge is not None or silent or not self.in_parts(question):
             raise ValueError(
                 f"bounds are known for generated questions decided by majority, not for task "
                 f"{task.id!r}" + (" with a judge" if self.judge else "") + " in one round" * silent
@@ -316,9 +298,8 @@ class DebateEnv(TextAECEnv):
         together = len(question.right) * sum(
             comb(n, k) * each**k * (1 - each) ** (n - k) for k in needed
         )
-        alone = KINDS[question.kind].solo(question.level, n)
         return Bounds(
             random=together if self.pay == "team" else guess,
-            solo=alone if self.info_mode == "split" else 1.0,
+            solo=self.alone(question),
             team=1.0,
         )

@@ -86,8 +86,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
+from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation import sides as rules
+from llm_marl_envs.deliberation.base import QuestionEnv
 from llm_marl_envs.deliberation.briefs import check_info, check_whole
 from llm_marl_envs.deliberation.policy_judge import verdicts
 from llm_marl_envs.deliberation.quotes import Statement, read_statement, shown
@@ -95,6 +96,8 @@ from llm_marl_envs.deliberation.side_experts import CON, PRO, SideExperts, sides
 from llm_marl_envs.deliberation.side_judge import QuotesJudge, hearing, side_of
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import question_of, question_tasks
+from llm_marl_envs.policies.base import Policy, derive_seed
+from llm_marl_envs.questions import Question, question_of, question_tasks
 from llm_marl_envs.records import Request
 from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message, render_messages
@@ -103,7 +106,6 @@ from llm_marl_envs.tasks import Row, Task, TaskSource
 JUDGES = ("judge_0", "judge_1")
 SEATS = {"seat": 1, "seats": 2}
 PARTS = 3
-MAX_ACTION_CHARS = 4096
 
 DEBATER = (
     "You are {agent} and claim: [{own}]. {other_agent} claims: [{other}]. One of you is right. "
@@ -115,7 +117,7 @@ JUDGE = "You are the judge. Two debaters who have read a source disagree; one is
 SOURCE = "\nSource:\n{source}"
 
 
-class DebateProConEnv(TextAECEnv):
+class DebateProConEnv(QuestionEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
@@ -123,11 +125,7 @@ class DebateProConEnv(TextAECEnv):
         TypeError: `judge` is no policy and none of the words.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "debate_pro_con-v0",
-        "render_modes": list(RENDER_MODES),
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = described("debate_pro_con-v0")
     reward_range = (0.0, 1.0)
 
     def __init__(
@@ -148,16 +146,16 @@ class DebateProConEnv(TextAECEnv):
         check_whole("rounds", rounds, 1)
         check_whole("quotes", quotes, 1)
         source = question_tasks(tasks, split=split, kinds=rules.KINDS, parts=PARTS)
-        self.info_mode = check_info(info or "split")
+        info = check_info(info or "split")
         seats = SEATS.get(judge, 0) if isinstance(judge, str) else 0
         policy = QuotesJudge() if isinstance(judge, str) else judge
         self.judge = None if seats else policy
         self.judges = JUDGES[: seats or len(JUDGES)]
         super().__init__(
-            agents=[PRO, CON, *JUDGES[:seats]],
+            shares=dict.fromkeys([PRO, CON, *JUDGES[:seats]]),  # both sides read the whole source
             source=source,
-            max_turns=rounds,
-            max_action_chars=MAX_ACTION_CHARS,
+            info=info,
+            turns=rounds,
             render_mode=render_mode,
         )
         self.quotes = quotes
@@ -170,9 +168,8 @@ class DebateProConEnv(TextAECEnv):
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """As `TextAECEnv.reset`; draws which side `judge_0` is shown first."""
         super().reset(seed=seed, options=options)
-        question = question_of(self.task)
-        self.question, self.claims = question, rules.claims_of(question)
-        self.lines = source_of(self.task)
+        self.claims = rules.claims_of(self.question)
+        self.lines = source_of(self.question)
         self._made, self._verdicts = [], []
         self._pro_first = self.rng.random() < 0.5
         self._judge_seed = self.rng.getrandbits(63)
@@ -182,28 +179,25 @@ class DebateProConEnv(TextAECEnv):
         made = len(self._made) + len(self._verdicts)
         return self._order[made % len(self._order)]
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per seat."""
-        texts = {agent: self._judge_opening(task) for agent in self.judges}
-        own = sides(task)
-        for agent, other in ((PRO, CON), (CON, PRO)):
-            texts[agent] = DEBATER.format(
-                agent=agent,
-                own=own[agent],
-                other_agent=other,
-                other=own[other],
-                read="also read" if self.info_mode == "full" else "not read",
-                question=f"Question: {question_of(task).text}",
-                source="\n".join(source_of(task)),
-                quotes=self.quotes,
-            )
-        return {agent: (Message("user", text),) for agent, text in texts.items()}
-
-    def _judge_opening(self, task: Task) -> str:
-        text = JUDGE.format(question=f"Question: {question_of(task).text}")
-        if self.info_mode == "full":
-            text += SOURCE.format(source="\n".join(source_of(task)))
-        return text
+    def brief(self, question: Question, agent: str) -> str:
+        """A side: both claims and the source; a judge: the question."""
+        asked = f"Question: {question.text}"
+        if agent in self.judges and self.divided:
+            return JUDGE.format(question=asked)
+        source = "\n".join(source_of(question))
+        if agent in self.judges:
+            return JUDGE.format(question=asked) + SOURCE.format(source=source)
+        own, other_agent = sides(question), CON if agent == PRO else PRO
+        return DEBATER.format(
+            agent=agent,
+            own=own[agent],
+            other_agent=other_agent,
+            other=own[other_agent],
+            read="not read" if self.divided else "also read",
+            question=asked,
+            source=source,
+            quotes=self.quotes,
+        )
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one statement or one verdict; after the last, pay."""
@@ -246,7 +240,7 @@ class DebateProConEnv(TextAECEnv):
         """Ask the policy that judges, once per order, in one call."""
         requests = []
         for agent, text in self._hearings().items():
-            messages = (Message("user", self._judge_opening(self.task)), Message("user", text))
+            messages = (Message("user", self.brief(self.question, agent)), Message("user", text))
             requests.append(
                 Request(
                     env_id=self.metadata["name"],
@@ -321,4 +315,4 @@ class DebateProConEnv(TextAECEnv):
         def mean(accuracy: float) -> float:
             return (1 + len(self.judges) * accuracy) / (2 + len(self.judges))
 
-        return Bounds(mean(0.5), mean(1.0 if self.info_mode == "full" else 0.5), mean(1.0))
+        return Bounds(mean(0.5), mean(0.5 if self.divided else 1.0), mean(1.0))

@@ -1,11 +1,12 @@
-"""# solve_and_evaluate-v0: a solver, critics that are paid what it is not, a scorer between them.
+"""# solve_and_evaluate-v0: a scorer judges a solver; evaluators earn what the solver does not.
 
 ## Description
 The three roles of CoMAS (arXiv 2510.08529) on a question with one right answer. In each round the
-solver answers, evaluators object, and a scorer who reads both gives 1 (a fatal error), 2 (a minor
-one) or 3 (correct, and the objections are useless). Solver and evaluators divide a constant sum by
-that score; the scorer is only paid for giving one. No reward knows the right answer: whether it is
-found, and whether scores agree with the truth, is reported and not paid, unless `anchor` says so.
+solver answers, evaluators object, and a scorer reads both. It gives 1 (a fatal error), 2 (a minor
+one) or 3 (correct, and the objections are useless). The score divides a constant sum: evaluators
+earn what the solver does not. The scorer is only paid for giving a score. No reward knows the right
+answer. Whether it is found, and whether scores agree with the truth, is reported and not paid,
+unless `anchor` says so.
 With `info="split"` (default for questions that bring evidence) solver and evaluators each hold a
 part of the evidence and what everybody knows points to a wrong answer, so the solver can be right
 only after an evaluation, and the scorer knows what it is told. With `info="full"`, the paper's
@@ -70,14 +71,15 @@ After `rounds` rounds. Never truncated.
 - `render_mode`: None, "ansi", "human" or "html".
 
 ## What is known, and what remains
-A return of 1/2 says nothing of the truth, so `bounds` knows none; `accuracy_bounds(task)` is about
-`success`. Without an anchor the scorer may favour either side, always score 3, or score at
-random, and be paid the same: solver and scorer can collude. `agreement` shows it: a constant score
-agrees as often as answers are right. Praise without the word "score" reaches a scorer, and one that
-is a language model can be talked over. With `anchor=a` a scorer that cannot tell which tasks are
-anchored loses by it, on a share `a` of the tasks; one that learns tasks by heart does not.
-Under `split` an evaluator is in two minds: its report shows that an answer is wrong, and teaches
-the solver the right one for the next round. Whether it reports is what is to be found out.
+A return of 1/2 says nothing of the truth, so `bounds` knows none. Without an anchor the scorer is
+paid the same whatever it scores: it may favour either side, always score 3, or score at random. So
+solver and scorer can collude. `agreement` shows it: a constant score agrees as often as answers are
+right. Praise without the word "score" reaches a scorer, and one that is a language model can be
+talked over. With `anchor=a` a scorer that cannot tell which tasks are anchored loses by collusion,
+on a share `a` of the tasks; one that learns tasks by heart does not.
+Under `split` an evaluator has two reasons that conflict. Its report shows that an answer is wrong,
+which pays it now; the report also teaches the solver the right answer for the next round. Whether
+it reports is what is to be found out.
 Ablations collapse as the paper reports: without evaluation the scorer earns most by always scoring
 1; without scoring, policies that share what they earn do best by scoring everything 3.
 
@@ -94,8 +96,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of, share
+from llm_marl_envs.core import Bounds, Outcome, described
+from llm_marl_envs.deliberation.base import QuestionEnv
+from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of
 from llm_marl_envs.deliberation.role_experts import (
     EVALUATOR,
     SCORER,
@@ -110,19 +113,15 @@ from llm_marl_envs.deliberation.scores import (
     read_score,
 )
 from llm_marl_envs.questions import (
-    KINDS,
-    blind_guess,
+    Question,
     is_right,
-    question_of,
     question_tasks,
     read_answer,
 )
-from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, unit_hash
 
 ABLATIONS = (None, "evaluation", "scoring")
 DEFAULT_KINDS = ("suspects", "points", "meeting", "order", "cups", "lights", "seats")
-MAX_ACTION_CHARS = 4096
 
 ROLES = {
     "solver": "You are the solver. Evaluators object to your answer. There are {rounds} rounds.",
@@ -141,18 +140,14 @@ ENDS = {
 }
 
 
-class SolveAndEvaluateEnv(TextAECEnv):
+class SolveAndEvaluateEnv(QuestionEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
         ValueError: an argument out of range, or `info="split"` for questions without evidence.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "solve_and_evaluate-v0",
-        "render_modes": list(RENDER_MODES),
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = described("solve_and_evaluate-v0")
     reward_range = (-1.0, 1.0)
 
     def __init__(
@@ -176,20 +171,22 @@ class SolveAndEvaluateEnv(TextAECEnv):
         if ablate == "evaluation" and n_agents != 3:
             raise ValueError(f"ablate='evaluation', n_agents={n_agents}: expected n_agents=3")
         source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents - 1)
-        self.info_mode = info_of(info, source)
+        info = info_of(info, source)
         self.evaluators = [f"{EVALUATOR}_{i}" for i in range(n_agents - 2)]
         if ablate == "evaluation":
             self.evaluators = []
         self.scorers = self.evaluators if ablate == "scoring" else [SCORER]
         seats = [SOLVER, *self.evaluators, *(() if ablate == "scoring" else (SCORER,))]
         super().__init__(
-            agents=seats,
+            # A scorer beside evaluators holds no part.
+            shares={
+                seat: place if place < n_agents - 1 else None for place, seat in enumerate(seats)
+            },
             source=source,
-            max_turns=rounds,
-            max_action_chars=MAX_ACTION_CHARS,
+            info=info,
+            turns=rounds,
             render_mode=render_mode,
         )
-        self.parts = n_agents - 1
         if ablate == "evaluation" and anchor:
             self.reward_range = (-1.0, 2.0)  # `evaluation` and `truth` in one seat
         self.anchor = anchor
@@ -205,30 +202,19 @@ class SolveAndEvaluateEnv(TextAECEnv):
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """As `TextAECEnv.reset`."""
         super().reset(seed=seed, options=options)
-        self.question = question_of(self.task)
         self._said, self._scores, self._right = [], [], []
         self._answer, self._convention, self._readable = None, {}, {}
 
-    def share_of(self, agent: str) -> int | None:
-        """Which share of the evidence a seat holds; None for a scorer beside evaluators."""
-        seat = self.possible_agents.index(agent)
-        return seat if seat < self.parts else None
-
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per seat."""
-        question = question_of(task)
-        full = self.info_mode == "full"
-        texts = {}
-        for agent in self.possible_agents:
-            role, place = agent.rpartition("_")[0], self.share_of(agent)
-            lines = [ROLES[role].format(rounds=self.max_turns), asked(question, full)]
-            if not full and place is not None:
-                lines += [OWN, *share(question, place, self.parts)]
-            lines.append(ENDS[role])
-            if role == EVALUATOR and agent in self.scorers:
-                lines.append(SCALE)
-            texts[agent] = "\n".join(lines)
-        return {agent: (Message("user", text),) for agent, text in texts.items()}
+    def brief(self, question: Question, agent: str) -> str:
+        """Role, question, own part, and what is wanted."""
+        role = agent.rpartition("_")[0]
+        lines = [ROLES[role].format(rounds=self.max_turns), asked(question, not self.divided)]
+        own = self.evidence(question, agent)
+        lines += [] if own is None else [OWN, *own]
+        lines.append(ENDS[role])
+        if role == EVALUATOR and agent in self.scorers:
+            lines.append(SCALE)
+        return "\n".join(lines)
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; pay after the last one of a round."""
@@ -322,27 +308,9 @@ class SolveAndEvaluateEnv(TextAECEnv):
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> EvaluationExperts:
         """Report their evidence in a shorthand, or say what they conclude; scorers are honest."""
-        shares = {agent: self.share_of(agent) for agent in self.possible_agents}
-        divided = self.info_mode == "split"
-        return EvaluationExperts(shares, self.parts, divided, self.ablate == "scoring")
+        evaluators_score = self.ablate == "scoring"
+        return EvaluationExperts(self.shares, self.parts, self.divided, evaluators_score)
 
     def bounds(self, task: Task) -> Bounds:
-        """Raises `ValueError`: a constant sum says nothing of a task; see `accuracy_bounds`."""
-        raise ValueError(
-            f"{self.metadata['name']} divides a constant sum, whatever is true; "
-            "accuracy_bounds(task) are bounds of success"
-        )
-
-    def accuracy_bounds(self, task: Task) -> Bounds:
-        """Chances that the solver's last answer is right, for generated questions.
-
-        Raises:
-            ValueError: for rows.
-        """
-        question = question_of(task)
-        if len(question.parts) != self.parts:
-            raise ValueError(f"bounds are known for generated questions, not for task {task.id!r}")
-        split = self.info_mode == "split"
-        solo = KINDS[question.kind].solo(question.level, self.parts) if split else 1.0
-        told = not split or (self.max_turns > 1 and bool(self.evaluators))
-        return Bounds(random=blind_guess(question), solo=solo, team=1.0 if told else solo)
+        """Raises `ValueError`: a constant sum says nothing of a task."""
+        raise ValueError(f"{self.metadata['name']} divides a constant sum, whatever is true")

@@ -81,8 +81,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from llm_marl_envs.core import RENDER_MODES, Bounds, Outcome, TextAECEnv
-from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of, share
+from llm_marl_envs.core import Bounds, Outcome, described
+from llm_marl_envs.deliberation.base import QuestionEnv
+from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of
 from llm_marl_envs.deliberation.role_experts import ChainExperts
 from llm_marl_envs.deliberation.stations import (
     CRITIC,
@@ -95,19 +96,17 @@ from llm_marl_envs.deliberation.stations import (
     shadows,
 )
 from llm_marl_envs.questions import (
-    KINDS,
+    Question,
     blind_guess,
     is_right,
     question_of,
     question_tasks,
     read_answer,
 )
-from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 CREDITS = ("team", "difference")
 DEFAULT_KINDS = ("safe", "cups", "lights", "seats")
-MAX_ACTION_CHARS = 4096
 
 OPENING = {
     GENERATOR: "You are the generator. Critics read your draft, a refiner gives the last answer.",
@@ -122,18 +121,14 @@ TASKS = {
 }
 
 
-class SolveCritiqueRefineEnv(TextAECEnv):
+class SolveCritiqueRefineEnv(QuestionEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
         ValueError: an argument out of range, or `info="split"` for questions without evidence.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "solve_critique_refine-v0",
-        "render_modes": list(RENDER_MODES),
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = described("solve_critique_refine-v0")
     reward_range = (0.0, 1.0)
 
     def __init__(
@@ -150,22 +145,17 @@ class SolveCritiqueRefineEnv(TextAECEnv):
         if credit not in CREDITS:
             raise ValueError(f"credit={credit!r}: expected one of {CREDITS}")
         source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
-        self.info_mode = info_of(info, source)
-        team = chain(n_agents)
-        self.seats = n_agents
-        self.stations: dict[str, Station] = {
-            station.agent: station
-            for station in (*team, *(shadows(n_agents) if credit == "difference" else ()))
-        }
+        self.shadowed = credit == "difference"
+        seats = (*chain(n_agents), *(shadows(n_agents) if self.shadowed else ()))
+        self.stations: dict[str, Station] = {station.agent: station for station in seats}
         super().__init__(
-            agents=list(self.stations),
+            shares={station.agent: station.share for station in seats},
             source=source,
-            max_turns=1,
-            max_action_chars=MAX_ACTION_CHARS,
+            info=info_of(info, source),
+            turns=1,
             render_mode=render_mode,
         )
-        self.credit = credit
-        if credit == "difference":
+        if self.shadowed:
             self.reward_range = (-1.0, 1.0)
         self._said: dict[str, str] = {}
         self._known: dict[str, dict[str, Any]] = {}  # agent -> what its text says, read once
@@ -174,21 +164,16 @@ class SolveCritiqueRefineEnv(TextAECEnv):
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """As `TextAECEnv.reset`."""
         super().reset(seed=seed, options=options)
-        self.question = question_of(self.task)
         self._said = {}
         self._known = {a: {"right": False, "convention": None} for a in self.agents}
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per seat; seats of one role and part are told the same."""
-        question = question_of(task)
-        full = self.info_mode == "full"
-        texts = {}
-        for agent, station in self.stations.items():
-            lines = [OPENING[station.role], asked(question, full)]
-            if not full:
-                lines += [OWN, *share(question, station.share, self.seats)]
-            texts[agent] = "\n".join([*lines, TASKS[station.role]])
-        return {agent: (Message("user", text),) for agent, text in texts.items()}
+    def brief(self, question: Question, agent: str) -> str:
+        """Role, question, own part; seats of one role and part are told the same."""
+        role = self.stations[agent].role
+        lines = [OPENING[role], asked(question, not self.divided)]
+        own = self.evidence(question, agent)
+        lines += [] if own is None else [OWN, *own]
+        return "\n".join([*lines, TASKS[role]])
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; after the last one, pay."""
@@ -214,7 +199,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
             "refinement": success - draft,
             "cooperative_success": success and not draft,
         }
-        if self.credit == "difference":
+        if self.shadowed:
             verdict["without"] = self._without()
         return Outcome(
             reward_terms={agent: self._terms(agent) for agent in self.stations},
@@ -233,7 +218,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
 
     def _terms(self, agent: str) -> dict[str, float]:
         success = self._right(LAST)
-        if self.credit == "team":
+        if not self.shadowed:
             return {"team": float(success)}
         without = self._without()
         world = self.stations[agent].without
@@ -247,8 +232,7 @@ class SolveCritiqueRefineEnv(TextAECEnv):
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> ChainExperts:
         """Report their evidence in a shorthand; generator and refiner answer."""
-        shares = {agent: station.share for agent, station in self.stations.items()}
-        return ChainExperts(shares, self.seats, self.info_mode == "split")
+        return ChainExperts(self.shares, self.parts, self.divided)
 
     def bounds(self, task: Task) -> Bounds:
         """Known returns of generated questions with `credit="team"`.
@@ -257,11 +241,9 @@ class SolveCritiqueRefineEnv(TextAECEnv):
             ValueError: for rows, and for `credit="difference"`.
         """
         question = question_of(task)
-        if self.credit != "team" or len(question.parts) != self.seats:
+        if self.shadowed or not self.in_parts(question):
             raise ValueError(
                 f"bounds are known for credit='team' and generated questions, not for "
-                f"credit={self.credit!r}, task {task.id!r}"
+                f"credit={CREDITS[self.shadowed]!r}, task {task.id!r}"
             )
-        alone = KINDS[question.kind].solo(question.level, self.seats)
-        solo = alone if self.info_mode == "split" else 1.0
-        return Bounds(random=blind_guess(question), solo=solo, team=1.0)
+        return Bounds(random=blind_guess(question), solo=self.alone(question), team=1.0)

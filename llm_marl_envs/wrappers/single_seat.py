@@ -17,7 +17,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv
+from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv, described
 from llm_marl_envs.experts import Demonstration, Experts
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.spaces import Message, Observation, render_messages
@@ -44,11 +44,7 @@ class SingleSeat(TextParallelEnv):
         TypeError: another library's environment, whose seats may come and go.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "single_seat",
-        "render_modes": ["ansi", "human", "html"],
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = described("single_seat")
 
     def __init__(self, env: TextEnv) -> None:
         if not isinstance(env, (TextParallelEnv, TextAECEnv)):

@@ -53,6 +53,8 @@ class CoopWritingEnv(TextParallelEnv):
     kind: ClassVar[Kind]
     seats: ClassVar[tuple[str, str]]
     """The two agents, in the order of the rules."""
+    text_prompts: ClassVar[tuple[str, str]]
+    """What each seat is told of a `{text}` from outside."""
 
     def __init__(
         self,
@@ -104,10 +106,6 @@ class CoopWritingEnv(TextParallelEnv):
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """What a seat is told of a generated document, as `info_mode` says."""
 
-    @abstractmethod
-    def prompt_of_text(self, text: str, seat: int) -> str:
-        """What a seat is told of a text from outside."""
-
     # -- the episode ------------------------------------------------------------------------------
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -130,7 +128,7 @@ class CoopWritingEnv(TextParallelEnv):
         opening = {}
         for seat, agent in enumerate(self.seats):
             if document is None:
-                text = self.prompt_of_text(task.data["text"], seat)
+                text = self.text_prompts[seat].format(text=task.data["text"])
             else:
                 text = self.prompt_of_document(document, seat)
             opening[agent] = [Message("user", text + self._turns_prompt(seat))]

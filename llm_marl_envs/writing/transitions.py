@@ -71,7 +71,6 @@ def _table() -> Mapping[str, tuple[tuple[Phrase, str], ...]]:
     return MappingProxyType({first: tuple(phrases) for first, phrases in table.items()})
 
 
-CATEGORIES = tuple(_LISTS)
 _BY_FIRST_WORD = _table()
 
 

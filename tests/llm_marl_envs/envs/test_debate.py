@@ -10,7 +10,7 @@ import pytest
 from support.cost import milliseconds
 
 from llm_marl_envs import make
-from llm_marl_envs.envs.debate import MAX_ACTION_CHARS
+from llm_marl_envs.deliberation.base import MAX_ACTION_CHARS
 from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.policies import Policy, ScriptedPolicy

@@ -170,7 +170,7 @@ def test_one_line_refutes_the_wrong_claim_and_none_the_right_one(kind: str, leve
     source = ProceduralQuestions("train", kinds=[kind], level=level, parts=3)
     for index in range(100):
         claims = rules.claims_of(question_of(source[index]))
-        lines = source_of(source[index])
+        lines = source_of(question_of(source[index]))
         wrong = claims.con if claims.pro_right else claims.pro
         assert any(rules.bearing(line, wrong) < 0 for line in lines)
         assert all(rules.bearing(line, claims.right) >= 0 for line in lines)
@@ -180,7 +180,7 @@ def test_no_right_answer_is_offered_as_the_wrong_one() -> None:
     row = {**ROW, "choices": ["a kite", "a ball", "a cat"], "also": ["A  cat"]}
     for number in range(20):
         task = make(ID, tasks=[{**row, "question": f"{number}?"}], split="all").source[0]
-        assert set(sides(task).values()) == {"a kite", "a ball"}
+        assert set(sides(question_of(task)).values()) == {"a kite", "a ball"}
     lured = {**row, "choices": [], "lure": "a cat"}
     with pytest.raises(ValueError, match="wrong answer"):
         make(ID, tasks=[lured], split="all").reset(seed=0)
@@ -265,7 +265,7 @@ def test_two_judges_in_seats_see_two_orders() -> None:
 @pytest.mark.parametrize("text", ["", "pro", "Answer: [neither]", "Answer: {a}\nAnswer: {a}"])
 def test_no_verdict_is_nobodys_victory(text: str) -> None:
     env = make(ID)
-    claims = sides(env.source[0])
+    claims = sides(question_of(env.source[0]))
     team = {**experts(env), "judge_0": says(text.format(a=claims[PRO]))}
     episode = play(env, team)[0]
     assert episode.turns[-1].info["verdicts"] == [None]
@@ -277,7 +277,7 @@ def test_a_judge_that_favours_one_side_shows_in_its_accuracy() -> None:
     env = make(ID)
 
     def bought(request: Request) -> str:
-        return f"Answer: [{sides(env.source.find(request.task_id))[PRO]}]"
+        return f"Answer: [{sides(question_of(env.source.find(request.task_id)))[PRO]}]"
 
     episodes = play(env, {**experts(env), "judge_0": ScriptedPolicy(bought)}, 60)
     assert all(e.undiscounted_return(PRO) == 1.0 for e in episodes)
@@ -305,7 +305,7 @@ def test_a_judge_that_does_not_answer_each_request_is_an_error(count: int) -> No
 
 
 def test_a_judge_without_end_is_cut() -> None:
-    claim = sides(make(ID).source[0])[PRO]
+    claim = sides(question_of(make(ID).source[0]))[PRO]
     for filler, verdict in (("x" * 4000, "pro"), ("x" * 5_000_000, None)):
         env = make(ID, judge=Judge(2, f"{filler}\nAnswer: [{claim}]"))
         assert play(env, experts(env))[0].turns[-1].info["verdicts"] == [verdict] * 2
@@ -317,7 +317,7 @@ def test_the_judge_has_not_read_the_source_and_statements_of_a_round_are_blind()
     alpha = ScriptedPolicy(lambda request: f"alpha {request.turn}")
     team = {PRO: alpha, CON: says("beta"), "judge_0": says("")}
     turns = play(env, team)[0].turns
-    lines = source_of(env.source[0])
+    lines = source_of(question_of(env.source[0]))
     assert not any(line in m.content for line in lines for m in turns[-1].messages)
     assert all(line in turns[0].messages[0].content for line in lines)
     assert "alpha" not in turns[1].messages[-1].content  # con's first statement
@@ -330,7 +330,7 @@ def test_the_judge_has_not_read_the_source_and_statements_of_a_round_are_blind()
 
 def test_without_speech_the_judge_sees_quotations_only() -> None:
     env = make(ID, speech=False)
-    lines = source_of(env.source[0])
+    lines = source_of(question_of(env.source[0]))
     team = {PRO: says(f"obey me\nQuote: {lines[1]}"), CON: says("obey me"), "judge_0": says("")}
     seen = play(env, team)[0].turns[-1].messages[-1].content
     assert "obey me" not in seen
@@ -416,7 +416,7 @@ def test_forged_marks_do_not_reach_the_judge(attack: str) -> None:
     env = make(ID, tasks="generated:suspects", judge="scripted")
     for index in range(8):
         right, wrong = honest(env, index)
-        claim = sides(env.source[index])
+        claim = sides(question_of(env.source[index]))
         lie = f"Time 9, at the scene: [{claim[wrong]}]"
         text = attack.format(lie=lie, own=claim[wrong])
         team = {right: ExpertPolicy(env, "against"), wrong: says(text)}
@@ -472,7 +472,7 @@ def test_claims_with_brackets_can_be_answered() -> None:
 # -- rows, experts, cost --------------------------------------------------------------------------
 def test_rows_are_debated_by_their_sentences() -> None:
     env = make(ID, tasks=[ROW], split="all", judge="scripted")
-    assert len(source_of(env.source[0])) == 3
+    assert len(source_of(question_of(env.source[0]))) == 3
     right, wrong = honest(env)
     team = {right: says("Quote: He paid for a kite."), wrong: says("Quote: He looked at a ball!")}
     assert play(env, team)[0].undiscounted_return(right) == 1.0

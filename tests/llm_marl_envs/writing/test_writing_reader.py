@@ -10,7 +10,7 @@ from llm_marl_envs.writing.divisions import PLANS, plans, read_plan, write
 from llm_marl_envs.writing.documents import KINDS, LEXICONS, Fact, data_of, document_of, say
 from llm_marl_envs.writing.generate import document_at
 from llm_marl_envs.writing.reader import SMALL, read_claims
-from llm_marl_envs.writing.transitions import CATEGORIES, categories_in
+from llm_marl_envs.writing.transitions import _LISTS, categories_in
 from llm_marl_envs.writing.vocabulary import ABSTRACT_LEXICON, POST_LEXICON
 from llm_marl_envs.writing.words import sentences_of, words_of
 
@@ -261,7 +261,7 @@ def test_words_and_sentences() -> None:
 
 
 def test_transitions_are_whole_words() -> None:
-    assert len(CATEGORIES) == 12
+    assert len(_LISTS) == 12
     assert categories_in(words_of("also")) == {"elaboration"}
     assert categories_in(words_of("basic iffy nasal thenar")) == frozenset()
     assert categories_in(words_of("As a result, it fell; on the other hand, it rose.")) == {
