@@ -250,7 +250,9 @@ def cross(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> Any
         return None
     import torch
 
+    from llm_marl_envs.evaluation.play.paired import Stage
     from llm_marl_envs.evaluation.play.progress import counter
+    from llm_marl_envs.evaluation.play.runner import Plan
     from llm_marl_envs.evaluation.studies.cross_play import cross_play
     from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play, write_cross_play
     from llm_marl_envs.policies.named import Context, named_team
@@ -271,12 +273,9 @@ def cross(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> Any
         for name, folder in folders.items()
     }
     with counter(None, "cross-play") as progress:
-        result = cross_play(
-            lambda: make(rows[0]["env"], **kwargs),
-            teams,
-            n_tasks=options.cross_tasks,
-            progress=progress,
-        )
+        plan = Plan(n_tasks=options.cross_tasks)
+        stage = Stage(lambda: make(rows[0]["env"], **kwargs), plan, progress=progress)
+        result = cross_play(stage, teams)
     write_cross_play(file, result)
     return result
 

@@ -80,7 +80,9 @@ def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
 
 
 def _cross_play(options: Namespace) -> None:
+    from llm_marl_envs.evaluation.play.paired import Stage
     from llm_marl_envs.evaluation.play.progress import counter
+    from llm_marl_envs.evaluation.play.runner import Plan
     from llm_marl_envs.evaluation.studies.cross_play import cross_play
     from llm_marl_envs.evaluation.studies.cross_play_files import report, write_cross_play
     from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib, save_heat_map
@@ -100,6 +102,7 @@ def _cross_play(options: Namespace) -> None:
     named = {name: _named(options, team, kwargs) for name, team in given.items()}
     teams = {name: one.seats for name, one in named.items()}
     plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
+    played = Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,))
     identities = {name: one.identity for name, one in named.items()}
 
     def env() -> Any:
@@ -114,11 +117,11 @@ def _cross_play(options: Namespace) -> None:
         write=bool(options.output),
     ):
         with counter(None, f"cross-play {options.id}") as progress:
-            result = cross_play(env, teams, **plan, progress=progress)
+            result = cross_play(Stage(env, played, progress=progress), teams)
         partners = ()
         if options.partners:
             with counter(None, f"scripted partners {options.id}") as progress:
-                partners = zero_shot(env, teams, **plan, progress=progress)
+                partners = zero_shot(Stage(env, played, progress=progress), teams)
     print(report(result, partners))
     if options.output:
         write_cross_play(table, result, partners)
@@ -127,8 +130,10 @@ def _cross_play(options: Namespace) -> None:
 
 
 def _contribution(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.play.paired import Stage, make_schedule
+    from llm_marl_envs.evaluation.numbers.estimate import as_filed
+    from llm_marl_envs.evaluation.play.paired import Stage
     from llm_marl_envs.evaluation.play.progress import counter
+    from llm_marl_envs.evaluation.play.runner import Plan
     from llm_marl_envs.evaluation.studies.contribution import contributions
     from llm_marl_envs.evaluation.studies.messages import message_effects
     from llm_marl_envs.files.json_files import check_writable, write_json
@@ -152,51 +157,44 @@ def _contribution(options: Namespace) -> None:
     replacement = named["replacement"].seats if options.replacement else ""
     other = named["other"].seats if options.other else None
     plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
-    schedule = make_schedule(env(), **plan)
+    played = Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,))
     with counter(None, f"actions replaced, {options.id}") as progress:
-        stage = Stage(env, progress=progress)
-        actions = contributions(stage, schedule, team, replacement)
-        stage.close()
+        actions = contributions(Stage(env, played, progress=progress), team, replacement)
     with counter(None, f"messages changed, {options.id}") as progress:
-        stage = Stage(env, progress=progress)
-        messages = message_effects(stage, schedule, team, other=other, seed=options.seed)
-        stage.close()
+        stage = Stage(env, played, progress=progress)
+        messages = message_effects(stage, team, other=other)
     print(_contribution_tables(actions, messages))
     if options.output:
         asked = {"env_id": env().spec.id, "env_kwargs": plain(kwargs), "plan": plan}
         asked["identities"] = {role: one.identity for role, one in named.items()}
-        found = {"actions": [asdict(a) for a in actions], "messages": [asdict(m) for m in messages]}
+        found = {
+            name: [asdict(one, dict_factory=as_filed) for one in some]
+            for name, some in (("actions", actions), ("messages", messages))
+        }
         write_json(options.output, {"version": 1, **asked, **found})
         print(f"written to {options.output}")
 
 
 def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str:
-    from llm_marl_envs.evaluation.numbers.table import format_table, with_interval
+    from llm_marl_envs.evaluation.numbers.format import number, whole, with_interval
+    from llm_marl_envs.evaluation.numbers.metrics import title
+    from llm_marl_envs.evaluation.numbers.table import format_table
 
-    rows = [
-        (
-            f"{one.agent}, {'all turns' if one.turn is None else f'turn {one.turn}'}",
-            with_interval(one.lost.mean, one.lost.ci95),
-            f"{one.changed:.2f}",
-            str(one.failed),
-        )
-        for one in actions
-    ]
-    heard = [
-        (
-            f"{one.speaker}, {one.intervention}",
-            with_interval(one.lost.mean, one.lost.ci95),
-            f"{one.heard:.2f}",
-            str(one.failed),
-        )
-        for one in messages
-    ]
-    return "\n\n".join(
-        [
-            format_table(("action replaced", "return lost", "changed", "failed"), rows),
-            format_table(("message changed", "return lost", "heard", "failed"), heard),
+    def table(what: str, name: str, rows: dict[str, Any]) -> str:
+        heading = (what, *map(title, ("lost", name, "failed")))
+        shown = [
+            (label, with_interval(one.lost), number(getattr(one, name)), whole(one.failed))
+            for label, one in rows.items()
         ]
-    )
+        return format_table(heading, shown)
+
+    turns = {
+        f"{one.agent}, {'all turns' if one.turn is None else f'turn {one.turn}'}": one
+        for one in actions
+    }
+    heard = {f"{one.speaker}, {one.intervention}": one for one in messages}
+    replaced = table("action replaced", "changed", turns)
+    return "\n\n".join([replaced, table("message changed", "heard", heard)])
 
 
 def _collect(options: Namespace) -> None:

@@ -28,16 +28,13 @@ def finite(value: object) -> bool:
     return abs(value) < LARGEST
 
 
-def bootstrap_interval(
-    per_task: Sequence[float], *, level: float = 0.95, seed: int = 0
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of a mean, resampling tasks.
+def bootstrap_interval(per_task: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+    """95 % percentile bootstrap interval of a mean, resampling tasks.
 
     Samples of one task are not independent, so pass one mean per task.
 
     Args:
         per_task: one number per task, at least one.
-        level: coverage, between 0 and 1.
         seed: of the resampling.
 
     Raises:
@@ -47,9 +44,12 @@ def bootstrap_interval(
     if not values.size:
         raise ValueError("a bootstrap interval needs at least one task")
     draws = np.random.default_rng(seed).integers(values.size, size=(RESAMPLES, values.size))
-    means = values[draws].mean(axis=1)
-    tail = (1 - level) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    return quantile_interval(values[draws].mean(axis=1))
+
+
+def quantile_interval(draws: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """What 95 % of the draws lie in, as many below it as above."""
+    low, high = np.quantile(draws, [0.025, 0.975])
     return float(low), float(high)
 
 

@@ -6,47 +6,18 @@ tasks with its interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from llm_marl_envs.evaluation.numbers.estimators import bootstrap_interval
+from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
+from llm_marl_envs.evaluation.numbers.metrics import mean
 from llm_marl_envs.evaluation.play.progress import Progress, expect
-from llm_marl_envs.evaluation.play.runner import DEFAULT_COPIES, Plan, starts_of
+from llm_marl_envs.evaluation.play.runner import Plan, starts_of
 from llm_marl_envs.policies.base import Team
 from llm_marl_envs.records import Episode
-from llm_marl_envs.rollout import Context, EpisodesFailedError, Failures, rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
-
-__all__ = [
-    "DEFAULT_COPIES",
-    "Estimate",
-    "Schedule",
-    "Stage",
-    "estimate_tasks",
-    "make_schedule",
-    "returns_lost",
-    "returns_of",
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A mean over tasks.
-
-    Attributes:
-        mean: of one number per task.
-        ci95: its 95 % bootstrap interval, resampling tasks; without width where all tasks are
-            alike, which is no certainty.
-        n_tasks: tasks it was taken over.
-    """
-
-    mean: float
-    ci95: tuple[float, float]
-    n_tasks: int
+from llm_marl_envs.rollout import EpisodesFailedError, Failures, Start, rollout
+from llm_marl_envs.vector import VectorTextEnv, env_factory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +27,7 @@ class Schedule:
     Attributes:
         starts: one per episode.
         n_tasks: tasks played.
-        samples: episodes per task; they share the reset seed and differ in the sampling seed.
+        samples: episodes per task; of one seed they share the reset and differ in the sampling.
     """
 
     starts: tuple[Start, ...]
@@ -80,8 +51,7 @@ class Schedule:
         if len(values) != len(self.starts):
             raise ValueError(f"{len(values)} values for {len(self.starts)} episodes")
         tasks = [values[i : i + self.samples] for i in range(0, len(values), self.samples)]
-        known = [[one for one in task if one is not None] for task in tasks]
-        return [float(np.mean(some)) if some else None for some in known]
+        return [mean(task) for task in tasks]
 
 
 def returns_of(episodes: Sequence[Episode]) -> list[float | None]:
@@ -101,59 +71,39 @@ def estimate_tasks(per_task: Sequence[float]) -> Estimate:
     Raises:
         EpisodesFailedError: no numbers, because of every task some episode failed.
     """
-    if not len(per_task):
+    if not per_task:
         raise EpisodesFailedError(
             "no task is left of which every episode that is compared was played to its end; the "
             "environment raised in the others"
         )
-    return Estimate(
-        mean=float(np.mean(per_task)), ci95=bootstrap_interval(per_task), n_tasks=len(per_task)
-    )
-
-
-def make_schedule(env: Any, n_tasks: int | None, samples: int, seed: int) -> Schedule:
-    """The first `n_tasks` tasks of the environment's split, `samples` times each.
-
-    Args:
-        env: one copy of the environment.
-        n_tasks: None takes all tasks.
-        samples: episodes per task.
-        seed: of resets and sampling.
-
-    Raises:
-        ValueError: a number out of range, or no task source and no `n_tasks`.
-    """
-    starts = starts_of(Plan(n_tasks=n_tasks, samples=samples, seeds=(seed,)), env)
-    return Schedule(starts=tuple(starts), n_tasks=len(starts) // samples, samples=samples)
+    return over_tasks(per_task)
 
 
 class Stage:
-    """Copies of one environment on which one team after another plays.
+    """Copies of one environment on which one team after another plays the same episodes.
 
     Args:
-        make_env: makes a copy.
-        copies: how many episodes run at once, at least 1.
-        context: as in `rollout`.
+        env: a registered id, a function that makes the environment, or an environment.
+        plan: which episodes; all tasks once where None.
         progress: called with the number of episodes just finished.
 
+    Attributes:
+        schedule: the episodes of the plan.
+
     Raises:
-        ValueError: `copies` out of range.
+        ValueError: more tasks than there are, or no task source and no number of tasks.
     """
 
     def __init__(
-        self,
-        make_env: Callable[[], Any],
-        *,
-        copies: int = DEFAULT_COPIES,
-        context: Context = "append",
-        progress: Progress | None = None,
+        self, env: Any, plan: Plan | None = None, *, progress: Progress | None = None
     ) -> None:
-        if copies < 1:
-            raise ValueError(f"copies={copies}: expected at least 1")
-        self.make_env, self.copies = make_env, copies
-        self.context: Context = context
+        self.make_env = env_factory(env)
+        self.plan = plan or Plan()
         self.progress = progress
-        self.vector = VectorTextEnv([make_env()])
+        self.vector = VectorTextEnv([self.make_env()])
+        per_task = self.plan.samples * len(self.plan.seeds)
+        starts = tuple(starts_of(self.plan, self.env))
+        self.schedule = Schedule(starts=starts, n_tasks=len(starts) // per_task, samples=per_task)
 
     @property
     def env(self) -> Any:
@@ -167,13 +117,13 @@ class Stage:
             Exception: what the environment raised first, where every episode failed.
         """
         envs = self.vector.envs
-        envs += [self.make_env() for _ in range(min(len(starts), self.copies) - len(envs))]
+        envs += [self.make_env() for _ in range(min(len(starts), self.plan.copies) - len(envs))]
         failures = Failures(self.make_env)
         episodes = rollout(
             self.vector,
             team,
             starts,
-            context=self.context,
+            context=self.plan.context,
             progress=self.progress,
             failures=failures,
         )
@@ -184,6 +134,9 @@ class Stage:
         """Tell the progress that so many more are to come."""
         expect(self.progress, episodes)
 
-    def close(self) -> None:
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Close the environments."""
         self.vector.close()

@@ -17,7 +17,7 @@ from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.records import Episode, episode_from_dict, episode_to_dict, plain
 from llm_marl_envs.seeds import Start
 
-MANIFEST_FILE = "plan.json"
+PLAN_FILE = "plan.json"
 EPISODES_FILE = "episodes.jsonl"
 _EXTRA = "evaluation"
 
@@ -27,8 +27,7 @@ class EvaluationLog:
 
     Args:
         folder: made where missing.
-        manifest: all that the episodes depend on, JSON values; a folder with another one is
-            refused.
+        plan: all that the episodes depend on, JSON values; a folder with another one is refused.
         starts: the whole plan, one per episode.
 
     Attributes:
@@ -40,14 +39,14 @@ class EvaluationLog:
     """
 
     def __init__(
-        self, folder: str | Path, manifest: Mapping[str, Any], starts: Sequence[Start]
+        self, folder: str | Path, plan: Mapping[str, Any], starts: Sequence[Start]
     ) -> None:
         self.path = Path(folder) / EPISODES_FILE
         self.starts = starts
         self.episodes: list[Episode] = []
         self.seconds = 0.0
         self._bytes = 0
-        self._claim(Path(folder) / MANIFEST_FILE, json.loads(json.dumps(plain(manifest))))
+        self._claim(Path(folder) / PLAN_FILE, json.loads(json.dumps(plain(plan))))
         self._read()
 
     def append(self, episodes: Sequence[Episode], seconds: float) -> None:
@@ -74,24 +73,24 @@ class EvaluationLog:
         self.episodes += episodes
         self.seconds += seconds
 
-    def _claim(self, path: Path, manifest: dict[str, Any]) -> None:
+    def _claim(self, path: Path, plan: dict[str, Any]) -> None:
         if not path.exists():
             if self.path.exists():
                 raise ValueError(
-                    f"{self.path} has no {MANIFEST_FILE} beside it, so nothing says what was "
+                    f"{self.path} has no {PLAN_FILE} beside it, so nothing says what was "
                     "evaluated; use another folder"
                 )
-            write_json(path, manifest)
+            write_json(path, plan)
             return
         try:
             there = read_json(path)
         except ValueError as error:
             raise ValueError(f"{error}; delete the folder to evaluate anew") from error
-        if there != manifest:
+        if there != plan:
             differing = [
-                f"{key}: {there.get(key)!r:.200} there, {manifest.get(key)!r:.200} asked"
-                for key in dict.fromkeys([*there, *manifest])
-                if there.get(key) != manifest.get(key)
+                f"{key}: {there.get(key)!r:.200} there, {plan.get(key)!r:.200} asked"
+                for key in dict.fromkeys([*there, *plan])
+                if there.get(key) != plan.get(key)
             ]
             raise ValueError(
                 f"{path.parent} holds another evaluation ({'; '.join(differing)}); "

@@ -32,7 +32,7 @@ from llm_marl_envs.vector import VectorTextEnv
 DEFAULT_COPIES = 64
 ENOUGH_FAILED = 8
 """After so many episodes, all of which failed, an evaluation stops: nothing else will come."""
-MANIFEST_VERSION = 1
+PLAN_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def run_plan(
         plan: which episodes.
         folder: finished episodes, failed ones too, are appended there block by block, see
             `resume.py`; a plan that is finished there is only summed up.
-        identity: what distinguishes this team from others, kept in the folder's manifest; the
+        identity: what distinguishes this team from others, kept in the folder's `plan.json`; the
             policies' class names where None, which do not tell two models apart.
         progress: called with the number of episodes just finished, or found in the folder.
 
@@ -177,7 +177,7 @@ def open_log(
         ValueError: it holds another evaluation, or is damaged.
     """
     starts = starts_of(plan, env)
-    return EvaluationLog(folder, _manifest(env, plan, starts, identity), starts)
+    return EvaluationLog(folder, _pinned(env, plan, starts, identity), starts)
 
 
 def starts_of(plan: Plan, env: Any) -> list[Start]:
@@ -200,11 +200,11 @@ def starts_of(plan: Plan, env: Any) -> list[Start]:
     return evaluation_starts(count, plan.seeds, plan.samples, with_tasks=source is not None)
 
 
-def _manifest(
+def _pinned(
     env: Any, plan: Plan, starts: Sequence[Start], identity: Mapping[str, str]
 ) -> dict[str, Any]:
     return {
-        "version": MANIFEST_VERSION,
+        "version": PLAN_VERSION,
         "package_version": __version__,
         "env_id": env_name(env),
         "env_kwargs": plain(env_arguments(env)),

@@ -11,21 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from llm_marl_envs.evaluation.play.paired import (
-    DEFAULT_COPIES,
-    Estimate,
-    Schedule,
-    Stage,
-    estimate_tasks,
-    make_schedule,
-)
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.evaluation.play.paired import Stage, estimate_tasks
 from llm_marl_envs.policies import Policy, ScriptedPolicy, Team, check_team
 from llm_marl_envs.records import Episode, Request, Response, living
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Context
 from llm_marl_envs.seeds import Start
+from llm_marl_envs.rollout import Start
 
 Replacement = Policy | str
 Swap = tuple[str, int | None]
@@ -54,55 +48,26 @@ class Contribution:
     failed: int = 0
 
 
-def measure_contributions(
-    env: Any,
-    team: Team,
-    replacement: Replacement | Mapping[str, Replacement],
-    *,
-    n_tasks: int | None = None,
-    samples: int = 1,
-    seed: int = 0,
-    copies: int = DEFAULT_COPIES,
-    context: Context = "append",
+def contributions(
+    stage: Stage, team: Team, replacement: Replacement | Mapping[str, Replacement]
 ) -> list[Contribution]:
     """For each agent: each of its turns replaced alone, then all of them.
 
     Args:
-        env: a registered id, a function that makes the environment, or an environment.
+        stage: the environment and the episodes.
         team: agent -> policy. Policies must answer equal requests equally (`Policy.act` promises
             it), or the difference holds their noise too.
         replacement: a policy or a fixed text for every agent, or agent -> one of these; agents that
             are left out are not replaced.
-        n_tasks: the first so many tasks of the split; None plays all.
-        samples: episodes per task.
-        seed: of resets and sampling.
-        copies: how many episodes run at once.
-        context: as in `rollout`.
 
     Returns:
         For each agent its turns in order, then the entry with `turn` None.
 
     Raises:
-        ValueError: the team does not fit, a replacement for an unknown agent, or a number out of
-            range.
+        ValueError: the team does not fit, or a replacement for an unknown agent.
         TypeError: a replacement that is neither a policy nor a text.
         Exception: what the environment raised first, where it raised in all episodes.
     """
-    stage = Stage(env_factory(env), copies=copies, context=context)
-    schedule = make_schedule(stage.env, n_tasks, samples, seed)
-    try:
-        return contributions(stage, schedule, team, replacement)
-    finally:
-        stage.close()
-
-
-def contributions(
-    stage: Stage,
-    schedule: Schedule,
-    team: Team,
-    replacement: Replacement | Mapping[str, Replacement],
-) -> list[Contribution]:
-    """`measure_contributions` on a stage of one's own, whose progress is told what is to come."""
     seats = stage.env.possible_agents
     check_team(team, seats)
     given = replacement if isinstance(replacement, Mapping) else dict.fromkeys(seats, replacement)
@@ -110,14 +75,14 @@ def contributions(
     if unknown:
         raise ValueError(f"replacements for {unknown}: the environment has the agents {seats}")
     substitutes = {agent: as_policy(one, f"replacement of {agent}") for agent, one in given.items()}
-    stage.expect(len(schedule.starts))
-    actual = stage.play(team, schedule.starts)
+    stage.expect(len(stage.schedule.starts))
+    actual = stage.play(team, stage.schedule.starts)
     swaps: list[Swap] = []
     for agent in substitutes:
         most = max(len(episode.trajectory(agent)) for episode in living(actual))
         swaps += [(agent, turn) for turn in [*range(most), None] if most]
     stage.expect(sum(len(_having(actual, *swap)) for swap in swaps))
-    return [_contribution(stage, schedule, team, actual, (*s, substitutes[s[0]])) for s in swaps]
+    return [_contribution(stage, team, actual, (*s, substitutes[s[0]])) for s in swaps]
 
 
 def as_policy(replacement: Replacement, what: str) -> Policy:
@@ -134,13 +99,9 @@ def as_policy(replacement: Replacement, what: str) -> Policy:
 
 
 def _contribution(
-    stage: Stage,
-    schedule: Schedule,
-    team: Team,
-    actual: Sequence[Episode],
-    swap: tuple[str, int | None, Policy],
+    stage: Stage, team: Team, actual: Sequence[Episode], swap: tuple[str, int | None, Policy]
 ) -> Contribution:
-    agent, turn, substitute = swap
+    (agent, turn, substitute), schedule = swap, stage.schedule
     having = _having(actual, agent, turn)
     records = [actual[i] for i in having]
     starts = [schedule.starts[i] for i in having]

@@ -11,28 +11,24 @@ Owns the pairings, the matrix and its summary. `zero_shot.py` seats scripted str
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from llm_marl_envs.evaluation.numbers.coordination import convention_match
-from llm_marl_envs.evaluation.numbers.estimators import RESAMPLES
-from llm_marl_envs.evaluation.play.paired import (
-    DEFAULT_COPIES,
-    Estimate,
-    Stage,
-    estimate_tasks,
-    make_schedule,
-    returns_of,
-)
-from llm_marl_envs.evaluation.play.progress import Progress
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.evaluation.numbers.estimators import RESAMPLES, quantile_interval
+from llm_marl_envs.evaluation.numbers.metrics import mean, measure
+from llm_marl_envs.evaluation.play.paired import Stage, estimate_tasks, returns_of
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode, living
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Context, EpisodesFailedError
 from llm_marl_envs.specs import env_arguments, env_name
+from llm_marl_envs.rollout import EpisodesFailedError, env_arguments, env_name
 
+Matrix = tuple[tuple[float | None, ...], ...]
 MIN_TEAMS_TO_RESAMPLE = 3
 
 
@@ -60,117 +56,65 @@ class Seating:
 class CrossPlay:
     """Every pairing of N teams on T tasks; one whose every episode failed in a pairing is left out.
 
+    What other tools wrote may hold teams and matrix alone.
+
     Attributes:
+        teams: names of the teams.
+        matrix: (N, N) team returns, mean over tasks. With two seats entry [i, j] seats i in the
+            first and j in the second. With more seats it is the mean over seats of team i with that
+            seat played by j. None where nobody played.
+        success_matrix: (N, N) shares of solved episodes; None where the environment does not say.
+        match_matrix: (N, N) shares of episodes in which all follow one convention; None without
+            any.
         env_id: what was played.
         env_kwargs: arguments of `make`.
         agents: the seats, in order.
-        teams: names of the teams.
         samples: episodes per task.
         seed: of resets and sampling.
-        scores: (N, N, T) team returns, mean over samples. With two seats entry [i, j] seats i in
-            the first and j in the second. With more seats it is the mean over seats of team i with
-            that seat played by j.
+        failed: episodes whose environment raised, of all seatings.
+        self_play: the mean of the diagonal; its interval takes the teams as given.
+        cross_play: the mean off the diagonal, likewise.
+        gap: self-play minus cross-play: what a team loses among strangers.
+        gap_ci95_over_teams: interval of the gap, resampling teams and tasks; None with fewer than 3
+            teams. It speaks of teams trained like these, the interval of `gap` of these teams
+            alone.
+        scores: (N, N, T) team returns, mean over samples.
         seatings: each filling of the seats that was played.
     """
 
-    env_id: str
-    env_kwargs: Mapping[str, Any]
-    agents: tuple[str, ...]
     teams: tuple[str, ...]
-    samples: int
-    seed: int
-    scores: tuple[tuple[tuple[float, ...], ...], ...]
-    seatings: tuple[Seating, ...]
-
-    @property
-    def failed(self) -> int:
-        """Episodes whose environment raised, of all seatings."""
-        return sum(one.failed for one in self.seatings)
-
-    @property
-    def matrix(self) -> list[list[float]]:
-        """(N, N) team returns, mean over tasks."""
-        return np.mean(self.scores, axis=2).tolist()
-
-    @property
-    def success_matrix(self) -> list[list[float]] | None:
-        """(N, N) shares of solved episodes; None where the environment does not say."""
-        return self._matrix_of({tuple(one.seats.values()): one.success for one in self.seatings})
-
-    @property
-    def match_matrix(self) -> list[list[float]] | None:
-        """(N, N) shares of episodes in which all follow one convention; None without any."""
-        return self._matrix_of({tuple(one.seats.values()): one.match for one in self.seatings})
-
-    def _matrix_of(self, shares: Mapping[tuple[str, ...], Any]) -> list[list[float]] | None:
-        if None in shares.values():
-            return None
-        rows = range(len(self.teams))
-        return [[float(np.mean(self._of(shares, i, j))) for j in rows] for i in rows]
-
-    def _of(self, values: Mapping[tuple[str, ...], Any], i: int, j: int) -> list[Any]:
-        seatings = seatings_of(i, j, len(self.agents))
-        return [values[tuple(self.teams[team] for team in one)] for one in seatings]
-
-    @property
-    def self_play(self) -> Estimate:
-        """The mean of the diagonal; its interval takes the teams as given."""
-        return estimate_tasks(_self_and_cross(np.array(self.scores))[0].tolist())
-
-    @property
-    def cross_play(self) -> Estimate:
-        """The mean off the diagonal; its interval takes the teams as given."""
-        return estimate_tasks(_self_and_cross(np.array(self.scores))[1].tolist())
-
-    @property
-    def gap(self) -> Estimate:
-        """Self-play minus cross-play: what a team loses among strangers."""
-        own, other = _self_and_cross(np.array(self.scores))
-        return estimate_tasks((own - other).tolist())
-
-    @property
-    def gap_ci95_over_teams(self) -> tuple[float, float] | None:
-        """Interval of the gap, resampling teams and tasks; None with fewer than 3 teams.
-
-        It speaks of teams trained like these, the interval of `gap` of these teams alone.
-        """
-        return _gap_over_teams(np.array(self.scores), self.seed)
+    matrix: Matrix
+    success_matrix: Matrix | None = None
+    match_matrix: Matrix | None = None
+    env_id: str = ""
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    agents: tuple[str, ...] = ()
+    samples: int | None = None
+    seed: int | None = None
+    failed: int | None = None
+    self_play: Estimate | None = None
+    cross_play: Estimate | None = None
+    gap: Estimate | None = None
+    gap_ci95_over_teams: tuple[float, float] | None = None
+    scores: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    seatings: tuple[Seating, ...] = ()
 
 
-def cross_play(
-    env: Any,
-    teams: Mapping[str, Team],
-    *,
-    n_tasks: int | None = None,
-    samples: int = 1,
-    seed: int = 0,
-    copies: int = DEFAULT_COPIES,
-    context: Context = "append",
-    progress: Progress | None = None,
-) -> CrossPlay:
+def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
     """Play every pairing of teams: N x N with two seats, else each seat swapped in turn.
 
     Args:
-        env: a registered id, a function that makes the environment, or an environment.
+        stage: the environment and the episodes.
         teams: name -> team; each fills every seat.
-        n_tasks: the first so many tasks of the split; None plays all.
-        samples: episodes per task and pairing.
-        seed: of resets and sampling.
-        copies: how many episodes run at once.
-        context: as in `rollout`.
-        progress: called with the number of episodes just finished.
 
     Raises:
-        ValueError: fewer than two teams or seats, a team with other seats, a number out of range.
+        ValueError: fewer than two teams or seats, or a team with other seats.
         Exception: what the environment raised first, where every episode of a pairing failed.
     """
-    stage = Stage(env_factory(env), copies=copies, context=context, progress=progress)
-    agents = tuple(stage.env.possible_agents)
+    agents, schedule = tuple(stage.env.possible_agents), stage.schedule
     check_teams(teams, agents, at_least=2)
-    schedule = make_schedule(stage.env, n_tasks, samples, seed)
     names = tuple(teams)
-    numbers = range(len(names))
-    pairs = {(i, j): seatings_of(i, j, len(agents)) for i in numbers for j in numbers}
+    pairs = _pairs(len(names), len(agents))
     returns: dict[tuple[int, ...], list[float | None]] = {}
     seatings = []
     played = dict.fromkeys(one for several in pairs.values() for one in several)
@@ -181,32 +125,64 @@ def cross_play(
         episodes = stage.play(team, schedule.starts)
         returns[seating] = schedule.per_task(returns_of(episodes))
         seatings.append(_summed_up(stage.env, seats, episodes, returns[seating]))
-    stage.close()
-    whole = _tasks_of_all(returns)
-    scores = [
-        [np.mean([whole[one] for one in pairs[i, j]], axis=0) for j in numbers] for i in numbers
+    scores = _arranged(_tasks_of_all(returns), pairs)
+    own, other = _self_and_cross(scores)
+    shares = [
+        _shares(dict(zip(returns, (getattr(one, name) for one in seatings), strict=True)), pairs)
+        for name in ("success", "match")
     ]
     return CrossPlay(
+        teams=names,
+        matrix=_tuples(scores.mean(axis=2)),
+        success_matrix=shares[0],
+        match_matrix=shares[1],
         env_id=env_name(stage.env),
         env_kwargs=env_arguments(stage.env),
         agents=agents,
-        teams=names,
-        samples=samples,
-        seed=seed,
-        scores=tuple(tuple(tuple(map(float, entry)) for entry in row) for row in scores),
+        samples=schedule.samples,
+        seed=stage.plan.seeds[0],
+        failed=sum(one.failed for one in seatings),
+        self_play=estimate_tasks(own.tolist()),
+        cross_play=estimate_tasks(other.tolist()),
+        gap=estimate_tasks((own - other).tolist()),
+        gap_ci95_over_teams=_gap_over_teams(scores, stage.plan.seeds[0]),
+        scores=_tuples(scores),
         seatings=tuple(seatings),
     )
+
+
+Pairs = Mapping[tuple[int, int], Sequence[tuple[int, ...]]]
+"""[i, j] -> the seatings that it is the mean of"""
+
+
+def _pairs(n_teams: int, n_seats: int) -> Pairs:
+    return {(i, j): seatings_of(i, j, n_seats) for i in range(n_teams) for j in range(n_teams)}
+
+
+def _arranged(values: Mapping[tuple[int, ...], Any], pairs: Pairs) -> np.ndarray:
+    """(N, N, ...): the value of each seating, mean over those of a pair."""
+    n_teams = max(i for i, _ in pairs) + 1
+    means = [np.mean([values[one] for one in seatings], axis=0) for seatings in pairs.values()]
+    return np.array(means).reshape(n_teams, n_teams, *np.shape(means[0]))
+
+
+def _shares(values: Mapping[tuple[int, ...], float | None], pairs: Pairs) -> Matrix | None:
+    return None if None in values.values() else _tuples(_arranged(values, pairs))
+
+
+def _tuples(values: np.ndarray) -> tuple[Any, ...]:
+    return tuple(_tuples(one) if np.ndim(one) else float(one) for one in values)
 
 
 def _summed_up(
     env: Any, seats: dict[str, str], episodes: Sequence[Episode], per_task: Sequence[float | None]
 ) -> Seating:
     played = living(episodes)
-    judged = [e.success for e in played if e.success is not None]
+    judged = measure(played, ["success"])["success"]
     return Seating(
         seats=seats,
         mean_return=estimate_tasks([mean for mean in per_task if mean is not None]),
-        success=sum(judged) / len(judged) if len(judged) == len(played) else None,
+        success=None if None in judged else mean(judged),
         failed=len(episodes) - len(played),
         match=convention_match(env, played),
     )
@@ -287,5 +263,4 @@ def _gap_over_teams(scores: np.ndarray, seed: int) -> tuple[float, float] | None
         means = scores[:, :, rng.integers(n_tasks, size=n_tasks)].mean(axis=2)
         pairs = means[np.ix_(drawn, drawn)]
         gaps.append(float(means[drawn, drawn].mean() - pairs[others].mean()))
-    low, high = np.quantile(gaps, [0.025, 0.975])
-    return float(low), float(high)
+    return quantile_interval(gaps)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llm_marl_envs.evaluation.numbers.format import number
+from llm_marl_envs.evaluation.numbers.metrics import title
 from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.files.atomic import replacing
 
@@ -43,7 +45,7 @@ def save_heat_map(result: CrossPlay, path: str | Path) -> None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    matrix = np.array(result.matrix)
+    matrix = np.array(result.matrix, dtype=np.float64)  # what nobody played is NaN
     n_teams = len(result.teams)
     names = [_short(team) for team in result.teams]
     side = 2.5 + 0.6 * n_teams + 0.06 * max(map(len, names))  # inches
@@ -55,13 +57,17 @@ def save_heat_map(result: CrossPlay, path: str | Path) -> None:
     width = max(LEAST_WIDTH, 9 * n_teams)
     row, column = (textwrap.fill(_plain(one), width - 16) for one in axes_of(result.agents))
     axes.set(ylabel=f"row {row}", xlabel=f"column {column}")
-    means = f"self-play {result.self_play.mean:.3g}, cross-play {result.cross_play.mean:.3g}"
+    means = ", ".join(
+        f"{title(name)} {number(one.mean)}"
+        for name in ("self_play", "cross_play")
+        if (one := getattr(result, name)) is not None
+    )
     title = textwrap.fill(_plain(f"{result.env_id}, team return"), width)
     axes.set_title(f"{title}\n{means}", fontsize="medium")
-    middle = (matrix.min() + matrix.max()) / 2
+    middle = (np.nanmin(matrix) + np.nanmax(matrix)) / 2
     for i, j in np.ndindex(*matrix.shape) if n_teams <= MAX_NUMBERED else ():
         color = "white" if matrix[i, j] <= middle else "black"
-        text = _cell(float(matrix[i, j]))
+        text = number(matrix[i, j])
         size = "medium" if len(text) <= 5 else "x-small"
         axes.text(j, i, text, ha="center", va="center", color=color, fontsize=size)
     figure.colorbar(image, ax=axes, shrink=0.8)
@@ -79,7 +85,3 @@ def _short(name: str) -> str:
 def _plain(text: str) -> str:
     """Text that is drawn as it is: `$` would begin a formula."""
     return " ".join(text.split()).replace("$", r"\$")
-
-
-def _cell(value: float) -> str:
-    return f"{value:.2f}" if 0.005 <= abs(value) < 100 or not value else f"{value:.2g}"

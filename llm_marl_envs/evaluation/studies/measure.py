@@ -108,7 +108,7 @@ def _play(
     env_id, kwargs = env.spec.id, dict(env.env_kwargs)
     config = {"team": named.identity, "plan": asdict(plan), "sampling": asdict(sampling)}
     with (
-        _manifest(output, "eval", config, env) as costs,
+        _recorded(output, "eval", config, env) as costs,
         counter(len(starts_of(plan, env)), f"eval {env_id}") as progress,
     ):
         result = run_plan(
@@ -126,7 +126,7 @@ def _play(
     return result
 
 
-def _manifest(
+def _recorded(
     output: str | None, kind: str, config: Mapping[str, Any], env: Any
 ) -> AbstractContextManager[Costs]:
     """`recording` into the output; nothing is written where there is none."""
@@ -176,7 +176,7 @@ def run_all_baselines(
     identity = identity_of(made)
     config = {"policy": identity, "n": n, "plan": asdict(plan)}
     with (
-        _manifest(output, "baselines", config, env) as costs,
+        _recorded(output, "baselines", config, env) as costs,
         counter(None, f"baselines {env_id}") as progress,
     ):
         found = run_baselines(

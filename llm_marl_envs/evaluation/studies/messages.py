@@ -13,24 +13,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from llm_marl_envs.evaluation.play.paired import (
-    DEFAULT_COPIES,
-    Estimate,
-    Schedule,
-    Stage,
-    make_schedule,
-    returns_lost,
-)
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.evaluation.play.paired import Schedule, Stage, returns_lost
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, rollout
 from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers.overhear import Instead, overhear
-
-INTERVENTIONS = ("silent", "shuffled", "other_team")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,55 +49,26 @@ class MessageEffect:
     failed: int = 0
 
 
-def measure_messages(
-    env: Any,
-    team: Team,
-    *,
-    other: Team | None = None,
-    silence: str = "",
-    n_tasks: int | None = None,
-    samples: int = 1,
-    seed: int = 0,
-    copies: int = DEFAULT_COPIES,
+def message_effects(
+    stage: Stage, team: Team, *, other: Team | None = None, silence: str = ""
 ) -> list[MessageEffect]:
     """Each agent silent, shuffled across episodes and, with `other`, replaced by its namesake.
 
     Args:
-        env: a registered id, a function that makes the environment, or an environment.
+        stage: the environment and the episodes, of at least 2 tasks (messages are shuffled across
+            tasks); its first seed is that of the shuffling, too.
         team: agent -> policy.
         other: a team whose messages, from its own episodes of the same tasks, are heard instead.
         silence: the text of a silent agent.
-        n_tasks: the first so many tasks of the split, at least 2 (messages are shuffled across
-            tasks); None plays all.
-        samples: episodes per task.
-        seed: of resets, sampling and the shuffling.
-        copies: how many episodes run at once.
 
     Returns:
-        For each agent its interventions in the order of `INTERVENTIONS`.
+        For each agent its interventions: "silent", "shuffled" and, with `other`, "other_team".
 
     Raises:
-        ValueError: a team does not fit, or a number out of range.
+        ValueError: a team does not fit, or a single task.
         Exception: what the environment raised first, where it raised in all episodes.
     """
-    stage = Stage(env_factory(env), copies=copies)
-    schedule = make_schedule(stage.env, n_tasks, samples, seed)
-    try:
-        return message_effects(stage, schedule, team, other=other, silence=silence, seed=seed)
-    finally:
-        stage.close()
-
-
-def message_effects(
-    stage: Stage,
-    schedule: Schedule,
-    team: Team,
-    *,
-    other: Team | None = None,
-    silence: str = "",
-    seed: int = 0,
-) -> list[MessageEffect]:
-    """`measure_messages` on a stage of one's own, whose progress is told what is to come."""
+    schedule = stage.schedule
     seats = stage.env.possible_agents
     for one in (team, other):
         if one is not None:
@@ -118,11 +80,11 @@ def message_effects(
     actual = stage.play(team, schedule.starts)
     sources: dict[str, Sequence[Episode] | None] = {
         "silent": None,
-        "shuffled": [actual[i] for i in other_tasks(schedule, seed)],
+        "shuffled": [actual[i] for i in other_tasks(schedule, stage.plan.seeds[0])],
     }
     if other is not None:
         sources["other_team"] = stage.play(other, schedule.starts)
-    hearing = _Hearing(stage, team, schedule, actual)
+    hearing = _Hearing(stage, team, actual)
     try:
         return [
             hearing.effect(speaker, name, _texts(speaker, source, len(actual), silence))
@@ -162,13 +124,11 @@ def _texts(
 class _Hearing:
     """Plays the same episodes again and again with other messages."""
 
-    def __init__(
-        self, stage: Stage, team: Team, schedule: Schedule, actual: Sequence[Episode]
-    ) -> None:
-        self.team, self.schedule, self.actual = team, schedule, actual
+    def __init__(self, stage: Stage, team: Team, actual: Sequence[Episode]) -> None:
+        self.team, self.schedule, self.actual = team, stage.schedule, actual
         self.progress = stage.progress
         self.failures = Failures(lambda: overhear(stage.make_env))
-        envs = [overhear(stage.make_env) for _ in range(min(stage.copies, len(actual)))]
+        envs = [overhear(stage.make_env) for _ in range(min(stage.plan.copies, len(actual)))]
         self.vector = VectorTextEnv(envs)
 
     def effect(self, speaker: str, name: str, texts: Sequence[Instead]) -> MessageEffect:

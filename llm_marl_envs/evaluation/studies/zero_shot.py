@@ -10,21 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_marl_envs.evaluation.play.paired import (
-    DEFAULT_COPIES,
-    Estimate,
-    Schedule,
-    Stage,
-    make_schedule,
-    returns_of,
-)
-from llm_marl_envs.evaluation.play.progress import Progress
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.evaluation.play.paired import Schedule, Stage, returns_of
 from llm_marl_envs.evaluation.studies.cross_play import check_teams
 from llm_marl_envs.experts import ExpertPolicy, find_experts
 from llm_marl_envs.policies import Policy, Team
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Context
 from llm_marl_envs.seeds import Start
+from llm_marl_envs.policies import ExpertPolicy, Policy, Team
+from llm_marl_envs.rollout import Start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,31 +43,23 @@ class ZeroShot:
     failed: int = 0
 
 
-def zero_shot(
-    env: Any,
-    teams: Mapping[str, Team],
-    *,
-    n_tasks: int | None = None,
-    samples: int = 1,
-    seed: int = 0,
-    copies: int = DEFAULT_COPIES,
-    context: Context = "append",
-    progress: Progress | None = None,
-) -> tuple[ZeroShot, ...]:
+def zero_shot(stage: Stage, teams: Mapping[str, Team]) -> tuple[ZeroShot, ...]:
     """Seat each member of each team beside scripted experts of each convention.
 
     A convention is tried on the tasks that it can solve. Empty where the environment names no
-    conventions. Arguments as for `cross_play`.
+    conventions.
+
+    Args:
+        stage: the environment and the episodes.
+        teams: name -> team; each fills every seat.
 
     Raises:
-        ValueError: no team, a team with other seats, or a number out of range.
+        ValueError: no team, or a team with other seats.
     """
-    stage = Stage(env_factory(env), copies=copies, context=context, progress=progress)
     agents = tuple(stage.env.possible_agents)
     check_teams(teams, agents, at_least=1)
-    schedule = make_schedule(stage.env, n_tasks, samples, seed)
     found: list[ZeroShot] = []
-    parts = _by_convention(stage.env, schedule)
+    parts = _by_convention(stage.env, stage.schedule)
     rounds = 1 + len(teams) * len(agents)
     stage.expect(rounds * sum(len(part.starts) for part in parts.values()))
     for convention, part in parts.items():
@@ -98,7 +85,6 @@ def zero_shot(
                         failed=earned.count(None),
                     )
                 )
-    stage.close()
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.toys import Relay, WordPair
 
-from llm_marl_envs.evaluation.play.paired import Stage, make_schedule
+from llm_marl_envs.evaluation.play.paired import Stage
 from llm_marl_envs.evaluation.play.progress import counter, expect
 from llm_marl_envs.evaluation.play.runner import Plan
 from llm_marl_envs.evaluation.studies.baselines import run_baselines
@@ -36,18 +36,15 @@ def test_contributions_and_messages_count_to_their_totals(env: Any):
     team: Any = dict.fromkeys(env().possible_agents, ExpertPolicy(env()))
     if env is WordPair:  # episodes of one and of two turns
         team["left_0"] = ScriptedPolicy(lambda r: "apple" if r.turn else "birch")
-    schedule = make_schedule(env(), 7, 2, 0)
-    for measure in (lambda s: contributions(s, schedule, team, ""), None):
+    for measure in (lambda s: contributions(s, team, ""), lambda s: message_effects(s, team)):
         with counter(None, "episodes") as progress:
-            stage = Stage(env, copies=3, progress=progress)
-            assert measure(stage) if measure else message_effects(stage, schedule, team)
-            stage.close()
+            played = Stage(env, Plan(n_tasks=7, samples=2, copies=3), progress=progress)
+            assert measure(played)
         assert progress.n == progress.total
-        assert progress.n > len(schedule.starts)
+        assert progress.n > len(played.schedule.starts) == 14
     with counter(None, "episodes") as progress:
-        stage = Stage(env, progress=progress)
-        message_effects(stage, schedule, team, other=team)
-        stage.close()
+        played = Stage(env, Plan(n_tasks=7, samples=2), progress=progress)
+        message_effects(played, team, other=team)
     assert progress.total == progress.n == 14 * (2 + 3 * len(team))
 
 

@@ -7,19 +7,21 @@ from typing import Any
 
 import pytest
 from support.models import lora, untrained
+from support.pairings import stage
 from support.toys import WORDS, Relay, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.core import Outcome, TextParallelEnv
-from llm_marl_envs.evaluation.play.paired import Stage, make_schedule
 from llm_marl_envs.evaluation.studies.contribution import (
     Contribution,
-    measure_contributions,
+    contributions,
     replay_with,
 )
 from llm_marl_envs.evaluation.studies.messages import MessageEffect, measure_messages, other_tasks
 from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
+from llm_marl_envs.evaluation.studies.messages import MessageEffect, message_effects, other_tasks
+from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
@@ -86,7 +88,7 @@ def guide(request: Request) -> str:
 GUIDED = {"guide_0": ScriptedPolicy(guide), "walker_0": ScriptedPolicy(walk)}
 
 
-def contributions(found: list[Contribution]) -> dict[tuple[str, int | None], float]:
+def worths(found: list[Contribution]) -> dict[tuple[str, int | None], float]:
     return {(one.agent, one.turn): one.lost.mean for one in found}
 
 
@@ -98,18 +100,18 @@ def effects(found: list[MessageEffect]) -> dict[tuple[str, str], tuple[float, fl
 
 
 def test_every_runner_of_a_relay_is_worth_everything():
-    found = measure_contributions(Relay, RUNNERS, "", n_tasks=5)
+    found = contributions(stage(Relay, n_tasks=5), RUNNERS, "")
     runners = [f"runner_{i}" for i in range(3)]
-    assert contributions(found) == {(a, k): 1.0 for a in runners for k in (0, None)}
+    assert worths(found) == {(a, k): 1.0 for a in runners for k in (0, None)}
     assert {one.lost.ci95 for one in found} == {(1.0, 1.0)}
     assert {(one.mattered, one.changed) for one in found} == {(1.0, 1.0)}
 
 
 def test_a_second_attempt_repairs_the_first():
-    found = measure_contributions(WordPair, PAIR, "", n_tasks=5)
+    found = contributions(stage(WordPair, n_tasks=5), PAIR, "")
     # Silenced once, an agent says its word in the second turn, for the same return; silenced
     # always, its half is lost.
-    assert contributions(found) == {
+    assert worths(found) == {
         ("left_0", 0): 0.0,
         ("left_0", None): 0.5,
         ("right_0", 0): 0.0,
@@ -125,8 +127,8 @@ def test_turns_that_only_some_episodes_have():
         return "" if word.startswith("a") and request.turn == 0 else word
 
     team = {**PAIR, "left_0": ScriptedPolicy(late)}
-    found = {(c.agent, c.turn): c for c in measure_contributions(WordPair, team, "")}
-    assert found["left_0", 1].lost.n_tasks == 5
+    found = {(c.agent, c.turn): c for c in contributions(stage(WordPair), team, "")}
+    assert found["left_0", 1].lost.n == 5
     assert found["left_0", 1].lost.mean == 0.5
     assert found["right_0", 1].lost.mean == 0.0  # it had said its word before
     assert found["left_0", 0].lost.mean == 0.0
@@ -134,15 +136,15 @@ def test_turns_that_only_some_episodes_have():
 
 
 def test_a_replacement_that_says_the_same_loses_nothing():
-    found = measure_contributions(Relay, RUNNERS, ScriptedPolicy(heard), n_tasks=3)
+    found = contributions(stage(Relay, n_tasks=3), RUNNERS, ScriptedPolicy(heard))
     assert {one.lost.mean for one in found} == {0.0}
     assert {(one.mattered, one.changed) for one in found} == {(0.0, 0.0)}
 
 
 def test_a_better_replacement_has_a_negative_loss():
     team = {**RUNNERS, "runner_1": ScriptedPolicy(lambda r: "nothing")}
-    found = measure_contributions(Relay, team, {"runner_1": ScriptedPolicy(heard)}, n_tasks=3)
-    assert contributions(found) == {("runner_1", 0): -1.0, ("runner_1", None): -1.0}
+    found = contributions(stage(Relay, n_tasks=3), team, {"runner_1": ScriptedPolicy(heard)})
+    assert worths(found) == {("runner_1", 0): -1.0, ("runner_1", None): -1.0}
 
 
 def test_what_went_before_comes_from_the_record():
@@ -155,7 +157,7 @@ def test_what_went_before_comes_from_the_record():
             return [Response(text=heard(r) if len(calls) <= 2 else "lost") for r in requests]
 
     team = {**RUNNERS, "runner_0": Fickle()}
-    found = measure_contributions(Relay, team, {"runner_1": ScriptedPolicy(heard)}, n_tasks=2)
+    found = contributions(stage(Relay, n_tasks=2), team, {"runner_1": ScriptedPolicy(heard)})
     assert found[0].turn == 0
     assert found[0].lost.mean == 0.0  # asked again, runner_0 would have said "lost"
 
@@ -165,7 +167,7 @@ def test_agents_are_compared_on_the_same_draws():
     env = make("coop_coding-v0")
     expert = ExpertPolicy(env)
     team = dict.fromkeys(env.possible_agents, expert)
-    found = measure_contributions(lambda: make("coop_coding-v0"), team, expert, n_tasks=4)
+    found = contributions(stage(lambda: make("coop_coding-v0"), n_tasks=4), team, expert)
     assert {one.lost.mean for one in found} == {0.0}
 
 
@@ -177,15 +179,15 @@ def test_a_model_that_replaces_itself_repeats_every_token():
         model, seats, weights="adapters", peft_config=lora(), tokenizer=tokenizer
     )
     policy = TokenPolicy(team, max_completion_length=6)
-    stage = Stage(WordPair)
-    starts = make_schedule(stage.env, 4, 1, 0).starts
+    played = stage(WordPair, n_tasks=4)
+    starts = played.schedule.starts
     seated = dict.fromkeys(seats, policy)
-    actual = stage.play(seated, starts)
+    actual = played.play(seated, starts)
     assert len(actual[0].turns) == 4
     for agent in seats:
         for turn in (0, 1):
             twin = TokenPolicy(team, max_completion_length=6)
-            again = replay_with(stage, seated, actual, starts, agent, turn, twin)
+            again = replay_with(played, seated, actual, starts, agent, turn, twin)
             # A twin that has not seen the first turn reads its text anew, maybe as other tokens.
             assert [
                 (t.response.prompt_ids, t.response.completion_ids)
@@ -202,18 +204,18 @@ def test_a_model_that_replaces_itself_repeats_every_token():
 
 def test_replacements_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"replacements for \['left_0'\]"):
-        measure_contributions(Relay, RUNNERS, {"left_0": ""}, n_tasks=1)
+        contributions(stage(Relay, n_tasks=1), RUNNERS, {"left_0": ""})
     with pytest.raises(TypeError, match="replacement of runner_0: expected a policy or a text"):
-        measure_contributions(Relay, RUNNERS, {"runner_0": 3}, n_tasks=1)  # type: ignore[dict-item]
+        contributions(stage(Relay, n_tasks=1), RUNNERS, {"runner_0": 3})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="missing"):
-        measure_contributions(Relay, PAIR, "", n_tasks=1)
+        contributions(stage(Relay, n_tasks=1), PAIR, "")
 
 
 # -- messages -------------------------------------------------------------------------------------
 
 
 def test_silencing_the_first_runner_loses_everything():
-    found = effects(measure_messages(Relay, RUNNERS, n_tasks=6))
+    found = effects(message_effects(stage(Relay, n_tasks=6), RUNNERS))
     assert found["runner_0", "silent"] == (1.0, 1.0)
     assert found["runner_1", "silent"] == (1.0, 1.0)
     # Nobody hears the last one: what it says is the answer, not a message.
@@ -225,7 +227,7 @@ def test_messages_of_other_episodes_mislead_except_where_they_are_the_same():
     # The first six tasks: apple-birch ... apple-fig (five), then birch-apple. Shuffled in a cycle
     # over tasks, birch-apple hears "apple" and one of the others hears "birch".
     assert WORDS[:2] == ("apple", "birch")
-    found = effects(measure_messages(Relay, RUNNERS, n_tasks=6))
+    found = effects(message_effects(stage(Relay, n_tasks=6), RUNNERS))
     assert found["runner_0", "shuffled"] == (pytest.approx(2 / 6), pytest.approx(2 / 6))
 
 
@@ -234,9 +236,9 @@ def test_another_teams_messages_are_of_use_if_it_speaks_the_same_way():
         return heard(request)[::-1]
 
     cipher = {**RUNNERS, "runner_0": ScriptedPolicy(backwards)}
-    same = effects(measure_messages(Relay, RUNNERS, other=dict(RUNNERS), n_tasks=3))
+    same = effects(message_effects(stage(Relay, n_tasks=3), RUNNERS, other=dict(RUNNERS)))
     assert same["runner_0", "other_team"] == (0.0, 0.0)
-    other = effects(measure_messages(Relay, RUNNERS, other=cipher, n_tasks=3))
+    other = effects(message_effects(stage(Relay, n_tasks=3), RUNNERS, other=cipher))
     assert other["runner_0", "other_team"] == (1.0, 1.0)
     # In its own team the second runner passes the cipher on.
     assert other["runner_1", "other_team"] == (1.0, 1.0)
@@ -244,12 +246,12 @@ def test_another_teams_messages_are_of_use_if_it_speaks_the_same_way():
 
 def test_only_the_message_changes_not_the_action():
     """In a simultaneous game, quoted line by line: the walker needs the guide, not the reverse."""
-    found = effects(measure_messages(Whisper, GUIDED, n_tasks=10, copies=3))
+    found = effects(message_effects(stage(Whisper, n_tasks=10, copies=3), GUIDED))
     assert found["guide_0", "silent"] == (1.0, 1.0)
     assert found["walker_0", "silent"] == (0.0, 0.0)
     assert found["guide_0", "shuffled"][0] > 0
     # As an action the walker's last one is worth everything and its first nothing.
-    walker = contributions(measure_contributions(Whisper, GUIDED, "", n_tasks=3))
+    walker = worths(contributions(stage(Whisper, n_tasks=3), GUIDED, ""))
     assert walker["walker_0", 0] == 0.0
     assert walker["walker_0", 1] == 1.0
     assert walker["guide_0", 0] == 1.0
@@ -259,7 +261,7 @@ def test_only_the_message_changes_not_the_action():
 def test_a_twin_that_ends_early_is_counted():
     """`left_0` says nothing at first; the other team would have solved the task at once."""
     late = {**PAIR, "left_0": ScriptedPolicy(lambda r: own_word(r) * r.turn)}
-    found = measure_messages(WordPair, late, other=PAIR, n_tasks=2)
+    found = message_effects(stage(WordPair, n_tasks=2), late, other=PAIR)
     parted = {(one.speaker, one.intervention): one.parted for one in found}
     assert parted["left_0", "other_team"] == 1.0
     assert parted["left_0", "silent"] == 0.0
@@ -276,7 +278,7 @@ def test_debaters_need_each_others_statements():
         )
 
     team = dict.fromkeys(env.possible_agents, ScriptedPolicy(speak))
-    found = effects(measure_messages(lambda: make("debate-v0"), team, n_tasks=10))
+    found = effects(message_effects(stage(lambda: make("debate-v0"), n_tasks=10), team))
     silent = [found[agent, "silent"] for agent in env.possible_agents]
     assert all(share == 1.0 for _, share in silent)
     assert all(lost > 0.3 for lost, _ in silent)
@@ -285,12 +287,12 @@ def test_debaters_need_each_others_statements():
 def test_a_single_simultaneous_turn_has_no_messages():
     env = make("coop_coding-v0")
     team = dict.fromkeys(env.possible_agents, ExpertPolicy(env))
-    found = measure_messages(lambda: make("coop_coding-v0"), team, n_tasks=3)
+    found = message_effects(stage(lambda: make("coop_coding-v0"), n_tasks=3), team)
     assert {(one.lost.mean, one.heard) for one in found} == {(0.0, 0.0)}
 
 
 def test_messages_come_from_another_task_and_each_is_used_once():
-    schedule = make_schedule(WordPair(), 5, 3, 0)
+    schedule = stage(WordPair, n_tasks=5, samples=3).schedule
     found = other_tasks(schedule, seed=1)
     assert sorted(found) == list(range(15))
     assert all(i // 3 != other // 3 for i, other in enumerate(found))
@@ -299,11 +301,11 @@ def test_messages_come_from_another_task_and_each_is_used_once():
 
 def test_one_task_cannot_be_shuffled():
     with pytest.raises(ValueError, match="at least 2 tasks"):
-        measure_messages(Relay, RUNNERS, n_tasks=1)
+        message_effects(stage(Relay, n_tasks=1), RUNNERS)
     with pytest.raises(ValueError, match="missing"):
-        measure_messages(Relay, RUNNERS, other=PAIR, n_tasks=2)
+        message_effects(stage(Relay, n_tasks=2), RUNNERS, other=PAIR)
 
 
 def test_unreadable_teams_do_not_crash_it():
     team = dict.fromkeys(Relay().possible_agents, RandomPolicy())
-    assert {one.lost.mean for one in measure_messages(Relay, team, n_tasks=3)} == {0.0}
+    assert {one.lost.mean for one in message_effects(stage(Relay, n_tasks=3), team)} == {0.0}
