@@ -28,6 +28,9 @@ from llm_marl_envs.evaluation import (
 )
 from llm_marl_envs.evaluation.numbers.coordination import match_by_choice
 from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.evaluation.numbers.format import interval, number
+from llm_marl_envs.evaluation.numbers.metrics import title
+from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
@@ -271,35 +274,39 @@ def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, An
     pyplot.close(figure)
 
 
-ROWS = (
-    ("solved together, temperature 1", "sampled_success"),
-    ("solved together, temperature 0.5", "half_temperature_success"),
-    ("solved together, greedy", "greedy_success"),
-    ("mean return (of 1)", "mean_return"),
-    ("conventions match", "convention_match"),
-    ("solved, given a match", "success_given_match"),
-)
+ROWS = {
+    "sampled_success": "sampled_success",
+    "half_temperature_success": "half_temperature_success",
+    "greedy_success": "greedy_success",
+    "mean_return": "mean_return",
+    "convention_match": "match",
+    "success_given_match": "success_given_match",
+}
+"""Key in the summary -> metric."""
+
+
+def _rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(title, before, after) of what both hold."""
+    found = [(title(of), old[key], new[key]) for key, of in ROWS.items() if key in old]
+    if old["cooperation"] is not None:
+        for name, key in (("cooperation", "mean"), ("above_solo", "above_solo")):
+            found.append((title(name), *(one["cooperation"][key] for one in (old, new))))
+    for split in list(old["splits"])[1:]:
+        shares = [one["splits"][split]["sampled_success"] for one in (old, new)]
+        found.append((title(f"sampled_success/{split}"), *shares))
+    for agent in old.get("competence", ()):
+        shares = [one["competence"][agent] for one in (old, new)]
+        found.append((title(f"competence/{agent}"), *shares))
+    return [(name, number(before), number(after)) for name, before, after in found]
 
 
 def _print_report(
     summary: Mapping[str, Any], before: Measured, after: Measured, folder: Path
 ) -> None:
     old, new = summary["before"], summary["after"]
-    print(f"\n{'held-out tasks: ' + str(old['n']):36}{'before':>10}{'after':>10}")
-    for name, key in ROWS:
-        if key in old:
-            print(f"{name:36}{_number(old[key]):>10}{_number(new[key]):>10}")
-    if old["cooperation"] is not None:
-        for name, key in (("cooperation index", "mean"), ("return above best solo", "above_solo")):
-            shown = [_number(one["cooperation"][key]) for one in (old, new)]
-            print(f"{name:36}{shown[0]:>10}{shown[1]:>10}")
-    for split in list(old["splits"])[1:]:
-        shares = [_number(one["splits"][split]["sampled_success"]) for one in (old, new)]
-        print(f"{'solved together, split ' + split:36}{shares[0]:>10}{shares[1]:>10}")
-    for agent in old.get("competence", ()):
-        name = f"{agent} beside a scripted partner"
-        print(f"{name:36}{old['competence'][agent]:>10.2f}{new['competence'][agent]:>10.2f}")
-    intervals = [f"[{low:.2f}, {high:.2f}]" for low, high in (old["ci95"], new["ci95"])]
+    heading = (f"held-out tasks: {old['n']}", "before", "after")
+    print("\n" + format_table(heading, _rows(old, new)))
+    intervals = [interval(one["ci95"]) for one in (old, new)]
     print(f"95 % intervals at temperature 1: before {intervals[0]}, after {intervals[1]}")
     if old["failed"] or new["failed"]:
         failed = f"before {old['failed']}, after {new['failed']}"
@@ -327,10 +334,6 @@ def _print_report(
 def _told(prompt: str) -> str:
     """The line of a prompt that differs between tasks: neither the first nor the last."""
     return " ".join(prompt.split("\n")[1:-1]) or prompt
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 def _pair(before: Sequence[Episode], after: Sequence[Episode]) -> tuple[Episode, Episode] | None:

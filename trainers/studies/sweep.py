@@ -25,12 +25,12 @@ import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.checks import check_types, refuse_unknown
-from llm_marl_envs.evaluation.numbers.estimators import t_interval
+from llm_marl_envs.evaluation.numbers.estimate import over_runs
 from llm_marl_envs.evaluation.play.runner import Plan, starts_of
 from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.files.run_manifest import sha256
@@ -292,9 +292,5 @@ def _over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for name in names:
         values = [one[name] for one in results if isinstance(one.get(name), (int, float))]
         if values:
-            found[name] = {
-                "mean": sum(values) / len(values),
-                "ci95": t_interval(values) if len(values) > 1 else None,
-                "n": len(values),
-            }
+            found[name] = asdict(over_runs(values))
     return found

@@ -9,21 +9,30 @@ from statistics import mean
 from string import ascii_uppercase
 from typing import Any
 
-from llm_marl_envs.evaluation.numbers.estimators import t_interval
-from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
+from llm_marl_envs.evaluation.numbers.estimate import over_runs
+from llm_marl_envs.evaluation.numbers.format import number, whole, with_interval
+from llm_marl_envs.evaluation.numbers.metrics import title
+from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.report.series import curve
 from trainers.running.transcripts import LOG_FILE
 from trainers.studies.trained_baselines import TEAM
 
 PICTURE_FILE = "trained_baselines.png"
 SMOOTH = 8
+REACHED = ("success", "mean_return", "cooperation")
+COSTS = {
+    "tokens": "tokens",
+    "prompt_tokens": "train_prompt_tokens",
+    "parameters": "trained_parameters",
+}
+"""Costs in the file -> metric."""
 
 
 def baselines_table(found: Mapping[str, Any]) -> str:
     """One line per method: means over seeds with Student's 95 % intervals, then the costs."""
-    key, name_of_key = headline(found)
-    heading = ("", "success", "mean return", "cooperation index", "before", "team ahead by")
-    heading += ("start", "tokens", "prompt tokens", "parameters", "updates", "learning rate")
+    key = headline(found)
+    heading = ["", *map(title, (*REACHED, "before", "ahead")), "start"]
+    heading += [*map(title, COSTS.values()), title("updates"), title("learning_rate")]
     first = [one["after"][key] for one in found["methods"][TEAM]]
     starts = begun_with(found)
     rows = []
@@ -34,12 +43,11 @@ def baselines_table(found: Mapping[str, Any]) -> str:
             if run == name or run.startswith(f"{name}_")
         ]
         reached = [
-            _over_seeds([one["after"].get(measure) for one in trained])
-            for measure in ("success", "mean_return", "cooperation")
+            _over_seeds([one["after"].get(measure) for one in trained]) for measure in REACHED
         ]
         before = number(mean(one["before"][key] for one in trained))
         ahead = [one - other["after"][key] for one, other in zip(first, trained, strict=True)]
-        costs = [_counted(trained, key) for key in ("tokens", "prompt_tokens", "parameters")]
+        costs = [_counted(trained, key) for key in COSTS]
         rows.append(
             (
                 name,
@@ -54,8 +62,9 @@ def baselines_table(found: Mapping[str, Any]) -> str:
         )
     note = (
         f"Means over {len(first)} seeds on {found['tasks']} held-out tasks, Student's 95 % "
-        f"intervals over seeds; learning rates tried: {found['trials']}.\nbefore, team ahead by: "
-        f"of the {name_of_key}; the warm start on the same tasks, and the difference by seed.\n"
+        f"intervals over seeds; learning rates tried: {found['trials']}.\n"
+        f"{title('before')}, {title('ahead')}: of the {title(key)}; the warm start on the same "
+        "tasks, and the difference by seed.\n"
         "start: methods of one letter began with the same weights, seed by seed; another letter is "
         "a warm start on other\ndemonstrations with a tokenizer of its own.\n"
         "tokens, prompt tokens: generated in training, and read before that, each action's whole "
@@ -73,25 +82,22 @@ def begun_with(found: Mapping[str, Any]) -> dict[str, str]:
     return {name: letters[start] for name, start in starts.items()}
 
 
-def headline(found: Mapping[str, Any]) -> tuple[str, str]:
-    """(key, name) of what methods are compared by: the index where it is known, else the return."""
+def headline(found: Mapping[str, Any]) -> str:
+    """The metric that methods are compared by: the index where it is known, else the return."""
     trained = [one for some in found["methods"].values() for one in some]
-    if all("cooperation" in one[when] for one in trained for when in ("before", "after")):
-        return "cooperation", "cooperation index"
-    return "mean_return", "mean return"
+    known = all("cooperation" in one[when] for one in trained for when in ("before", "after"))
+    return "cooperation" if known else "mean_return"
 
 
 def _counted(trained: Sequence[Mapping[str, Any]], key: str) -> str:
     """The mean of a cost; "-" where it was not counted in each seed."""
     values = [one[key] for one in trained]
-    return "-" if None in values else f"{mean(values):.0f}"
+    return whole(None if None in values else mean(values))
 
 
 def _over_seeds(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
-    if not known:
-        return "-"
-    return with_interval(mean(known), t_interval(known) if len(known) > 1 else None)
+    return with_interval(over_runs(known) if known else None)
 
 
 def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
@@ -130,7 +136,7 @@ def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
 def _draw_points(axes: Any, found: Mapping[str, Any]) -> None:
     """One line per method and seed, from before to after."""
     trained = found["methods"]
-    measure, measure_name = headline(found)
+    measure = headline(found)
     for place, some in enumerate(trained.values()):
         for i, one in enumerate(some):
             height = place + (i - (len(some) - 1) / 2) * 0.6 / len(some)
@@ -143,7 +149,7 @@ def _draw_points(axes: Any, found: Mapping[str, Any]) -> None:
         axes.plot([middle, middle], [place - 0.35, place + 0.35], color="tab:red", linewidth=2)
     axes.set_yticks(range(len(trained)), list(trained))
     axes.invert_yaxis()
-    axes.set_xlabel(f"{measure_name}, held-out tasks")
+    axes.set_xlabel(f"{title(measure)}, held-out tasks")
     axes.set_title(f"{found['env_id']}: every seed; red: mean of the trained")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, fontsize="small")

@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,18 @@ from llm_marl_envs.evaluation.numbers.estimators import (
     RESAMPLES,
     bootstrap_interval,
     interquartile_mean,
+    quantile_interval,
     wilson_interval,
 )
+from llm_marl_envs.evaluation.numbers.format import interval, number, p_value, percent
 from llm_marl_envs.evaluation.numbers.result_files import EVALUATION, POINT_FILE, read_results
 from llm_marl_envs.files.json_files import read_json
 
 MAX_EXACT = 20_000
 """Up to so many permutations all are counted; beyond, as many are drawn."""
+LEAST_DRAWN = 1 / (MAX_EXACT + 1)
 METRICS = ("return", "success")
-# Sums of floats in another order differ in the last bits; such a tie counts as a tie.
+# Sums of floats in another order differ in the last bits; such differences are alike.
 TIE = 1e-12
 
 Scores = Mapping[str, float]
@@ -146,17 +148,38 @@ def _sign_flips(differences: np.ndarray, seed: int) -> tuple[float, float, bool]
 
     If the sides are alike, each task's difference is as likely with the other sign.
     """
-    observed = abs(differences.sum()) - TIE
-    n = len(differences)
-    if 2**n <= MAX_EXACT:
-        signs = 1 - 2 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
-        sums = abs(signs @ differences)
-        return float((sums >= observed).mean()), 2.0 / 2**n, True
-    rng = np.random.default_rng(seed)
-    draws = rng.integers(0, 2, size=(MAX_EXACT, n), dtype=np.int8)
-    sums = abs((1 - 2 * draws) @ differences)
-    p = (1 + (sums >= observed).sum()) / (MAX_EXACT + 1)
-    return float(p), 1 / (MAX_EXACT + 1), False
+
+    def far(values: np.ndarray, axis: int) -> np.ndarray:
+        return _tied(values.sum(axis=axis))
+
+    exact = 2 ** len(differences) <= MAX_EXACT
+    p = _permuted((differences,), far, "samples", seed)
+    return p, 2.0 / 2 ** len(differences) if exact else LEAST_DRAWN, exact
+
+
+def _permuted(data: tuple[np.ndarray, ...], far: Any, kind: Any, seed: int) -> float:
+    """The p-value of a statistic whose large values speak against chance; all are counted if few.
+
+    `far` is an absolute value: SciPy's own two-sided test would double the smaller tail.
+    """
+    from scipy.stats import permutation_test
+
+    return float(
+        permutation_test(
+            data,
+            far,
+            permutation_type=kind,
+            alternative="greater",
+            n_resamples=MAX_EXACT,
+            vectorized=True,
+            rng=np.random.default_rng(seed),
+        ).pvalue
+    )
+
+
+def _tied(distances: np.ndarray) -> np.ndarray:
+    """Their sizes, without the last bits in which sums of floats in another order differ."""
+    return np.round(np.abs(distances), 12)
 
 
 def _paired_interval(differences: np.ndarray, metric: str, seed: int) -> tuple[float, float]:
@@ -178,25 +201,16 @@ def _unseen(n: int) -> float:
 
 def _run_permutations(left: np.ndarray, right: np.ndarray, seed: int) -> tuple[float, float, bool]:
     """Two-sided permutation test of run means: (p, smallest possible p, exact)."""
-    means = np.concatenate([left.mean(axis=1), right.mean(axis=1)])
-    n, total = len(left), means.sum()
-    observed = abs(right.mean() - left.mean()) - TIE
 
-    def apart(chosen: np.ndarray) -> np.ndarray:
-        """|mean of the rest - mean of the chosen|, for each row of chosen places."""
-        sums = means[chosen].sum(axis=1)
-        return abs((total - sums) / (len(means) - n) - sums / n)
+    def far(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
+        return _tied(other.mean(axis=axis) - one.mean(axis=axis))
 
-    count = math.comb(len(means), n)
-    if count <= MAX_EXACT:
-        found = apart(np.array(list(combinations(range(len(means)), n))))
-        # With as many runs a side, exchanging the sides gives the same distance.
-        least = (2 if 2 * n == len(means) else 1) / count
-        return float((found >= observed).mean()), least, True
-    rng = np.random.default_rng(seed)
-    order = rng.permuted(np.tile(np.arange(len(means)), (MAX_EXACT, 1)), axis=1)
-    p = (1 + (apart(order[:, :n]) >= observed).sum()) / (MAX_EXACT + 1)
-    return float(p), 1 / (MAX_EXACT + 1), False
+    count = math.comb(len(left) + len(right), len(left))
+    p = _permuted((left.mean(axis=1), right.mean(axis=1)), far, "independent", seed)
+    # With as many runs a side, exchanging the sides gives the same distance.
+    least = (2 if len(left) == len(right) else 1) / count
+    exact = count <= MAX_EXACT
+    return p, least if exact else LEAST_DRAWN, exact
 
 
 def _stratified_intervals(
@@ -216,9 +230,7 @@ def _stratified_intervals(
         )
         means.append(b.mean() - a.mean())
         iqms.append(_iqm(b) - _iqm(a))
-    low, high = np.quantile(means, [0.025, 0.975])
-    iqm_low, iqm_high = np.quantile(iqms, [0.025, 0.975])
-    return (float(low), float(high)), (float(iqm_low), float(iqm_high))
+    return quantile_interval(means), quantile_interval(iqms)
 
 
 def _iqm(values: np.ndarray) -> float:
@@ -333,16 +345,14 @@ def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
 
 def report(found: Comparison) -> str:
     """What was found, in sentences."""
-    low, high = found.ci95
     lines = [
-        f"mean {found.metric}: A {found.means[0]:.3f}, B {found.means[1]:.3f}; "
-        f"B - A = {found.difference:+.3f}, 95 % interval [{low:+.3f}, {high:+.3f}]"
+        f"mean {found.metric}: A {number(found.means[0])}, B {number(found.means[1])}; "
+        f"B - A = {_change(found.difference, found.ci95)}"
     ]
     if found.iqm_ci95 is not None and found.iqm_difference is not None:
-        low, high = found.iqm_ci95
         lines.append(
-            f"interquartile mean: A {found.iqm[0]:.3f}, B {found.iqm[1]:.3f}; "
-            f"B - A = {found.iqm_difference:+.3f}, 95 % interval [{low:+.3f}, {high:+.3f}]"
+            f"interquartile mean: A {number(found.iqm[0])}, B {number(found.iqm[1])}; "
+            f"B - A = {_change(found.iqm_difference, found.iqm_ci95)}"
         )
     if found.left_out:
         lines.append(
@@ -351,19 +361,24 @@ def report(found: Comparison) -> str:
     if found.alike:
         lines.append(
             f"B - A is the same on each of the {found.n_tasks} tasks. That is no certainty: up to "
-            f"{_unseen(found.n_tasks):.1%} of all tasks like these may be otherwise (95 %)."
+            f"{percent(_unseen(found.n_tasks))} of all tasks like these may be otherwise (95 %)."
         )
     how = "exact" if found.exact else f"{MAX_EXACT} draws"
     if found.of == "checkpoints":
         lines += [
-            f"sign-flip test over {found.n_tasks} tasks ({how}): p = {found.p:.4g}",
+            f"sign-flip test over {found.n_tasks} tasks ({how}): p = {p_value(found.p)}",
             "This holds for these two checkpoints: the tasks vary, the training does not. "
             "To compare ways of training, give several runs a side.",
         ]
     else:
         lines += [
             f"permutation test of {found.runs[0]} against {found.runs[1]} runs ({how}): "
-            f"p = {found.p:.4g}; the least that so many runs can give is {found.smallest_p:.2g}",
+            f"p = {p_value(found.p)}; the least that so many runs can give is "
+            f"{p_value(found.smallest_p)}",
             "This holds for runs trained in these two ways; the interval draws runs, then tasks.",
         ]
     return "\n".join(lines)
+
+
+def _change(difference: float, ci95: tuple[float, float]) -> str:
+    return f"{number(difference, sign=True)}, 95 % interval {interval(ci95, sign=True)}"

@@ -1,10 +1,10 @@
 r"""Results as a table of text, Markdown or LaTeX (booktabs): mean and 95 % interval, one row each.
 
-Owns the rows and columns, which way a column is better, and the escaping. The best value of a
+Owns the rows and columns, and the escaping. The best value of a
 column is marked where that is asked for, and claims nothing: where intervals overlap the order may
 be chance.
 
->>> rows = [TableRow(label="a_b", cells={"success": Cell(0.5, (0.4, 0.6))})]
+>>> rows = [TableRow(label="a_b", cells={"success": Estimate(0.5, (0.4, 0.6))})]
 >>> print(latex_table(rows, ["success"]).splitlines()[4])
 a\_b & $0.50$ {\scriptsize $[0.40, 0.60]$} \\
 """
@@ -18,29 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_marl_envs.evaluation.numbers.estimate import Estimate, read_estimate
+from llm_marl_envs.evaluation.numbers.format import ALIKE, number, with_interval
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric, named, read, title
 from llm_marl_envs.evaluation.numbers.result_files import EVALUATION, SWEEP_FILE, read_results
-from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
+from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.files.json_files import read_json
 
+TERM = "reward_terms/<term>"
 DEFAULT_COLUMNS = ("mean_return", "success", "cooperation", "match")
-HEADINGS = {
-    "mean_return": "return",
-    "cooperation": "cooperation index",
-    "match": "convention match",
-}
-HIGHER = frozenset(
-    {
-        *("mean_return", "success", "cooperation", "format_success", "tokens_per_second"),
-        *("train_reward", "train_success"),
-    }
-)
-LOWER = frozenset(
-    {
-        *("truncated_episodes", "cut_actions", "overlong_actions", "unreadable_actions"),
-        *("failed", "prompt_tokens", "completion_tokens", "seconds", "tokens", "hours"),
-    }
-)
-"""Columns whose higher, or lower, value is better, and `pass@k`; of others nobody can say."""
+RUN_COLUMNS = {"prompt_tokens": "train_prompt_tokens"}
+"""Columns of a sweep that have the name of another number of an evaluation."""
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -53,19 +41,18 @@ _SPECIAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A number and its 95 % interval, None where there is none."""
-
-    mean: float
-    ci95: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TableRow:
-    """A label and column name -> number; columns that are not there stay empty."""
+    """A label and column name -> number; columns that are not there stay empty.
+
+    Attributes:
+        label: text.
+        cells: column -> number.
+        trained: whether it is of the runs of a sweep.
+    """
 
     label: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, Estimate]
+    trained: bool = False
 
 
 def rows_at(path: str | Path) -> list[TableRow]:
@@ -86,21 +73,13 @@ def rows_at(path: str | Path) -> list[TableRow]:
 
 def _result_row(file: Path, found: Mapping[str, Any]) -> TableRow:
     folder = file.parent.parent if file.parent.name == EVALUATION else file.parent
-    cells: dict[str, Cell] = {}
-    for name, interval in (("mean_return", "return_ci95"), ("success", "success_ci95")):
-        if found[name] is not None:
-            cells[name] = Cell(found[name], _pair(found[interval]))
-    index = found["cooperation"]
-    if index is not None and index["mean"] is not None:
-        cells["cooperation"] = Cell(index["mean"], _pair(index["ci95"]))
-    if found.get("match") is not None:
-        cells["match"] = Cell(found["match"])
-    results = {**{f"pass@{k}": v for k, v in found["pass_at_k"].items()}, **found["cost"]}
-    results |= {**found["faults"], "failed": found.get("failed")}
-    cells |= {name: Cell(value) for name, value in results.items() if value is not None}
-    for name, value in found["reward_terms"].items():  # a term may have a result's name
-        taken = name in DEFAULT_COLUMNS or name in results
-        cells[f"term {name}" if taken else name] = Cell(value)
+    cells: dict[str, Estimate] = {}
+    for metric in METRICS.values():
+        if metric.name != TERM:
+            cells |= read(metric, found)
+    for name, one in read(METRICS[TERM], found).items():  # a term may have a metric's name
+        term = name.removeprefix(TERM.partition("<")[0])
+        cells[title(name) if named(term) else term] = one
     return TableRow(str(found.get("team") or folder.name), cells)
 
 
@@ -114,18 +93,22 @@ def _sweep_rows(path: Path) -> list[TableRow]:
         for group in groups:
             settings = ", ".join(f"{key}={value}" for key, value in group["settings"].items())
             label = f"{settings or 'all'} ({len(group['seeds'])} seeds)"
-            cells = {
-                name: Cell(float(one["mean"]), _pair(one["ci95"]))
-                for name, one in group["results"].items()
-            }
-            rows.append(TableRow(label, cells))
+            cells = {name: read_estimate(one) for name, one in group["results"].items()}
+            rows.append(TableRow(label, cells, trained=True))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise ValueError(f"{path}: its groups are damaged ({error!r})") from error
     return rows
 
 
-def _pair(interval: Any) -> tuple[float, float] | None:
-    return None if interval is None else (float(interval[0]), float(interval[1]))
+def _metric(rows: Sequence[TableRow], column: str) -> Metric | None:
+    """What a column shows; None where the table of metrics does not say, e.g. a reward term."""
+    trained = all(row.trained for row in rows if column in row.cells)
+    return named(RUN_COLUMNS.get(column, column) if trained else column)
+
+
+def _heads(rows: Sequence[TableRow], columns: Sequence[str]) -> list[str]:
+    metrics = [_metric(rows, column) for column in columns]
+    return [one.title if one else name for one, name in zip(metrics, columns, strict=True)]
 
 
 def known_columns(rows: Sequence[TableRow], columns: Sequence[str] | None) -> list[str]:
@@ -168,7 +151,7 @@ def latex_table(
     columns = known_columns(rows, columns)
     if label is not None and not re.fullmatch(r"[A-Za-z0-9:._/+-]+", label):
         raise ValueError(f"label {label!r}: expected letters, digits and :._/+- , e.g. tab:main")
-    heads = ["", *(escape(HEADINGS.get(name, name)) for name in columns)]
+    heads = ["", *map(escape, _heads(rows, columns))]
     lines = [rf"\begin{{tabular}}{{l{'c' * len(columns)}}}", r"\toprule"]
     lines += [_line(heads), r"\midrule"]
     lines += [_line([escape(name), *cells]) for name, cells in _cells(rows, columns, _latex, best)]
@@ -187,7 +170,7 @@ def text_table(
     """The same as plain text, the best values with a star."""
     columns = known_columns(rows, columns)
     lines = [[label, *cells] for label, cells in _cells(rows, columns, _text, best)]
-    return format_table(["", *(HEADINGS.get(name, name) for name in columns)], lines)
+    return format_table(["", *_heads(rows, columns)], lines)
 
 
 def markdown_table(
@@ -195,7 +178,7 @@ def markdown_table(
 ) -> str:
     """The same in Markdown, the best values in bold."""
     columns = known_columns(rows, columns)
-    lines = [["", *(_markdown_text(HEADINGS.get(name, name)) for name in columns)]]
+    lines = [["", *map(_markdown_text, _heads(rows, columns))]]
     lines += [["---", *["---:"] * len(columns)]]
     lines += [
         [_markdown_text(label), *cells] for label, cells in _cells(rows, columns, _markdown, best)
@@ -208,7 +191,8 @@ def best_places(rows: Sequence[TableRow], column: str) -> frozenset[int]:
 
     Empty where nobody can say which way is better, or where fewer than two rows have the column.
     """
-    sign = 1 if column in HIGHER or column.startswith("pass@") else -1 if column in LOWER else 0
+    metric = _metric(rows, column)
+    sign = metric.better if metric else 0
     values = {
         place: row.cells[column].mean for place, row in enumerate(rows) if column in row.cells
     }
@@ -222,7 +206,7 @@ def best_places(rows: Sequence[TableRow], column: str) -> frozenset[int]:
 def _cells(
     rows: Sequence[TableRow],
     columns: Sequence[str],
-    show: Callable[[Cell | None, bool], str],
+    show: Callable[[Estimate | None, bool], str],
     best: bool,
 ) -> list[tuple[str, list[str]]]:
     """(label, its cells) of each row."""
@@ -246,23 +230,27 @@ def _line(cells: Sequence[str]) -> str:
     return guard + " & ".join(cells) + r" \\"
 
 
-def _latex(cell: Cell | None, best: bool) -> str:
+def _latex(cell: Estimate | None, best: bool) -> str:
     if cell is None:
         return "--"
-    mean = number(cell.mean)
+    mean = _tex(cell.mean)
     shown = rf"$\mathbf{{{mean}}}$" if best else f"${mean}$"
     if cell.ci95 is None:
         return shown
     if cell.ci95[0] == cell.ci95[1]:
-        return rf"{shown} {{\scriptsize [all alike]}}"
-    low, high = map(number, cell.ci95)
+        return rf"{shown} {{\scriptsize [{ALIKE}]}}"
+    low, high = map(_tex, cell.ci95)
     return rf"{shown} {{\scriptsize $[{low}, {high}]$}}"
 
 
-def _text(cell: Cell | None, best: bool) -> str:
+def _tex(value: float) -> str:
+    return re.sub(r"e([+-])0*(\d+)$", r"\\cdot 10^{\1\2}", number(value)).replace("{+", "{")
+
+
+def _text(cell: Estimate | None, best: bool) -> str:
     if cell is None:
         return "-"
-    return with_interval(cell.mean, cell.ci95) + ("*" if best else "")
+    return with_interval(cell) + ("*" if best else "")
 
 
 def _markdown_text(text: str) -> str:
@@ -270,9 +258,9 @@ def _markdown_text(text: str) -> str:
     return " ".join(re.sub(r"([\\`*_{}\[\]<>|~$&#])", r"\\\1", printable).split())
 
 
-def _markdown(cell: Cell | None, best: bool) -> str:
+def _markdown(cell: Estimate | None, best: bool) -> str:
     if cell is None:
         return "-"
     mean = number(cell.mean)
-    interval = with_interval(cell.mean, cell.ci95).removeprefix(mean)
+    interval = with_interval(cell).removeprefix(mean)
     return (f"**{mean}**" if best else mean) + interval

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.estimators import (
     answer_agreement,
     by_task,
@@ -345,6 +346,14 @@ _OF_EPISODES = (
         path=("cost", "seconds"),
     ),
     Metric(
+        name="seconds_per_episode",
+        title="seconds per episode",
+        unit="seconds",
+        of="team",
+        doc="wall time / episodes, those that failed too; of baselines that play several each",
+        better=-1,
+    ),
+    Metric(
         name="text_balance",
         title="text balance",
         unit="share",
@@ -634,6 +643,23 @@ def _filled(metric: Metric, place: str) -> Metric:
         return _PLACE.sub(lambda _: place, text)
 
     return replace(metric, name=put(metric.name), title=put(metric.title))
+
+
+def read(metric: Metric, summary: Mapping[str, Any]) -> dict[str, Estimate]:
+    """Name -> the metric in the summary of an evaluation; empty where it has none.
+
+    Several where the name holds a place.
+    """
+    found: dict[str, Estimate] = {}
+    places = dig(summary, metric.path[:-1]) if _PLACE.search(metric.name) else [""]
+    for place in places or () if metric.path else ():
+        path = [_PLACE.sub(lambda _, place=place: place, part) for part in metric.path]
+        value = dig(summary, path)
+        if value is not None:
+            interval = dig(summary, metric.ci95) if metric.ci95 else None
+            name = _PLACE.sub(lambda _, place=place: place, metric.name)
+            found[name] = Estimate(value, interval and (interval[0], interval[1]))
+    return found
 
 
 # -- measuring ------------------------------------------------------------------------------------

@@ -7,22 +7,24 @@ and enter no number.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.evaluation.numbers import estimators
 from llm_marl_envs.evaluation.numbers.coordination import CooperationIndex
+from llm_marl_envs.evaluation.numbers.estimate import over_tasks, share
+from llm_marl_envs.evaluation.numbers.estimators import finite
+from llm_marl_envs.evaluation.numbers.metrics import mean, measure, over_actions
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.questions.answers import canonical
-from llm_marl_envs.records import Episode, StopReason, living
+from llm_marl_envs.records import Episode, living
 from llm_marl_envs.rollout import EpisodesFailedError, failure_of
 
 RESULT_VERSION = 1
 RESULT_FILE = "summary.json"
+TERMS = "reward_terms/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,7 @@ class TeamResult:
         samples: episodes per task and seed.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
-        success_ci95: its 95 % interval, Wilson's at an effective size (`metrics.success_interval`).
+        success_ci95: its 95 % interval, Wilson's at an effective size (`estimate.share`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
             and the number of episodes per task, over the tasks of which so many did not fail;
             empty where `success` is None.
@@ -158,36 +160,37 @@ def summarise(
         raise EpisodesFailedError(
             f"all {len(episodes)} episodes failed. The first: {failure_of(episodes[0])}"
         )
-    for episode in played:
-        if not math.isfinite(episode.team_return):
+    values = measure(played)
+    for episode, earned in zip(played, values["mean_return"], strict=True):
+        if not finite(earned):
             raise ValueError(
                 f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
-                f"{episode.team_return}; the environment paid something that is no number"
+                f"{earned}; the environment paid something that is no number"
             )
     places = [index // per_task for index, one in enumerate(episodes) if not one.failed]
-    means = estimators.task_means(places, [e.team_return for e in played])
-    judged = [e.success for e in played]
-    solved = [float(one) for one in judged if one is not None]
-    known = len(solved) == len(judged)
-    solved_means = estimators.task_means(places, solved) if known else []
+    returns = over_tasks(estimators.task_means(places, _known(values["mean_return"])))
+    solved = _known(values["success"])
+    known = len(solved) == len(played)
     clusters = {place: one.clusters for place, one in zip(places, played, strict=True)}
+    success = share(places, solved, clusters) if known else None
+    terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
     return TeamResult(
         episodes=tuple(episodes),
         failed=len(episodes) - len(played),
         n_tasks=len(episodes) // per_task,
         samples=samples,
         seeds=tuple(seeds),
-        success=sum(solved_means) / len(means) if known else None,
-        success_ci95=estimators.success_interval(places, solved, clusters) if known else None,
+        success=success and success.mean,
+        success_ci95=success and success.ci95,
         pass_at_k=_pass_at_k(places, solved, per_task) if known else {},
-        mean_return=sum(means) / len(means),
-        return_ci95=estimators.bootstrap_interval(means),
-        reward_terms=estimators.mean_terms(map(episode_terms, played)),
+        mean_return=returns.mean,
+        return_ci95=returns.ci95 or (returns.mean, returns.mean),
+        reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
         cooperation=cooperation,
         match=match,
-        answer_agreement=_mean([_agreement(e) for e in played]),
-        cost=_cost(played, seconds),
-        faults=_faults(played),
+        answer_agreement=mean(values["answer_agreement"]),
+        cost=_cost(values, seconds),
+        faults=_faults(played, values),
         tasks=_tasks(episodes, per_task),
     )
 
@@ -210,18 +213,8 @@ def _ks(per_task: int) -> list[int]:
     return list(dict.fromkeys([*powers, per_task]))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [one for one in values if one is not None]
-    return sum(known) / len(known) if known else None
-
-
-def episode_terms(episode: Episode) -> dict[str, float]:
-    """Name -> sum over the episode, mean over its agents."""
-    terms: dict[str, float] = {}
-    for turn in episode.turns:
-        for name, value in turn.reward_terms.items():
-            terms[name] = terms.get(name, 0.0) + value / len(episode.agents)
-    return terms
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [one for one in values if one is not None]
 
 
 def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
@@ -241,50 +234,37 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
     return tuple(scores)
 
 
-def _cost(episodes: Sequence[Episode], seconds: float | None) -> Cost:
-    n = len(episodes)
-    turns = [turn for episode in episodes for turn in episode.turns]
-    counted = [tokens for turn in turns if (tokens := turn.response.tokens) is not None]
-    written = sum(completion for _, completion in counted)
+Values = Mapping[str, Sequence[float | None]]
+"""what `measure` returns"""
+
+
+def _cost(values: Values, seconds: float | None) -> Cost:
+    written = _known(values["completion_tokens"])
     return Cost(
         seconds=seconds,
-        turns_per_agent=sum(episode.turns_per_agent for episode in episodes) / n,
-        chars=sum(len(turn.action) for turn in turns) / n,
-        prompt_tokens=sum(prompt for prompt, _ in counted) / n if counted else None,
-        completion_tokens=written / n if counted else None,
-        tokens_per_second=written / seconds if counted and seconds else None,
-        text_balance=_mean([_text_balance(episode) for episode in episodes]),
+        turns_per_agent=_per_episode(values["turns_per_agent"]) or 0.0,
+        chars=_per_episode(values["chars"]) or 0.0,
+        prompt_tokens=_per_episode(values["prompt_tokens"]),
+        completion_tokens=_per_episode(values["completion_tokens"]),
+        tokens_per_second=sum(written) / seconds if written and seconds else None,
+        text_balance=mean(values["text_balance"]),
     )
 
 
-def _text_balance(episode: Episode) -> float | None:
-    if len(episode.agents) < 2:
-        return None
-    return estimators.contribution_balance(
-        [sum(len(turn.action) for turn in episode.trajectory(agent)) for agent in episode.agents]
-    )
+def _per_episode(counted: Sequence[float | None]) -> float | None:
+    """The mean over all episodes, in which what nobody counted is 0; None if all are such."""
+    known = _known(counted)
+    return sum(known) / len(counted) if known else None
 
 
-def _agreement(episode: Episode) -> float | None:
-    last = [episode.trajectory(agent)[-1:] for agent in episode.agents]
-    answers = [turns[0].info["answer"] for turns in last if turns and "answer" in turns[0].info]
-    if len(answers) < 2:
-        return None
-    return estimators.answer_agreement([one and canonical(one) for one in answers])
-
-
-def _faults(episodes: Sequence[Episode]) -> Faults:
+def _faults(episodes: Sequence[Episode], values: Values) -> Faults:
     turns = [turn for episode in episodes for turn in episode.turns]
-    actions = max(1, len(turns))
-    asked = [[t.info["readable"] for t in e.turns if "readable" in t.info] for e in episodes]
-    said = [not one for each in asked for one in each]
     return Faults(
-        truncated_episodes=sum(e.stop_reason is StopReason.TRUNCATED for e in episodes)
-        / len(episodes),
-        cut_actions=sum(turn.response.cut for turn in turns) / actions,
-        overlong_actions=sum(bool(t.info.get("action_truncated")) for t in turns) / actions,
-        unreadable_actions=sum(said) / len(said) if said else None,
-        format_success=_mean([float(all(each)) for each in asked if each]),
+        truncated_episodes=mean(values["truncated_episodes"]) or 0.0,
+        cut_actions=over_actions("cut_actions", turns) or 0.0,
+        overlong_actions=over_actions("overlong_actions", turns) or 0.0,
+        unreadable_actions=over_actions("unreadable_actions", turns),
+        format_success=mean(values["format_success"]),
     )
 
 
@@ -348,37 +328,33 @@ def read_result(path: str | Path) -> dict[str, Any]:
     return found
 
 
-def _is_number(one: Any) -> bool:
-    return isinstance(one, (int, float)) and math.isfinite(one)
-
-
 def _is_pair(one: Any) -> bool:
-    return isinstance(one, list) and len(one) == 2 and all(map(_is_number, one))
+    return isinstance(one, list) and len(one) == 2 and all(map(finite, one))
 
 
 def _are_numbers(one: Any) -> bool:
-    return isinstance(one, dict) and all(map(_is_number, one.values()))
+    return isinstance(one, dict) and all(map(finite, one.values()))
 
 
 def _are_numbers_or_none(one: Any) -> bool:
-    return isinstance(one, dict) and all(v is None or _is_number(v) for v in one.values())
+    return isinstance(one, dict) and all(v is None or finite(v) for v in one.values())
 
 
 def _is_index(one: Any) -> bool:
     if not isinstance(one, dict):
         return one is None
     mean, interval = one.get("mean", ...), one.get("ci95", ...)
-    return (_is_number(mean) and _is_pair(interval)) or mean is interval is None
+    return (finite(mean) and _is_pair(interval)) or mean is interval is None
 
 
 _SUMMARY: dict[str, Callable[[Any], bool]] = {
-    "mean_return": _is_number,
+    "mean_return": finite,
     "return_ci95": _is_pair,
-    "success": lambda one: one is None or _is_number(one),
+    "success": lambda one: one is None or finite(one),
     "success_ci95": lambda one: one is None or _is_pair(one),
     "cooperation": _is_index,
     # Not in what older releases wrote: the shares that match, failed episodes.
-    "match": lambda one: one in (..., None) or _is_number(one),
+    "match": lambda one: one in (..., None) or finite(one),
     "failed": lambda one: one is ... or (isinstance(one, int) and one >= 0),
     **dict.fromkeys(("pass_at_k", "reward_terms"), _are_numbers),
     **dict.fromkeys(("cost", "faults"), _are_numbers_or_none),
@@ -390,6 +366,6 @@ def _is_task(one: Any) -> bool:
     if not isinstance(one, dict) or not isinstance(one.get("task_id"), str):
         return False
     returns, solved = one.get("returns"), one.get("solved")
-    numbers = isinstance(returns, list) and all(map(_is_number, returns))
+    numbers = isinstance(returns, list) and all(map(finite, returns))
     fits = solved is None or (isinstance(solved, list) and len(solved) == len(returns or ()))
     return bool(numbers and returns and fits)

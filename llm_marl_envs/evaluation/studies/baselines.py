@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv, task_source
+from llm_marl_envs.core import TextEnv, TextParallelEnv
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, read, title
 from llm_marl_envs.evaluation.numbers.results import TeamResult, result_to_dict, summarise
-from llm_marl_envs.evaluation.numbers.table import format_table, number, with_interval
+from llm_marl_envs.evaluation.numbers.table import format_table, shown
 from llm_marl_envs.evaluation.play.progress import Progress, expect
 from llm_marl_envs.evaluation.play.runner import Plan, run_plan, starts_of
 from llm_marl_envs.experts import ExpertPolicy, find_experts
@@ -277,27 +280,21 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
     return summary
 
 
+COSTS = ("prompt_tokens", "completion_tokens", "chars")
+SECONDS = "seconds_per_episode"
+
+
 def baseline_table(found: Baselines) -> str:
     """One line per baseline: quality, then what an episode cost."""
-    quality = ("", "mean return", "success", "failed")
-    heading = (*quality, "tokens read", "written", "characters", "seconds")
+    names = ("mean_return", "success", "failed", *COSTS, SECONDS)
     rows = []
     for name, one in found.results.items():
-        cost = one["cost"]
-        episodes = sum(len(task["returns"]) + task["failed"] for task in one["tasks"])
-        rows.append(
-            (
-                name,
-                with_interval(one["mean_return"], one["return_ci95"]),
-                with_interval(one["success"], one["success_ci95"]),
-                str(one["failed"]),
-                number(cost["prompt_tokens"]),
-                number(cost["completion_tokens"]),
-                number(cost["chars"]),
-                f"{cost['seconds'] / episodes:.3f}" if cost["seconds"] is not None else "-",
-            )
-        )
-    about = "Costs are per episode; an oracle is an upper bound of the return."
-    lines = [format_table(heading, rows), about]
+        known = {metric: read(METRICS[metric], one).get(metric) for metric in names}
+        if one["cost"]["seconds"] is not None:
+            episodes = sum(len(task["returns"]) + task["failed"] for task in one["tasks"])
+            known[SECONDS] = Estimate(one["cost"]["seconds"] / episodes)
+        rows.append((name, *(shown(METRICS[metric], of) for metric, of in known.items())))
+    about = "An oracle is an upper bound of the return."
+    lines = [format_table(("", *map(title, names)), rows), about]
     lines += [f"{name}: not here ({why})" for name, why in found.skipped.items()]
     return "\n".join(lines)

@@ -215,7 +215,7 @@ def test_the_table_pairs_seeds():
     row = "single - 0.40 [all alike] 0.40 [all alike] 0.20 0.40 [-0.87, 1.67] B 100 - 7 3 0.002"
     assert single.split() == row.split()
     del found["methods"]["single"][1]["after"]["cooperation"]
-    assert headline(found)[0] == "mean_return"
+    assert headline(found) == "mean_return"
 
 
 @pytest.mark.usefixtures("in_process")

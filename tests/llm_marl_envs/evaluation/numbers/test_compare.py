@@ -207,12 +207,12 @@ def test_the_command_takes_runs_and_sweeps(tmp_path: Path, capsys: pytest.Captur
     ):
         assert main(["compare", str(a), str(b)]) == 0
         shown = capsys.readouterr().out
-        assert shown.startswith(f"A: {a} (1 run)\nB: {b} (1 run)\nmean return: A 0.100, B 0.800;")
+        assert shown.startswith(f"A: {a} (1 run)\nB: {b} (1 run)\nmean return: A 0.10, B 0.80;")
     high = f"{both}/high*"
     for a in (old, old / "results.json"):
         assert main(["compare", str(a), high]) == 0
         shown = capsys.readouterr().out
-        assert f"B: {high} (3 runs)\nmean return: A 0.100, B 0.900;" in shown
+        assert f"B: {high} (3 runs)\nmean return: A 0.10, B 0.90;" in shown
         assert "3 against 3 runs" in shown
     assert main(["compare", str(old), str(both)]) == 2
     error = capsys.readouterr().err
@@ -240,7 +240,7 @@ def test_episodes_and_demos_are_results_too(tmp_path: Path, capsys: pytest.Captu
     shutil.copy(tmp_path / "good.jsonl", demo / "transcripts_after.jsonl")
     (demo / "summary.json").write_text(json.dumps({"before": {}, "after": {}}))
     assert main(["compare", str(tmp_path / "bad.jsonl"), str(demo)]) == 0
-    assert "A 0.000, B 0.5" in capsys.readouterr().out
+    assert "A 0.00, B 0.5" in capsys.readouterr().out
     assert [row.label for row in rows_at(demo)] == ["demo"]
     lines = (tmp_path / "bad.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "bad.jsonl").write_text("".join(lines[1:]))

@@ -15,6 +15,7 @@ from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.numbers.compare import compare
 from llm_marl_envs.evaluation.numbers.compare import report as comparison
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.estimators import (
     bootstrap_interval,
     effective_size,
@@ -23,6 +24,8 @@ from llm_marl_envs.evaluation.numbers.estimators import (
 )
 from llm_marl_envs.evaluation.numbers.table import with_interval
 from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.evaluation.numbers.format import with_interval
+from llm_marl_envs.policies import ExpertPolicy
 from llm_marl_envs.records import episode_from_dict, episode_to_dict
 from llm_marl_envs.report.series import estimate_success
 from llm_marl_envs.tasks import Task
@@ -220,6 +223,6 @@ def test_checkpoints_that_are_alike_on_every_task_are_not_called_the_same():
 
 
 def test_an_interval_without_width_is_not_printed_as_one():
-    assert with_interval(1.0, (1.0, 1.0)) == "1.00 [all alike]"
-    assert with_interval(1.0, (0.9, 1.0)) == "1.00 [0.90, 1.00]"
+    assert with_interval(Estimate(1.0, (1.0, 1.0))) == "1.00 [all alike]"
+    assert with_interval(Estimate(1.0, (0.9, 1.0))) == "1.00 [0.90, 1.00]"
     assert math.isclose(wilson_interval(128, 128)[0], 128 / (128 + 1.959964**2))

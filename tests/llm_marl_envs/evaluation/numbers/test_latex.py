@@ -6,19 +6,19 @@ import doctest
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.toys import WordPair
 
+from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.numbers import latex
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.estimators import wilson_interval
 from llm_marl_envs.evaluation.numbers.latex import (
-    HIGHER,
-    LOWER,
-    Cell,
     TableRow,
     best_places,
     escape,
@@ -27,14 +27,15 @@ from llm_marl_envs.evaluation.numbers.latex import (
     rows_at,
     text_table,
 )
+from llm_marl_envs.evaluation.numbers.metrics import METRICS
 from llm_marl_envs.evaluation.numbers.results import result_to_dict
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.policies import ScriptedPolicy
 
 ROWS = [
-    TableRow("magrpo_2", {"success": Cell(0.95, (0.9, 0.98)), "seconds": Cell(-3.456)}),
-    TableRow("50% & more", {"success": Cell(0.5)}),
+    TableRow("magrpo_2", {"success": Estimate(0.95, (0.9, 0.98)), "seconds": Estimate(-3.456)}),
+    TableRow("50% & more", {"success": Estimate(0.5)}),
 ]
 
 
@@ -83,8 +84,8 @@ def test_evaluations_become_rows(tmp_path: Path):
     evaluation(tmp_path / "half", ScriptedPolicy(lambda r: ""))
     rows = rows_at(tmp_path)
     assert [row.label for row in rows] == ["runs/good", "half"]
-    assert rows[0].cells["success"] == Cell(1.0, wilson_interval(4, 4))
-    assert rows[1].cells["mean_return"] == Cell(0.5, (0.5, 0.5))
+    assert rows[0].cells["success"] == Estimate(1.0, wilson_interval(4, 4))
+    assert rows[1].cells["mean_return"] == Estimate(0.5, (0.5, 0.5))
     assert r"$0.50$ {\scriptsize [all alike]}" in latex_table(rows)
     assert rows[1].cells["words"].mean == 0.5
     assert rows_at(tmp_path / "half") == rows_at(tmp_path / "half" / "summary.json") == rows[1:]
@@ -153,7 +154,7 @@ def test_a_sweep_becomes_a_row_per_setting(tmp_path: Path):
     write_json(tmp_path / "results.json", {"version": 1, "groups": [group]})
     (row,) = rows_at(tmp_path)
     assert row.label == "learning_rate=0.001, algorithm=magrpo (2 seeds)"
-    assert row.cells == {"success": Cell(0.4, (0.2, 0.6))}
+    assert row.cells == {"success": Estimate(0.4, (0.2, 0.6), 2)}
     assert rows_at(tmp_path / "results.json") == [row]
 
 
@@ -183,7 +184,7 @@ def test_files_that_are_no_results_are_named(tmp_path: Path):
 
 
 def test_what_stands_at_the_begin_of_a_row_is_no_argument_of_the_line_before():
-    rows = [TableRow(name, {"success": Cell(1.0)}) for name in ("[2cm]", "*", "a--b", "---")]
+    rows = [TableRow(name, {"success": Estimate(1.0)}) for name in ("[2cm]", "*", "a--b", "---")]
     lines = latex_table(rows, caption="100 % of $x_1$ [& \\evil{}]\n\nnext\x00").splitlines()
     assert [line.partition(" & ")[0] for line in lines[6:10]] == [
         "{}[2cm]",
@@ -199,10 +200,13 @@ def test_what_stands_at_the_begin_of_a_row_is_no_argument_of_the_line_before():
 
 
 SCORES = [
-    TableRow("a", {"success": Cell(0.904, (0.8, 1.0)), "seconds": Cell(9.0), "words": Cell(1.0)}),
-    TableRow("b", {"success": Cell(0.896), "seconds": Cell(7.0), "words": Cell(2.0)}),
-    TableRow("c|_", {"success": Cell(0.5), "seconds": Cell(8.0), "pass@2": Cell(0.1)}),
-    TableRow("d", {"success": Cell(float("nan")), "pass@2": Cell(-0.1)}),
+    TableRow(
+        "a",
+        {"success": Estimate(0.904, (0.8, 1.0)), "seconds": Estimate(9.0), "words": Estimate(1.0)},
+    ),
+    TableRow("b", {"success": Estimate(0.896), "seconds": Estimate(7.0), "words": Estimate(2.0)}),
+    TableRow("c|_", {"success": Estimate(0.5), "seconds": Estimate(8.0), "pass@2": Estimate(0.1)}),
+    TableRow("d", {"success": Estimate(float("nan")), "pass@2": Estimate(-0.1)}),
 ]
 SHOWN = ["success", "seconds", "words", "pass@2"]
 
@@ -236,19 +240,49 @@ def test_the_best_values_in_each_form():
         assert "mathbf" not in plain
 
 
-def test_every_number_of_an_evaluation_has_a_known_side_or_none(tmp_path: Path):
-    """A new number shows up here: say which way it is better, or that nobody can."""
-    evaluation(tmp_path, ExpertPolicy(WordPair(), "lower"))
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict) and value:
+        for key, one in value.items():
+            yield from leaves(one, (*path, key))
+    else:
+        yield path
+
+
+def test_every_leaf_of_a_summary_has_an_entry(tmp_path: Path):
+    """A new number shows up here: give it one in the table of metrics."""
+    env = make("debate-v0")
+    team = dict.fromkeys(env.possible_agents, ExpertPolicy(env))
+    result = evaluate_team("debate-v0", team, n_tasks=2, samples=2)
+    summary = result_to_dict(result)
+    asked = {("version",), ("samples",), ("seeds",), ("tasks",)}
+    places = {"pass_at_k": "<k>", "reward_terms": "<term>"}
+    known = {path for one in METRICS.values() for path in (one.path, one.ci95)}
+    found = {(p[0], places[p[0]]) if p[0] in places else p for p in leaves(summary)}
+    assert {("cost", "chars"), ("pass_at_k", "<k>"), ("cooperation", "mean")} <= found
+    assert found - asked - known == set()
+    write_json(tmp_path / "summary.json", summary)
     (row,) = rows_at(tmp_path)
-    neither = {"turns_per_agent", "chars", "text_balance", "words", "match"}
-    sided = {one for one in row.cells if not one.startswith("pass@")} - neither
-    assert sided <= HIGHER | LOWER
-    assert not HIGHER & LOWER
+    assert row.cells["mean_return"].ci95 == result.return_ci95
+    names = {METRICS[name].name for name in ("mean_return", "success", "cooperation", "chars")}
+    assert names <= set(row.cells)
+
+
+def test_a_sweeps_costs_are_those_of_its_trainings():
+    trained = [TableRow("a", {"prompt_tokens": Estimate(1e6)}, trained=True)]
+    played = [TableRow("b", {"prompt_tokens": Estimate(1e2)})]
+    assert text_table(trained).splitlines()[0].split() == ["prompt", "tokens"]
+    assert text_table(played).splitlines()[0].split() == ["tokens", "read", "per", "episode"]
+
+
+def test_small_numbers_are_formulae():
+    row = TableRow("a", {"kl": Estimate(1.2e-5, (-2e-6, 3e-5))})
+    line = latex_table([row, row]).splitlines()[4]
+    assert line == (r"a & $1.2\cdot 10^{-5}$ {\scriptsize $[-2\cdot 10^{-6}, 3\cdot 10^{-5}]$} \\")
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
 def test_latex_accepts_it(tmp_path: Path):
-    odd = TableRow("a\\b~c^d<e>f&g%h$i#j_k{l}", {"success": Cell(1.0)})
+    odd = TableRow("a\\b~c^d<e>f&g%h$i#j_k{l}", {"success": Estimate(1.0)})
     more = [TableRow(name, odd.cells) for name in ("[1]", "*", "--", "a\x00\x1b\u2028b")]
     table = latex_table([*ROWS, odd, *more], caption=odd.label, label="tab:x_y", best=True)
     text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}{table}"
