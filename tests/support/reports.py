@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from support.pairings import experts
+from support.pairings import experts, stage
 from support.toys import SameCase
 
 from llm_marl_envs.evaluation.studies.cross_play import cross_play
@@ -127,8 +127,8 @@ class Reader(HTMLParser):
 def a_cross_play(path: Path) -> None:
     """A measured one: two scripted teams, two seats, partners of each convention."""
     teams = {"loud": experts("upper"), "quiet": experts("lower")}
-    partners = zero_shot(SameCase, teams, n_tasks=30)
-    write_cross_play(path, cross_play(SameCase, teams, n_tasks=30), partners)
+    partners = zero_shot(stage(SameCase, n_tasks=30), teams)
+    write_cross_play(path, cross_play(stage(SameCase, n_tasks=30), teams), partners)
 
 
 def macro(template: str, name: str, *values: object) -> str:
