@@ -29,6 +29,7 @@ from llm_marl_envs.evaluation import (
 from llm_marl_envs.evaluation.numbers.coordination import match_by_choice
 from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.evaluation.numbers.format import interval, number
+from llm_marl_envs.evaluation.numbers.format import interval, number, whole
 from llm_marl_envs.evaluation.numbers.metrics import title
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.files.json_files import write_json
@@ -324,8 +325,8 @@ def _print_report(
                 print_text("    " + turn.action.rstrip().replace("\n", "\n    "))
     seconds = summary["seconds"]
     print(
-        f"\n{seconds['total']:.0f} s (warm start {seconds['warm_start']:.0f}, training "
-        f"{seconds['train']:.0f}), peak memory {summary['peak_rss_mib']:.0f} MiB\n"
+        f"\n{whole(seconds['total'])} s (warm start {whole(seconds['warm_start'])}, training "
+        f"{whole(seconds['train'])}), peak memory {whole(summary['peak_rss_mib'])} MiB\n"
         f"Results: {folder}/report.html (open it in a browser), summary.json, learning_curve.png, "
         "transcripts_*.jsonl, team/"
     )

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.evaluation.numbers.format import whole
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from trainers.running.callbacks import LAUNCHED, SIGNALS
@@ -84,7 +85,7 @@ def run_sweep(
         finally:
             slots.put(device)
         said = SAID.get(status, f"failed ({status})")
-        print(f"{point.name}: {said}, {time.perf_counter() - begun:.0f} s", flush=True)
+        print(f"{point.name}: {said}, {whole(time.perf_counter() - begun)} s", flush=True)
         return point, status
 
     with children.passing_signals_on(), ThreadPoolExecutor(jobs) as pool:

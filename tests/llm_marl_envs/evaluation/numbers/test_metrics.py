@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
 import runpy
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -214,3 +216,38 @@ def test_every_metric_is_on_the_page():
         row = f"| {metric.title.replace('<', '&lt;')} | `{metric.name}`"
         assert shown.count(row) == 1, metric.name
         assert metric.doc in shown
+
+
+# -- nowhere else ---------------------------------------------------------------------------------
+ROOT = Path(__file__).parents[4]
+READERS = [
+    path
+    for folder in ("llm_marl_envs/evaluation", "llm_marl_envs/commands", "trainers")
+    for path in (ROOT / folder).rglob("*.py")
+    if path.name != "metrics.py" or "numbers" not in path.parts
+]
+
+
+def test_titles_are_written_nowhere_else():
+    titles = {one.title for one in METRICS.values() if " " in one.title}
+    for path in READERS:
+        written = {one.value for one in nodes(path) if isinstance(one, ast.Constant)}
+        assert not titles & written, path
+
+
+def test_measured_numbers_are_formatted_nowhere_else():
+    studies = [path for path in READERS if "evaluation" in path.parts or "studies" in path.parts]
+    assert len(studies) > 20
+    for path in studies:
+        digits = [
+            ast.unparse(one)
+            for one in nodes(path)
+            if isinstance(one, ast.FormattedValue)
+            and one.format_spec
+            and re.search(r"\.\d+[efg%]", ast.unparse(one.format_spec))
+        ]
+        assert not digits or path.name == "format.py", (path, digits)
+
+
+def nodes(path: Path) -> Iterable[ast.AST]:
+    return ast.walk(ast.parse(path.read_text(encoding="utf-8")))
