@@ -21,7 +21,7 @@ from llm_marl_envs.evaluation.numbers.format import number
 from llm_marl_envs.evaluation.numbers.metrics import METRICS, title
 from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.report.tables import Cell, Table, estimated, table
+from llm_marl_envs.report.tables import Cell, Table, capital, estimated, table
 
 Matrix = tuple[tuple[float | None, ...], ...]
 LEVELS = 9
@@ -159,10 +159,14 @@ def _stranger(data: Mapping[str, Any]) -> ZeroShot:
 # -- showing --------------------------------------------------------------------------------------
 def pairings(cross: CrossPlay, strangers: Sequence[ZeroShot]) -> Pairings:
     """The matrices as heat maps, the gap, the strangers."""
-    maps = {title("mean_return"): cross.matrix, title("success"): cross.success_matrix}
+    maps = {"mean_return": cross.matrix, "success": cross.success_matrix}
     return Pairings(
         _seating(cross),
-        tuple(_heat_map(name, cross, one) for name, one in maps.items() if one is not None),
+        tuple(
+            _heat_map(capital(title(name)), cross, one)
+            for name, one in maps.items()
+            if one is not None
+        ),
         _means(cross.matrix),
         _gap(cross),
         _strangers(strangers) if strangers else None,
@@ -228,7 +232,7 @@ def _gap(cross: CrossPlay) -> Table | None:
     if cross.gap is not None and cross.gap_ci95_over_teams is not None:
         drawn = Estimate(cross.gap.mean, cross.gap_ci95_over_teams)
         rows.append([title("gap_over_teams"), estimated(drawn), "teams trained like these"])
-    head = ["team return", "mean, 95 % interval", "which holds for"]
+    head = [title("mean_return"), "mean, 95 % interval", "which holds for"]
     return table(head, rows) if rows else None
 
 
@@ -242,4 +246,6 @@ def _strangers(strangers: Sequence[ZeroShot]) -> Table:
         ]
         for one in strangers
     ]
-    return table(["beside scripted experts", "of convention", "team return", "experts alone"], rows)
+    return table(
+        ["beside scripted experts", "of convention", title("mean_return"), "experts alone"], rows
+    )

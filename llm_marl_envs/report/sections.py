@@ -25,7 +25,7 @@ from llm_marl_envs.records import living
 from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram
 from llm_marl_envs.report.series import change, curve, estimate_success, points
 from llm_marl_envs.report.sources import Run, Transcript
-from llm_marl_envs.report.tables import Cell, Table, estimated, table
+from llm_marl_envs.report.tables import Cell, Table, capital, estimated, table
 
 DISTRIBUTIONS = ("mean_return", "completion_tokens", "chars", "turns_per_agent")
 """What is drawn as a histogram; what is alike in all episodes is not, but for the return."""
@@ -138,11 +138,6 @@ def histograms(measured: Mapping[str, Scores]) -> list[Chart]:
             metric = METRICS[name]
             found.append(histogram(capital(metric.title), samples, unit=metric.unit))
     return found
-
-
-def capital(name: str) -> str:
-    """The name as a heading."""
-    return name[:1].upper() + name[1:]
 
 
 # -- training -------------------------------------------------------------------------------------

@@ -40,3 +40,8 @@ def estimated(one: Estimate | None) -> Cell:
     notes = [] if one.ci95 is None else [interval(one.ci95)]
     notes += [] if one.n is None else [f"n = {one.n}"]
     return Noted(number(one.mean), ", ".join(notes))
+
+
+def capital(name: str) -> str:
+    """The name as a heading."""
+    return name[:1].upper() + name[1:]

@@ -57,7 +57,7 @@ def test_a_measured_cross_play_is_shown_whole(tmp_path: Path):
     assert "SameCase" in shown
     assert "Rows: the team that plays left_0. Columns: the team that plays right_0." in shown
     assert "Every pairing played 30 tasks." in shown
-    for title in ("mean return", "success"):
+    for title in ("Mean return", "Success"):
         corner = "row plays left_0, column plays right_0"
         assert f"{title}{corner}loudquietloud1.000.33quiet0.331.00" in shown
     assert re.search(
