@@ -132,7 +132,7 @@ def histograms(measured: Mapping[str, Scores]) -> list[Chart]:
     found = []
     for name in DISTRIBUTIONS:
         of = {label: one.get(name, UNKNOWN).values for label, one in measured.items()}
-        samples = {label: [v for v in row if v is not None] for label, row in of.items()}
+        samples = {k: [v for v in row if v is not None and finite(v)] for k, row in of.items()}
         varied = len({v for row in samples.values() for v in row}) > 1
         if samples and all(samples.values()) and (varied or name == "mean_return"):
             metric = METRICS[name]

@@ -1,4 +1,7 @@
-"""The matrix of a cross-play as a picture. Needs matplotlib, imported when it is called."""
+"""The matrix of a cross-play as a picture. Needs matplotlib, imported when it is called.
+
+Owns where an entry stands between the lowest and the highest; the page of a report shows the same.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.files.atomic import replacing
 
 if TYPE_CHECKING:
-    from llm_marl_envs.evaluation.studies.cross_play import CrossPlay
+    from llm_marl_envs.evaluation.studies.cross_play import CrossPlay, Matrix
 
 MAX_NUMBERED = 12
 """Up to so many teams, each cell shows its number."""
@@ -37,6 +40,14 @@ def require_matplotlib() -> Any:
             f"a heat map needs matplotlib ({error}): pip install 'llm-marl-envs[eval]'"
         ) from error
     return Figure
+
+
+def heights(matrix: Matrix) -> list[list[float]]:
+    """Where each entry stands from the lowest, 0, to the highest, 1; 0 where nobody played."""
+    known = [cell for row in matrix for cell in row if cell is not None]
+    low = min(known, default=0.0)
+    span = max(known, default=0.0) - low or 1.0
+    return [[0.0 if cell is None else (cell - low) / span for cell in row] for row in matrix]
 
 
 def save_heat_map(result: CrossPlay, path: str | Path) -> None:
@@ -62,12 +73,12 @@ def save_heat_map(result: CrossPlay, path: str | Path) -> None:
         for name in ("self_play", "cross_play")
         if (one := getattr(result, name)) is not None
     )
-    title = textwrap.fill(_plain(f"{result.env_id}, team return"), width)
-    axes.set_title(f"{title}\n{means}", fontsize="medium")
-    middle = (np.nanmin(matrix) + np.nanmax(matrix)) / 2
+    heading = textwrap.fill(_plain(f"{result.env_id}, {title('mean_return')}"), width)
+    axes.set_title(f"{heading}\n{means}", fontsize="medium")
+    height = heights(result.matrix)
     for i, j in np.ndindex(*matrix.shape) if n_teams <= MAX_NUMBERED else ():
-        color = "white" if matrix[i, j] <= middle else "black"
-        text = number(matrix[i, j])
+        color = "white" if height[i][j] <= 0.5 else "black"
+        text = number(result.matrix[i][j])
         size = "medium" if len(text) <= 5 else "x-small"
         axes.text(j, i, text, ha="center", va="center", color=color, fontsize=size)
     figure.colorbar(image, ax=axes, shrink=0.8)

@@ -91,3 +91,11 @@ def test_bins_are_named_apart():
         "a: 1 of 2 episodes",
         "b: 1 of 1 episodes",
     ]
+    half, _, whole = few.bars
+    assert whole.height == pytest.approx(2 * half.height, abs=0.2)
+
+
+def test_colours_begin_anew_where_there_are_more_series():
+    many = histogram("many", {f"s{i}": [float(i), 0.5] for i in range(9)}, unit="x")
+    assert [colour for colour, _ in many.keys] == [0, 1, 2, 3, 4, 5, 0, 1, 2]
+    assert {bar.colour for bar in many.bars} == set(range(6))

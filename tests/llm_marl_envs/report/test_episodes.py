@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from support.reports import Reader, episode
@@ -11,6 +12,7 @@ from llm_marl_envs.records import (
 )
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.episodes import pairs, shade, telling
+from llm_marl_envs.spaces import Message
 
 
 def test_transcripts_that_share_no_task(tmp_path: Path):
@@ -38,3 +40,30 @@ def test_pairs_and_the_telling_ones():
 def testshades():
     given = (0, 0.1, 0.5, 1, -1, 2, float("nan"))
     assert [shade(value, 1) for value in given] == ["z", "p1", "p2", "p4", "n4", "z", "z"]
+
+
+def test_what_stands_beside_an_action(tmp_path: Path):
+    one = episode("a", 1)
+    cut = dataclasses.replace(one.turns[0].response, cut=True)
+    late = dataclasses.replace(
+        one.turns[0],
+        index=1,
+        response=cut,
+        messages=(
+            *one.turns[0].messages,
+            Message("assistant", "a word"),
+            Message("user", "Once more."),
+        ),
+    )
+    write_jsonl(tmp_path / "episodes.jsonl", [dataclasses.replace(one, turns=(*one.turns, late))])
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert "left_0, turn 1: reward 1.00 words 1.00a wordright_0" in shown
+    assert (
+        "userOnce more.left_0, turn 2: reward 1.00 words 1.00cut at the token limita word" in shown
+    )
+
+
+def test_long_texts_are_cut_and_say_so(tmp_path: Path):
+    write_jsonl(tmp_path / "episodes.jsonl", [episode("a", 1, "x" * 20_005)])
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert shown.count("x\n[5 more characters]") == 2

@@ -133,3 +133,23 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out == f"report written to {output}\n"
     assert "1 of 4 pairs" in Reader(output.read_text()).text
     assert main([*given[:-1], "-1"]) == 2
+
+
+def test_only_one_run_has_measurements_before_and_after(tmp_path: Path):
+    a_run(tmp_path)
+
+    def held() -> int:
+        tags = Reader(write_report(tmp_path).read_text()).tags
+        return sum(name == "circle" and given["class"] == "held" for name, given in tags)
+
+    assert held() == 2 * 2  # of the return and of success
+    lines(tmp_path / "again" / "log.jsonl", [{"step": i, "reward": i} for i in range(9)])
+    assert held() == 0
+
+
+def test_every_logged_number_is_named(tmp_path: Path):
+    log = [{"step": i, "reward": i / 500, "own": 7.0} for i in range(1, 501)]
+    lines(tmp_path / "log.jsonl", log)
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert "rewardmean returnreward0.0021.00500" in shown
+    assert "own7.007.00500" in shown

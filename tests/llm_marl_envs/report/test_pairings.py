@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from support.reports import Reader, a_cross_play
 
+from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
+from llm_marl_envs.evaluation.studies.heat_map import heights
 from llm_marl_envs.report import write_report
-from llm_marl_envs.report.pairings import read_cross_play
 
 
 def test_cross_play_is_read(tmp_path: Path):
@@ -53,7 +54,8 @@ def test_a_cross_play_that_is_no_object_is_named(tmp_path: Path):
 
 def test_a_measured_cross_play_is_shown_whole(tmp_path: Path):
     a_cross_play(tmp_path / "cross_play.json")
-    shown = Reader(write_report(tmp_path).read_text()).text
+    page = Reader(write_report(tmp_path).read_text())
+    shown = page.text
     assert "SameCase" in shown
     assert "Rows: the team that plays left_0. Columns: the team that plays right_0." in shown
     assert "Every pairing played 30 tasks." in shown
@@ -65,3 +67,9 @@ def test_a_measured_cross_play_is_shown_whole(tmp_path: Path):
     )
     assert re.search(r"loud, left_0lower0\.33 \[0\.\d\d, 0\.\d\d\], n = 301\.00", shown)
     assert "Files" not in shown  # there are no others
+
+
+def test_heights_are_between_the_lowest_and_the_highest():
+    assert heights(((1.0, None), (2.0, 5.0))) == [[0.0, 0.0], [0.25, 1.0]]
+    assert heights(((3.0, 3.0), (None, 3.0))) == [[0.0, 0.0], [0.0, 0.0]]
+    assert heights(((None,),)) == [[0.0]]
