@@ -245,6 +245,14 @@ _OF_EPISODES = (
         ci95=("cooperation", "ci95"),
     ),
     Metric(
+        name="match",
+        title="convention match",
+        unit="share",
+        of="team",
+        doc="episodes whose agents' first actions follow one convention",
+        path=("match",),
+    ),
+    Metric(
         name="above_solo",
         title="return above best solo",
         unit="reward",
@@ -260,14 +268,6 @@ _OF_EPISODES = (
         of="team",
         doc="tasks that the cooperation index is taken over",
         path=("cooperation", "n_tasks"),
-    ),
-    Metric(
-        name="match",
-        title="convention match",
-        unit="share",
-        of="team",
-        doc="episodes whose agents' first actions follow one convention",
-        path=("match",),
     ),
     Metric(
         name="format_success",
