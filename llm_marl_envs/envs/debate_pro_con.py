@@ -95,8 +95,6 @@ from llm_marl_envs.deliberation.quotes import Statement, read_statement, shown
 from llm_marl_envs.deliberation.side_experts import CON, PRO, SideExperts, sides, source_of
 from llm_marl_envs.deliberation.side_judge import QuotesJudge, hearing, side_of
 from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.questions import question_of, question_tasks
-from llm_marl_envs.policies.base import Policy, derive_seed
 from llm_marl_envs.questions import Question, question_of, question_tasks
 from llm_marl_envs.records import Request
 from llm_marl_envs.seeds import derive_seed

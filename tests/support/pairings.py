@@ -6,10 +6,9 @@ from typing import Any
 
 from support.toys import SameCase
 
-from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.evaluation.play.paired import Stage
 from llm_marl_envs.evaluation.play.runner import Plan
-from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.experts import ExpertPolicy
 
 
 def experts(convention: str | None, env: Any = None) -> dict[str, ExpertPolicy]:

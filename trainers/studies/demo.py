@@ -27,11 +27,10 @@ from llm_marl_envs.evaluation import (
     measure_coordination,
 )
 from llm_marl_envs.evaluation.numbers.coordination import match_by_choice
-from llm_marl_envs.evaluation.play.progress import counter
-from llm_marl_envs.evaluation.numbers.format import interval, number
 from llm_marl_envs.evaluation.numbers.format import interval, number, whole
 from llm_marl_envs.evaluation.numbers.metrics import title
 from llm_marl_envs.evaluation.numbers.table import format_table
+from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl

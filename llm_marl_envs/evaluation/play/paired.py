@@ -16,8 +16,10 @@ from llm_marl_envs.evaluation.play.progress import Progress, expect
 from llm_marl_envs.evaluation.play.runner import Plan, starts_of
 from llm_marl_envs.policies.base import Team
 from llm_marl_envs.records import Episode
-from llm_marl_envs.rollout import EpisodesFailedError, Failures, Start, rollout
-from llm_marl_envs.vector import VectorTextEnv, env_factory
+from llm_marl_envs.registry import env_factory
+from llm_marl_envs.rollout import EpisodesFailedError, Failures, rollout
+from llm_marl_envs.seeds import Start
+from llm_marl_envs.vector import VectorTextEnv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

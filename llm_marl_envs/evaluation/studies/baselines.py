@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv, task_source
-from llm_marl_envs.core import TextEnv, TextParallelEnv
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.metrics import METRICS, read, title
 from llm_marl_envs.evaluation.numbers.results import TeamResult, result_to_dict, summarise

@@ -16,10 +16,7 @@ from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.play.paired import Stage, estimate_tasks
 from llm_marl_envs.policies import Policy, ScriptedPolicy, Team, check_team
 from llm_marl_envs.records import Episode, Request, Response, living
-from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import Context
 from llm_marl_envs.seeds import Start
-from llm_marl_envs.rollout import Start
 
 Replacement = Policy | str
 Swap = tuple[str, int | None]

@@ -23,10 +23,8 @@ from llm_marl_envs.evaluation.numbers.metrics import mean, measure
 from llm_marl_envs.evaluation.play.paired import Stage, estimate_tasks, returns_of
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode, living
-from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import Context, EpisodesFailedError
+from llm_marl_envs.rollout import EpisodesFailedError
 from llm_marl_envs.specs import env_arguments, env_name
-from llm_marl_envs.rollout import EpisodesFailedError, env_arguments, env_name
 
 Matrix = tuple[tuple[float | None, ...], ...]
 MIN_TEAMS_TO_RESAMPLE = 3

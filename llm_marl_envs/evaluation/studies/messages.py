@@ -18,7 +18,6 @@ from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.play.paired import Schedule, Stage, returns_lost
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode
-from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, rollout
 from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers.overhear import Instead, overhear

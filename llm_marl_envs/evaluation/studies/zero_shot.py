@@ -15,11 +15,7 @@ from llm_marl_envs.evaluation.play.paired import Schedule, Stage, returns_of
 from llm_marl_envs.evaluation.studies.cross_play import check_teams
 from llm_marl_envs.experts import ExpertPolicy, find_experts
 from llm_marl_envs.policies import Policy, Team
-from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import Context
 from llm_marl_envs.seeds import Start
-from llm_marl_envs.policies import ExpertPolicy, Policy, Team
-from llm_marl_envs.rollout import Start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,8 @@ from llm_marl_envs.evaluation.numbers.estimators import (
     success_interval,
     wilson_interval,
 )
-from llm_marl_envs.evaluation.numbers.table import with_interval
-from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.evaluation.numbers.format import with_interval
-from llm_marl_envs.policies import ExpertPolicy
+from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.records import episode_from_dict, episode_to_dict
 from llm_marl_envs.report.series import estimate_success
 from llm_marl_envs.tasks import Task

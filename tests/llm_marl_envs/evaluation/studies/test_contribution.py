@@ -17,11 +17,13 @@ from llm_marl_envs.evaluation.studies.contribution import (
     contributions,
     replay_with,
 )
-from llm_marl_envs.evaluation.studies.messages import MessageEffect, measure_messages, other_tasks
+from llm_marl_envs.evaluation.studies.messages import (
+    MessageEffect,
+    message_effects,
+    other_tasks,
+)
 from llm_marl_envs.experts import ExpertPolicy, experts_of
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
-from llm_marl_envs.evaluation.studies.messages import MessageEffect, message_effects, other_tasks
-from llm_marl_envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
