@@ -180,7 +180,7 @@ class _Run:
         try:
             self._send_jobs(known)
             # Forked while this run goes on, so that the next one need not wait for it.
-            self.zygote.ask(count if judge.key == self._key() else count + 1)
+            self.zygote.ask(count)
             over, report = self._await_report()
             self.wall_s = time.monotonic() - self.began
             wall = self._wall()
@@ -199,9 +199,6 @@ class _Run:
                 child.close()
             if self.worker.judge is not judge:
                 judge.end()
-
-    def _key(self) -> tuple[str, str]:
-        return (self.job.tests, self.job.entry_point)
 
     def _send_jobs(self, known: bool) -> None:
         imports = {owner: list(names) for owner, names in self.job.exports}
