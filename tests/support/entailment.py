@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from support.models import small
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
 from llm_marl_envs.writing.divisions import plans, write
 from llm_marl_envs.writing.documents import LEXICONS, Fact, Kind, say
@@ -34,9 +35,8 @@ Pair = tuple[str, str, int]
 
 def train_entailment(kind: Kind, folder: Path, seed: int = 0) -> str:
     """The folder of a model that tells `LABELS` apart, for one kind of document."""
-    torch.manual_seed(seed)
     tokenizer = _tokenizer(kind)
-    model = _model(tokenizer)
+    model = _model(tokenizer, seed)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.5e-3, total_steps=STEPS)
     examples = _pairs(kind, seed)
@@ -77,22 +77,22 @@ def honest_rows(kind: Kind, n: int) -> tuple[list[dict[str, str]], list[tuple[st
     return rows, texts
 
 
-def _model(tokenizer: Any) -> Any:
-    model: Any = BertForSequenceClassification(
-        BertConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            intermediate_size=128,
-            max_position_embeddings=MAX_LENGTH + 2,
-            id2label=dict(enumerate(LABELS)),
-            label2id={label: i for i, label in enumerate(LABELS)},
-            pad_token_id=tokenizer.pad_token_id,
-            initializer_range=0.125,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
+def _model(tokenizer: Any, seed: int) -> Any:
+    model = small(
+        BertForSequenceClassification,
+        tokenizer,
+        seed,
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=MAX_LENGTH + 2,
+        id2label=dict(enumerate(LABELS)),
+        label2id={label: i for i, label in enumerate(LABELS)},
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=0.125,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
     )
     # Words attend to themselves in the other sentence from the start, which saves most of the time.
     model.bert.embeddings.word_embeddings.weight.data *= 3

@@ -1,4 +1,4 @@
-"""Tiny untrained models for the trainer's tests, and episodes made by hand."""
+"""Tiny untrained models for tests, and trainers on them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ def untrained(seed: int = 0) -> tuple[Any, Any]:
     """(model, tokenizer), float32, a function of the seed."""
     tokenizer = tiny_tokenizer()
     return build_model(tokenizer, seed, SETTINGS), tokenizer
+
+
+def small(kind: Any, tokenizer: Any, seed: int = 0, **config: Any) -> Any:
+    """An untrained model of any class of Transformers, float32, a function of the seed.
+
+    `config` has the names of BERT's, which the configs of other models take too.
+    """
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    torch.manual_seed(seed)
+    return kind(kind.config_class(vocab_size=len(tokenizer), **{**sizes, **config}))
 
 
 def lora(rank: int = 4) -> LoraConfig:

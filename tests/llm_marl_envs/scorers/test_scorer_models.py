@@ -12,13 +12,11 @@ import pytest
 import torch
 from support.attacks import ATTACKS, page_table
 from support.entailment import LABELS, honest_rows, train_entailment
-from support.models import tiny_tokenizer
+from support.models import small, tiny_tokenizer
 from support.serving import served
 from transformers import (
     AutoModelForSequenceClassification,
-    BertConfig,
     BertForSequenceClassification,
-    Qwen2Config,
     Qwen2ForSequenceClassification,
 )
 
@@ -138,18 +136,8 @@ def test_texts_of_models_never_raise(entailment: str, tmp_path: Path) -> None:
 def classifier(folder: Path, **config: Any) -> str:
     """An untrained BERT over the tokenizer of the trainer's tests."""
     tokenizer = tiny_tokenizer()
-    torch.manual_seed(1)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 130}
-    model: Any = BertForSequenceClassification(
-        BertConfig(
-            vocab_size=len(tokenizer),
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            initializer_range=0.5,
-            **sizes,
-            **config,
-        )
-    )
+    sizes = {"intermediate_size": 64, "max_position_embeddings": 130, "initializer_range": 0.5}
+    model = small(BertForSequenceClassification, tokenizer, seed=1, **sizes, **config)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -194,19 +182,13 @@ def test_a_reward_model_with_labels(tmp_path: Path) -> None:
 
 def test_a_decoder_pads_with_what_it_has(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer()
-    one_output: Any = {"num_labels": 1}  # which the class does not name
-    torch.manual_seed(0)
-    model: Any = Qwen2ForSequenceClassification(
-        Qwen2Config(
-            vocab_size=len(tokenizer),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            num_key_value_heads=2,
-            initializer_range=0.5,
-            **one_output,
-        )
+    model = small(
+        Qwen2ForSequenceClassification,
+        tokenizer,
+        intermediate_size=64,
+        num_key_value_heads=2,
+        initializer_range=0.5,
+        num_labels=1,
     )
     tokenizer.pad_token = None
     model.save_pretrained(tmp_path)

@@ -11,9 +11,9 @@ import torch
 from peft import IA3Config, LoraConfig, PromptTuningConfig
 from support import formula
 from support.gradients import Seats, assert_formula, trainer_of
-from support.models import make_trainer, settings, tiny_tokenizer, untrained
+from support.models import make_trainer, settings, small, tiny_tokenizer, untrained
 from support.toys import Lower
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2LMHeadModel
 
 from trainers.models.team_files import build_team_model
 from trainers.trainer import MAGRPOTrainer
@@ -21,22 +21,18 @@ from trainers.trainer import MAGRPOTrainer
 
 def gpt2() -> Any:
     """Learned absolute positions: a shifted row is another row."""
-    torch.manual_seed(0)
     tokenizer = tiny_tokenizer()
-    return GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=len(tokenizer),
-            n_positions=128,
-            n_embd=32,
-            n_layer=2,
-            n_head=2,
-            bos_token_id=1,
-            eos_token_id=tokenizer.eos_token_id,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-        )
-    ), tokenizer
+    dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    model = small(
+        GPT2LMHeadModel,
+        tokenizer,
+        num_hidden_layers=2,
+        max_position_embeddings=128,
+        bos_token_id=1,
+        eos_token_id=tokenizer.eos_token_id,
+        **dropout,
+    )
+    return model, tokenizer
 
 
 @pytest.mark.parametrize("rows", [1, 3, 64])
