@@ -30,6 +30,13 @@ from llm_marl_envs.vector import VectorTextEnv
 
 Context = Literal["append", "fresh"]
 CONTEXTS = ("append", "fresh")
+
+
+def appends(context: Context) -> bool:
+    """Whether an agent's bare observations add to one chat; else each begins its own."""
+    return context == "append"
+
+
 NEWLINES = ("\n", "\r")
 LONGEST_FAILURE = 20_000
 """Characters of a traceback that are kept, half of them from its end."""
@@ -196,7 +203,7 @@ class _Live:
                 f"observation of {agent}: expected str, got {type(observation).__name__}; "
                 "only text environments can be rolled out"
             )
-        if self.context == "fresh":
+        if not appends(self.context):
             return (Message("user", observation),)
         shown = _news(self.seen.get(agent, ""), observation)
         self.chats[agent].append(Message("user", shown))

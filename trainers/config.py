@@ -32,6 +32,8 @@ from llm_marl_envs.checks import check_types, suggestion
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import algorithm_class
 from trainers.algorithms.magrpo import BASELINES
+from trainers.algorithms import ALGORITHMS
+from trainers.algorithms.base import OPTIONS
 from trainers.models.team_model import WEIGHT_MODES, check_policy_names
 from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.update.returns import make_returns, setting_of
@@ -53,7 +55,23 @@ NOT_READ = {
     "load_best_model_at_end": "load the checkpoint you want with load_team",
     "fp16": "use bf16: gradients are clipped per policy, which its scaler cannot follow",
 }
-SCALINGS = ("none", "group")
+RANGES: dict[str, tuple[float, float]] = {
+    "num_generations": (2, math.inf),
+    "num_iterations": (1, math.inf),
+    "tasks_per_update": (1, math.inf),
+    "rows_per_micro_batch": (1, math.inf),
+    "sampling_batch_size": (1, math.inf),
+    "rollout_chunks": (1, math.inf),
+    "max_completion_length": (1, math.inf),
+    "max_turns": (1, math.inf),
+    "eval_tasks": (1, math.inf),
+    "transcript_every": (0, math.inf),
+    "discount": (0, 1),
+    "max_failed_share": (0, 1),
+    "learning_rate": (0, math.inf),
+    "seed": (0, 2**32 - 1),
+}
+"""Settings that are numbers -> lowest and highest value; infinity is none."""
 NO = {
     "save_strategy": "no",
     "eval_strategy": "no",
@@ -80,6 +98,9 @@ class MAGRPOConfig(GRPOConfig):
     """
 
     algorithm: str = field(default="magrpo", metadata={"help": "A name in trainers.algorithms."})
+    num_generations: int = field(  # type: ignore[assignment]
+        default=8, metadata={"help": "G: episodes of a task that are compared, at least 2."}
+    )
     weights: str | None = field(
         default=None,
         metadata={
@@ -96,19 +117,19 @@ class MAGRPOConfig(GRPOConfig):
         metadata={"help": "Seats that play with the weights they began with, untrained."},
     )
     tasks_per_update: int = field(
-        default=4, metadata={"help": "P: tasks rolled out per update, over all processes."}
+        default=4, metadata={"help": "P: tasks of one update, over all processes; at least 1."}
     )
     rows_per_micro_batch: int = field(
-        default=32, metadata={"help": "Most rows of one forward and backward pass."}
+        default=32, metadata={"help": "Most rows of one forward and backward pass, at least 1."}
     )
     sampling_batch_size: int | None = field(
-        default=None, metadata={"help": "Most rows of one generate call; None: all at once."}
+        default=None, metadata={"help": "Most rows of one generate call, at least 1; None: all."}
     )
     rollout_chunks: int = field(
         default=1,
         metadata={
             "help": "Parts into which the episodes of an update are divided: one is sampled while "
-            "the others' programs run. Pays where both are slow."
+            "the others' programs run. Pays where both are slow. At least 1."
         },
     )
     discount: float = field(
@@ -148,11 +169,11 @@ class MAGRPOConfig(GRPOConfig):
         default=None,
         metadata={
             "help": "Most turns per agent of an environment that does not say; sizes micro-batches "
-            "where each turn is a row of its own (context='fresh')."
+            "where each turn is a row of its own (context='fresh'). At least 1."
         },
     )
     policy_learning_rates: dict[str, float] | None = field(
-        default=None, metadata={"help": "policy -> learning rate, where it differs."}
+        default=None, metadata={"help": "policy -> learning rate, at least 0, where it differs."}
     )
     shuffle_rewards: bool = field(
         default=False,
@@ -169,7 +190,7 @@ class MAGRPOConfig(GRPOConfig):
         default=10, metadata={"help": "Write sampled episodes every so many updates; 0: never."}
     )
     eval_tasks: int = field(
-        default=32, metadata={"help": "Tasks of one evaluation during training."}
+        default=32, metadata={"help": "Tasks of one evaluation during training, at least 1."}
     )
     max_failed_share: float = field(
         default=0.05,
@@ -188,7 +209,7 @@ class MAGRPOConfig(GRPOConfig):
     top_p: float = field(default=1.0, metadata={"help": "Must be 1."})
     top_k: int = field(default=0, metadata={"help": "Must be 0."})
     max_completion_length: int = field(  # type: ignore[assignment]
-        default=256, metadata={"help": "Tokens of one turn; TRL's None is refused."}
+        default=256, metadata={"help": "Most tokens of one turn, at least 1; no None."}
     )
     logging_steps: float = field(default=1, metadata={"help": "See transformers."})
     save_strategy: str = field(default="no", metadata={"help": "See transformers."})
@@ -203,15 +224,15 @@ class MAGRPOConfig(GRPOConfig):
         check_types("", vars(self), hints)
         if self.bf16 is None and (self.use_cpu or not torch.cuda.is_available()):
             self.bf16 = False
-        self._check_sizes()
+        self._check_ranges()
         self._check_choices()
         self.returns = setting_of(make_returns(self.returns))
         self._check_control()
         self._check_loggers()
         # TRL demands whole groups per generation batch; the trainer sets the sizes later.
         sizes = self.per_device_train_batch_size, self.per_device_eval_batch_size
-        self.per_device_train_batch_size = self.num_generations or 0
-        self.per_device_eval_batch_size = self.num_generations or 0
+        self.per_device_train_batch_size = self.num_generations
+        self.per_device_eval_batch_size = self.num_generations
         try:
             super().__post_init__()
         except (ValueError, TypeError) as error:  # what TRL and transformers refuse
@@ -243,37 +264,19 @@ class MAGRPOConfig(GRPOConfig):
         self.model_init_kwargs = None
         return given
 
-    def _check_sizes(self) -> None:
-        lowest = {
-            "num_generations": 2,
-            "tasks_per_update": 1,
-            "rows_per_micro_batch": 1,
-            "num_iterations": 1,
-            "transcript_every": 0,
-            "eval_tasks": 1,
-            "rollout_chunks": 1,
-            "max_completion_length": 1,
-        }
-        for name, least in lowest.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name}={value!r}: expected an integer of at least {least}")
-        if self.max_turns is not None and self.max_turns < 1:
-            raise ValueError(f"max_turns={self.max_turns!r}: expected at least 1 or None")
-        if not isinstance(self.discount, (int, float)) or not 0 <= self.discount <= 1:
-            raise ValueError(f"discount={self.discount!r}: expected a number from 0 to 1")
-        share = self.max_failed_share
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-            raise ValueError(f"max_failed_share={share!r}: expected a number from 0 to 1")
-        if not math.isfinite(self.learning_rate) or self.learning_rate < 0:
-            raise ValueError(f"learning_rate={self.learning_rate}: expected a number of at least 0")
-        for policy, rate in (self.policy_learning_rates or {}).items():
-            check_types("policy_learning_rates", {policy: rate}, {policy: float})
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed={self.seed}: expected 0 to {2**32 - 1}")
+    def _check_ranges(self) -> None:
+        rates = self.policy_learning_rates or {}
+        check_types("policy_learning_rates", rates, dict.fromkeys(rates, float))
+        each = {f"policy_learning_rates, {policy}": rate for policy, rate in rates.items()}
+        ranges = {**RANGES, **dict.fromkeys(each, RANGES["learning_rate"])}
+        for name, (low, high) in ranges.items():
+            value = each[name] if name in each else getattr(self, name)
+            if value is not None and not (low <= value <= high and value < math.inf):
+                expected = f"at least {low}" if high == math.inf else f"{low} to {high}"
+                raise ValueError(f"{name}={value!r}: expected {expected}")
         if not self.output_dir:
             raise ValueError("output_dir is empty: expected a folder")
-        if self.temperature <= 0:
+        if not 0 < self.temperature < math.inf:
             raise ValueError(f"temperature={self.temperature}: training samples, so more than 0")
 
     def _check_after(self) -> None:
@@ -331,9 +334,8 @@ class MAGRPOConfig(GRPOConfig):
         choices = {
             "weights": [None, *WEIGHT_MODES],
             "credit": list(CREDITS),
-            "baseline": list(BASELINES),
             "context": list(CONTEXTS),
-            "scale_rewards": list(SCALINGS),
+            **{option: list(values) for option, values in OPTIONS.items()},
             "importance_sampling_level": ["token", "sequence"],
             "loss_type": [*ROW_LOSSES, *TOKEN_LOSSES],
         }

@@ -3,8 +3,8 @@
 TRL keeps the optimiser step, schedule, accumulation, loss, logging and the training loop. The seam
 is `_prepare_inputs`: instead of generating from a dataset, episodes are rolled out, turned into
 advantages and packed into micro-batches of one policy each. Beside it, `compute_loss` (a scale),
-the methods in `update/optimizer.py` (steps per policy) and those in `running/checkpoints.py` are
-overridden.
+the optimiser's methods (`update/optimizer.py`: steps per policy) and those that write and read
+checkpoints (`running/checkpoints.py`) are overridden.
 `tests/trainers/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
 
 With several processes each plays its share of the tasks, and every process judges all episodes, so
@@ -27,6 +27,8 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +39,7 @@ from peft import PeftConfig
 from torch.utils.data import DataLoader
 from transformers import ProgressCallback
 from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from llm_marl_envs.core import TextEnv
@@ -44,16 +47,26 @@ from llm_marl_envs.policies import Policy
 from llm_marl_envs.records import Episode, EpisodeGroup
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import EpisodesFailedError, Failures, failure_name, failure_of
+from llm_marl_envs.rollout import EpisodesFailedError, Failures, appends, failure_name, failure_of
+from llm_marl_envs.vector import env_factory
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.config import MAGRPOConfig
-from trainers.models.team_files import Models, Tokenizers, build_team_model
+from trainers.models.model_card import training_facts
+from trainers.models.team_files import Models, Tokenizers, build_team_model, save_team
 from trainers.models.team_model import SeparateWeights, TeamModel
 from trainers.models.team_module import fit_for_trl
 from trainers.models.token_policy import TokenPolicy
 from trainers.running import metrics
 from trainers.running.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress
-from trainers.running.checkpoints import TeamCheckpoints
-from trainers.running.run_folder import origin
+from trainers.running.checkpoints import Checkpoints
+from trainers.running.run_folder import (
+    Run,
+    environments_of,
+    origin,
+    settings_of,
+    what_is_played,
+    write_settings,
+)
 from trainers.running.transcripts import LogFile, failed_file, write_failed, write_update
 from trainers.update.collect import (
     Collector,
@@ -63,11 +76,11 @@ from trainers.update.collect import (
     not_finite,
     too_many_failed,
 )
-from trainers.update.optimizer import TeamOptimizer
+from trainers.update.optimizer import clip_each, leave_idle, parameter_groups
 from trainers.update.packing import (
-    ROW_LOSSES,
     PackPlan,
     Row,
+    count_everywhere,
     micro_batches,
     not_finite_rows,
     pack_rows,
@@ -80,7 +93,7 @@ from trainers.update.packing import (
 NOT_OWN = {"old_per_token_logps": 0.0, "ref_per_token_logps": -1e4}
 
 
-class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
+class MAGRPOTrainer(GRPOTrainer):
     """Train a team of language models with multi-agent GRPO.
 
     >>> trainer = MAGRPOTrainer("Qwen/Qwen2.5-Coder-0.5B-Instruct", "coop_coding-v0",
@@ -112,6 +125,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         "title": "LLM Collaboration With Multi-Agent Reinforcement Learning",
         "id": "2508.04652",
     }
+    args: MAGRPOConfig  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -178,12 +192,11 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
     def _make_plan(self, args: MAGRPOConfig) -> PackPlan:
         env = self.collector.env.unwrapped
         turns = env.max_turns if isinstance(env, TextEnv) else args.max_turns or 1
-        one_row = args.context == "append"
         seats = Counter(self.team.policy_of[agent] for agent in self.trained)
         return plan_micro_batches(
             {policy: count * self.collector.episodes_per_update for policy, count in seats.items()},
             {
-                policy: 1 if chat.appends and one_row else turns
+                policy: 1 if chat.appends and appends(args.context) else turns
                 for policy, chat in self.token_policy.chats.items()
             },
             args.rows_per_micro_batch,
@@ -207,7 +220,8 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
                 fit_for_trl(self.team.model_of(policy), self.args)
             self.model = self.model_wrapped = self.team.module.to(self.accelerator.device)
         if self.beta:
-            self.team.remember_start(self.trained_policies)
+            self.team.remember_start(self.team.trained_policies)
+        self.checkpoints = Checkpoints(self.args, self.accelerator, self.this_run)
         self.add_callback(self.interrupt)
         self.add_callback(FlatRewards())
         self.add_callback(LogFile(str(self.args.output_dir)))
@@ -219,19 +233,22 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """A clock: one empty batch per micro-batch. Tasks come from the schedule instead."""
-        per_update = self.plan.total * self.args.num_iterations
-        ticks = [{"prompt": ""}] * (self.collector.schedule.updates_per_epoch * per_update)
+        ticks = [{"prompt": ""}] * (self.collector.schedule.updates_per_epoch * self._per_rollout)
         return DataLoader(ticks, batch_size=1, collate_fn=list)  # type: ignore[arg-type]
+
+    @property
+    def _per_rollout(self) -> int:
+        """Micro-batches, each seen in every iteration, until the next rollout."""
+        return self.plan.total * self.args.num_iterations
 
     @property
     def _update(self) -> int:
         """Number of the current rollout."""
-        return self._step // (self.plan.total * self.num_iterations)
+        return self._step // self._per_rollout
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         """The next micro-batch; a new rollout where the buffer is used up (the seam)."""
-        every = self.plan.total * self.num_iterations
-        if self._step % every == 0 or self._buffered_inputs is None:
+        if self._step % self._per_rollout == 0 or self._buffered_inputs is None:
             self._buffered_inputs = self._new_batches()
         batch = self._buffered_inputs[self._step % self.plan.total]
         self.team.activate(batch["policy"])
@@ -247,17 +264,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         mine = self.collector.share
         rows = pack_rows(groups[mine], self.trained, advantages[mine], keep[mine])
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
-        episodes = sum(len(group.episodes) for group in groups)
-        played = sum(len(group.living) for group in groups)
-        for batch in batches:  # what losses divide by is counted over all ranks
-            tokens = batch["num_items_in_batch"]
-            batch["num_items_in_batch"] = torch.full_like(tokens, self._sum(tokens))
-            if self.loss_type == "dr_grpo":  # an episode that failed is no trajectory
-                batch["loss_scale"] *= episodes / max(played, 1)
-            elif self.loss_type in ROW_LOSSES:
-                local = float(batch["policy_rows"])
-                everywhere = self._sum(torch.tensor(local))
-                batch["loss_scale"] *= local * self.args.world_size / max(everywhere, 1.0)
+        count_everywhere(batches, groups, self.loss_type, self._sum, self.args.world_size)
         if self.num_iterations > 1:
             self._score(batches, "old_per_token_logps", lambda policy: nullcontext())
         if self.beta:
@@ -287,6 +294,11 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             groups = gather_object(groups)  # in the order of the ranks
         self._bear_failures([episode for group in groups for episode in group.episodes])
         return (groups, *self.collector.judge(self._update, groups))
+
+    def _sum(self, value: torch.Tensor) -> float:
+        """The sum of a scalar over all processes."""
+        total: Any = self.accelerator.reduce(value.to(self.accelerator.device), reduction="sum")
+        return float(total)
 
     def _stop_together(self, error: Exception | None) -> None:
         """What stops one process stops every one of them."""
@@ -372,6 +384,38 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         self._stop_together(error)
         return loss
 
+    # -- the optimiser ----------------------------------------------------------------------------
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """One parameter group (two with weight decay) and one learning rate per policy."""
+        if self.optimizer is None:
+            whole: Any = self.model
+            decayed = set(self.get_decay_parameter_names(whole))
+            optimizer_class, kwargs = self.get_optimizer_cls_and_kwargs(self.args, whole)
+            groups = parameter_groups(self.team, whole, self.args, decayed)
+            self.optimizer = optimizer_class(groups, **kwargs)
+            self.optimizer.register_step_pre_hook(self._leave_idle_policies)
+        return self.optimizer
+
+    def _leave_idle_policies(self, *_: Any) -> None:
+        """Before the optimiser's step (deviation 3)."""
+        own_loss = type(self.algorithm).extra_loss is not Algorithm.extra_loss
+        batches: Any = self._buffered_inputs or ()
+        idle = leave_idle(self.team, batches, self._sum, weighed=not (self.beta or own_loss))
+        self._note({f"{policy}/idle": value for policy, value in idle.items()})
+
+    def _clip_grad_norm(self, model: Any) -> torch.Tensor:
+        """Clip each policy's gradient on its own; returns the norm over all."""
+        clip = partial(self.accelerator.clip_grad_norm_, max_norm=self.args.max_grad_norm)
+        norms = clip_each(self.team, clip)
+        self._note({f"{policy}/grad_norm": float(norm) for policy, norm in norms.items()})
+        return torch.stack(list(norms.values())).norm()
+
+    # -- what is logged ---------------------------------------------------------------------------
+    def _note(self, values: Mapping[str, float]) -> None:
+        """Keep numbers of this update for its log entry."""
+        for name, value in values.items():
+            self._metrics["train"][name].append(value)
+
     def _log_update(
         self, groups: Sequence[EpisodeGroup], returns: np.ndarray, begun: float
     ) -> None:
@@ -379,8 +423,7 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
         values["time/rollout"] = time.perf_counter() - begun
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
-        for name, value in values.items():
-            self._metrics["train"][name].append(value)
+        self._note(values)
         self.sampled_tokens += metrics.sampled_tokens(groups)
         # A count, of which the last is logged; TRL logs the mean of what was appended.
         self._metrics["train"]["num_tokens"] = [float(self.sampled_tokens)]
@@ -444,10 +487,14 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
             ValueError: `output_dir` holds another run, or this one and nothing is resumed, or the
                 checkpoint is of a run with other settings; the message names what differs.
         """
-        with self.own_folder(resume_from_checkpoint) as checkpoint:
-            finished = self._load_finished(checkpoint)
-            if finished is not None:
-                return finished
+        with self.checkpoints.held(resume_from_checkpoint) as checkpoint:
+            ended = self.checkpoints.last_state(checkpoint)
+            if ended is not None:
+                self._load_from_checkpoint(str(checkpoint))
+                self.state = ended
+                # Every process counts the tokens of all; there may have been fewer of them then.
+                self._count_on(self.checkpoints.read(str(checkpoint), rank=0))
+                return TrainOutput(ended.global_step, 0.0, {})
             resume = None if checkpoint is None else str(checkpoint)
             with self.interrupt.listening():
                 return super().train(resume, trial, ignore_keys_for_eval)
@@ -456,6 +503,102 @@ class MAGRPOTrainer(TeamOptimizer, TeamCheckpoints, GRPOTrainer):
     def stopped(self) -> bool:
         """Whether a signal ended `train` before the last update; it left a checkpoint."""
         return self.interrupt.stopping and self.state.global_step < self.state.max_steps
+
+    # -- the folder and its checkpoints -----------------------------------------------------------
+    @cached_property
+    def _environments(self) -> dict[str, Any]:
+        eval_env = None if self.make_eval_env is None else self.make_eval_env()
+        return environments_of(self.collector.env, eval_env)
+
+    def this_run(self) -> Run:
+        """What is about to be trained, and where."""
+        settings = settings_of(
+            model=self.origin,
+            environments=self._environments,
+            peft_config=self.peft_given,
+            partners=self.partners,
+            args=self.args,
+        )
+        per_epoch = self.collector.schedule.updates_per_epoch * self.args.num_iterations
+        return Run(folder=Path(str(self.args.output_dir)), settings=settings, per_epoch=per_epoch)
+
+    def check_folder(self, resume: Any = None) -> Path | None:
+        """Whether `train(resume)` may begin; the checkpoint that it would go on from.
+
+        Raises:
+            ValueError: the folder holds a run, or the checkpoint is of another one.
+        """
+        return self.checkpoints.check(resume)
+
+    def save_team(self, folder: str | Path) -> None:
+        """Write the team so that `load_team`, PEFT or Transformers can load it."""
+        env = what_is_played(self.collector.env, self.token_policy.template_kwargs, self.args)
+        trained = training_facts(self.args.algorithm, self.state)
+        save_team(self.team, folder, env=env, trained=trained)
+
+    def create_model_card(
+        self, model_name: str | None = None, dataset_name: str | None = None, tags: Any = None
+    ) -> None:
+        """Nothing: TRL's card knows neither team nor environment; `save_team` writes true ones."""
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        if self.args.should_save:
+            folder = Path(str(output_dir or self.args.output_dir))
+            folder.mkdir(parents=True, exist_ok=True)
+            self.save_team(folder)
+            write_settings(folder, self.this_run().settings)
+            torch.save(self.args, folder / "training_args.bin")
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return self.checkpoints.staging or super()._get_output_dir(trial)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        run_dir = Path(super()._get_output_dir(trial))
+        write = partial(super()._save_checkpoint, model, trial)
+        self.checkpoints.write(run_dir, self.state, write, self._own_state)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        for policy in self.team.policies:
+            self.team.load_policy(policy, Path(resume_from_checkpoint) / policy)
+        self.team.activate(self.team.policies[0])
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            self._go_on(self.checkpoints.read_on(checkpoint, self._own_state()))
+
+    def _own_state(self) -> dict[str, Any]:
+        """What a checkpoint keeps of this process beside weights and optimiser."""
+        return {
+            "step": self._step,
+            # Needed only between the iterations over one rollout.
+            "buffer": self._buffered_inputs if self._step % self._per_rollout else None,
+            "algorithm": self.algorithm.state_dict(),
+            "sampled_tokens": self.sampled_tokens,
+            "prompt_tokens": self.prompt_tokens,
+            "failures": [list(update) for update in self.failures.updates],
+            "start": self.team.start_digest(),
+            # What the position inside an update counts in.
+            "split": {
+                "micro_batches": self.plan.total,
+                "num_iterations": self.args.num_iterations,
+                "processes": self.args.world_size,
+            },
+        }
+
+    def _go_on(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `_own_state`."""
+        self._step = state["step"]
+        self._buffered_inputs = state["buffer"]
+        self._count_on(state)
+        self.algorithm.load_state_dict(state["algorithm"])
+        # Not in checkpoints of releases that knew no failed episodes.
+        self.failures = FailureWindow(tuple(tuple(one) for one in state.get("failures", ())))
+
+    def _count_on(self, state: Mapping[str, Any]) -> None:
+        """Go on counting; releases that did not count prompt tokens left no number of them."""
+        self.sampled_tokens = state["sampled_tokens"]
+        self.prompt_tokens = state.get("prompt_tokens")
 
 
 def _first_error(failures: Failures, first: Episode, told: str) -> Exception:

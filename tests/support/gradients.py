@@ -135,7 +135,7 @@ def gradients(trainer: Any) -> dict[str, torch.Tensor]:
 def move(trainer: Any, scale: float) -> None:
     """Leave the start: another wave for each policy, so that ratios differ from 1."""
     with torch.no_grad():
-        for number, policy in enumerate(sorted(trainer.trained_policies), start=1):
+        for number, policy in enumerate(sorted(trainer.team.trained_policies), start=1):
             for p in trainer.team.parameters(policy):
                 wave = torch.sin(number + torch.arange(p.numel(), dtype=p.dtype)).view_as(p)
                 p.add_(scale * wave)
@@ -163,7 +163,7 @@ def written_out(
         [{seat: advantages[seat][p][g] for seat in advantages} for g in range(len(each.episodes))]
         for p, each in enumerate(groups)
     ]
-    for policy in trainer.trained_policies:
+    for policy in trainer.team.trained_policies:
         seats = [seat for seat in trainer.trained if trainer.team.policy_of[seat] == policy]
         rows, costs = formula.rows_of(groups, seats, by_place), []
         if moved:

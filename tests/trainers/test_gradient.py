@@ -269,7 +269,7 @@ def test_two_seats_on_one_policy(tmp_path: Path, mode: str, frozen: list[str] | 
         tmp_path, "a_0", "b_0", "c_0", policies=policies, frozen=frozen, **MODES[mode]
     )
     assert_formula(trainer)
-    assert trainer.trained_policies == (["both"] if frozen == ["c_0"] else ["both", "other"])
+    assert trainer.team.trained_policies == (["both"] if frozen == ["c_0"] else ["both", "other"])
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -6,18 +6,19 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
 from support.models import SETTINGS, make_trainer, settings, tiny_tokenizer, untrained, weights
 from support.toys import BareAEC, BareParallel, Lower, Relay
+from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.evaluation.numbers.metrics import logged
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import read_jsonl
-from trainers.config import MAGRPOConfig
+from trainers.config import RANGES, MAGRPOConfig
 from trainers.models.team_files import load_team, read_team_file
 from trainers.models.tiny import build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
@@ -394,7 +395,13 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"load_best_model_at_end": True}, "no effect"),
         ({"fp16": True}, "use bf16"),
         ({"pad_to_multiple_of": 8}, "no effect"),
-        ({"max_turns": 0}, "max_turns=0"),
+        ({"max_turns": 0}, "max_turns=0: expected at least 1"),
+        ({"sampling_batch_size": 0}, "sampling_batch_size=0: expected at least 1"),
+        ({"temperature": float("nan")}, "temperature=nan"),
+        ({"learning_rate": float("inf")}, "learning_rate=inf: expected at least 0"),
+        ({"max_failed_share": float("nan")}, "max_failed_share=nan: expected 0 to 1"),
+        ({"policy_learning_rates": {"a": -1.0}}, "policy_learning_rates, a=-1.0: expected at le"),
+        ({"seed": 2**32}, "expected 0 to 4294967295"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(
@@ -405,9 +412,23 @@ def test_settings_that_cannot_be_right_are_refused(
         settings(tmp_path, **changes)
 
 
+def test_every_number_of_ours_has_a_range():
+    theirs = {field.name for field in dataclasses.fields(GRPOConfig)}
+    hints = get_type_hints(MAGRPOConfig)
+    numbers = {
+        field.name
+        for field in dataclasses.fields(MAGRPOConfig)
+        if field.name not in theirs
+        and {int, float} & {hints[field.name], *get_args(hints[field.name])}
+    }
+    assert {"discount", "max_turns"} <= numbers <= set(RANGES)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"num_generations": None}, "num_generations=None: expected a whole number"),
+        ({"policy_learning_rates": {"a": "1"}}, "policy_learning_rates: a='1': expected a number"),
         ({"discount": "0.9"}, "discount='0.9': expected a number, without quotes, got str"),
         ({"learning_rate": "abc"}, "learning_rate='abc': expected a number, got str"),
         ({"num_generations": True}, "num_generations=True: expected a whole number"),

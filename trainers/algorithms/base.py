@@ -8,9 +8,9 @@ Shapes: P tasks, G episodes per group, A trained agents, K turns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,6 +22,11 @@ from llm_marl_envs.tasks import Task
 # Largest difference of returns that counts as none, as a share of everything that an episode paid:
 # far above the error of a sum in float64, far below a difference that means something.
 ROUNDING = 1e-12
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "baseline": ("leave_one_out", "mean"),
+    "scale_rewards": ("none", "group"),
+}
+"""Settings that only some algorithms read -> their values; every algorithm bears the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +79,25 @@ class Algorithm:
 
     Args:
         args: the `MAGRPOConfig` of the run.
+
+    Raises:
+        ValueError: a value of `OPTIONS` that would be ignored.
     """
 
     name: str
+    reads: ClassVar[Collection[str]] = ()
+    """Which of `OPTIONS` it reads."""
     counters: dict[str, float]
     """What `advantages` counted in the last update; logged under `algorithm/`."""
 
     def __init__(self, args: Any) -> None:
+        for option, (neutral, *_) in OPTIONS.items():
+            value = getattr(args, option)
+            if option not in self.reads and value != neutral:
+                raise ValueError(
+                    f"{option}={value!r}: the algorithm {self.name!r} does not read it; leave it "
+                    f"at {neutral!r}"
+                )
         self.args = args
         self.counters = {}
 

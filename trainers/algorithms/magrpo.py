@@ -44,8 +44,6 @@ import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
 
-BASELINES = ("leave_one_out", "mean")
-"""What first turns are compared with: the other episodes of the group, or all of them."""
 # Weight of the newest update in the running baseline; its memory is about 20 updates.
 RUNNING_WEIGHT = 0.05
 # The constant that TRL adds to a standard deviation.
@@ -56,6 +54,7 @@ class MAGRPO(Algorithm):
     """Baseline from the group over joint returns; see the module's docstring."""
 
     name = "magrpo"
+    reads = ("baseline", "scale_rewards")
 
     def __init__(self, args: Any) -> None:
         super().__init__(args)

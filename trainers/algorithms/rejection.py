@@ -22,8 +22,6 @@ Deviations from the paper:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
@@ -33,18 +31,6 @@ class Rejection(Algorithm):
     """Imitation of the best episodes of each group; see the module's docstring."""
 
     name = "rejection"
-
-    def __init__(self, args: Any) -> None:
-        super().__init__(args)
-        if args.scale_rewards == "group":
-            raise ValueError(
-                "scale_rewards='group': rejection sampling knows no scale; expected 'none'"
-            )
-        if args.baseline == "mean":
-            raise ValueError(
-                "baseline='mean': rejection sampling subtracts none; expected 'leave_one_out', the "
-                "default"
-            )
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K): 1 at the turns of the best episodes."""

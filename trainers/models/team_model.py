@@ -107,6 +107,16 @@ class TeamModel(ABC):
         """Names of the policies, in seat order, each once."""
         return tuple(dict.fromkeys(self.policy_of.values()))
 
+    @property
+    def trained_policies(self) -> list[str]:
+        """The policies that are trained, in seat order."""
+        return [policy for policy in self.policies if policy not in self.frozen]
+
+    @property
+    def trained_parameters(self) -> int:
+        """How many weights are trained, over all policies."""
+        return sum(p.numel() for policy in self.trained_policies for p in self.parameters(policy))
+
     @abstractmethod
     def activate(self, policy: str) -> None:
         """Make `module` act with this policy; every policy stays trainable."""

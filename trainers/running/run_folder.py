@@ -143,6 +143,16 @@ def environments_of(env: Any, eval_env: Any) -> dict[str, Any]:
     return found
 
 
+def what_is_played(env: Any, template_kwargs: Any, args: MAGRPOConfig) -> dict[str, Any]:
+    """What a team plays and how long it may speak, as `team.json` keeps it."""
+    return {
+        "env_id": env_name(env),
+        "env_kwargs": saved_arguments(env_arguments(env)),
+        "max_completion_length": args.max_completion_length,
+        **({"chat_template_kwargs": dict(template_kwargs)} if template_kwargs else {}),
+    }
+
+
 def _tasks(env: Any) -> str | None:
     """A hash of the number of tasks and of what seats are told of the first; None if foreign."""
     source, inner = task_source(env), getattr(env, "unwrapped", env)

@@ -229,7 +229,7 @@ def _train(point: Point) -> dict[str, Any]:
     results |= {"tokens": costs["tokens"], "hours": costs["hours"]}
     if trainer.prompt_tokens is not None:
         results["prompt_tokens"] = trainer.prompt_tokens
-    results["trained_parameters"] = trainer.trained_parameters
+    results["trained_parameters"] = trainer.team.trained_parameters
     return results | _last_logged(trainer.state.log_history, ("reward", "success"))
 
 

@@ -48,6 +48,8 @@ import yaml
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.registry import make
+from trainers.algorithms.base import OPTIONS
+from trainers.algorithms.rejection import Rejection
 from trainers.running.run_folder import BusyError, alone
 from trainers.studies.sweep import SUMMARY_FILE, Point, read_sweep
 from trainers.studies.sweep_run import measure_point, run_sweep
@@ -149,10 +151,9 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
     if trainer.get("algorithm") == REJECTION:  # the team does that already
         return found
     imitating: dict[str, Any] = {"algorithm": REJECTION}
-    if trainer.get("scale_rewards"):  # rejection sampling knows no scale
-        imitating["scale_rewards"] = "none"
-    if trainer.get("baseline"):  # nor a baseline
-        imitating["baseline"] = "leave_one_out"
+    for option, (neutral, *_) in OPTIONS.items():  # it knows no scale and no baseline
+        if trainer.get(option) and option not in Rejection.reads:
+            imitating[option] = neutral
     return (*found, Method(name=REJECTION, runs={REJECTION: imitating}, seats={}))
 
 

@@ -28,7 +28,7 @@ from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.token_policy import TokenPolicy
 from trainers.update.packing import reward_array
-from trainers.update.returns import make_returns
+from trainers.update.returns import Paid, make_returns
 from trainers.update.schedules import TaskSchedule
 
 # Openings looked at before training; larger sources are sampled evenly.
@@ -98,7 +98,6 @@ class Collector:
         self.algorithm = algorithm
         self.args = args
         self.returns = make_returns(args.returns)
-        self.group_size: int = args.num_generations or 0
         self.trained = tuple(trained)
         self.policies = dict(policies)
         if args.tasks_per_update % args.world_size:
@@ -119,7 +118,7 @@ class Collector:
     @property
     def episodes_per_update(self) -> int:
         """Episodes that this process plays in one update."""
-        return self.args.tasks_per_update // self.args.world_size * self.group_size
+        return self.args.tasks_per_update // self.args.world_size * self.args.num_generations
 
     @property
     def share(self) -> slice:
@@ -136,7 +135,7 @@ class Collector:
                 named.
             ValueError: the algorithm planned another number of episodes than G.
         """
-        size = self.group_size
+        size = self.args.num_generations
         starts = self._starts(update)
         if self._copies is None:
             copies = [self.env, *(self.make_env() for _ in range(len(starts) - 1))]
@@ -170,7 +169,7 @@ class Collector:
         ]
 
     def _starts(self, update: int) -> list[Start]:
-        size = self.group_size
+        size = self.args.num_generations
         starts: list[Start] = []
         for position, task in list(enumerate(self.schedule.tasks(update)))[self.share]:
             seed = self.schedule.reset_seed(update, position)
@@ -196,7 +195,13 @@ class Collector:
         rewards, _ = reward_array(paid, self.trained, args.credit)
         _, alive = reward_array(groups, self.trained, args.credit)
         returns = self.returns(
-            rewards, alive, groups=paid, agents=self.trained, discount=args.discount
+            Paid(
+                rewards=rewards,
+                alive=alive,
+                groups=paid,
+                agents=self.trained,
+                discount=args.discount,
+            )
         )
         inputs = AdvantageInputs(
             returns=np.where(alive, returns, 0.0),

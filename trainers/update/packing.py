@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,28 @@ from llm_marl_envs.records import Episode, EpisodeGroup, Turn
 # sums over tokens (TRL divides by `num_items_in_batch`).
 ROW_LOSSES = ("grpo", "dr_grpo", "luspo", "sapo")
 TOKEN_LOSSES = ("dapo", "cispo", "vespo")
+
+
+@dataclass(frozen=True, slots=True)
+class LossScale:
+    """What a loss of TRL must be scaled by, so that the split into micro-batches changes nothing.
+
+    Attributes:
+        by_rows: TRL takes a mean over the micro-batch's rows, which becomes one over the policy's;
+            else it divides by `num_items_in_batch`, the policy's tokens, and nothing is left to do.
+        planned: the mean is over the trajectories that were planned and did not fail, not over the
+            rows that came of them.
+    """
+
+    by_rows: bool
+    planned: bool
+
+
+def scale_of(loss_type: str) -> LossScale:
+    """How a loss of TRL is scaled."""
+    return LossScale(by_rows=loss_type in ROW_LOSSES, planned=loss_type == "dr_grpo")
+
+
 # Padding is masked everywhere, so any id that every vocabulary has will do.
 PAD = 0
 PADDING = "padding"
@@ -191,11 +213,7 @@ def plan_micro_batches(
 ) -> PackPlan:
     """How many micro-batches each policy gets; rows of two policies never share one.
 
-    Args:
-        trajectories: policy -> (episode, agent) pairs of one update on this rank.
-        rows_each: policy -> most rows that one of them becomes.
-        rows_per_micro_batch: most rows of one forward pass.
-        loss_type: TRL's.
+    Arguments as in `PackPlan`; `rows_each` is policy -> most rows that one trajectory becomes.
     """
     counts = {
         policy: -(-count * rows_each[policy] // rows_per_micro_batch)
@@ -225,10 +243,11 @@ def micro_batches(
     another, because TRL gathers numbers per row (`most_rows`: policy -> rows on the busiest one).
     """
     batches: list[dict[str, Any]] = []
+    losses = scale_of(plan.loss_type)
     for policy, count in plan.micro_batches.items():
         mine = [row for row in rows if row.policy == policy]
         tokens = sum(sum(row.own) for row in mine)
-        total = plan.trajectories[policy] if plan.loss_type == "dr_grpo" else len(mine)
+        total = plan.trajectories[policy] if losses.planned else len(mine)
         most = max(len(mine), (most_rows or {}).get(policy, 0))
         padded = [*mine, *(_empty_row(policy) for _ in range(most - len(mine)))]
         size = max(plan.rows_per_micro_batch, -(-most // count))
@@ -246,12 +265,36 @@ def micro_batches(
             batch["num_items_in_batch"] = torch.tensor(float(tokens), device=device)
             # TRL: mean over the B rows here, divided by all accumulation steps of the update.
             scale = plan.total * len(part) / max(total, 1)
-            batch["loss_scale"] = scale if plan.loss_type in ROW_LOSSES else 1.0
+            batch["loss_scale"] = scale if losses.by_rows else 1.0
             batch["policy"] = policy
             batch["policy_rows"] = len(mine)
             batch["labels"] = [row.label for row in part]
             batches.append(batch)
     return batches
+
+
+def count_everywhere(
+    batches: Sequence[dict[str, Any]],
+    groups: Sequence[EpisodeGroup],
+    loss_type: str,
+    total: Callable[[torch.Tensor], float],
+    processes: int,
+) -> None:
+    """Let the losses of this process's micro-batches divide by what all have, in place.
+
+    `groups` are the episodes of all processes; `total` sums a scalar over them.
+    """
+    losses = scale_of(loss_type)
+    episodes = sum(len(group.episodes) for group in groups)
+    played = sum(len(group.living) for group in groups)
+    for batch in batches:
+        tokens = batch["num_items_in_batch"]
+        batch["num_items_in_batch"] = torch.full_like(tokens, total(tokens))
+        if losses.planned:  # an episode that failed is no trajectory
+            batch["loss_scale"] *= episodes / max(played, 1)
+        elif losses.by_rows:
+            local = float(batch["policy_rows"])
+            batch["loss_scale"] *= local * processes / max(total(torch.tensor(local)), 1.0)
 
 
 def total_weight(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Tensor:

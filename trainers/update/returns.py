@@ -18,8 +18,27 @@ from llm_marl_envs.records import EpisodeGroup
 from trainers.update.shaping import Maporl
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid:
+    """Everything that a return may depend on.
+
+    Attributes:
+        rewards: what each turn paid, (P, G, A, K), 0 where not alive.
+        alive: bool, (P, G, A, K): the agent took this turn.
+        groups: the episodes that were paid, P groups of G.
+        agents: the A trained agents.
+        discount: of the run, in [0, 1].
+    """
+
+    rewards: np.ndarray
+    alive: np.ndarray
+    groups: Sequence[EpisodeGroup]
+    agents: Sequence[str]
+    discount: float
+
+
 class Returns(Protocol):
-    """One kind of return.
+    """One kind of return; it is called.
 
     Attributes:
         name: in `RETURNS`.
@@ -29,24 +48,8 @@ class Returns(Protocol):
     name: ClassVar[str]
     reads_rewards: ClassVar[bool]
 
-    def __call__(
-        self,
-        rewards: np.ndarray,
-        alive: np.ndarray,
-        *,
-        groups: Sequence[EpisodeGroup],
-        agents: Sequence[str],
-        discount: float,
-    ) -> np.ndarray:
-        """float64, (P, G, A, K); entries where not alive are ignored.
-
-        Args:
-            rewards: (P, G, A, K), 0 where not alive.
-            alive: bool, (P, G, A, K): the agent took this turn.
-            groups: the episodes that were paid, P groups of G.
-            agents: the A trained agents.
-            discount: of the run, in [0, 1].
-        """
+    def __call__(self, paid: Paid) -> np.ndarray:
+        """float64, (P, G, A, K); entries where not alive are ignored."""
         ...
 
 
@@ -57,17 +60,9 @@ class Discounted:
     name: ClassVar[str] = "discounted"
     reads_rewards: ClassVar[bool] = True
 
-    def __call__(
-        self,
-        rewards: np.ndarray,
-        alive: np.ndarray,
-        *,
-        groups: Sequence[EpisodeGroup],
-        agents: Sequence[str],
-        discount: float,
-    ) -> np.ndarray:
+    def __call__(self, paid: Paid) -> np.ndarray:
         """As `Returns`."""
-        return discounted_returns(rewards, alive, discount)
+        return discounted_returns(paid.rewards, paid.alive, paid.discount)
 
 
 RETURNS: dict[str, Any] = {kind.name: kind for kind in (Discounted, Maporl)}
@@ -90,11 +85,10 @@ def make_returns(chosen: str | Mapping[str, Any]) -> Returns:
             f"returns={chosen!r}: expected one of {sorted(RETURNS)}, or a map of it as 'name' and "
             "its settings"
         )
-    hints = get_type_hints(RETURNS[name])
-    known = [field.name for field in dataclasses.fields(RETURNS[name])]
-    refuse_unknown(f"returns, name={name!r}", given, known)
-    check_types(f"returns, name={name!r}", given, hints)
-    return RETURNS[name](**given)
+    kind, where = RETURNS[name], f"returns, name={name!r}"
+    refuse_unknown(where, given, [field.name for field in dataclasses.fields(kind)])
+    check_types(where, given, get_type_hints(kind))
+    return kind(**given)
 
 
 def setting_of(returns: Any) -> str | dict[str, Any]:

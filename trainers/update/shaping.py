@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from llm_marl_envs.records import EpisodeGroup
+
+if TYPE_CHECKING:
+    from trainers.update.returns import Paid
 
 PAPER_BONUS = (0.5, 1.0, 0.5, 1.0)
 """a0 to a3 of the paper's bonuses, in units of `scale`; the paper's values are per data set."""
@@ -113,19 +116,11 @@ class Maporl:
         if not 0 <= self.scale < math.inf:
             raise ValueError(f"returns, scale={self.scale!r}: expected a number of at least 0")
 
-    def __call__(
-        self,
-        rewards: np.ndarray,
-        alive: np.ndarray,
-        *,
-        groups: Sequence[EpisodeGroup],
-        agents: Sequence[str],
-        discount: float,
-    ) -> np.ndarray:
+    def __call__(self, paid: Paid) -> np.ndarray:
         """As `trainers.update.returns.Returns`; rewards and the run's discount are not read."""
-        seats = groups[0].episodes[0].agents
-        returns = self.returns(*correctness(groups, alive.shape[-1]))
-        return returns[:, :, [seats.index(agent) for agent in agents]]
+        seats = paid.groups[0].episodes[0].agents
+        returns = self.returns(*correctness(paid.groups, paid.alive.shape[-1]))
+        return returns[:, :, [seats.index(agent) for agent in paid.agents]]
 
     def returns(self, right: np.ndarray, alive: np.ndarray) -> np.ndarray:
         """The formula.

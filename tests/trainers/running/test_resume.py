@@ -118,14 +118,14 @@ def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.
     trainer = make_trainer(tmp_path, Lower, max_steps=2, save_strategy="steps", save_steps=1)
     calls = []
 
-    def fail(folder: Path) -> None:
-        calls.append(folder)
+    def fail() -> dict[str, Any]:
+        calls.append(True)
         if len(calls) == 2:
             raise OSError("disk full")
-        original(folder)
+        return original()
 
-    original = trainer._save_own_state
-    monkeypatch.setattr(trainer, "_save_own_state", fail)
+    original = trainer._own_state
+    monkeypatch.setattr(trainer, "_own_state", fail)
     with pytest.raises(OSError, match="disk full"):
         trainer.train()
     assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
