@@ -66,6 +66,8 @@ def test_a_measured_cross_play_is_shown_whole(tmp_path: Path):
         r"gap: self-play minus cross-play0\.67 \[0\.\d\d, 0\.\d\d\], n = 30these teams", shown
     )
     assert re.search(r"loud, left_0lower0\.33 \[0\.\d\d, 0\.\d\d\], n = 301\.00", shown)
+    cells = [given["class"] for name, given in page.tags if name == "td" and "class" in given]
+    assert cells == ["h9 own", "h0", "h0", "h9 own"] * 2
     assert "Files" not in shown  # there are no others
 
 
