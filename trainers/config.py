@@ -31,8 +31,6 @@ from trl.trainer.grpo_config import GRPOConfig
 from llm_marl_envs.checks import check_types, suggestion
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import algorithm_class
-from trainers.algorithms.magrpo import BASELINES
-from trainers.algorithms import ALGORITHMS
 from trainers.algorithms.base import OPTIONS
 from trainers.models.team_model import WEIGHT_MODES, check_policy_names
 from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES

@@ -46,9 +46,7 @@ from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.records import Episode, EpisodeGroup
 from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import EpisodesFailedError, Failures, failure_name, failure_of
 from llm_marl_envs.rollout import EpisodesFailedError, Failures, appends, failure_name, failure_of
-from llm_marl_envs.vector import env_factory
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.model_card import training_facts

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
@@ -88,12 +89,6 @@ class Stage:
         env: a registered id, a function that makes the environment, or an environment.
         plan: which episodes; all tasks once where None.
         progress: called with the number of episodes just finished.
-
-    Attributes:
-        schedule: the episodes of the plan.
-
-    Raises:
-        ValueError: more tasks than there are, or no task source and no number of tasks.
     """
 
     def __init__(
@@ -103,9 +98,17 @@ class Stage:
         self.plan = plan or Plan()
         self.progress = progress
         self.vector = VectorTextEnv([self.make_env()])
-        per_task = self.plan.samples * len(self.plan.seeds)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The episodes of the plan.
+
+        Raises:
+            ValueError: more tasks than there are, or no task source and no number of tasks.
+        """
         starts = tuple(starts_of(self.plan, self.env))
-        self.schedule = Schedule(starts=starts, n_tasks=len(starts) // per_task, samples=per_task)
+        per_task = self.plan.samples * len(self.plan.seeds)
+        return Schedule(starts=starts, n_tasks=len(starts) // per_task, samples=per_task)
 
     @property
     def env(self) -> Any:
@@ -136,9 +139,6 @@ class Stage:
         """Tell the progress that so many more are to come."""
         expect(self.progress, episodes)
 
-    def __enter__(self) -> Stage:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Close the environments."""
         self.vector.close()
