@@ -109,8 +109,9 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
         ValueError: fewer than two teams or seats, or a team with other seats.
         Exception: what the environment raised first, where every episode of a pairing failed.
     """
-    agents, schedule = tuple(stage.env.possible_agents), stage.schedule
+    agents = tuple(stage.env.possible_agents)
     check_teams(teams, agents, at_least=2)
+    schedule = stage.schedule
     names = tuple(teams)
     pairs = _pairs(len(names), len(agents))
     returns: dict[tuple[int, ...], list[float | None]] = {}

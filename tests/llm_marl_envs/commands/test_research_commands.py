@@ -61,7 +61,7 @@ def test_cross_play_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "a, left_0 beside lower" in shown
     result, partners = read_cross_play(tmp_path / "x" / "cross_play.json")
     assert result.teams == ("a", "random")
-    assert result.matrix == [[1.0, 0.5], [0.5, 0.0]]
+    assert result.matrix == ((1.0, 0.5), (0.5, 0.0))
     assert len(partners) == 2 * 2 * 2
     assert (tmp_path / "x" / "heat_map.png").stat().st_size > 1000
     manifest = json.loads((tmp_path / "x" / "run_manifest.json").read_text())
