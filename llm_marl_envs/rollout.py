@@ -32,16 +32,16 @@ Context = Literal["append", "fresh"]
 CONTEXTS = ("append", "fresh")
 
 
-def appends(context: Context) -> bool:
-    """Whether an agent's bare observations add to one chat; else each begins its own."""
-    return context == "append"
-
-
 NEWLINES = ("\n", "\r")
 LONGEST_FAILURE = 20_000
 """Characters of a traceback that are kept, half of them from its end."""
 
 T = TypeVar("T")
+
+
+def appends(context: Context) -> bool:
+    """Whether an agent's bare observations add to one chat; else each begins its own."""
+    return context == "append"
 
 
 class EpisodesFailedError(RuntimeError):
@@ -113,7 +113,8 @@ class _Live:
     def __init__(self, env: Any, start: Start, context: Context, *, keep: bool) -> None:
         if isinstance(env, turn_based_aec_to_parallel_wrapper):
             env = env.aec_env  # that form would ask agents whose answers it throws away
-        self.env, self.start, self.context, self.keep = env, start, context, keep
+        self.env, self.start, self.keep = env, start, keep
+        self.context: Context = context
         self.error: Exception | None = None
         # Of an episode that failed.
         self.failure: str | None = None
