@@ -149,7 +149,7 @@ def test_play_shows_what_was_asked_and_what_was_paid(
         monkeypatch.setattr(sys, "stdin", source)
         assert main(["play", "word_pair-v0", "--task", "fig-apple", "--agent", "left_0"]) == 0
     shown = capsys.readouterr().out
-    assert "right_0 is played by ExpertPolicy" in shown
+    assert "right_0 is played by expert\n" in shown
     assert "Your word: fig" in shown
     assert "left_0, turn 1" in shown
     assert "Again." in shown
@@ -176,7 +176,7 @@ def test_random_text_plays_where_there_is_no_expert(
         monkeypatch.setattr(sys, "stdin", source)
         assert main(["play", "relay-v0"]) == 0
     shown = capsys.readouterr().out
-    assert "runner_0 is played by RandomPolicy" in shown
+    assert "runner_0 is played by random\n" in shown
     assert "not solved" in shown
 
 
