@@ -11,6 +11,7 @@ from support.toys import Relay, RelayExperts, WordPair
 
 from llm_marl_envs import cli, specs
 from llm_marl_envs.cli import main
+from llm_marl_envs.commands import COMMANDS, Command
 from llm_marl_envs.commands.options import assignments
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.specs import EnvSpec, list_envs
@@ -226,15 +227,17 @@ def test_what_training_needs_is_named(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_an_interrupt_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("resumes", [True, False])
+@pytest.mark.usefixtures("own_registry")
+def test_an_interrupt_is_no_traceback(capsys: pytest.CaptureFixture[str], resumes: bool) -> None:
     def interrupt(options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_list", interrupt)
-    assert main(["list"]) == 130
-    assert "stopped" in capsys.readouterr().err
+    command = Command(name="wait", about="Wait.", example="", run=interrupt, resumes=resumes)
+    COMMANDS.add("wait", command)
+    assert main(["wait"]) == 130
+    more = "; the same command goes on" if resumes else ""
+    assert capsys.readouterr().err == f"llm-marl wait: stopped{more}\n"
 
 
 @pytest.mark.parametrize(
