@@ -17,10 +17,6 @@ from llm_marl_envs.core import TextEnv
 from llm_marl_envs.specs import EnvSpec, list_envs
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = (
-    *("list", "spec", "play", "train", "eval", "compare", "baselines", "demo", "report"),
-    *("doctor", "version"),
-)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +40,7 @@ def piped(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS.names())
 def test_every_help_ends_in_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([command, "--help"])
@@ -53,9 +49,7 @@ def test_every_help_ends_in_an_example(command: str, capsys: pytest.CaptureFixtu
     assert last.startswith(f"example: llm-marl {command}")
 
 
-@pytest.mark.parametrize(
-    "command", ["spec", "play", "train", "eval", "compare", "baselines", "demo"]
-)
+@pytest.mark.parametrize("command", COMMANDS.names())
 def test_the_examples_are_accepted(command: str) -> None:
     parser = cli._parser()
     subparsers: Any = parser._subparsers._group_actions[0]  # type: ignore[union-attr]
