@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from latex2mathml.converter import convert
+
 from llm_marl_envs import list_envs, make, spec
 from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
 from llm_marl_envs.experts import ExpertPolicy, experts_of
@@ -22,18 +24,25 @@ METRICS_HEAD = (
     "| number | name: in tables, logs and summaries | unit | meaning | interval | better |\n"
     "|---|---|---|---|---|---|"
 )
+FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 TRANSCRIPT = re.compile(r"\{\{ transcript ([\w-]+) \}\}")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in `{{ metrics }}`, `{{ environments }}`, `{{ refused }}` and `{{ transcript ID }}`."""
+    """Fill in `{{ metrics }}`, `{{ environments }}`, `{{ refused }}` and `{{ transcript ID }}`; formulae between lines of `$$`."""
     if "{{ refused }}" in markdown:
         markdown = markdown.replace("{{ refused }}", _refused())
     if "{{ metrics }}" in markdown:
         markdown = markdown.replace("{{ metrics }}", _metrics())
     if "{{ environments }}" in markdown:
         markdown = markdown.replace("{{ environments }}", _environments())
+    markdown = FORMULA.sub(lambda found: _formula(found[1]), markdown)
     return TRANSCRIPT.sub(lambda found: _transcript(found[1]), markdown)
+
+
+def _formula(latex: str) -> str:
+    """MathML, which browsers show without a script from the network."""
+    return f'<div class="formula">{convert(latex.strip(), display="block")}</div>'
 
 
 def _transcript(env_id: str) -> str:
