@@ -29,7 +29,10 @@ TRANSCRIPT = re.compile(r"\{\{ transcript ([\w-]+) \}\}")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in `{{ metrics }}`, `{{ environments }}`, `{{ refused }}` and `{{ transcript ID }}`; formulae between lines of `$$`."""
+    """Fill in `{{ metrics }}`, `{{ environments }}`, `{{ refused }}`, `{{ transcript ID }}`.
+
+    What stands between two lines of `$$` is a formula in LaTeX.
+    """
     if "{{ refused }}" in markdown:
         markdown = markdown.replace("{{ refused }}", _refused())
     if "{{ metrics }}" in markdown:
