@@ -157,7 +157,7 @@ def test_every_id_is_in_pettingzoos_registries(run_python: Any, program: str) ->
 def test_a_pettingzoo_without_a_registry_is_no_error(run_python: Any) -> None:
     """As in 1.26, which has no such module; agilerl asks for it."""
     program = (
-        "import sys; sys.modules['pettingzoo.env_registry.registration'] = None\n"
+        "import sys, pettingzoo; sys.modules['pettingzoo.env_registry.registration'] = None\n"
         "from llm_marl_envs import make, register\n"
         "register('own-v0', 'support.toys:WordPair'); print(make('own-v0').max_turns)"
     )
