@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,5 +95,6 @@ def test_the_leave_one_out_example_computes_what_it_says():
         policies={"a_0": "a_0"},
         groups=(),
     )
-    algorithm = namespace["LeaveOneOut"](None)  # type: ignore[operator]
+    args = SimpleNamespace(baseline="leave_one_out", scale_rewards="none")
+    algorithm = namespace["LeaveOneOut"](args)  # type: ignore[operator]
     assert algorithm.advantages(inputs).ravel().tolist() == [-3.0, -1.5, 4.5]

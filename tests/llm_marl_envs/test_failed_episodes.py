@@ -274,7 +274,7 @@ def test_the_summary_and_the_table_say_how_many_failed(tmp_path: Path) -> None:
     table = result_table({"half": found}).splitlines()
     names = [line.rsplit("  ", 1)[0].strip() for line in table]
     assert names[2].startswith("success")
-    assert table[3].split() == ["failed", "episodes", "1"]
+    assert ["failed", "episodes", "1"] in [line.split() for line in table]
     del summary["failed"]  # as an older release wrote it
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     assert "failed" not in result_table({"half": read_result(tmp_path)})
