@@ -1,8 +1,8 @@
-"""How seeds become episodes: every derived seed of the library is derived here.
+"""How seeds become episodes: of a group, an update, an evaluation.
 
 A run's seed is never used as it is. It is mixed with what tells one use from another, so that no
 two uses share their random numbers, and so that anything can be drawn again without what came
-before.
+before. Whoever needs a seed of its own mixes one with `derive_seed`.
 """
 
 from __future__ import annotations
