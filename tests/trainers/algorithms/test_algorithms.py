@@ -170,7 +170,7 @@ def test_no_two_algorithms_give_proportional_advantages():
     alive = np.ones(returns.shape, bool)
     alive[:, 2:, :, 2] = NO
     fixed = inputs(returns, alive)
-    found = {name: algorithm_of(name).advantages(fixed).ravel() for name in ALGORITHMS}
+    found = {name: algorithm_of(name).advantages(fixed).ravel() for name in ALGORITHMS.names()}
     names = sorted(found)
     for i, one in enumerate(names):
         for other in names[i + 1 :]:
