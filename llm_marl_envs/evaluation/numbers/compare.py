@@ -30,6 +30,8 @@ from llm_marl_envs.files.json_files import read_json
 MAX_EXACT = 20_000
 """Up to so many permutations all are counted; beyond, as many are drawn."""
 LEAST_DRAWN = 1 / (MAX_EXACT + 1)
+AT_ONCE = 2_000_000
+"""So many numbers are permuted at once, however many tasks there are: SciPy holds copies of all."""
 METRICS = ("return", "success")
 # Sums of floats in another order differ in the last bits; such differences are alike.
 TIE = 1e-12
@@ -148,6 +150,8 @@ def _sign_flips(differences: np.ndarray, seed: int) -> tuple[float, float, bool]
 
     If the sides are alike, each task's difference is as likely with the other sign.
     """
+    if len(differences) == 1:  # either sign is as far from zero; SciPy wants two numbers or more
+        return 1.0, 1.0, True
 
     def far(values: np.ndarray, axis: int) -> np.ndarray:
         return _tied(values.sum(axis=axis))
@@ -172,6 +176,7 @@ def _permuted(data: tuple[np.ndarray, ...], far: Any, kind: Any, seed: int) -> f
             alternative="greater",
             n_resamples=MAX_EXACT,
             vectorized=True,
+            batch=max(1, AT_ONCE // sum(map(len, data))),
             rng=np.random.default_rng(seed),
         ).pvalue
     )
