@@ -1,1 +1,1 @@
-"""Experiments of many runs: the demo, sweeps, trained baselines, datasets."""
+"""Experiments of many runs: the demo, sweeps, trained baselines."""
