@@ -118,9 +118,9 @@ def read_results(
         cross_play: a file of that kind outside of the folder.
 
     Raises:
-        FileNotFoundError: no such folder or file.
-        ValueError: a file of a known name is malformed (its path and line are named), or there is
-            nothing to report.
+        FileNotFoundError: no such folder.
+        ValueError: no such file, a file of a known name is malformed (its path and line are named),
+            or there is nothing to report.
     """
     root = Path(folder)
     if not root.is_dir():
