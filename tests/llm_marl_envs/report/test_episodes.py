@@ -37,7 +37,7 @@ def test_pairs_and_the_telling_ones():
     assert [p.after for p in again] == [0, 1]
 
 
-def testshades():
+def test_shades():
     given = (0, 0.1, 0.5, 1, -1, 2, float("nan"))
     assert [shade(value, 1) for value in given] == ["z", "p1", "p2", "p4", "n4", "z", "z"]
 
