@@ -276,6 +276,7 @@ def cross(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> Any
         plan = Plan(n_tasks=options.cross_tasks)
         stage = Stage(lambda: make(rows[0]["env"], **kwargs), plan, progress=progress)
         result = cross_play(stage, teams)
+        stage.close()
     write_cross_play(file, result)
     return result
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -116,12 +117,18 @@ def _cross_play(options: Namespace) -> None:
         env_kwargs=kwargs,
         write=bool(options.output),
     ):
-        with counter(None, f"cross-play {options.id}") as progress:
-            result = cross_play(Stage(env, played, progress=progress), teams)
+        with (
+            counter(None, f"cross-play {options.id}") as progress,
+            closing(Stage(env, played, progress=progress)) as stage,
+        ):
+            result = cross_play(stage, teams)
         partners = ()
         if options.partners:
-            with counter(None, f"scripted partners {options.id}") as progress:
-                partners = zero_shot(Stage(env, played, progress=progress), teams)
+            with (
+                counter(None, f"scripted partners {options.id}") as progress,
+                closing(Stage(env, played, progress=progress)) as stage,
+            ):
+                partners = zero_shot(stage, teams)
     print(report(result, partners))
     if options.output:
         write_cross_play(table, result, partners)
@@ -158,10 +165,15 @@ def _contribution(options: Namespace) -> None:
     other = named["other"].seats if options.other else None
     plan = {"n_tasks": options.tasks, "samples": options.samples, "seed": options.seed}
     played = Plan(n_tasks=options.tasks, samples=options.samples, seeds=(options.seed,))
-    with counter(None, f"actions replaced, {options.id}") as progress:
-        actions = contributions(Stage(env, played, progress=progress), team, replacement)
-    with counter(None, f"messages changed, {options.id}") as progress:
-        stage = Stage(env, played, progress=progress)
+    with (
+        counter(None, f"actions replaced, {options.id}") as progress,
+        closing(Stage(env, played, progress=progress)) as stage,
+    ):
+        actions = contributions(stage, team, replacement)
+    with (
+        counter(None, f"messages changed, {options.id}") as progress,
+        closing(Stage(env, played, progress=progress)) as stage,
+    ):
         messages = message_effects(stage, team, other=other)
     print(_contribution_tables(actions, messages))
     if options.output:

@@ -80,6 +80,11 @@ class OverhearParallel(BaseParallelWrapper[str, Any, str]):
                 }
         return observations, *rest
 
+    def close(self) -> None:
+        """Close both."""
+        self.twin.env.close()
+        self.env.close()
+
 
 class OverhearAEC(BaseWrapper[str, Any, Any]):
     """See the module; for turn-based environments."""
@@ -109,6 +114,11 @@ class OverhearAEC(BaseWrapper[str, Any, Any]):
         if self.twin.parted:
             return real
         return self.twin.shown(agent, real, self.twin.env.observe(agent))
+
+    def close(self) -> None:
+        """Close both."""
+        self.twin.env.close()
+        self.env.close()
 
 
 def _next(env: Any) -> tuple[str, bool] | None:

@@ -45,6 +45,24 @@ def toy_environments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(specs, "_specs", lambda: known)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["cross-play", "--team", "a=expert:upper", "--team", "expert", "--partners"],
+        ["contribution", "--team", "expert"],
+    ],
+)
+def test_what_was_played_in_is_closed(arguments: list[str], monkeypatch: pytest.MonkeyPatch):
+    stepped: set[WordPair] = set()
+    closed: set[WordPair] = set()
+    step = WordPair.step
+    monkeypatch.setattr(WordPair, "step", lambda env, a: (stepped.add(env), step(env, a))[1])
+    monkeypatch.setattr(WordPair, "close", lambda env: closed.add(env))
+    assert main([arguments[0], "word_pair-v0", *arguments[1:], "--tasks", "2"]) == 0
+    assert stepped
+    assert stepped <= closed
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_examples_are_accepted(command: str):
     parser = cli._parser()
