@@ -161,7 +161,13 @@ def _charts(
 ) -> list[Chart]:
     logs = [run.log for run in runs]
     patterns = [pattern(log) for metric in metrics for log in metric.log]
-    found = [one for log in names(runs, patterns) if (one := curve(logs, log)) is not None]
+    # A reward term may be called "cut", which the pattern of another chart fits.
+    drawn = [
+        log
+        for log in names(runs, patterns)
+        if (metric := logged(log)) is not None and metric.chart == name
+    ]
+    found = [one for log in drawn if (one := curve(logs, log)) is not None]
     told = [one for one in found if any(one.mean)] or found
     parts = [told[i : i + COLOURS] for i in range(0, len(told), COLOURS)]
     held_out = [point for metric in metrics for point in _held_out(runs, measured, metric)]

@@ -153,3 +153,11 @@ def test_every_logged_number_is_named(tmp_path: Path):
     shown = Reader(write_report(tmp_path).read_text()).text
     assert "rewardmean returnreward0.0021.00500" in shown
     assert "own7.007.00500" in shown
+
+
+def test_a_term_is_drawn_among_the_terms_whatever_its_name(tmp_path: Path):
+    log = [{"step": i, "reward_terms/cut": i / 9, "reward_terms/kl": 1.0} for i in range(9)]
+    lines(tmp_path / "log.jsonl", log)
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert "Reward terms over time" in shown
+    assert "Learning" not in shown
