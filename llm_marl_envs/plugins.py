@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from llm_marl_envs.checks import suggestion
@@ -65,7 +65,7 @@ class Entry:
             return from_reference(self.value)
         except ModuleNotFoundError as error:
             missing = error.name or ""
-            if missing.partition(".")[0] == self.value.partition(".")[0]:
+            if missing.partition(".")[0] == re.split(r"[.:]", self.value)[0]:
                 raise ImportError(f"{where}: {error}") from error
             extra = f"; pip install '{DISTRIBUTION}[train]'"
             more = extra if self.distribution == DISTRIBUTION else ""
@@ -103,7 +103,8 @@ def _declared(group: str) -> Iterator[Entry]:
     for point in entry_points(group=group):
         distribution = point.dist.name if point.dist is not None else "an unknown distribution"
         if own is None or re.sub(r"[-_.]+", "-", distribution).lower() != DISTRIBUTION:
-            yield Entry(group, point.name, point.value, distribution)
+            value = point.value.partition("[")[0].strip()  # extras may stand behind it
+            yield Entry(group, point.name, value, distribution)
 
 
 @cache
@@ -164,17 +165,27 @@ def from_reference(text: str) -> Any:
 
     Raises:
         ValueError: it is not written like that.
-        ImportError: the module, or the name in it, does not exist.
+        ImportError: the module, or the name in it, does not exist, or the module ends the program.
     """
     if not REFERENCE.fullmatch(text):
         raise ValueError(f"{text!r}: expected 'module:Name'")
     module, _, names = text.partition(":")
-    found = importlib.import_module(module)
+    found = _imported(module)
     for name in names.split("."):
         if not hasattr(found, name):
             raise ImportError(f"module {module} has no {names!r} ({text})")
         found = getattr(found, name)
     return found
+
+
+def _imported(module: str) -> ModuleType:
+    """The module; one that is written as a script must not end this program."""
+    try:
+        return importlib.import_module(module)
+    except SystemExit as error:
+        raise ImportError(
+            f"module {module} ends the program when it is imported (SystemExit: {error})"
+        ) from error
 
 
 def find_modules_here() -> None:
@@ -191,7 +202,9 @@ def import_plugins(modules: Sequence[str]) -> None:
         ImportError: a module cannot be imported; the message names it.
     """
     for module in modules:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise ImportError(f"plug-in {module!r}: expected a module's name, as in my_module")
         try:
-            importlib.import_module(module)
+            _imported(module)
         except Exception as error:
             raise ImportError(f"plug-in {module!r}: {type(error).__name__}: {error}") from error

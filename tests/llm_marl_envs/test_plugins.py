@@ -161,6 +161,34 @@ def test_a_reference_that_leads_nowhere(text: str, error: type[Exception], words
         from_reference(text)
 
 
+def test_a_module_written_as_a_script_does_not_end_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script_that_exits.py").write_text("import sys\nsys.exit(3)\n")
+    declare(tmp_path, "other", "llm_marl_envs.policies", "gone = script_that_exits:x")
+    monkeypatch.syspath_prepend(tmp_path)
+    said = r"module script_that_exits ends the program when it is imported \(SystemExit: 3\)"
+    with pytest.raises(ImportError, match=said):
+        plugins.import_plugins(["script_that_exits"])
+    with pytest.raises(ImportError, match=said):
+        make("script_that_exits:Env")
+    with pytest.raises(ImportError, match=f"'gone' of other .*{said}"):
+        entries("llm_marl_envs.policies")["gone"].load()
+
+
+@pytest.mark.parametrize("name", ["./mine.py", "dir/mine", "", "mine."])
+def test_a_plug_in_is_a_module(name: str) -> None:
+    with pytest.raises(ImportError, match="expected a module's name, as in my_module"):
+        plugins.import_plugins([name])
+
+
+def test_extras_may_stand_behind_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = "llm_marl_envs.environments"
+    declare(tmp_path, "other", group, "words-v0 = support.toys:WordPair [some, more]")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert make("words-v0").spec.entry_point == "support.toys:WordPair"
+
+
 def test_environments_by_reference() -> None:
     env = make("support.toys:WordPair", turns=3)
     assert (env.spec.id, env.max_turns) == ("support.toys:WordPair", 3)
