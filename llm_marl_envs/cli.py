@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         command = _loaded(name)
         one = commands.add_parser(
             name,
-            help=command.about,
+            help=command.about.replace("%", "%%"),
             description=command.about,
             epilog=f"example: llm-marl {name} {command.example}".strip(),
         )
@@ -87,17 +87,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _loaded(name: str) -> Command:
-    """The command; one that cannot be imported is listed, and fails when it is called."""
+    """The command; one that cannot be used is listed, and fails when it is called."""
     try:
-        return COMMANDS.get(name)
-    except ImportError as broken:
+        command = COMMANDS.get(name)
+        if not isinstance(command, Command):
+            raise TypeError(f"command {name!r}: expected a commands.Command, got {command!r:.80}")
+        command.add(argparse.ArgumentParser())  # whoever's it is, the others are not to fail
+        return command
+    except Exception as broken:  # raised again when the command is called
         error = broken
 
     def fail(options: argparse.Namespace) -> None:
         raise error
 
-    about = f"(broken: {error})".replace("%", "%%")
-    return Command(name=name, about=about, example="", run=fail)
+    return Command(name=name, about=f"(broken: {error})", example="", run=fail)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,15 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.paths import ROOT
 
 from llm_marl_envs import list_envs, make, plugins, register, spec
+from llm_marl_envs.cli import main
+from llm_marl_envs.commands import COMMANDS, Command
 from llm_marl_envs.plugins import Registry, entries, from_reference
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, named_policy, register_policy
@@ -207,6 +210,30 @@ def test_own_names_are_those_of_this_checkout() -> None:
         for name, value in named.items():
             assert (found[name].value, found[name].distribution) == (value, plugins.DISTRIBUTION)
             assert callable(found[name].load()) or group.endswith(".commands")
+
+
+def test_a_broken_command_breaks_itself_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def add(parser: object) -> None:
+        raise ValueError("no such argument")
+
+    fine = Command(name="fine", about="100% fun", example="", run=lambda options: print("50%"))
+    broken = replace(fine, add=add)
+    for name, command in (("fine", fine), ("broken", broken), ("number", 3)):
+        monkeypatch.setitem(COMMANDS.added, name, command)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "100% fun" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["fine", "--help"])
+    assert "100% fun" in capsys.readouterr().out
+    assert main(["fine"]) == 0
+    with pytest.raises(ValueError, match="no such argument"):  # a bug of whoever wrote it
+        main(["broken"])
+    assert main(["number"]) == 2
+    said = capsys.readouterr().err
+    assert "llm-marl number: command 'number': expected a commands.Command, got 3" in said
 
 
 def test_listing_commands_and_policies_imports_no_torch(run_python: Callable[..., str]) -> None:
