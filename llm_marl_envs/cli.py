@@ -94,7 +94,7 @@ def _loaded(name: str) -> Command:
             raise TypeError(f"command {name!r}: expected a commands.Command, got {command!r:.80}")
         command.add(argparse.ArgumentParser())  # whoever's it is, the others are not to fail
         return command
-    except Exception as broken:  # raised again when the command is called
+    except Exception as broken:  # noqa: BLE001 - raised again when the command is called
         error = broken
 
     def fail(options: argparse.Namespace) -> None:
