@@ -128,7 +128,7 @@ def _all_specs() -> dict[str, EnvSpec]:
     found = dict(_specs())
     for entry in entries(GROUP).values():
         if entry.name not in found:
-            found[entry.name] = _of_entry(entry)
+            found |= _of_entry(entry)
         elif found[entry.name].entry_point != entry.value:
             warnings.warn(
                 f"{GROUP}: {DISTRIBUTION} and {entry.distribution} both have a {entry.name!r}; "
@@ -138,12 +138,17 @@ def _all_specs() -> dict[str, EnvSpec]:
     return found
 
 
-def _of_entry(entry: Entry) -> EnvSpec:
+def _of_entry(entry: Entry) -> dict[str, EnvSpec]:
+    """Id -> spec; nothing, and a warning, of a malformed entry, for all others are to be found."""
     summary = f"From the package {entry.distribution}."
     try:
-        return EnvSpec(id=entry.name, entry_point=entry.value, api=None, summary=summary)
+        made = EnvSpec(id=entry.name, entry_point=entry.value, api=None, summary=summary)
     except ValueError as error:
-        raise ValueError(f"{GROUP}, an entry of {entry.distribution}: {error}") from error
+        warnings.warn(
+            f"{GROUP}, an entry of {entry.distribution} is not used: {error}", stacklevel=4
+        )
+        return {}
+    return {entry.name: made}
 
 
 def list_envs() -> list[str]:
