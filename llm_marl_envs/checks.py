@@ -6,6 +6,7 @@ Owns the words of these errors. Which names and types there are is known where t
 from __future__ import annotations
 
 import difflib
+import inspect
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -86,6 +87,26 @@ def check_types(where: str, given: Mapping[str, Any], hints: Mapping[str, Any]) 
                 f"{begin}{name}={value!r:.80}: expected {' or '.join(accepted)}{hint}, "
                 f"got {type(value).__name__}"
             )
+
+
+def check_maker(what: str, make: Any, arguments: Iterable[Any], expected: str) -> None:
+    """Raise where what a name stands for cannot be called as it will be.
+
+    Args:
+        what: begins the message.
+        make: what the name stands for.
+        arguments: what it will be called with.
+        expected: what it should be, in words.
+
+    Raises:
+        TypeError: it is nothing to call, or takes other arguments.
+    """
+    try:
+        inspect.signature(make).bind(*arguments)
+    except TypeError as error:
+        raise TypeError(f"{what}: expected {expected}, got {make!r:.80} ({error})") from error
+    except ValueError:  # built in: it does not say what it takes
+        return
 
 
 def _words(hint: Any, value: Any) -> list[str] | None:

@@ -156,7 +156,10 @@ class Registry:
         if name in entries(self.group):
             return entries(self.group)[name].load()
         if REFERENCE.fullmatch(name):
-            return from_reference(name)
+            try:
+                return from_reference(name)
+            except ImportError as error:
+                raise ImportError(f"{self.what} {name!r}: {error}") from error
         raise ValueError(f"no {self.what} {name!r}{suggestion(name, self.names())}")
 
 

@@ -143,13 +143,20 @@ def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
 
     Raises:
         ImportError: the module, or the name in it, does not exist.
+        TypeError: it is nothing to call.
     """
     if not isinstance(chosen.entry_point, str):
         return chosen.entry_point
     try:
-        return from_reference(chosen.entry_point)
+        found = from_reference(chosen.entry_point)
     except ImportError as error:
         raise ImportError(f"{chosen.id}: {error}") from error
+    if not callable(found):
+        raise TypeError(
+            f"{chosen.id}: expected an environment's class, or a function that makes one, got "
+            f"{found!r:.80}"
+        )
+    return found
 
 
 def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], given: Mapping[str, Any]) -> None:

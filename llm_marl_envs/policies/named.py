@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.checks import suggestion
+from llm_marl_envs.checks import check_maker, suggestion
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.plugins import REFERENCE, Registry
 from llm_marl_envs.policies.base import Policy, check_team
@@ -122,7 +122,10 @@ def named_policy(name: str, context: Context) -> Policy:
         EndpointError: a server cannot be reached.
     """
     kind, argument = _parts(name)
-    policy = POLICIES.get(kind)(argument, context)
+    make = POLICIES.get(kind)
+    expected = "a function (argument, context) -> policy"
+    check_maker(f"policy {name!r}", make, (argument, context), expected)
+    policy = make(argument, context)
     if not isinstance(policy, Policy):
         raise TypeError(
             f"policy {name!r}: expected an object with act(requests), got {type(policy).__name__}"

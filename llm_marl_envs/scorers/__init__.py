@@ -2,14 +2,16 @@
 
 Owns the names. A scorer is named `NAME` or `NAME:ARGUMENT`, e.g. "reference", "nli:MODEL". Names
 come through the door `llm_marl_envs.scorers`; an entry is called with the argument (nothing where
-there is none) and returns a `Scorer`. Nothing is imported before a scorer is opened.
+there is none) and returns a `Scorer`. One that is not installed is named "module:Name", without an
+argument. Nothing is imported before a scorer is opened.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from llm_marl_envs.plugins import Registry
+from llm_marl_envs.checks import check_maker
+from llm_marl_envs.plugins import REFERENCE, Registry
 from llm_marl_envs.scorers.base import Scorer, Submission
 from llm_marl_envs.scorers.sharing import SharedScorer
 
@@ -45,10 +47,18 @@ def open_scorer(name: str) -> SharedScorer:
 
     Raises:
         ValueError: no scorer of that name is installed, or its argument is of no use.
+        TypeError: the name stands for no scorer, or for one that takes no argument.
         ImportError: the scorer needs an extra that is not installed; the message names it.
     """
     first, _, argument = name.partition(":")
-    if first not in SCORERS:
+    if first not in SCORERS and REFERENCE.fullmatch(name):
+        first, argument = name, ""
+    elif first not in SCORERS:
         raise ValueError(f"scorer {name!r}: expected one of {', '.join(scorer_names())}")
-    make = SCORERS.get(first)
-    return SharedScorer(make(argument) if argument else make())
+    make, given = SCORERS.get(first), [argument] if argument else []
+    what, expected = f"scorer {name!r}", "a class with `score`, or a function that makes one"
+    check_maker(what, make, given, expected)
+    scorer = make(*given)
+    if not callable(getattr(scorer, "score", None)):
+        raise TypeError(f"{what}: expected {expected}, got {make!r:.80}")
+    return SharedScorer(scorer)

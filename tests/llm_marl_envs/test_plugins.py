@@ -20,6 +20,7 @@ from llm_marl_envs.commands import COMMANDS, Command
 from llm_marl_envs.plugins import Registry, entries, from_reference
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, named_policy, register_policy
+from llm_marl_envs.scorers import open_scorer
 
 STRANGER = ROOT / "tests" / "support" / "stranger_package"
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -200,6 +201,21 @@ def test_environments_by_reference() -> None:
         make("support.toys:word_tasks")
     with pytest.raises(ImportError, match=r"module support\.toys has no 'Nothing'"):
         make("support.toys:Nothing")
+
+
+def test_a_reference_to_something_of_another_kind() -> None:
+    function = r"expected a function \(argument, context\) -> policy, got "
+    for name in ("math:pi", "support.toys:WordPair", "llm_marl_envs.policies:RandomPolicy"):
+        with pytest.raises(TypeError, match=f"policy '{name}': {function}"):
+            named_policy(name, Context(env=make("debate-v0")))
+    with pytest.raises(TypeError, match=r"math:pi: expected an environment's class, or a function"):
+        make("math:pi")
+    for name in ("math:pi", "support.toys:WordPair", "math:pow"):
+        with pytest.raises(TypeError, match=f"scorer '{name}': expected a class with `score`"):
+            open_scorer(name)
+    assert open_scorer("llm_marl_envs.scorers.reference:ReferenceScorer").scorer.score([]) == []
+    with pytest.raises(ImportError, match="policy 'no_such:x': No module named 'no_such'"):
+        named_policy("no_such:x", Context(env=make("debate-v0")))
 
 
 def test_own_names_are_those_of_this_checkout() -> None:
