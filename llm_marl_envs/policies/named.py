@@ -134,14 +134,14 @@ def named_policy(name: str, context: Context) -> Policy:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Kind and argument."""
+    """Kind and argument; a saved team in a folder that is called like a kind is that team."""
+    path = Path(name)
+    if (path / TEAM_FILE).is_file():
+        return "team", name
     kind, _, argument = name.partition(":")
     if kind in POLICIES:
         return kind, argument
-    path = Path(name)
     if path.is_dir():
-        if (path / TEAM_FILE).is_file():
-            return "team", name
         if (path / "config.json").is_file():
             return "model", name
         raise ValueError(
