@@ -69,12 +69,14 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
 
         env, form = SingleSeat(env), "parallel"
         kwargs["single_seat"] = True
+    forms = [env]
     if api not in (None, form):
-        env = _converted(env, api)
+        forms.append(_converted(env, api))
         kwargs["api"] = api
-    env.spec = chosen
-    env.env_kwargs = dict(kwargs)
-    return env
+    for one in forms:  # a rollout plays what stands inside the parallel form of a debate
+        one.spec = chosen
+        one.env_kwargs = dict(kwargs)
+    return forms[-1]
 
 
 def _form(chosen: EnvSpec, env: Any) -> str:

@@ -108,6 +108,12 @@ def test_the_turn_based_form_asks_only_who_acts() -> None:
     assert played(converted, RandomPolicy(), [Start(seed=3)])[0] == native
 
 
+def test_an_episode_of_a_converted_environment_says_what_made_it() -> None:
+    episode = played(make("debate-v0", api="parallel"), RandomPolicy())[0]
+    assert (episode.env_id, episode.env_kwargs) == ("debate-v0", {"api": "parallel"})
+    assert replay(episode).turns == episode.turns
+
+
 def test_aec_rewards_reach_every_earlier_action() -> None:
     env = Relay()
     one = played(env, ExpertPolicy(env))[0]
