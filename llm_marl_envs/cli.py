@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llm_marl_envs.commands import COMMANDS, Command
 from llm_marl_envs.commands.ending import ending
-from llm_marl_envs.plugins import find_modules_here, import_plugins
+from llm_marl_envs.plugins import GIVEN, find_modules_here, import_plugins
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: Sequence[str], common: argparse.Namespace) -> int:
     find_modules_here()  # `--plugin mine`, `eval mine:Env`
-    import_plugins(common.plugin)  # they may bring commands
+    GIVEN[:] = common.plugin
+    import_plugins(GIVEN)  # they may bring commands
     options = _parser().parse_args(given)
     command: Command = options.chosen
     return ending(

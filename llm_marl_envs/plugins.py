@@ -35,6 +35,8 @@ from llm_marl_envs.checks import suggestion
 DISTRIBUTION = "llm-marl-envs"
 REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 """How "module:Name" is written."""
+GIVEN: list[str] = []
+"""What the command line names with `--plugin`; processes that a command starts get it too."""
 _CHECKOUT = Path(__file__).parent.parent / "pyproject.toml"
 
 
@@ -211,3 +213,8 @@ def import_plugins(modules: Sequence[str]) -> None:
             _imported(module)
         except Exception as error:
             raise ImportError(f"plug-in {module!r}: {type(error).__name__}: {error}") from error
+
+
+def plugin_options() -> list[str]:
+    """The words that give the plug-ins of this command line to another one."""
+    return [word for module in GIVEN for word in ("--plugin", module)]

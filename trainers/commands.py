@@ -5,6 +5,7 @@ Torch is imported when a command runs.
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from llm_marl_envs.commands import Command
 from llm_marl_envs.commands.options import add_overrides, quiet_libraries
+from llm_marl_envs.plugins import plugin_options
 
 
 @contextmanager
@@ -36,7 +38,8 @@ def _add_train(parser: ArgumentParser) -> None:
 def _train(options: Namespace) -> None:
     with _needs_torch():
         from trainers.train import run_train
-    run_train(options.config, options.override)
+    command = shlex.join(["llm-marl", "train", *plugin_options()])
+    run_train(options.config, options.override, command)
 
 
 def _add_demo(parser: ArgumentParser) -> None:

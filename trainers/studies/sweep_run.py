@@ -27,6 +27,7 @@ from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.evaluation.numbers.format import whole
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
+from llm_marl_envs.plugins import import_plugins, plugin_options
 from trainers.running.callbacks import LAUNCHED, SIGNALS
 from trainers.running.run_folder import BusyError, alone, begin_anew, get_last
 from trainers.studies.sweep import (
@@ -111,6 +112,7 @@ def _command(file: str | Path, point: Point) -> list[str]:
         str(file),
         "--index",
         str(point.index),
+        *plugin_options(),
     ]
 
 
@@ -309,6 +311,7 @@ def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = (
     own = {"--array": f"0-{len(points) - 1}", "--job-name": "llm-marl-sweep"}
     lines = [*(f"{key}={value}" for key, value in own.items() if key not in given), *options]
     command = [sys.executable, "-m", "trainers.studies.sweep_run", str(Path(file).resolve())]
+    command += plugin_options()
     text = "\n".join(
         [
             "#!/bin/bash",
@@ -333,9 +336,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("file")
     parser.add_argument("--index", type=int, required=True, help="which run, from 0")
+    parser.add_argument("--plugin", action="append", default=[], help="a module to import first")
     options = parser.parse_args(arguments)
 
     def work() -> None:
+        import_plugins(options.plugin)
         points = read_sweep(options.file)
         if not 0 <= options.index < len(points):
             raise ValueError(f"--index {options.index}: expected 0 to {len(points) - 1}")

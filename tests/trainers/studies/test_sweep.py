@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 from support.models import untrained
+from support.paths import ROOT
 
+from llm_marl_envs import plugins
 from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from trainers.studies import sweep_run
@@ -338,6 +340,20 @@ def test_a_slurm_script_runs_its_point(sweep: Path, tmp_path: Path):
     assert script.read_text().count("--array") == 1
     with pytest.raises(ValueError, match="SLURM option"):
         write_slurm(sweep, script, ["time"])
+
+
+def test_plug_ins_of_the_command_line_reach_the_runs(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "stops_it.py").write_text("raise ValueError('before any training')\n")
+    monkeypatch.setattr(plugins, "GIVEN", ["stops_it"])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
+    for point in read_sweep(sweep)[:-1]:
+        finish(point, success=1.0)
+    with pytest.raises(ValueError, match="plug-in 'stops_it': ValueError: before any training"):
+        run_sweep(sweep)
+    write_slurm(sweep, tmp_path / "array.sbatch")
+    assert "--plugin stops_it" in (tmp_path / "array.sbatch").read_text()
 
 
 def test_variants_are_settings_that_belong_together(sweep: Path):
