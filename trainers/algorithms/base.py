@@ -1,7 +1,7 @@
 """What an algorithm is: which episodes to roll out, and the advantage of every turn.
 
-A new algorithm is one class in one file of this folder and one entry in `ALGORITHMS`; every hook
-has a default that does nothing.
+A new algorithm is one class in one file and one name, see `trainers.algorithms`; every hook has a
+default that does nothing.
 
 Shapes: P tasks, G episodes per group, A trained agents, K turns.
 """
