@@ -373,7 +373,7 @@ def test_learning_rate_per_policy(tmp_path: Path):
     ("changes", "words"),
     [
         ({"num_generations": 1}, "num_generations=1"),
-        ({"algorithm": "magrp"}, "expected one of"),
+        ({"algorithm": "magrp"}, "no algorithm 'magrp'; did you mean 'magrpo'"),
         ({"weights": "adapter"}, "weights='adapter'"),
         ({"loss_type": "bnpo"}, "split would change"),
         ({"top_p": 0.9}, "top_p=0.9"),

@@ -198,9 +198,7 @@ def test_a_saved_team_plays_its_own_environment(saved: Any):
     assert found["cost"]["completion_tokens"] <= 8  # the length it was trained with
 
 
-def test_a_saved_team_in_a_folder_called_like_a_kind(
-    saved: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_saved_team_in_a_folder_called_like_a_kind(saved: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(Path(saved()).parent)
     assert set(named_team("team", here(Sampling())).seats) == set(SEATS)
 
