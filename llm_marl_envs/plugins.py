@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -103,10 +103,10 @@ def _declared(group: str) -> Iterator[Entry]:
     for name, value in (own or {}).get(group, {}).items():
         yield Entry(group, name, value, DISTRIBUTION)
     for point in entry_points(group=group):
-        distribution = point.dist.name if point.dist is not None else "an unknown distribution"
-        if own is None or re.sub(r"[-_.]+", "-", distribution).lower() != DISTRIBUTION:
+        package = point.dist.name if point.dist is not None else "an unknown distribution"
+        if own is None or re.sub(r"[-_.]+", "-", package).lower() != DISTRIBUTION:
             value = point.value.partition("[")[0].strip()  # extras may stand behind it
-            yield Entry(group, point.name, value, distribution)
+            yield Entry(group, point.name, value, package)
 
 
 @cache
@@ -114,6 +114,18 @@ def _own_names() -> dict[str, dict[str, str]] | None:
     """Group -> name -> value in this checkout's pyproject.toml; None if it is another project's."""
     project = tomllib.loads(_CHECKOUT.read_text(encoding="utf-8")).get("project", {})
     return project.get("entry-points", {}) if project.get("name") == DISTRIBUTION else None
+
+
+def groups() -> list[str]:
+    """Every door that this distribution has, those of packages above this one too."""
+    own = _own_names() if _CHECKOUT.is_file() else None
+    if own is not None:
+        return [*own]
+    try:
+        declared = distribution(DISTRIBUTION).entry_points
+    except PackageNotFoundError:
+        return []
+    return sorted({point.group for point in declared if "." in point.group})
 
 
 class Registry:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from llm_marl_envs.plugins import entries
+from llm_marl_envs.plugins import entries, groups
 
 MISTAKE, FAILURE = 2, 1
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -101,8 +101,7 @@ def is_said(error: BaseException) -> bool:
 
 def packages() -> set[str]:
     """Top-level packages whose errors are messages: this one, and those behind its doors."""
-    groups = ("environments", "policies", "scorers", "commands")
-    declared = [one for group in groups for one in entries(f"llm_marl_envs.{group}").values()]
+    declared = [one for group in groups() for one in entries(group).values()]
     return {_top(__name__), *(_top(entry.value) for entry in declared)}
 
 

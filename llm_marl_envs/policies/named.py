@@ -4,10 +4,10 @@
     runs/demo/team  Qwen/Qwen3-0.6B  ./my_model  my_module:my_policy
 
 A name is `KIND` or `KIND:ARGUMENT`, where a kind comes through the door `llm_marl_envs.policies` or
-from `register_policy`; or "module:function"; or a saved team's folder (kind `team`); or a
-Transformers model's name or folder (kind `model`). A kind is a function (argument, context) ->
-policy. The policy may say more of itself: `identity`, a text that changes when it does, and
-`seats`, the only ones that it plays.
+from `register_policy`; or `module:function` or `module:function:ARGUMENT`; or a saved team's folder
+(kind `team`); or a Transformers model's name or folder (kind `model`). A kind is a function
+(argument, context) -> policy. The policy may say more of itself: `identity`, a text that changes
+when it does, and `seats`, the only ones that it plays.
 """
 
 from __future__ import annotations
@@ -148,8 +148,9 @@ def _parts(name: str) -> tuple[str, str]:
             f"{name}: neither {TEAM_FILE} nor config.json there; expected a saved team or a "
             "Transformers model"
         )
-    if REFERENCE.fullmatch(name):
-        return name, ""
+    function, _, own = argument.partition(":")
+    if REFERENCE.fullmatch(f"{kind}:{function}"):
+        return f"{kind}:{function}", own
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise ValueError(f"{name}: no such folder; expected a saved team, a model or its name")
     hint = "" if "/" in name else suggestion(name, POLICIES.names())

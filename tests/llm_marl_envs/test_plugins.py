@@ -81,6 +81,8 @@ def test_code_that_is_not_installed(tmp_path: Path) -> None:
     )
     direct = run_in(tmp_path, "eval", "mine:Echo", "--team", "mine:parrot", "--tasks", "3")
     assert direct.returncode == 0, direct.stderr
+    argued = run_in(tmp_path, "eval", "mine:Echo", "--team", "mine:parrot:birch", "--tasks", "3")
+    assert "0.33" in argued.stdout  # right in one task of three
     by_name = ("eval", "mine-v0", "--team", "polly", "--tasks", "3")
     assert run_in(tmp_path, *by_name).returncode == 2
     for arguments in (("--plugin", "registers", *by_name), (*by_name, "--plugin", "registers")):

@@ -132,16 +132,24 @@ def run_collect(
     _claim(folder / COLLECTION_FILE, pinned)
     with counter(len(starts), f"collect {env_id}") as progress:
         stage.progress = progress
-        for first in range(0, len(starts), shards.episodes):
-            part = starts[first : first + shards.episodes]
-            path = folder / "data" / f"{kwargs['split']}-{first:08d}.{shards.kind}"
-            if path.is_file():
-                progress(len(part))
-            else:
-                _play_shard(stage, named.seats, part, first, path)
+        _play_shards(stage, named.seats, starts, shards, kwargs["split"])
     stage.close()
     (folder / CARD_FILE).write_text(text, encoding="utf-8")
     return pinned
+
+
+def _play_shards(
+    stage: Stage, seats: Team, starts: Sequence[Start], shards: Shards, split: str
+) -> None:
+    """Play what is not there yet."""
+    assert stage.progress is not None
+    for first in range(0, len(starts), shards.episodes):
+        part = starts[first : first + shards.episodes]
+        path = Path(shards.folder) / "data" / f"{split}-{first:08d}.{shards.kind}"
+        if path.is_file():
+            stage.progress(len(part))
+        else:
+            _play_shard(stage, seats, part, first, path)
 
 
 def _plan_and_shards(plan: Plan, shards: Shards) -> dict[str, Any]:
