@@ -88,7 +88,9 @@ def bundled(kind: Kind) -> list[Case]:
         for number, row in enumerate(rows)
         if SEATS[kind][0] in row
     }
-    for line in (ROOT / "tests" / "honest_pairs.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (
+        (ROOT / "tests" / "support" / "honest_pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    ):
         one = json.loads(line)
         if one["kind"] == kind:
             pairs[one["number"]] = (one["first"], one["second"])

@@ -313,9 +313,9 @@ def test_items_are_a_function_of_seed_split_and_index() -> None:
 def test_errors_say_what_came_and_what_was_expected() -> None:
     with pytest.raises(ValueError, match="expected one of"):
         functions.Composition("map", ("even",), "x times x", "the sum of {}")
-    with pytest.raises(ValueError, match="tables"):
+    with pytest.raises(ValueError, match="vocabulary"):
         functions.Composition("item", ("even",), "x squared", "the sum of {}")
-    with pytest.raises(ValueError, match="tables"):
+    with pytest.raises(ValueError, match="vocabulary"):
         functions.Composition("fold", ("even",), "a plus b", "the sum of {}")
     with pytest.raises(ValueError, match="convention"):
         functions.expert(RUNNING, "helper", "item")
