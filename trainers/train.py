@@ -222,8 +222,10 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
         fresh: build it anew, see `tiny_model`.
 
     Raises:
-        ValueError: an unknown field under `tiny`.
+        ValueError: an unknown field under `tiny`, or a map from policy to model.
     """
+    if not isinstance(run["model"], str):
+        raise ValueError(f"model: expected one for all policies here, got {run['model']!r:.80}")
     if run["model"] != TINY:
         return run["model"]
     from trainers.models.tiny import TinySettings, tiny_model

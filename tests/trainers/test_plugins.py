@@ -14,6 +14,7 @@ from support.paths import ROOT
 
 from trainers.algorithms import ALGORITHMS, algorithm_class, register_algorithm
 from trainers.algorithms.magrpo import MAGRPO
+from trainers.studies.demo import run_demo
 from trainers.train import read_run, run_train
 
 STRANGER = ROOT / "tests" / "support" / "stranger_package"
@@ -69,6 +70,8 @@ def test_a_model_for_each_policy(run_file: Path) -> None:
     run_file.write_text(yaml.safe_dump(run))
     described = json.loads((run_train(run_file) / "team.json").read_text())
     assert described["agents"]
+    with pytest.raises(ValueError, match="model: expected one for all policies here"):
+        run_demo(output=str(folder / "demo"), preset=str(run_file))
     run["model"] = {"left_0": 3}
     run_file.write_text(yaml.safe_dump(run))
     with pytest.raises(ValueError, match="needs 'model', a text, or a map from policy to text"):

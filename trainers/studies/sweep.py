@@ -178,7 +178,8 @@ def _check_evaluations(file: Path, points: Sequence[Point]) -> None:
 def _resolved(config: str | Path, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """The run file with a point's settings; the embedded model has the run's seed."""
     run = read_run(config, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
-    if run["model"] == TINY:
+    model = run["model"]
+    if TINY in ([model] if isinstance(model, str) else model.values()):
         run["tiny"] = {"seed": seed, **(run.get("tiny") or {})}
     return run
 
