@@ -99,7 +99,7 @@ def _entries(group: str, path: tuple[str, ...]) -> MappingProxyType[str, Entry]:
 
 
 def _declared(group: str) -> Iterator[Entry]:
-    own = _own_names() if _CHECKOUT.is_file() else None
+    own = _own_names()
     for name, value in (own or {}).get(group, {}).items():
         yield Entry(group, name, value, DISTRIBUTION)
     for point in entry_points(group=group):
@@ -111,14 +111,16 @@ def _declared(group: str) -> Iterator[Entry]:
 
 @cache
 def _own_names() -> dict[str, dict[str, str]] | None:
-    """Group -> name -> value in this checkout's pyproject.toml; None if it is another project's."""
+    """Group -> name -> value in this checkout's pyproject.toml; None where there is none of ours."""
+    if not _CHECKOUT.is_file():
+        return None
     project = tomllib.loads(_CHECKOUT.read_text(encoding="utf-8")).get("project", {})
     return project.get("entry-points", {}) if project.get("name") == DISTRIBUTION else None
 
 
 def groups() -> list[str]:
     """Every door that this distribution has, those of packages above this one too."""
-    own = _own_names() if _CHECKOUT.is_file() else None
+    own = _own_names()
     if own is not None:
         return [*own]
     try:
