@@ -111,7 +111,7 @@ def _declared(group: str) -> Iterator[Entry]:
 
 @cache
 def _own_names() -> dict[str, dict[str, str]] | None:
-    """Group -> name -> value in this checkout's pyproject.toml; None where there is none of ours."""
+    """Group -> name -> value in this checkout's pyproject.toml; None outside of a checkout."""
     if not _CHECKOUT.is_file():
         return None
     project = tomllib.loads(_CHECKOUT.read_text(encoding="utf-8")).get("project", {})
