@@ -33,6 +33,8 @@ from typing import Any
 from llm_marl_envs.checks import suggestion
 
 DISTRIBUTION = "llm-marl-envs"
+ENVIRONMENTS = "llm_marl_envs.environments"
+"""This library's own are in `envs_registry.yaml`, so only others stand behind this door."""
 REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 """How "module:Name" is written."""
 GIVEN: list[str] = []
@@ -122,12 +124,12 @@ def groups() -> list[str]:
     """Every door that this distribution has, those of packages above this one too."""
     own = _own_names()
     if own is not None:
-        return [*own]
+        return [ENVIRONMENTS, *own]
     try:
         declared = distribution(DISTRIBUTION).entry_points
     except PackageNotFoundError:
-        return []
-    return sorted({point.group for point in declared if "." in point.group})
+        return [ENVIRONMENTS]
+    return [ENVIRONMENTS, *sorted({point.group for point in declared if "." in point.group})]
 
 
 class Registry:

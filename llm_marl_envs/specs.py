@@ -18,10 +18,9 @@ import yaml
 
 from llm_marl_envs.checks import suggestion
 from llm_marl_envs.mirror import mirror
-from llm_marl_envs.plugins import DISTRIBUTION, REFERENCE, Entry, entries
+from llm_marl_envs.plugins import DISTRIBUTION, ENVIRONMENTS, REFERENCE, Entry, entries
 
 APIS = ("parallel", "aec")
-GROUP = "llm_marl_envs.environments"
 ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
 FIELDS = {"entry_point", "api", "kwargs", "extras", "agents", "summary"}
 
@@ -126,12 +125,12 @@ def _specs() -> dict[str, EnvSpec]:
 def _all_specs() -> dict[str, EnvSpec]:
     """Those, and what other packages bring; ids of this library are not replaced."""
     found = dict(_specs())
-    for entry in entries(GROUP).values():
+    for entry in entries(ENVIRONMENTS).values():
         if entry.name not in found:
             found |= _of_entry(entry)
         elif found[entry.name].entry_point != entry.value:
             warnings.warn(
-                f"{GROUP}: {DISTRIBUTION} and {entry.distribution} both have a {entry.name!r}; "
+                f"{ENVIRONMENTS}: {DISTRIBUTION} and {entry.distribution} both have a {entry.name!r}; "
                 f"that of {DISTRIBUTION} is used",
                 stacklevel=3,
             )
@@ -145,7 +144,7 @@ def _of_entry(entry: Entry) -> dict[str, EnvSpec]:
         made = EnvSpec(id=entry.name, entry_point=entry.value, api=None, summary=summary)
     except ValueError as error:
         warnings.warn(
-            f"{GROUP}, an entry of {entry.distribution} is not used: {error}", stacklevel=4
+            f"{ENVIRONMENTS}, an entry of {entry.distribution} is not used: {error}", stacklevel=4
         )
         return {}
     return {entry.name: made}

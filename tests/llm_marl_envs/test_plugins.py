@@ -58,6 +58,9 @@ def test_an_installed_package_is_used_by_name(installed: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "summary.json").is_file()
     assert "0.33" in done.stdout  # right_0 is right in one task of three
+    refused = run_in(tmp_path, *command, "--split", "nowhere", path=installed)
+    assert refused.returncode == 2
+    assert refused.stderr == "llm-marl eval: there is no split 'nowhere'\n"
     assert run_in(tmp_path, "greet", "Ada", path=installed).stdout == "hello, Ada\n"
     shown = run_in(tmp_path, "--help", path=installed).stdout
     assert "Greet somebody." in shown

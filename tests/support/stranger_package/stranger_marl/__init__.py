@@ -22,6 +22,8 @@ class Echo(TextParallelEnv):
     reward_range = (0.0, 1.0)
 
     def __init__(self, *, split: str = "train", render_mode: str | None = None) -> None:
+        if split == "nowhere":
+            raise ValueError("there is no split 'nowhere'")
         super().__init__(
             agents=("left_0", "right_0"),
             source=ListSource([Task(word, split, {"word": word}) for word in WORDS], split),
