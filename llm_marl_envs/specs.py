@@ -130,8 +130,8 @@ def _all_specs() -> dict[str, EnvSpec]:
             found |= _of_entry(entry)
         elif found[entry.name].entry_point != entry.value:
             warnings.warn(
-                f"{ENVIRONMENTS}: {DISTRIBUTION} and {entry.distribution} both have a {entry.name!r}; "
-                f"that of {DISTRIBUTION} is used",
+                f"{ENVIRONMENTS}: {DISTRIBUTION} and {entry.distribution} both have a "
+                f"{entry.name!r}; that of {DISTRIBUTION} is used",
                 stacklevel=3,
             )
     return found
