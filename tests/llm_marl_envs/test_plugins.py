@@ -17,6 +17,7 @@ from support.paths import ROOT
 from llm_marl_envs import list_envs, make, plugins, register, spec
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands import COMMANDS, Command
+from llm_marl_envs.commands.ending import packages
 from llm_marl_envs.plugins import Registry, entries, from_reference
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, named_policy, register_policy
@@ -135,6 +136,16 @@ def test_a_malformed_id_names_its_package(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.warns(UserWarning, match="an entry of other is not used: environment id 'Debate'"):
         assert "debate-v0" in list_envs()
+
+
+@pytest.mark.parametrize("group", ["llm_marl_envs.environments", "trainers.algorithms"])
+def test_errors_of_every_package_behind_a_door_are_messages(
+    group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(tmp_path, "other", group, "mine-v0 = only_here.envs:Mine")
+    assert "only_here" not in packages()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "only_here" in packages()
 
 
 @pytest.mark.usefixtures("own_registry")
