@@ -63,8 +63,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
-PARTS = (r"[()\[\]{}]", r" ?\d", r"\n *", r" ?[^()\[\]{}\d\s]+", r"\s")
-"""What merges do not cross, as patterns: a bracket, a digit, a line's beginning, a word."""
+WORD = r"[^()\[\]{}\d\s]+"
 
 REPEATED = 0.2
 """Share of the prompts from which on a line of theirs is one of the tokenizer's `whole` lines."""
@@ -82,6 +81,9 @@ class TinySettings:
 
     vocab_size: int = 1024
     """Most tokens of the vocabulary, the 256 bytes and 3 special ones included."""
+    words_per_token: int = 1
+    """Most words of one token. With 1 a new prompt of known words is one of known tokens. With 2
+    rows are shorter and copying from a prompt is learned in fewer steps."""
     hidden_size: int = 96
     num_layers: int = 2
     num_heads: int = 4
@@ -99,18 +101,22 @@ class TinySettings:
 
 
 def build_tokenizer(
-    texts: Iterable[str], vocab_size: int = 1024, whole: Iterable[str] = ()
+    texts: Iterable[str],
+    vocab_size: int = 1024,
+    whole: Iterable[str] = (),
+    words_per_token: int = 1,
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer trained on `texts`, with a ChatML template.
 
-    Merges cross neither words nor digits nor brackets: a prompt of known words is one of known
-    tokens, and an interface is a choice between the same few tokens in every program. Only in lines
-    that are one of `whole` they do, so that what many prompts repeat costs a tiny model a token.
+    Merges cross neither digits nor brackets, and with `words_per_token=1` no words: a prompt of
+    known words is one of known tokens, and an interface is a choice between the same few tokens in
+    every program. Only in lines that are one of `whole` they do, so that what many prompts repeat
+    costs a tiny model a token.
     Any Unicode text encodes, at worst as bytes.
     Padding on the left, as generation needs; EOS is `<|im_end|>`.
     """
     bpe = Tokenizer(models.BPE())
-    parts = [*(f"^{re.escape(line)}$" for line in whole), *PARTS]  # "^", "$": of a line
+    parts = [*(f"^{re.escape(line)}$" for line in whole), *_parts(words_per_token)]  # of a line
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex("|".join(parts)), behavior="isolated"),
@@ -134,6 +140,18 @@ def build_tokenizer(
         chat_template=CHAT_TEMPLATE,
         clean_up_tokenization_spaces=False,
     )
+
+
+def _parts(words: int) -> tuple[str, ...]:
+    """What merges do not cross: a bracket, a digit, a line's beginning, at most so many words.
+
+    Raises:
+        ValueError: less than one word.
+    """
+    if words < 1:
+        raise ValueError(f"words_per_token={words}: expected at least 1")
+    some_words = rf" ?{WORD}(?: {WORD}){{0,{words - 1}}}"
+    return (r"[()\[\]{}]", r" ?\d", r"\n *", some_words, r"\s")
 
 
 def build_model(
@@ -327,7 +345,7 @@ def _make(
 ) -> None:
     """Tokenizer, model, warm start, and the files of all three in `folder`."""
     texts, lines = _texts(demonstrations), _repeated_lines(demonstrations)
-    tokenizer = build_tokenizer(texts, settings.vocab_size, lines)
+    tokenizer = build_tokenizer(texts, settings.vocab_size, lines, settings.words_per_token)
     model = build_model(tokenizer, seed, settings)
     loss = warm_start(model, tokenizer, demonstrations, seed, settings)
     tokenizer.save_pretrained(folder)

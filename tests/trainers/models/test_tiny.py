@@ -67,6 +67,16 @@ def test_merges_cross_no_words_digits_or_brackets_but_within_whole_lines() -> No
     assert tokenizer.tokenize("[red][red]\n") == ["[", "red", "]", "[", "red", "]", "Ċ"]
 
 
+def test_tokens_of_two_words() -> None:
+    texts = ["Rent: Mia paid the rent.\nadd 35 twice\n"] * 50
+    tokenizer = tiny.build_tokenizer(texts, 400, words_per_token=2)
+    known = ["Rent:ĠMia", "ĠpaidĠthe", "Ġrent.", "Ċ", "add", "Ġ3", "5", "Ġtwice", "Ċ"]
+    assert tokenizer.tokenize(texts[0]) == known
+    assert tokenizer.decode(tokenizer.encode("a b  c d e")) == "a b  c d e"
+    with pytest.raises(ValueError, match="words_per_token=0: expected at least 1"):
+        tiny.build_tokenizer(texts, words_per_token=0)
+
+
 def test_whole_lines_are_those_that_many_prompts_have() -> None:
     said = [([{"role": "user", "content": f"Add.\nThe number is {n}."}], "x") for n in range(30)]
     assert tiny._repeated_lines(said) == ["Add."]
