@@ -1,7 +1,22 @@
-"""Environments around environments."""
+"""Environments around environments: fewer seats, numbers in place of text, other forms."""
 
 from __future__ import annotations
 
+from llm_marl_envs.wrappers.choose import Choose, ExpertMenu
+from llm_marl_envs.wrappers.codecs import Bytes, Tokens, Words
+from llm_marl_envs.wrappers.gym_seat import GymSeat
+from llm_marl_envs.wrappers.partners import Partners
 from llm_marl_envs.wrappers.single_seat import SingleSeat
+from llm_marl_envs.wrappers.tokenize import Tokenize
 
-__all__ = ["SingleSeat"]
+__all__ = [
+    "Bytes",
+    "Choose",
+    "ExpertMenu",
+    "GymSeat",
+    "Partners",
+    "SingleSeat",
+    "Tokenize",
+    "Tokens",
+    "Words",
+]

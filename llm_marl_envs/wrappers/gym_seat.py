@@ -1,0 +1,105 @@
+"""`GymSeat`: an environment with one seat as a `gymnasium.Env`.
+
+env = GymSeat(Choose(Partners(make("coop_writing_tldr-v0"), {"brief_0": "expert"})))
+env = gymnasium.make("llm_marl/debate-v0", partners={"debater_1": "expert"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import (
+    turn_based_aec_to_parallel,
+    turn_based_aec_to_parallel_wrapper,
+)
+
+from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.registry import make
+from llm_marl_envs.wrappers.partners import Partners
+
+
+class GymSeat(gymnasium.Env[Any, Any]):
+    """The only seat of a PettingZoo environment, of either form.
+
+    Args:
+        env: texts, or numbers by `Choose` or `Tokenize`.
+
+    Attributes:
+        seat: its name.
+
+    Raises:
+        TypeError: no PettingZoo environment.
+        ValueError: it has several seats; the message says what to do with the others.
+    """
+
+    def __init__(self, env: Any) -> None:
+        seats = getattr(env, "possible_agents", None)
+        if seats is None:
+            raise TypeError(f"GymSeat: expected a PettingZoo environment, got {type(env).__name__}")
+        if len(seats) != 1:
+            raise ValueError(
+                f"GymSeat: expected one seat, got {seats}; give the others to `Partners`, or make "
+                "the environment with single_seat=True, where one agent plays all"
+            )
+        self.env: Any = turn_based_aec_to_parallel(env) if isinstance(env, AECEnv) else env
+        self.seat = seats[0]
+        self.observation_space = env.observation_space(self.seat)
+        self.action_space = env.action_space(self.seat)
+        self.metadata = dict(env.metadata)
+        self.render_mode = env.render_mode
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; `options={"task": ...}` chooses its task."""
+        super().reset(seed=seed)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return observations[self.seat], infos[self.seat]
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One action of the seat."""
+        observations, rewards, ended, cut, infos = self.env.step({self.seat: action})
+        seat = self.seat
+        return observations[seat], float(rewards[seat]), ended[seat], cut[seat], infos[seat]
+
+    def action_masks(self) -> np.ndarray:
+        """Which actions are possible now, bool (k,), as sb3-contrib asks for them.
+
+        Raises:
+            AttributeError: actions are no choices; `Choose` makes them so.
+        """
+        turns = isinstance(self.env, turn_based_aec_to_parallel_wrapper)
+        inner = self.env.aec_env if turns else self.env
+        if not hasattr(inner, "action_mask"):
+            raise AttributeError("GymSeat: there are no action masks; put `Choose` inside")
+        return inner.action_mask(self.seat).astype(bool)
+
+    def render(self) -> Any:
+        """As the environment inside."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """As the environment inside."""
+        self.env.close()
+
+
+def make_gym(
+    env_id: str, partners: Mapping[str, Policy | str] | None = None, **kwargs: Any
+) -> GymSeat:
+    """What `gymnasium.make("llm_marl/<id>")` gives: one seat, in text.
+
+    Args:
+        env_id: as `make`.
+        partners: agent -> policy of all seats but one; without them one agent plays all seats.
+        kwargs: as `make`.
+
+    Raises:
+        ValueError: as `make`, `Partners` and `GymSeat`.
+    """
+    if partners is None:
+        return GymSeat(make(env_id, single_seat=True, **kwargs))
+    return GymSeat(Partners(make(env_id, **kwargs), partners))

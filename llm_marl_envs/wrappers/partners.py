@@ -1,0 +1,250 @@
+"""`Partners`: some seats are played by policies of this library, the others are left to learn.
+
+    env = Partners(make("debate-v0"), {"debater_1": "expert"})
+    env = Partners(make("coop_coding-v0"), {"helper_0": my_policy})
+
+What is left keeps the form of the environment. A turn-based environment of which one seat is left
+becomes parallel: its steps go from one turn of this seat to its next, and so do its rewards.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import (
+    turn_based_aec_to_parallel,
+    turn_based_aec_to_parallel_wrapper,
+)
+from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
+
+from llm_marl_envs.policies.base import Policy, check_team
+from llm_marl_envs.policies.named import Context, named_partners
+from llm_marl_envs.records import Request
+from llm_marl_envs.seeds import derive_seed
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.specs import env_name
+
+DRAWS = 100
+"""Episodes that are begun until one is left to the learners."""
+
+
+class _Seated:
+    """The policies in their seats, and what they draw from.
+
+    Args:
+        team: agent -> policy.
+    """
+
+    def __init__(self, team: Mapping[str, Policy]) -> None:
+        self.team = dict(team)
+        self.rng = random.Random()
+        self.begin(None)
+
+    def begin(self, seed: int | None) -> None:
+        """A new episode; its sampling follows from the reset seed, else from the one before."""
+        if seed is not None:
+            self.rng.seed(derive_seed("partners", seed))
+        self.seed = self.rng.getrandbits(63)
+        self.turns = dict.fromkeys(self.team, 0)
+
+    def ask(self, env: Any, observations: Mapping[str, str]) -> dict[str, str]:
+        """What partners say to what they see; a policy in several seats is asked once."""
+        task = getattr(getattr(env.unwrapped, "task", None), "id", "")
+        asked: dict[int, list[Request]] = {}
+        for agent, seen in observations.items():
+            turn, self.turns[agent] = self.turns[agent], self.turns[agent] + 1
+            request = Request(
+                env_id=env_name(env),
+                agent=agent,
+                turn=turn,
+                episode=0,
+                task_id=task,
+                messages=getattr(seen, "messages", None) or (Message("user", seen),),
+                observation=str(seen),
+                seed=derive_seed(self.seed, agent, turn),
+            )
+            asked.setdefault(id(self.team[agent]), []).append(request)
+        said: dict[str, str] = {}
+        for requests in asked.values():
+            responses = self.team[requests[0].agent].act(requests)
+            said |= {
+                request.agent: response.text
+                for request, response in zip(requests, responses, strict=True)
+            }
+        return said
+
+
+class PartnersParallel(BaseParallelWrapper[str, Any, Any]):
+    """The seats that are left of a simultaneous environment; see `Partners`."""
+
+    def __init__(self, env: Any, team: Mapping[str, Policy]) -> None:
+        super().__init__(env)
+        self.spec = getattr(env, "spec", None)
+        self.partners = _Seated(team)
+        self.possible_agents = [a for a in env.possible_agents if a not in team]
+        self._seen: Mapping[str, str] = {}
+
+    @property
+    def agents(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The seats left that are still playing."""
+        return [a for a in self.env.agents if a in self.possible_agents]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Begin an episode.
+
+        Raises:
+            RuntimeError: in none of 100 episodes it was a learner's turn.
+        """
+        first = self.env.reset(seed=seed, options=options)
+        self.partners.begin(seed)
+        for _ in range(DRAWS):
+            self._seen = first[0]
+            first = self._on(first)
+            if self.agents:
+                return self._left(first)
+            first = self.env.reset(options=options)
+            self.partners.begin(None)
+        raise RuntimeError(_no_turn(self))
+
+    def step(self, actions: Mapping[str, str]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The learners act, and with them the partners that are to act."""
+        return self._left(self._stepped(actions))
+
+    def _stepped(self, actions: Mapping[str, str]) -> Any:
+        waiting = {a: self._seen[a] for a in self.env.agents if a in self.partners.team}
+        out = self.env.step({**actions, **self.partners.ask(self.env, waiting)})
+        self._seen = out[0]
+        return out
+
+    def _on(self, first: Any) -> Any:
+        """Past turns in which partners act alone, as in environments whose agents come and go."""
+        while self.env.agents and not self.agents:
+            out = self._stepped({})
+            first = out[0], out[4]
+        return first
+
+    def _left(self, parts: Any) -> Any:
+        return tuple({a: part[a] for a in self.possible_agents if a in part} for part in parts)
+
+
+class PartnersAEC(BaseWrapper[str, Any, Any]):
+    """The seats that are left of a turn-based environment; see `Partners`.
+
+    Attributes:
+        rewards: what a seat was paid since the last action of a seat that is left.
+    """
+
+    def __init__(self, env: Any, team: Mapping[str, Policy]) -> None:
+        super().__init__(env)
+        self.spec = getattr(env, "spec", None)
+        self.partners = _Seated(team)
+        self.possible_agents = [a for a in env.possible_agents if a not in team]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Begin an episode, up to the first turn of a seat that is left.
+
+        Raises:
+            RuntimeError: in none of 100 episodes it was a learner's turn.
+        """
+        self.env.reset(seed=seed, options=options)
+        self.partners.begin(seed)
+        for _ in range(DRAWS):
+            self.rewards = dict.fromkeys(self.possible_agents, 0.0)
+            self._terms: dict[str, dict[str, float]] = {}
+            self._on()
+            if any(not (self.terminations[a] or self.truncations[a]) for a in self.agents):
+                return
+            self.env.reset(options=options)
+            self.partners.begin(None)
+        raise RuntimeError(_no_turn(self))
+
+    def step(self, action: Any) -> None:
+        """A learner acts, then the partners do until it is a learner's turn again."""
+        self.rewards = dict.fromkeys(self.possible_agents, 0.0)
+        self._terms = {}
+        self._step(action)
+        self._on()
+
+    def _step(self, action: Any) -> None:
+        """One step of the environment inside; what it pays is booked."""
+        over = action is None
+        self.env.step(action)
+        if over:
+            return
+        for agent in self.possible_agents:
+            self.rewards[agent] += self.env.rewards.get(agent, 0.0)
+            booked = self._terms.setdefault(agent, {})
+            for name, value in self.env.infos.get(agent, {}).get("reward_terms", {}).items():
+                booked[name] = booked.get(name, 0.0) + value
+
+    def _on(self) -> None:
+        """Up to the turn of a seat that is left, or to the end."""
+        env = self.env
+        while env.agents and env.agent_selection not in self.possible_agents:
+            agent = env.agent_selection
+            if env.terminations[agent] or env.truncations[agent]:
+                env.step(None)
+                continue
+            self._step(self.partners.ask(env, {agent: env.observe(agent) or ""})[agent])
+        self.agents = [a for a in env.agents if a in self.possible_agents]
+        self.agent_selection = env.agent_selection
+        self.terminations = {a: env.terminations[a] for a in self.agents}
+        self.truncations = {a: env.truncations[a] for a in self.agents}
+        self._cumulative_rewards = {a: env._cumulative_rewards[a] for a in self.agents}
+        self.rewards = {a: self.rewards[a] for a in self.agents}
+        self.infos = {a: self._info(a) for a in self.agents}
+
+    def _info(self, agent: str) -> dict[str, Any]:
+        """The environment's, with the terms of the whole step."""
+        info = dict(self.env.infos[agent])
+        return {**info, "reward_terms": self._terms[agent]} if self._terms.get(agent) else info
+
+
+def _no_turn(shell: Any) -> str:
+    """Why no episode is left to the learners."""
+    task = getattr(getattr(shell.unwrapped, "task", None), "id", "unknown")
+    return (
+        f"Partners: in {DRAWS} episodes {', '.join(shell.partners.team)} ended the episode before "
+        f"{' or '.join(shell.possible_agents)} could act; the last one had task {task!r}"
+    )
+
+
+def Partners(  # noqa: N802 - a wrapper, which has one class per form of environment
+    env: Any, team: Mapping[str, Policy | str]
+) -> Any:
+    """`env` without the seats of `team`, which are played by their policies.
+
+    Partners draw from seeds that follow from the reset seed, so an episode can be repeated. Where a
+    partner ends an episode before a learner has acted, another one is begun, up to 100 times.
+
+    Args:
+        env: a text environment of either form.
+        team: agent -> policy, or its name as `llm-marl eval --policy` takes it ("expert").
+
+    Raises:
+        ValueError: no seats, all seats, or unknown ones; a name without a policy.
+        TypeError: no environment, or a partner that is no policy.
+    """
+    if not hasattr(env, "possible_agents"):
+        raise TypeError(f"Partners: expected a PettingZoo environment, got {type(env).__name__}")
+    if isinstance(env, turn_based_aec_to_parallel_wrapper):
+        env = env.aec_env  # that form would ask agents whose answers it throws away
+    seats = list(env.possible_agents)
+    left = [agent for agent in seats if agent not in team]
+    unknown = sorted(set(team) - set(seats))
+    if unknown or not left or not team:
+        raise ValueError(
+            f"Partners: got policies for {sorted(team)}; expected some of {seats}, and at least "
+            "one seat left to learn"
+        )
+    names = {agent: one for agent, one in team.items() if isinstance(one, str)}
+    named = named_partners(names, Context(env=env)) if names else {}
+    policies: dict[str, Any] = {**team, **named}
+    check_team(policies, [*team])
+    if not isinstance(env, AECEnv):
+        return PartnersParallel(env, policies)
+    turns = PartnersAEC(env, policies)
+    return turn_based_aec_to_parallel(turns) if len(left) == 1 else turns

@@ -1,0 +1,167 @@
+"""Seats that are played by policies, and what the seats that are left see and earn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from support.toys import BareParallel, Relay, SameCase, WordPair
+
+from llm_marl_envs import make
+from llm_marl_envs.outcome import Outcome
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.records import Request, Response
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
+from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.wrappers import GymSeat, Partners, SingleSeat
+
+
+class Noted:
+    """Says its number of the turn; keeps what it was asked, call by call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Request]] = []
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        self.calls.append(list(requests))
+        return [Response(text=f"turn {request.turn}") for request in requests]
+
+
+def test_the_seat_left_plays_with_the_partner():
+    env = Partners(SameCase(), {"right_0": "expert:upper"})
+    assert env.possible_agents == ["left_0"]
+    observations, infos = env.reset(seed=1, options={"task": "apple-birch"})
+    assert [*observations] == [*infos] == env.agents == ["left_0"]
+    _, rewards, ended, _, infos = env.step({"left_0": "APPLE"})
+    assert (rewards, ended) == ({"left_0": 1.0}, {"left_0": True})
+    assert infos["left_0"]["success"] is True
+    assert env.agents == []
+    env.reset(seed=1, options={"task": "apple-birch"})
+    assert env.step({"left_0": "apple"})[1] == {"left_0": 0.0}
+
+
+def test_partners_see_their_own_chats_and_are_asked_together():
+    noted = Noted()
+    env = Partners(make("debate-v0", api="parallel"), {"debater_1": noted, "debater_2": noted})
+    env.reset(seed=2)
+    env.step({"debater_0": "my answer"})
+    first = [request for call in noted.calls for request in call]
+    assert [request.agent for request in first] == ["debater_1", "debater_2"]
+    assert all(request.task_id for request in first)
+    assert all("debater_2, one of 3" in first[1].observation for _ in first)
+    both = Partners(WordPair(), {"left_0": noted})
+    noted.calls.clear()
+    both.reset(seed=0)
+    both.step({"right_0": "x"})
+    both.step({"right_0": "x"})
+    assert [[request.turn for request in call] for call in noted.calls] == [[0], [1]]
+    assert [m.content for m in noted.calls[1][0].messages][-2:] == ["turn 0", "Again."]
+
+
+def test_turns_of_partners_are_between_two_turns_of_the_learner():
+    env = Partners(Relay(rounds=2), {"runner_1": "expert", "runner_2": "expert"})
+    assert env.possible_agents == ["runner_0"]
+    env.reset(seed=0, options={"task": "cedar-fig"})
+    _, rewards, ended, _, _ = env.step({"runner_0": "cedar"})
+    assert (rewards["runner_0"], ended["runner_0"]) == (0.0, False)
+    _, rewards, ended, _, infos = env.step({"runner_0": "cedar"})
+    # The last runner pays, after two turns of partners; its reward is part of this step.
+    assert (rewards["runner_0"], ended["runner_0"]) == (1.0, True)
+    assert infos["runner_0"]["reward_terms"] == {"relay": 1.0}
+
+
+def test_several_seats_left_of_a_turn_based_environment_take_turns():
+    env = Partners(Relay(), {"runner_1": "expert"})
+    env.reset(seed=0, options={"task": "cedar-fig"})
+    assert env.possible_agents == env.agents == ["runner_0", "runner_2"]
+    env.step("nothing")
+    assert env.agent_selection == "runner_2"
+    assert "You hear: cedar" in env.last()[0]  # from the partner, who knows the word
+    env.step("cedar")
+    assert env.rewards == {"runner_0": 1.0, "runner_2": 1.0}
+    for _ in range(2):
+        assert env.last()[1:3] == (1.0, True)
+        env.step(None)
+    assert env.agents == []
+
+
+def test_a_rollout_takes_what_is_left_as_an_environment():
+    env = Partners(Relay(), {"runner_1": "expert", "runner_2": "expert"})
+    team = {"runner_0": ScriptedPolicy(lambda request: "x")}
+    (episode,) = rollout(VectorTextEnv([env]), team, [Start(task="fig-elder", seed=3)])
+    assert episode.agents == ("runner_0",)
+    assert [turn.reward for turn in episode.turns] == [1.0]
+    assert [turn.reward_terms for turn in episode.turns] == [{"relay": 1.0}]
+    assert episode.success is True
+
+
+def test_an_episode_can_be_repeated_and_the_next_one_differs():
+    def said(seeds: Sequence[int | None]) -> list[str]:
+        env = Partners(SameCase(), {"right_0": ScriptedPolicy(lambda r: str(r.seed))})
+        texts = []
+        for seed in seeds:
+            env.reset(seed=seed)
+            env.step({"left_0": "x"})
+            texts.append(env.unwrapped.chat("right_0")[-1].content)
+        return texts
+
+    assert said([5, None]) == said([5, None])
+    assert len({*said([5, None]), *said([6])}) == 3
+
+
+class Ending(Relay):
+    """The first runner ends the episode by saying "end"."""
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        return Outcome(reward_terms={}, ended=action == "end", success=False)
+
+
+def test_a_partner_that_ends_the_episode_first_begins_another():
+    def ends(request: Request) -> str:
+        return "end" if request.seed % 3 else "go on"
+
+    env = Partners(Ending(), {"runner_0": ScriptedPolicy(ends)})
+    for seed in range(20):
+        env.reset(seed=seed)
+        assert env.agents == ["runner_1", "runner_2"]
+        assert env.agent_selection == "runner_1"
+    never = Partners(Ending(), {"runner_0": ScriptedPolicy(lambda r: "end")})
+    with pytest.raises(RuntimeError, match=r"100 episodes runner_0 ended .* runner_1 .* task '"):
+        never.reset(seed=0)
+
+
+def test_environments_of_other_libraries():
+    env = Partners(BareParallel(), {"short_0": ScriptedPolicy(lambda request: "abc")})
+    observations, _ = env.reset(seed=0)
+    assert set(observations) == set(env.possible_agents)
+    while env.agents:  # the partner leaves early
+        _, rewards, *_ = env.step(dict.fromkeys(env.agents, "def"))
+        assert set(rewards) == set(env.possible_agents)
+
+
+@pytest.mark.parametrize(
+    "team",
+    [{}, {"left_0": "expert", "right_0": "expert"}, {"nobody_0": "expert"}],
+    ids=["nobody", "everybody", "unknown"],
+)
+def test_seats_that_cannot_be(team: dict[str, str]):
+    with pytest.raises(ValueError, match=r"Partners: .*expected some of \['left_0', 'right_0'\]"):
+        Partners(WordPair(), team)
+
+
+def test_partners_that_are_none():
+    policy: Any = object()
+    with pytest.raises(TypeError, match=r"right_0: expected an object with act"):
+        Partners(WordPair(), {"right_0": policy})
+    with pytest.raises(TypeError, match="Partners: expected a PettingZoo environment, got int"):
+        Partners(3, {"right_0": "expert"})
+
+
+def test_a_seat_needs_one_agent():
+    with pytest.raises(ValueError, match=r"GymSeat: expected one seat.*`Partners`.*single_seat"):
+        GymSeat(WordPair())
+    with pytest.raises(TypeError, match="GymSeat: expected a PettingZoo environment, got str"):
+        GymSeat("debate-v0")
+    assert GymSeat(SingleSeat(WordPair())).seat == "writer_0"
