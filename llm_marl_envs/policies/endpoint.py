@@ -36,6 +36,10 @@ class EndpointError(ConnectionError):
     """The server cannot be reached, or what it answers is of no use; the message quotes it."""
 
 
+class _UselessError(Exception):
+    """An answer that another attempt would not better."""
+
+
 class _TransientError(Exception):
     """Worth another attempt, after at least `wait` seconds."""
 
@@ -61,6 +65,9 @@ class EndpointPolicy:
         options: further fields of the request body, e.g. {"top_p": 0.9}; they win.
         strip_control: whether control strings of known families (`<|im_end|>`) are removed from
             what is sent. The server renders the messages and would take them for its own.
+        token_ids: ask for the ids and log-probs of every action, as vLLM gives them
+            (`return_token_ids`), so that a trainer learns from exactly what was sampled. A server
+            that sends none is an error.
 
     The key for the server is read from the environment variable `LLM_MARL_API_KEY`, if it is set.
     It goes to the URL's own scheme, host and port alone: where the server redirects elsewhere, the
@@ -82,6 +89,7 @@ class EndpointPolicy:
     retries: int = 5
     options: Mapping[str, Any] | None = None
     strip_control: bool = True
+    token_ids: bool = False
 
     def __post_init__(self) -> None:
         check_url(self.url)
@@ -136,6 +144,7 @@ class EndpointPolicy:
             "max_tokens": self.max_completion_length,
             "temperature": self.temperature,
             "seed": request.seed % 2**SEED_BITS,
+            **({"return_token_ids": True, "logprobs": True} if self.token_ids else {}),
             **(self.options or {}),
         }
         try:
@@ -158,11 +167,15 @@ class EndpointPolicy:
         usage = answer.get("usage") or {}
         counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
         known = all(isinstance(one, int) for one in counts)
+        prompt_ids, completion_ids, logprobs = _tokens(answer) if self.token_ids else (None,) * 3
         return Response(
             text=text or "",
             cut=choice.get("finish_reason") == "length",
             policy=self.model or "",
             usage=(int(counts[0] or 0), int(counts[1] or 0)) if known else None,
+            prompt_ids=prompt_ids,
+            completion_ids=completion_ids,
+            logprobs=logprobs,
         )
 
     def _only_model(self) -> str:
@@ -212,10 +225,33 @@ class EndpointPolicy:
             raise EndpointError(f"{url}: no answer ({_hidden(str(error))})") from error
         try:
             return read(json.loads(content))
+        except _UselessError as error:
+            raise EndpointError(f"{url}: {error}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise _TransientError(
                 f"not the expected JSON ({error!r}): {_quote(content)}"
             ) from error
+
+
+def _tokens(answer: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]:
+    """Prompt ids, ids of the action and their log-probs, where vLLM puts them.
+
+    Raises:
+        _UselessError: some are missing, or they do not belong together.
+    """
+    choice = answer["choices"][0]
+    prompt = answer.get("prompt_token_ids") or choice.get("prompt_token_ids")
+    ids = choice.get("token_ids")
+    scored = (choice.get("logprobs") or {}).get("content")
+    if prompt is None or ids is None or scored is None:
+        raise _UselessError(
+            "it sent no token ids and log-probs; expected `prompt_token_ids`, `token_ids` and "
+            "`logprobs`, as vLLM sends them"
+        )
+    logprobs = tuple(float(one["logprob"]) for one in scored)
+    if len(ids) != len(logprobs):
+        raise _UselessError(f"it sent {len(ids)} token ids and {len(logprobs)} log-probs")
+    return tuple(map(int, prompt)), tuple(map(int, ids)), logprobs
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -1,0 +1,1 @@
+"""Ways to and from other libraries, one file each; import them by name."""

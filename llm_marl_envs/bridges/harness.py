@@ -1,0 +1,104 @@
+"""An episode over endpoints: for trainers that see a server and leave the loop to the harness.
+
+    episode = await play_episode(
+        "debate-v0",
+        "test/3",
+        seats={"debater_0": Endpoint(base_url, "policy"), "debater_1": "expert", ...},
+    )
+    episode.trajectory("debater_0")
+
+Seats that act at once are asked at once. Each request has its own time-out and retries. The record
+is an `Episode`, as everywhere in this library: rewards, their terms, and per turn what was sent and
+said, with token ids and log-probs where `Endpoint(token_ids=True)` asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_marl_envs.policies.base import Policy, check_team
+from llm_marl_envs.policies.endpoint import EndpointPolicy
+from llm_marl_envs.policies.named import Context, named_partners
+from llm_marl_envs.records import Episode, Request, Response
+from llm_marl_envs.registry import make
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
+from llm_marl_envs.tasks import Task
+from llm_marl_envs.vector import VectorTextEnv
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A model behind an OpenAI-compatible server; `EndpointPolicy` documents the fields.
+
+    Attributes:
+        base_url: with or without `/v1`.
+        model: its name there; the only one that the server lists, where None.
+        options: further fields of `EndpointPolicy`, e.g. {"temperature": 0.7, "timeout": 60.0}.
+    """
+
+    base_url: str
+    model: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def policy(self) -> EndpointPolicy:
+        """The policy that asks it."""
+        return EndpointPolicy(self.base_url, self.model, **self.options)
+
+
+class _AtOnce:
+    """Asks the policies of all seats that are to act at the same time.
+
+    Args:
+        team: agent -> policy.
+    """
+
+    def __init__(self, team: Mapping[str, Policy]) -> None:
+        self.team = team
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One response per request."""
+        with ThreadPoolExecutor(len(requests), "seat") as pool:
+            asked = [pool.submit(self.team[one.agent].act, [one]) for one in requests]
+            return [one.result()[0] for one in asked]
+
+
+async def play_episode(
+    env: Any,
+    task: int | str | Task | None = None,
+    *,
+    seats: Mapping[str, Endpoint | Policy | str],
+    seed: int = 0,
+    sample_seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> Episode:
+    """Play one episode in a worker thread; many can run at once.
+
+    Args:
+        env: an id or a text environment, which no other episode may use meanwhile.
+        task: index, id or `Task`; drawn from the seed where None.
+        seats: agent -> who plays it, for every agent: a server, a policy, or a policy's name.
+        seed: the reset seed.
+        sample_seed: what requests' seeds follow from; episodes of a group differ in it.
+        env_kwargs: arguments of `make` where `env` is an id.
+
+    Raises:
+        ValueError: no such environment or task, or seats that nobody plays.
+        EndpointError: a server failed for good; the message names task, seat and turn.
+        Exception: what the environment raises.
+    """
+    made = make(env, **(env_kwargs or {})) if isinstance(env, str) else env
+    names = {agent: one for agent, one in seats.items() if isinstance(one, str)}
+    team: dict[str, Any] = {
+        **{a: one.policy() if isinstance(one, Endpoint) else one for a, one in seats.items()},
+        **(named_partners(names, Context(env=made)) if names else {}),
+    }
+    check_team(team, made.possible_agents)
+    everybody = dict.fromkeys(made.possible_agents, _AtOnce(team))
+    start = Start(task=task, seed=seed, sample_seed=sample_seed)
+    (episode,) = await asyncio.to_thread(rollout, VectorTextEnv([made]), everybody, [start])
+    return episode

@@ -1,0 +1,128 @@
+"""Episodes over endpoints: who is asked when, what comes back, and what bad servers get."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+from support.endpoint_server import Server, completion, serving
+from support.toys import Relay, WordPair
+
+from llm_marl_envs import make
+from llm_marl_envs.bridges.harness import Endpoint, play_episode
+from llm_marl_envs.policies.endpoint import EndpointError
+from llm_marl_envs.records import Episode
+
+server = pytest.fixture(serving, name="server")
+QUICK: dict[str, Any] = {"timeout": 5.0, "retries": 0}
+
+
+def played(*args: Any, **kwargs: Any) -> Episode:
+    return asyncio.run(play_episode(*args, **kwargs))
+
+
+def own_word(body: dict[str, Any], number: int) -> Any:
+    told = next(m["content"] for m in body["messages"] if m["role"] == "user")
+    return completion(told.removeprefix("Your word: "))
+
+
+def test_seats_that_act_at_once_are_asked_at_once(server: Server):
+    together = threading.Barrier(2, timeout=10)  # broken where one seat waits for the other
+
+    def script(body: dict[str, Any], number: int) -> Any:
+        together.wait()
+        return own_word(body, number)
+
+    server.script = script
+    seats = dict.fromkeys(("left_0", "right_0"), Endpoint(server.url, "tiny"))
+    episode = played(WordPair(), "fig-apple", seats=seats, seed=3)
+    assert [turn.action for turn in episode.turns] == ["fig", "apple"]
+    assert (episode.team_return, episode.success, episode.seed) == (1.0, True, 3)
+    assert episode.trajectory("right_0")[0].reward_terms == {"words": 1.0}
+
+
+def test_servers_policies_and_names_play_together(server: Server):
+    server.script = lambda body, n: completion("from the server")
+    seats = {
+        "runner_0": "expert",
+        "runner_1": Endpoint(server.url + "/v1", options={"temperature": 0.0}),
+        "runner_2": "expert",
+    }
+    episode = played(Relay(), "cedar-fig", seats=seats)
+    assert [t.action for t in episode.turns] == ["cedar", "from the server", "cedar"]
+    assert [one["temperature"] for one in server.asked] == [0.0]
+    assert "You hear: cedar" in server.asked[0]["messages"][-1]["content"]
+
+
+def test_many_episodes_run_at_once(server: Server):
+    server.script = own_word
+    seats = dict.fromkeys(("left_0", "right_0"), Endpoint(server.url, "tiny"))
+
+    async def all_of_them() -> list[Episode]:
+        return await asyncio.gather(
+            *(play_episode(WordPair(), index, seats=seats) for index in range(8))
+        )
+
+    episodes = asyncio.run(all_of_them())
+    assert [episode.task_id for episode in episodes] == [WordPair().source[i].id for i in range(8)]
+    assert all(episode.success for episode in episodes)
+
+
+def test_an_id_and_its_arguments():
+    env = make("coop_writing_tldr-v0", split="test")
+    seats = dict.fromkeys(env.possible_agents, "expert:first")
+    arguments = {"split": "test"}
+    episode = played("coop_writing_tldr-v0", "test/1", seats=seats, env_kwargs=arguments)
+    assert (episode.task_id, episode.env_kwargs, episode.team_return) == ("test/1", arguments, 1.0)
+
+
+def scored(**changes: Any) -> Any:
+    choice = {
+        "message": {"content": "fig"},
+        "finish_reason": "stop",
+        "token_ids": [5, 2],
+        "logprobs": {"content": [{"logprob": -0.5}, {"logprob": -0.25}]},
+        **changes,
+    }
+    return completion("", choices=[choice], prompt_token_ids=[1, 3, 4])
+
+
+def test_token_ids_and_log_probs(server: Server):
+    server.script = lambda body, n: scored()
+    asking = Endpoint(server.url, "tiny", {"token_ids": True, **QUICK})
+    episode = played(WordPair(), "fig-apple", seats={"left_0": asking, "right_0": "expert"})
+    response = episode.trajectory("left_0")[0].response
+    assert (response.prompt_ids, response.completion_ids) == ((1, 3, 4), (5, 2))
+    assert (response.logprobs, response.tokens) == ((-0.5, -0.25), (7, 3))
+    assert (server.asked[0]["return_token_ids"], server.asked[0]["logprobs"]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"token_ids": None}, "sent no token ids"),
+        ({"logprobs": None}, "sent no token ids and log-probs"),
+        ({"token_ids": [5]}, "1 token ids and 2 log-probs"),
+    ],
+)
+def test_a_server_without_token_ids(server: Server, changes: dict[str, Any], message: str):
+    server.script = lambda body, n: scored(**changes)
+    asking = Endpoint(server.url, "tiny", {"token_ids": True})
+    with pytest.raises(EndpointError, match=rf"task 'fig-apple', left_0, turn 0: .*{message}"):
+        played(WordPair(), "fig-apple", seats={"left_0": asking, "right_0": "expert"})
+    assert len(server.asked) == 1  # asking again would not help
+
+
+def test_a_server_that_is_down(server: Server):
+    server.script = lambda body, n: (500, {}, json.dumps({"error": "out of memory"}).encode())
+    seats = {"left_0": Endpoint(server.url, "tiny", QUICK), "right_0": "expert"}
+    with pytest.raises(EndpointError, match=r"task 'fig-apple', left_0.*HTTP 500.*out of memory"):
+        played(WordPair(), "fig-apple", seats=seats)
+
+
+def test_seats_that_nobody_plays():
+    with pytest.raises(ValueError, match=r"missing \['right_0'\]"):
+        played(WordPair(), seats={"left_0": "expert"})
