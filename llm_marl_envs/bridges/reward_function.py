@@ -1,0 +1,124 @@
+"""Reward functions of other trainers as a one-seat environment.
+
+    env = RewardFunctionEnv(rows=[{"prompt": "2 + 2?", "answer": "4"}], rewards=[right])
+
+Rows have `prompt`, a text or a chat, and what the functions want. A function is of TRL's form
+(lists: `prompts`, `completions`, one list per further column) or of verifiers' (`completion`, and
+columns by name), told apart by its arguments. In both forms a chat prompt has chat completions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from llm_marl_envs.core import TextParallelEnv, described
+from llm_marl_envs.outcome import Outcome
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import ListSource, Task
+
+WRITER = "writer_0"
+RewardFunction = Callable[..., Any]
+
+
+class RewardFunctionEnv(TextParallelEnv):
+    """One seat, one turn, paid by functions.
+
+    Args:
+        rows: the tasks.
+        rewards: functions, each a reward term under its name; or name -> function.
+        reward_range: smallest and largest sum of their values.
+        split: what the rows are called.
+        max_action_chars: longer answers are cut.
+        render_mode: as every environment.
+
+    Raises:
+        ValueError: a row without `prompt`, no function, or two of one name.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("reward_function")
+    blocking = True  # a function may ask a server
+
+    def __init__(
+        self,
+        *,
+        rows: Sequence[Mapping[str, Any]],
+        rewards: Sequence[RewardFunction] | Mapping[str, RewardFunction],
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        split: str = "train",
+        max_action_chars: int = 8192,
+        render_mode: str | None = None,
+    ) -> None:
+        tasks = [Task(f"{split}/{i}", split, row) for i, row in enumerate(rows)]
+        for task in tasks:
+            if "prompt" not in task.data:
+                raise ValueError(f"row {task.id}: expected a `prompt`, got {sorted(task.data)}")
+        super().__init__(
+            agents=[WRITER],
+            source=ListSource(tasks, split),
+            max_turns=1,
+            max_action_chars=max_action_chars,
+            render_mode=render_mode,
+        )
+        self.rewards = _named(rewards)
+        self.reward_range = reward_range
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """The row's prompt."""
+        prompt = task.data["prompt"]
+        if isinstance(prompt, str):
+            return {WRITER: (Message("user", prompt),)}
+        return {WRITER: [Message(one["role"], one["content"]) for one in prompt]}
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """The functions' values are the terms of the reward.
+
+        Raises:
+            ValueError: a function gives no finite number.
+        """
+        terms: dict[str, float] = {}
+        for name, function in self.rewards.items():
+            value = _call(function, joint_action[WRITER], self.task.data)
+            # TRL: a function that has nothing to say of a row gives None, which counts nothing.
+            paid = 0.0 if value is None else float(value)
+            if not math.isfinite(paid):
+                raise ValueError(
+                    f"reward function {name!r}, task {self.task.id!r}: expected a finite number, "
+                    f"got {value!r}"
+                )
+            terms[name] = paid
+        return Outcome(reward_terms={WRITER: terms})
+
+
+def _named(
+    rewards: Sequence[RewardFunction] | Mapping[str, RewardFunction],
+) -> dict[str, RewardFunction]:
+    if isinstance(rewards, Mapping):
+        named = dict(rewards)
+    else:
+        named = {getattr(one, "__name__", type(one).__name__): one for one in rewards}
+    if not named or len(named) < len(rewards):
+        raise ValueError(
+            f"reward functions {list(named)}: expected at least one, each of another name; "
+            "a map name -> function says names"
+        )
+    return named
+
+
+def _call(function: RewardFunction, text: str, row: Mapping[str, Any]) -> Any:
+    """What a function of either form pays for one answer."""
+    parameters = inspect.signature(function).parameters
+    prompt = row["prompt"]
+    completion = text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
+    columns = {name: value for name, value in row.items() if name != "prompt"}
+    if "completions" in parameters:
+        lists = {name: [value] for name, value in columns.items()}
+        given = {"prompts": [prompt], "completions": [completion], **lists}
+    else:
+        given = {"prompt": prompt, "completion": completion, **columns}
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    wanted = {name: value for name, value in given.items() if anything or name in parameters}
+    value = function(**wanted)
+    return value[0] if "completions" in parameters else value
