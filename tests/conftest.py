@@ -40,7 +40,7 @@ def no_test_leaves_anything_registered(
 
 @pytest.fixture
 def own_registry(no_test_leaves_anything_registered: None) -> Iterator[None]:
-    """Registrations of this test are gone after it, in PettingZoo's registries too."""
+    """Registrations of this test are gone after it, elsewhere too."""
     with restored():
         yield
 

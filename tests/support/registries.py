@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import gymnasium
 from pettingzoo.env_registry import registration
 
 from llm_marl_envs import specs
@@ -20,6 +21,7 @@ def registries() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {
         "llm_marl_envs.specs": specs._specs(),
         **{one.group: one.added for one in (POLICIES, SCORERS, COMMANDS)},
+        "Gymnasium's registry": gymnasium.registry,
         "PettingZoo's AEC registry": registration.aec_registry,
         "PettingZoo's parallel registry": registration.parallel_registry,
     }

@@ -37,7 +37,7 @@ def test_seats_that_act_at_once_are_asked_at_once(server: Server):
         return own_word(body, number)
 
     server.script = script
-    seats = dict.fromkeys(("left_0", "right_0"), Endpoint(server.url, "tiny"))
+    seats: Any = dict.fromkeys(("left_0", "right_0"), Endpoint(server.url, "tiny"))
     episode = played(WordPair(), "fig-apple", seats=seats, seed=3)
     assert [turn.action for turn in episode.turns] == ["fig", "apple"]
     assert (episode.team_return, episode.success, episode.seed) == (1.0, True, 3)
@@ -59,7 +59,7 @@ def test_servers_policies_and_names_play_together(server: Server):
 
 def test_many_episodes_run_at_once(server: Server):
     server.script = own_word
-    seats = dict.fromkeys(("left_0", "right_0"), Endpoint(server.url, "tiny"))
+    seats: Any = dict.fromkeys(("left_0", "right_0"), Endpoint(server.url, "tiny"))
 
     async def all_of_them() -> list[Episode]:
         return await asyncio.gather(

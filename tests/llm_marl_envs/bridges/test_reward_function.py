@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from trl.rewards import think_format_reward
+from trl.rewards.format_rewards import think_format_reward
 
 from llm_marl_envs.bridges.reward_function import RewardFunctionEnv
 from llm_marl_envs.testing import check_text_env

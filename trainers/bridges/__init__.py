@@ -1,0 +1,1 @@
+"""Ways to other trainers that need tokens, one file each; import them by name."""
