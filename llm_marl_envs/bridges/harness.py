@@ -38,12 +38,13 @@ class Endpoint:
     Attributes:
         base_url: with or without `/v1`.
         model: its name there; the only one that the server lists, where None.
-        options: further fields of `EndpointPolicy`, e.g. {"temperature": 0.7, "timeout": 60.0}.
+        options: further fields of `EndpointPolicy`, e.g. {"temperature": 0.7, "timeout": 60.0};
+            not shown by `repr`, for `key` may be among them.
     """
 
     base_url: str
     model: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def policy(self) -> EndpointPolicy:
         """The policy that asks it."""

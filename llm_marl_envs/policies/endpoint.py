@@ -69,7 +69,7 @@ class EndpointPolicy:
             (`return_token_ids`), so that a trainer learns from exactly what was sampled. A server
             that sends none is an error.
 
-    The key for the server is read from the environment variable `LLM_MARL_API_KEY`, if it is set.
+    The key for the server is `key`, else the environment variable `LLM_MARL_API_KEY`, if it is set.
     It goes to the URL's own scheme, host and port alone: where the server redirects elsewhere, the
     request follows without it. No error shows it, nothing keeps it.
 
@@ -90,10 +90,11 @@ class EndpointPolicy:
     options: Mapping[str, Any] | None = None
     strip_control: bool = True
     token_ids: bool = False
+    key: str | None = None
 
     def __post_init__(self) -> None:
         check_url(self.url)
-        _key()  # one that cannot be sent is refused now
+        self._secret()  # one that cannot be sent is refused now
         if self.max_completion_length < 1 or self.concurrency < 1 or self.timeout <= 0:
             raise ValueError(
                 f"max_completion_length={self.max_completion_length}, "
@@ -181,8 +182,9 @@ class EndpointPolicy:
     def _only_model(self) -> str:
         names = self._ask("/models", None, lambda answer: [one["id"] for one in answer["data"]])
         if len(names) != 1:
+            offered = self._hidden(str(names[:20]))
             raise ValueError(
-                f"{self.base} offers the models {_hidden(str(names[:20]))}: name one with model= "
+                f"{self.base} offers the models {offered}: name one with model= "
                 "(on the command line endpoint:URL#MODEL)"
             )
         return names[0]
@@ -201,9 +203,32 @@ class EndpointPolicy:
                 time.sleep(min(LONGEST_WAIT, max(error.wait, wait)))
         raise AssertionError("the loop returns or raises")
 
+    def _secret(self) -> str:
+        """The key, "" without one.
+
+        Raises:
+            ValueError: it holds what no header can.
+        """
+        where = KEY_VARIABLE if self.key is None else "key"
+        key = (os.environ.get(KEY_VARIABLE, "") if self.key is None else self.key).strip()
+        if not (key.isascii() and key.isprintable()):
+            raise ValueError(
+                f"{where}: expected printable ASCII characters (its value is not shown)"
+            )
+        return key
+
+    def _hidden(self, text: str) -> str:
+        """What a server said, without the key that it may have repeated."""
+        key = self._secret()
+        return text.replace(key, "[key]") if key else text
+
+    def _quote(self, content: bytes) -> str:
+        text = self._hidden(content[: 8 * QUOTED_CHARS].decode("utf-8", "replace"))
+        return repr(text[:QUOTED_CHARS]) + ("..." if len(text) > QUOTED_CHARS else "")
+
     def _attempt(self, url: str, body: Any, read: Any) -> Any:
         headers = {"Content-Type": "application/json"}
-        if key := _key():
+        if key := self._secret():
             headers["Authorization"] = f"Bearer {key}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers)
@@ -212,24 +237,24 @@ class EndpointPolicy:
             with opener.open(request, timeout=self.timeout) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
-            said = f"HTTP {error.code} {_hidden(error.reason)}: {_quote(_body(error))}"
+            said = f"HTTP {error.code} {self._hidden(error.reason)}: {self._quote(_body(error))}"
             if error.code in RETRIED:
                 raise _TransientError(said, _seconds(error.headers.get("Retry-After"))) from error
             if place := error.headers.get("Location"):
-                said += f"; it sends on to {_hidden(place)!r}, which is not followed: name the "
-                said += "address that answers"
+                said += f"; it sends on to {self._hidden(place)!r}, which is not followed: name "
+                said += "the address that answers"
             raise EndpointError(f"{url}: {said}") from error
         except (OSError, HTTPException) as error:  # refused, reset, timed out, cut short
-            raise _TransientError(f"no answer ({_hidden(str(error))})") from error
+            raise _TransientError(f"no answer ({self._hidden(str(error))})") from error
         except ValueError as error:  # it sends on to what is no address
-            raise EndpointError(f"{url}: no answer ({_hidden(str(error))})") from error
+            raise EndpointError(f"{url}: no answer ({self._hidden(str(error))})") from error
         try:
             return read(json.loads(content))
         except _UselessError as error:
             raise EndpointError(f"{url}: {error}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise _TransientError(
-                f"not the expected JSON ({error!r}): {_quote(content)}"
+                f"not the expected JSON ({error!r}): {self._quote(content)}"
             ) from error
 
 
@@ -296,26 +321,6 @@ def check_url(url: str) -> None:
         raise ValueError(f"url={url!r}: expected e.g. 'http://localhost:8000'")
 
 
-def _key() -> str:
-    """The key in the environment, "" without one.
-
-    Raises:
-        ValueError: it holds what no header can.
-    """
-    key = os.environ.get(KEY_VARIABLE, "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ValueError(
-            f"{KEY_VARIABLE}: expected printable ASCII characters (its value is not shown)"
-        )
-    return key
-
-
-def _hidden(text: str) -> str:
-    """What a server said, without the key that it may have repeated."""
-    key = _key()
-    return text.replace(key, "[key]") if key else text
-
-
 def _valid(text: str) -> str:
     """Lone surrogates, which models' bytes can leave in a text and which are no UTF-8, as `?`."""
     return text.encode("utf-8", "replace").decode("utf-8")
@@ -326,11 +331,6 @@ def _body(error: urllib.error.HTTPError) -> bytes:
         return error.read()
     except (OSError, HTTPException) as broken:
         return f"(its text broke off: {broken})".encode()
-
-
-def _quote(content: bytes) -> str:
-    text = _hidden(content[: 8 * QUOTED_CHARS].decode("utf-8", "replace"))
-    return repr(text[:QUOTED_CHARS]) + ("..." if len(text) > QUOTED_CHARS else "")
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -123,6 +123,24 @@ def test_a_server_that_is_down(server: Server):
         played(WordPair(), "fig-apple", seats=seats)
 
 
+def test_each_endpoint_has_its_own_key(server: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LLM_MARL_API_KEY", "of the environment")
+    server.script = own_word
+    seats = {
+        "left_0": Endpoint(server.url, "tiny", {"key": "of-the-left"}),
+        "right_0": Endpoint(server.url, "tiny"),
+    }
+    played(WordPair(), "fig-apple", seats=seats)
+    assert sorted(map(str, server.keys)) == ["Bearer of the environment", "Bearer of-the-left"]
+    assert "of-the-left" not in repr(seats)
+    server.script = lambda body, n: (500, {}, b"you sent of-the-left")
+    seats["left_0"] = Endpoint(server.url, "tiny", {"key": "of-the-left", **QUICK})
+    with pytest.raises(EndpointError, match=r"you sent \[key\]"):
+        played(WordPair(), "fig-apple", seats={**seats, "right_0": "expert"})
+    with pytest.raises(ValueError, match=r"^key: expected printable ASCII"):
+        Endpoint(server.url, "tiny", {"key": "caf\u00e9"}).policy()
+
+
 def test_seats_that_nobody_plays():
     with pytest.raises(ValueError, match=r"missing \['right_0'\]"):
         played(WordPair(), seats={"left_0": "expert"})
