@@ -78,6 +78,16 @@ def test_examples_run(page: str):
     exec("\n".join(blocks), namespace)  # our own page
 
 
+def test_examples_of_other_trainers_run():
+    text = (ROOT / "docs" / "howto" / "other_trainers.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    light = [block for block in blocks if "GRPOTrainer" not in block]  # those load a model
+    assert len(light) == len(blocks) - 2
+    namespace: dict[str, object] = {"__name__": "example"}
+    exec("\n".join(light), namespace)  # our own page
+    assert namespace["reward"] is not None
+
+
 def test_the_leave_one_out_example_computes_what_it_says():
     import numpy as np
 
