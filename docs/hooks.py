@@ -1,4 +1,4 @@
-"""Hooks of the documentation site: tables that the code already holds, and played episodes."""
+"""Hooks of the documentation site: tables that the code already holds, and formulae."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from typing import Any
 
 from latex2mathml.converter import convert
 
-from llm_marl_envs import list_envs, make, spec
+from llm_marl_envs import list_envs, spec
 from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
-from llm_marl_envs.experts import ExpertPolicy, experts_of
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 
 KINDS = {
     ("episode", "action", "team"): "Episodes",
@@ -25,11 +21,10 @@ METRICS_HEAD = (
     "|---|---|---|---|---|---|"
 )
 FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
-TRANSCRIPT = re.compile(r"\{\{ transcript ([\w-]+) \}\}")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in `{{ metrics }}`, `{{ environments }}`, `{{ refused }}`, `{{ transcript ID }}`.
+    """Fill in `{{ metrics }}`, `{{ environments }}` and `{{ refused }}`.
 
     What stands between two lines of `$$` is a formula in LaTeX.
     """
@@ -39,32 +34,12 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         markdown = markdown.replace("{{ metrics }}", _metrics())
     if "{{ environments }}" in markdown:
         markdown = markdown.replace("{{ environments }}", _environments())
-    markdown = FORMULA.sub(lambda found: _formula(found[1]), markdown)
-    return TRANSCRIPT.sub(lambda found: _transcript(found[1]), markdown)
+    return FORMULA.sub(lambda found: _formula(found[1]), markdown)
 
 
 def _formula(latex: str) -> str:
     """MathML, which browsers show without a script from the network."""
     return f'<div class="formula">{convert(latex.strip(), display="block")}</div>'
-
-
-def _transcript(env_id: str) -> str:
-    """The first training task, played by scripted experts of its first convention."""
-    env = make(env_id)
-    convention = next(iter(experts_of(env).conventions(env.source[0])), None)
-    team = dict.fromkeys(env.possible_agents, ExpertPolicy(env, convention))
-    episode = rollout(VectorTextEnv([make(env_id)]), team, [Start(task=0, seed=0)])[0]
-    lines = [f"Task `{episode.task_id}`, played by scripted experts when this page was built."]
-    for turn in episode.turns:
-        shown = turn.messages if turn.index == 0 else turn.messages[-1:]
-        lines += [f"\n**{turn.agent}** is told\n", *_quoted("\n".join(m.content for m in shown))]
-        lines += ["\nand answers\n", *_quoted(turn.action)]
-    return "\n".join([*lines, f"\nTeam return: {episode.team_return:g}."])
-
-
-def _quoted(text: str) -> list[str]:
-    """An indented code block, which no fence in the text can end."""
-    return [f"    {line}" for line in text.splitlines()] or ["    (nothing)"]
 
 
 def _metrics() -> str:

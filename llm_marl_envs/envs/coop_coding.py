@@ -1,29 +1,48 @@
 """# coop_coding-v0: two programmers write one solution.
 
 ## Description
-`helper_0` writes a function `aux`, `main_0` writes the function that is tested and may call
-`aux(...)`. Both act at the same time and neither sees the other's code of the same turn. Programs
-run in separate confined processes: a call of `aux` crosses between them by value only.
+Two programmers solve one task. `helper_0` writes a function `aux`. `main_0` writes the function
+that is tested, which may call `aux`. They write at the same time, and neither sees the other's
+code. So both must be right, and both must expect the same interface.
 
-With `info="split"` (default for generated tasks) the helper alone is told what a private word means
-("the zup of x is x times x") and main alone is told what to do with zups, so all tests pass exactly
-when both parts are right and both expect the same interface. With `info="full"` (default for rows)
-both are told everything, as in the paper; then one author could solve the task alone.
+## An episode
+Task `train/0`. Only the helper knows what a zup is. Only main knows what to do with zups.
+
+    helper_0 is told   The zup of x is 2 more than x times x.
+    main_0 is told     Return the smallest of the zups of the numbers in xs that are negative,
+                       or 0 if there are none.
+
+    helper_0 writes    def aux(x):
+                           return x * x + 2
+    main_0 writes      def solve(xs):
+                           return min(aux([x for x in xs if x < 0]), default=0)
+    both earn          0.2
+
+Each program is right, but the helper expects one number and main passes a list. Every test fails.
+They are paid for form alone. Had main called `aux` once for each number, all tests would pass:
+
+    main_0 writes      def solve(xs):
+                           return min([aux(x) for x in xs if x < 0], default=0)
+    both earn          1.0
+
+This is `info="split"`, the default for generated tasks. With `info="full"`, the default for rows
+and the setting of the papers, both are told everything. Then one author could solve the task alone.
 
 ## Agents
-`helper_0` and `main_0`, acting simultaneously (parallel; `make(id, api="aec")` converts).
+`helper_0` and `main_0` act at the same time (parallel; `make(id, api="aec")` converts).
 
 ## Observations
-Chat messages. First one user message with the agent's part of the task, which function it writes
-and what the partner writes; between turns one more with feedback. Append-only.
+Chat messages, append-only. The first is one user message: the agent's part of the task, which
+function it writes and what the partner writes. Between turns one more message brings feedback.
 
 ## Actions
-Any text. Code is taken from fenced blocks if there are any, else the text is the code. Text that is
-no program earns little and never raises. Longer than `max_action_chars`: cut.
+Any text. Where the text has fenced blocks, the code is in them; else the whole text is code. Text
+that is no program earns little and never raises an error. Text beyond `max_action_chars` is cut.
+The programs run in separate confined processes. A call of `aux` passes plain values between them.
 
 ## Rewards
-Both agents get the team's number. Documented range of the return: [0, 1] for `tests` and
-`contribution`, [0, 4 * turns] for `paper`.
+Both agents get the team's number. The return is in [0, 1] for `tests` and `contribution`, and in
+[0, 4 * turns] for `paper`.
 
 | scheme | term | value |
 |---|---|---|
@@ -34,34 +53,33 @@ Both agents get the team's number. Documented range of the return: [0, 1] for `t
 | | tests | 0.4 x share of tests passed |
 | | helper_contribution | 0.2 x share of tests lost without the helper's values |
 | | main_contribution | 0.2 x share of tests on which main returns none of the helper's values |
-| | | (both shares are heuristics, which can be forged) |
 | `paper` | structure | `aux` 0.4, entry point 0.6; without the latter nothing more |
 | | syntax | 0.5 if both texts parse, else nothing more |
 | | tests | share of tests passed |
 | | cooperation | once a test passes and main calls `aux`: 0.5; no thin wrapper: 1.0 more; |
 | | | every result of `aux` ignored: 0.5 less |
 
-`coding/rewards.py` lists the decisions where the paper and its code differ. Contributions are a
-heuristic: `coding/ablation.py` says how they are found and what they cannot see, and the page of
-this environment has a table of known forgeries, some of which earn what honest teams do.
+**Several turns.** `tests` and `contribution` pay what a turn *adds* to the score, term by term. So
+the return is the score of the last turn, and solving later never returns more than solving earlier.
+`paper` pays the full score of every turn, as the paper does. `coding/rewards.py` lists where the
+paper and its code differ.
 
-With several turns `tests` and `contribution` pay what a turn *adds* to the score, term by term: the
-return is the score of the last turn, and a later solution never returns more than an earlier one.
-`paper` keeps the paper's pay, the full score of every turn: the return is the sum over turns.
+**Contributions are a heuristic** that can be forged: docs/environments/coop_coding.md has a table.
+The team's run and the runs that `contribution` adds share one budget, the sandbox's `Limits`. If it
+runs out, the helper's share is 0 and `contribution_complete` is false.
 
-`info["success"]`: all tests pass. Further entries: which functions were `defined`, `syntax_errors`,
-`tests_passed`, `tests_total`, the sandbox's `verdict` and the `author` it is charged to,
-`calls_helper`, `readable` (the agent's program defines its function), the `convention` that it
-follows (generated tasks), and under `contribution` each author's `contribution` (the heuristic),
-`cooperative_success` and `contribution_complete`.
-
-The team's own run and those that `contribution` makes share one budget, the sandbox's `Limits`.
-Where it does not suffice, the helper's share is 0 and `contribution_complete` is false.
-The `author` of a failure is the helper if it fails on inputs that its prompt allows, else main;
-docs/sandbox.md has the rule.
+**Entries of `info`.**
+- `success`: all tests pass. `tests_passed`, `tests_total`: their numbers.
+- `defined`: which functions were defined. `syntax_errors`. `calls_helper`.
+- `verdict`: the sandbox's. `author`: who is charged with it. That is the helper if it fails on
+  inputs that its prompt allows, else main; docs/sandbox.md has the rule.
+- `readable`: the agent's program defines its function. `convention`: the interface that it follows
+  (generated tasks).
+- Under `contribution` also `contribution` of each author, `cooperative_success` and
+  `contribution_complete`.
 
 ## Episode end
-All tests pass, or after `turns` turns. Never truncated.
+All tests pass, or `turns` turns are over. Never truncated.
 
 ## Arguments
 - `tasks`: None (generated), "bundled:coop_problems", a JSONL file, "hub:<dataset>", a list of rows
@@ -71,27 +89,26 @@ All tests pass, or after `turns` turns. Never truncated.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
 - `reward`: "tests", "paper" or "contribution".
 - `turns`: K, at least 1.
-- `feedback`: "plain" (where the agent's own syntax broke, and that the code is to be revised),
-  "diagnostics" (what was defined, how many tests passed, the first failing test as well), "partner"
-  (that and the partner's code); None takes "plain" under `split`, else "diagnostics". Under `split`
-  diagnostics quote no text that the partner's program chose. They still reveal the private
-  operation: expected values in failing tests do, and even the number of tests that passed tells
-  one guess from another.
+- `feedback`: what an agent reads between turns. "plain": where its own syntax broke. "diagnostics":
+  also what was defined, how many tests passed and the first failing test. "partner": also the
+  partner's code. None takes "plain" under `split`, else "diagnostics". Under `split` diagnostics
+  quote no text that the partner's program chose. They still reveal the private operation: through
+  expected values, and even through the number of tests that passed.
 - `max_action_chars`: Unicode code points.
 - `render_mode`: None, "ansi", "human" or "html".
 
-`bounds(task)` is what the better seat can return alone, `coding/bounds.py` says how: exact under
-`reward="tests"` for one turn, and for two to four under `feedback="plain"`.
+The attribute `sandbox` says where programs run: the process-wide pool unless it is set.
 
-Attribute `sandbox`: where programs run; the process-wide pool unless set.
+`bounds(task)` is what the better seat can return alone. It is exact under `reward="tests"` for one
+turn, and for two to four with `feedback="plain"`; `coding/bounds.py` says how.
 
 ## Tasks and licence
 Generated tasks and `bundled:coop_problems` were written for this library and share its licence.
-Rows need the columns of HumanEval (`task_id`, `prompt`, `entry_point`, `test`; those of MBPP are
-understood) and may bring reference programs (`helper`, `main`) and a `split`; their licence is
-their own. Tests, or the statement, define or import every name that the tests use. Contest rows
-with inputs and outputs (APPS, CodeContests, LiveCodeBench) ask for `solve(stdin: str) -> str`,
-which returns what a program would print.
+Rows have a licence of their own. They need HumanEval's columns (`task_id`, `prompt`, `entry_point`,
+`test`) or MBPP's. They may bring reference programs (`helper`, `main`) and a `split`. The tests or
+the statement must define or import every name that the tests use. Contest rows with inputs and
+outputs (APPS, CodeContests, LiveCodeBench) ask for `solve(stdin: str) -> str`, which returns what a
+program would print.
 
 ## Version history
 - v0: first version.

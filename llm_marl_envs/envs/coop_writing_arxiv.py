@@ -1,95 +1,89 @@
 """# coop_writing_arxiv-v0: two authors write an abstract.
 
 ## Description
-`background_0` and `method_0` write the two parts of an abstract, and neither sees the other's text
-of the same turn. Together they must say everything, and nothing twice.
+`background_0` and `method_0` write the two parts of an abstract. They write at the same time, and
+neither sees the other's text. Together they must say everything, and nothing twice.
 
-Generated abstracts have six sections of which each text may treat three. With `info="split"` (their
-default) the first section is told to `background_0` alone, the last to `method_0` alone, and most
-of the others to both: who takes which is for the two to find out, without a word. In three of ten
-abstracts one or two of the others are told to one author only, so no fixed division works for all.
-With `info="full"` (default for rows) both are told everything, as in the paper; then one author
-could write both texts.
+## An episode
+Task `train/0`. The abstract has six facts. Each text may state three. The first fact is told to
+`background_0` alone, the last to `method_0` alone. Here both know the four others, so they must
+divide these without a word.
+
+    background_0 is told   Problem: The encoder slows the sampler.
+                           Gap: The parser ignores noise.
+                           Data: The encoder does not need drift.
+                           Model: The sampler reduces the encoder.
+                           Result: The encoder improves the sampler.
+                           You both know gap, data, model, result.
+    method_0 is told       Gap: The parser ignores noise.
+                           Data: The encoder does not need drift.
+                           Model: The sampler reduces the encoder.
+                           Result: The encoder improves the sampler.
+                           Use: The parser supports the sampler.
+                           You both know gap, data, model, result.
+
+    background_0 writes    Problem: The encoder slows the sampler.
+                           Gap: The parser ignores noise.
+                           Data: The encoder does not need drift.
+    method_0 writes        Gap: The parser ignores noise.
+                           Data: The encoder does not need drift.
+                           Use: The parser supports the sampler.
+    both earn              0.3333
+
+Every sentence is true, but gap and data are said twice, model and result not at all: four facts of
+six are 0.6667, and two facts of these four in both texts cost half of it. If they divide the facts:
+
+    method_0 writes        Model: The sampler reduces the encoder.
+                           Result: The encoder improves the sampler.
+                           Use: The parser supports the sampler.
+    both earn              1.0
+
+In three of ten abstracts one or two of the four are told to one author only, so no fixed division
+works for all. This is `info="split"`, the default for generated abstracts. With `info="full"`, the
+default for rows and the paper's setting, both are told everything. Then one author could write both
+texts.
 
 ## Agents
-`background_0` and `method_0`, acting simultaneously (parallel; `make(id, api="aec")` converts).
+`background_0` and `method_0` act at the same time (parallel; `make(id, api="aec")` converts).
 
-## Observations
-Chat messages. First one user message with the agent's part of the task; between turns one more with
-the partner's last text. Append-only.
-
-## Actions
-Any text. Of a generated task it is read as plain English sentences; text that states nothing earns
-nothing and never raises.
-Longer than `max_action_chars`: cut.
+## Observations and actions
+As in `coop_writing_tldr-v0`: a first message with the agent's part of the task, and between turns
+the partner's last text. An action is any text.
 
 ## Rewards
-Both agents get the team's number. Range of the return: [0, 3] for `paper`, [0, 1] else.
+Both agents get the team's number. The return is in [0, 3] for `paper`, in [0, 1] for all others.
 
-`grounded`, the default of generated tasks and for them alone, reads what each text *states*, as
-(subject, relation, object, polarity), in any order of the facts:
+`grounded` is the default of generated tasks, and for them alone. It reads what each text *states*,
+as (subject, relation, object, polarity), in any order. `writing/factual.py` has its thresholds.
 
 | term | value |
 |---|---|
 | supported | facts that either text states / all facts |
 | contradicted | - (false and repeated statements) / all facts, at most what is supported |
 | together | - what is left x facts in both texts / facts in either |
-| form | what is lost by more than three sections, by too many words, by words or verbs |
-| | that state nothing; all of it where a text holds a word or form that the reader does not know |
+| form | what is lost by more than three sections, by too many words, and by words or verbs that |
+| | state nothing; everything is lost by a word or form that the reader does not know |
 
-Of other texts nobody knows the facts. They have no default: `make` refuses without a `reward`, for
-bundled texts too.
-
-| reward | term | what it pays |
-|---|---|---|
-| `paper` | four, below | the published rules, which never look at the abstract |
-| `reference` | `reference` | ROUGE against the abstract itself (or the row's pair of texts) |
-| `nli:MODEL` | `supported`, `missed` | share of sentences that an entailment model finds |
-| | | supported by the abstract, times the share of the abstract that it finds in the texts |
-| `reward:MODEL` | `model` | the mean rating of a sequence classifier |
-| `judge:ENDPOINT#MODEL` | `judge` | the mean of three grades that a model behind a server gives |
-
-Further ones come through the entry-point group `llm_marl_envs.scorers`. docs/writing.md has a table
-of what attacks earn under each, and an example of a scorer of your own. Copies of the environment
-that step together are scored in batches.
-
-`paper`: `structure` 0.5, `length` 1.0 (ratio of the lengths), `vocabulary` 0.5 (ratio of distinct
-content words), `style` 1.0, each stopping the next where it is out of bounds. It never looks at the
-source. Thresholds, slopes, caps and the decisions where paper, logger and code differ are in
-`writing/paper.py`; those of `grounded` in `writing/factual.py`.
-
-Every turn pays what it adds to the score of the texts that stand, term by term, so the last texts
-decide and an earlier good pair never returns less than a later one.
-
-`info["success"]`: the score is at least 85 % of the largest; None under a scorer, whose numbers
-have no such mark. Further entries: `score` of the texts that stand, the `convention` that the
-agent's own text follows (generated tasks), `action_read`.
+Of other texts, bundled ones included, nobody knows the facts. They have no default: `make` asks for
+a `reward`. It is one of those of `coop_writing_tldr-v0`, with the same terms: `paper` (`structure`,
+`length`, `vocabulary`, `style`), `reference` (ROUGE against the abstract itself, or the row's pair
+of texts), `nli:MODEL`, `reward:MODEL`, `judge:ENDPOINT#MODEL`. What several turns pay and what
+`info` holds is said there, too.
 
 ## Episode end
 After `turns` turns. Never truncated.
 
 ## Arguments
+As in `coop_writing_tldr-v0`, but for
 - `tasks`: None (generated), "bundled:writing_abstracts", a JSONL file,
   "hub:OpenMLRL/arXiv_abstract", a list of rows or a `TaskSource`.
-- `split`: "train", "val", "test", "ood" (words that occur in no other split, two facts per
-  section), or "all"
-  for rows.
-- `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `reward`: None ("grounded", generated tasks only), "grounded", "paper", or for texts from outside
-  a scorer as above.
-- `turns`: K, at least 1; None is 1, with `protocol="pipeline"` 2.
-- `protocol`: "discussion": all write at every turn, and between turns each sees the partner's last
-  text. "pipeline": one writes at a time, the first seat at turns 1, 3, ..., the second, who sees
-  that text, at turns 2, 4, ...; what the other answers meanwhile is not read
-  (`info["action_read"]`).
-- `max_action_chars`: Unicode code points.
-- `render_mode`: None, "ansi", "human" or "html".
+- `split`: "ood" has words of no other split and two facts per section.
 
 ## Tasks and licence
 Generated abstracts and `bundled:writing_abstracts` were written for this library and share its
-licence. Rows need a text in `abstract_text`, `abstract` or `text` and may bring reference texts
-(`background`, `method`), which are never shown, an id (`article_id`) and a `split`; their licence
-is their own.
+licence. Rows have a licence of their own. They need a text in `abstract_text`, `abstract` or
+`text`. They may bring reference texts (`background`, `method`), which no agent sees, an id
+(`article_id`) and a `split`.
 
 ## Version history
 - v0: first version.

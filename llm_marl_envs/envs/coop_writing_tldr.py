@@ -1,71 +1,100 @@
 """# coop_writing_tldr-v0: two authors sum up a post.
 
 ## Description
-`brief_0` writes a brief summary of a post, `detailed_0` a detailed one, and neither sees the
-other's text of the same turn. A reader takes both, so what the brief says must come back in the
-details.
+`brief_0` writes a brief summary of a post, `detailed_0` a detailed one. They write at the same
+time, and neither sees the other's text. A reader takes both texts. So the two authors must choose
+the same topics.
 
-Generated posts have six topics of which each text may treat three. With `info="split"` (their
-default) the brief's author alone is told the gist of each topic and the other alone the details: a
-topic counts only where both treat it, so the two must choose the same ones, without a word. In
-three of ten posts the outline leaves topics out, so no fixed choice works for all. With
-`info="full"` (default for rows) both are told everything, as in the paper; then one author could
-write both texts.
+## An episode
+Task `train/0`. The post has six topics. Each text may treat three. The brief's author knows the
+gist of each topic, the other author knows one detail of each. One topic must be left out.
+
+    brief_0 is told      Rent: Mia did not pay Tom.
+                         Kitchen: Leo did not feed Mia.
+                         Garden: Tom helped Leo.
+                         Car: Tom followed Mia.
+                         Office: Mia blamed Tom.
+                         Band: Tom joined Mia.
+                         Leave out: kitchen.
+    detailed_0 is told   Rent: Mia sold the key.
+                         Kitchen: Mia sold the pan.
+                         Garden: Leo did not fix the hose.
+                         Car: Mia fixed the map.
+                         Office: Leo did not fix the desk.
+                         Band: Leo fixed the amp.
+                         Leave out: kitchen.
+
+    brief_0 writes       Rent: Mia did not pay Tom.
+                         Garden: Tom helped Leo.
+                         Office: Mia blamed Tom.
+    detailed_0 writes    Car: Mia fixed the map.
+                         Office: Leo did not fix the desk.
+                         Band: Leo fixed the amp.
+    both earn            0.0
+
+Every sentence is true, but only the office stands in both texts. It adds a third; the four topics
+that stand in one text cost as much. With the same topics in both texts:
+
+    detailed_0 writes    Rent: Mia sold the key.
+                         Garden: Leo did not fix the hose.
+                         Office: Leo did not fix the desk.
+    both earn            1.0
+
+In three of ten posts topics are to be left out, so no fixed choice works for all. This is
+`info="split"`, the default for generated posts. With `info="full"`, the default for rows and the
+paper's setting, both are told everything. Then one author could write both texts.
 
 ## Agents
-`brief_0` and `detailed_0`, acting simultaneously (parallel; `make(id, api="aec")` converts).
+`brief_0` and `detailed_0` act at the same time (parallel; `make(id, api="aec")` converts).
 
 ## Observations
-Chat messages. First one user message with the agent's part of the task; between turns one more with
-the partner's last text. Append-only.
+Chat messages, append-only. The first is one user message: the agent's part of the task. Between
+turns one more shows the partner's last text.
 
 ## Actions
-Any text. Of a generated task it is read as plain English sentences; text that states nothing earns
-nothing and never raises.
-Longer than `max_action_chars`: cut.
+Any text. For a generated task it is read as plain English sentences. Text that states nothing earns
+nothing and never raises an error. Text beyond `max_action_chars` is cut.
 
 ## Rewards
-Both agents get the team's number. Range of the return: [0, 3] for `paper`, [0, 1] else.
+Both agents get the team's number. The return is in [0, 3] for `paper`, in [0, 1] for all others.
 
-`grounded`, the default of generated tasks and for them alone, reads what each text *states* about
-the people and things of the post, as (subject, relation, object, polarity), in any order of the
-facts:
+`grounded` is the default of generated tasks, and for them alone. It reads what each text *states*
+about the people and things of the post, as (subject, relation, object, polarity), in any order.
+`writing/factual.py` has its thresholds.
 
 | term | value |
 |---|---|
 | supported | topics that count / 3: the brief states the gist, the other the details |
 | contradicted | - (false and repeated statements) / 3, at most what is supported |
-| together | - (topics that one text treats and the other does not) / 12, as above |
-| form | what is lost by more than three topics, by too many words, by words or verbs that |
-| | state nothing; all of it where a text holds a word or form that the reader does not know |
+| together | - (topics that one text treats and the other does not) / 12, at most what is left |
+| form | what is lost by more than three topics, by too many words, and by words or verbs that |
+| | state nothing; everything is lost by a word or form that the reader does not know |
 
-Of other texts nobody knows the facts. They have no default: `make` refuses without a `reward`, for
-bundled texts too.
+Of other texts, bundled ones included, nobody knows the facts. They have no default: `make` asks for
+a `reward`.
 
 | reward | term | what it pays |
 |---|---|---|
-| `paper` | four, below | the published rules, which never look at the post |
+| `paper` | `structure` 0.5 | the published rules, which never look at the text that is summed up. |
+| | `length` 1.0 | `length` is the ratio of the lengths, |
+| | `vocabulary` 0.5 | `vocabulary` that of distinct content words. |
+| | `style` 1.0 | A term out of bounds stops those below it (`writing/paper.py`) |
 | `reference` | `reference` | ROUGE against the row's own summary (or its pair of texts) |
 | `nli:MODEL` | `supported`, `missed` | share of sentences that an entailment model finds |
-| | | supported by the post, times the share of the post that it finds in the texts |
+| | | supported by the source, times the share of the source that it finds in the texts |
 | `reward:MODEL` | `model` | the mean rating of a sequence classifier |
 | `judge:ENDPOINT#MODEL` | `judge` | the mean of three grades that a model behind a server gives |
 
-Further ones come through the entry-point group `llm_marl_envs.scorers`. docs/writing.md has a table
-of what attacks earn under each, and an example of a scorer of your own. Copies of the environment
-that step together are scored in batches.
+Other packages add scorers through the entry points `llm_marl_envs.scorers`. docs/writing.md shows
+how, and what attacks earn under each reward. Copies that step together are scored in batches.
 
-`paper`: `structure` 0.5, `length` 1.0 (ratio of the lengths), `vocabulary` 0.5 (ratio of distinct
-content words), `style` 1.0, each stopping the next where it is out of bounds. It never looks at the
-post. Thresholds, slopes, caps and the decisions where paper, logger and code differ are in
-`writing/paper.py`; those of `grounded` in `writing/factual.py`.
+**Several turns.** Every turn pays what it adds to the score of the texts that stand, term by term.
+So the last texts decide, and a good pair never returns more by coming later.
 
-Every turn pays what it adds to the score of the texts that stand, term by term, so the last texts
-decide and an earlier good pair never returns less than a later one.
-
-`info["success"]`: the score is at least 85 % of the largest; None under a scorer, whose numbers
-have no such mark. Further entries: `score` of the texts that stand, the `convention` that the
-agent's own text follows (generated tasks), `action_read`.
+**Entries of `info`.**
+- `success`: the score is at least 85 % of the largest; None under a scorer, which has no such mark.
+- `score`: of the texts that stand. `convention`: the choice of topics that the agent's own text
+  follows (generated tasks). `action_read`: whether its text was read in this turn.
 
 ## Episode end
 After `turns` turns. Never truncated.
@@ -73,25 +102,22 @@ After `turns` turns. Never truncated.
 ## Arguments
 - `tasks`: None (generated), "bundled:writing_posts", a JSONL file, "hub:trl-lib/tldr", a list of
   rows or a `TaskSource`.
-- `split`: "train", "val", "test", "ood" (words that occur in no other split, two details per
-  topic), or "all"
+- `split`: "train", "val", "test", "ood" (words of no other split, two details per topic), or "all"
   for rows.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `reward`: None ("grounded", generated tasks only), "grounded", "paper", or for texts from outside
-  a scorer as above.
+- `reward`: as above; None takes "grounded", for generated tasks only.
 - `turns`: K, at least 1; None is 1, with `protocol="pipeline"` 2.
-- `protocol`: "discussion": all write at every turn, and between turns each sees the partner's last
-  text. "pipeline": one writes at a time, the first seat at turns 1, 3, ..., the second, who sees
-  that text, at turns 2, 4, ...; what the other answers meanwhile is not read
-  (`info["action_read"]`).
+- `protocol`: "discussion": all write at every turn, and each sees the partner's last text between
+  turns. "pipeline": the first seat writes at turns 1, 3, ..., the second, who sees that text, at
+  turns 2, 4, ...; what the other answers meanwhile is not read.
 - `max_action_chars`: Unicode code points.
 - `render_mode`: None, "ansi", "human" or "html".
 
 ## Tasks and licence
 Generated posts and `bundled:writing_posts` were written for this library and share its licence.
-Rows need a text in `post`, `prompt` or `text`; a "TL;DR:" at its end is cut off. They may bring a
-summary (`summary`, `completion` or `highlights`) or one text of each author (`brief`, `detailed`),
-which are never shown, an id and a `split`; their licence is their own.
+Rows have a licence of their own. They need a text in `post`, `prompt` or `text`; a "TL;DR:" at its
+end is cut off. They may bring a summary (`summary`, `completion` or `highlights`) or one text of
+each author (`brief`, `detailed`), which no agent sees, an id and a `split`.
 
 ## Version history
 - v0: first version.

@@ -1,72 +1,104 @@
 """# debate-v0: several debaters answer one question; each holds a part of the evidence.
 
 ## Description
-`n_agents` debaters talk for `rounds` rounds and answer after each; the team is right if more than
-half of the last answers are one right answer. With `info="split"` (default for questions that bring
-evidence) everybody knows the question and, in most kinds, a fact that points to a wrong answer (a
-hidden profile), and each debater alone holds a part of the evidence. No part decides, all parts
-together do. What is said in a way that the others read otherwise misleads them. In safe, lost,
-games and trail every part is needed: what is not said is lost. So it is in cups, lights and seats,
-but for rare extreme counts. In suspects, points and meeting two parts can suffice, often in order
-too, so a debater may be silent. With `info="full"` everybody is told everything, as in the debates
-of the literature; then one debater could answer alone.
+`n_agents` debaters talk for `rounds` rounds and answer after each. The team is right if more than
+half of the last answers are the same right answer. What everybody knows points to a wrong answer.
+Each debater alone holds one part of the evidence, and only all parts together show what is right.
+So the debaters must tell each other what they see, in words that the others understand.
 
-The default questions are about a safe. Each debater sees one dial, which has a colour and a shape.
-Right are all colours in order and all shapes in order, nothing else. Everybody knows what the
-manual says: a row of colours that is wrong in every place. In an eighth of the questions the
-colours have worn off, in another eighth the shapes, and all know it; then one right answer is left,
-and the manual's wrong one is of its kind. So a team must tell each other what it sees, in the same
-words.
+## An episode
+Task `train/0`. A safe has three dials. A right answer names all colours, or all shapes. The manual
+that everybody has read is wrong about every dial.
+
+    debater_0 is told   Question: The safe has 3 dials. Name them all by colours or all by shapes,
+                        dial 1 first.
+                        Everybody knows:
+                        The manual says [blue][green][blue].
+                        Only you know:
+                        Dial 1: [red][cross]
+    debater_1 is told   Dial 2: [gold][star]
+    debater_2 is told   Dial 3: [green][ring]
+
+    debater_0 says      [red]
+    debater_1 says      [gold]
+    debater_2 says      [ring]
+    debater_0 hears     debater_1 says:
+                        > [gold]
+                        debater_2 says:
+                        > [ring]
+    debater_0 says      Answer: [red][gold][ring]
+    debater_1 says      Answer: [red][gold][ring]
+    debater_2 says      Answer: [red][gold][ring]
+    all earn            0.0
+
+Everybody told the truth, but two named a colour and one a shape. Nobody can make a colour of a
+shape. Had the third named the colour, all would have been right:
+
+    debater_2 says      [green]
+    debater_0 says      Answer: [red][gold][green]
+    debater_1 says      Answer: [red][gold][green]
+    debater_2 says      Answer: [red][gold][green]
+    all earn            1.0
+
+In an eighth of the questions the colours have worn off, in another eighth the shapes, and everybody
+knows it. Then one right answer is left, and the manual's wrong one is of its kind. So no fixed
+choice works for all.
+
+This is `info="split"`, the default for questions that bring evidence. With `info="full"`, the
+setting of the literature, everybody is told everything. Then one debater could answer alone.
 
 ## Agents
-`debater_0` to `debater_<n-1>`, one after the other (AEC). A statement is heard in the next round:
-nobody hears a statement of the running round, so first answers are independent.
+`debater_0` to `debater_<n-1>` speak one after the other (AEC). A statement is heard in the next
+round. So nobody has heard another before the first answer.
 
 ## Observations
-Chat messages. First one user message with the question, what everybody knows and the own part;
-before each later action one more that quotes, line by line behind `> `, what the others said in the
-round before. Text up to the last `</think>` is private and not quoted. Append-only.
+Chat messages, append-only. The first is one user message: the question, what everybody knows and
+the own part. Before each later action one more quotes what the others said in the round before,
+line by line behind `> `. Text up to the last `</think>` is private and not quoted.
 
 ## Actions
 Any text: a statement to the others, with an answer in exactly one line
 
     Answer: [your answer]
 
-Brackets and a final full stop are optional, case does not matter, numbers are compared exactly
-(`questions/answers.py`). No answer line or several of them are a wrong answer; lines in quotations
-and code fences are none. Longer than 4096 characters: cut, and an answer line behind the cut lost.
+Brackets and a final full stop are optional. Case does not matter. Numbers are compared exactly
+(`questions/answers.py`). No answer line, or several of them, are a wrong answer. Lines in
+quotations and code fences do not count. Text beyond 4096 characters is cut, with any answer line in
+it.
 
 ## Rewards
-Paid once, after the last statement; the return is in [0, 1].
+Paid once, after the last statement. The return is in [0, 1].
 
 | `pay` | term | value |
 |---|---|---|
 | `team` (default) | team | 1 for everybody if more than half of all debaters answer right at last |
 | `own` | own | 1 for each debater whose own last answer is right: a selfish control |
 
-A tie, or a majority that needs the silent, is wrong. Votes are counted by text, so two right
-answers that differ do not add up: two debaters of whom one names the colours and one the shapes are
-a tie. With `judge=` a policy (`policies.Policy`),
-the judge reads the last statements and its answer takes the place of the majority's.
+A tie is wrong; so is a majority that needs the silent. Votes are counted by text, so two right
+answers that differ do not add up: of two debaters one who names colours and one who names shapes
+are a tie. With `judge=`, a policy reads the last statements, and its answer replaces the
+majority's.
 
-`info["success"]`: the team is right; None before the last statement. Entries for every agent:
-`answer` (its latest, None for none or several), `right`, `convention` (which shorthand its first
-statement followed, generated questions only), with its last statement `readable` (it has an
-answer). After the last statement also: `kind`, `level`,
-`team_answer`, `majority_right` (one entry per round), `deliberation_gain` (last majority minus
-first: 1, 0 or -1), `pivotal` (this debater can make the majority right and can keep it from that),
-`flips` (changes between right and wrong of this debater), `constant_accuracy` (of the best constant
-answer to this kind of question) and `above_constant` (success minus it), and `judge` (its text)
-where there is one.
+**Entries of `info`** for every agent
+- `success`: the team is right; None before the last statement.
+- `answer`: the agent's latest, None for none or several. `right`: whether it is right. `readable`,
+  with the last statement: there is an answer.
+- `convention`: which shorthand its first statement followed (generated questions).
+
+and after the last statement
+- `kind`, `level` of the question. `team_answer`. `judge`: its text, where there is one.
+- `majority_right`: one entry per round. `deliberation_gain`: last majority minus first: 1, 0 or -1.
+- `pivotal`: this debater can make the majority right, and can prevent it. `flips`: how often its
+  answer changed between right and wrong.
+- `constant_accuracy`: of the best constant answer to this kind of question. `above_constant`:
+  success minus that.
 
 ## Episode end
 After `rounds` statements of every debater. Never truncated.
 
 ## Arguments
-- `tasks`: None (generated: safe), "generated:<kind>,<kind>:<level>",
-  a JSONL file, "hub:<dataset>", "reasoning-gym:<set>", a list of rows or a `TaskSource` of
-  questions. Kinds: safe, lost, games, cups, lights, seats, suspects, points, meeting, order, trail.
-  In lost and games nothing misleads.
+- `tasks`: None (generated: safe), "generated:<kind>,<kind>:<level>", a JSONL file, "hub:<dataset>",
+  "reasoning-gym:<set>", a list of rows or a `TaskSource` of questions.
 - `split`: "train", "val", "test", "ood" (one level harder), or "all" for rows.
 - `info`: "split" or "full"; None takes "split" where the questions bring evidence, which then all
   rows must.
@@ -76,18 +108,27 @@ After `rounds` statements of every debater. Never truncated.
 - `judge`: a policy instead of the majority.
 - `render_mode`: None, "ansi", "human" or "html".
 
+| kind of question | what it needs |
+|---|---|
+| safe, lost, games, trail | every part |
+| cups, lights, seats | every part, but for rare extreme counts |
+| suspects, points, meeting; often order | two parts can suffice, so a debater may be silent |
+
+In lost and games nothing misleads.
+
 ## What can be had without debating
-`bounds(task)`: `random` is a majority of independent guesses, `solo` the best that one part and the
-shared knowledge allow (everybody else repeats it), `team` is 1; nothing is known where evidence is
-divided and a single round lets nobody hear of it. About the safe, `solo` is 1/9 with three
-debaters: the own dial, and for each other one of the three words that the manual does not say
-there. Constant answers are right as often as a guess, because answers are balanced. Copying the
-majority is allowed under `pay="team"`: it earns what the majority earns. A judge that is a language
-model can be talked over; the environment only makes sure that quoted text cannot pass for the
-environment's.
+`bounds(task)`: `random` is a majority of independent guesses. `solo` is the best that one part and
+the shared knowledge allow, if everybody else repeats it. `team` is 1. Nothing is known where
+evidence is divided and a single round lets nobody hear of it.
+
+For the safe with three debaters `solo` is 1/9: the own dial, and for each other one of the three
+words that the manual does not say there. Answers are balanced, so a constant answer is right as
+often as a guess. Under `pay="team"` copying the majority earns what the majority earns. A judge
+that is a language model can be talked over. The environment only makes sure that quoted text cannot
+pass for its own.
 
 ## Tasks and licence
-Generated questions were written for this library and share its licence; rows, data sets and
+Generated questions were written for this library and share its licence. Rows, data sets and
 reasoning-gym (Apache-2.0) have their own.
 
 ## Version history

@@ -1,39 +1,79 @@
 """# solve_and_evaluate-v0: a scorer judges a solver; evaluators earn what the solver does not.
 
 ## Description
-The three roles of CoMAS (arXiv 2510.08529) on a question with one right answer. In each round the
-solver answers, evaluators object, and a scorer reads both. It gives 1 (a fatal error), 2 (a minor
-one) or 3 (correct, and the objections are useless). The score divides a constant sum: evaluators
-earn what the solver does not. The scorer is only paid for giving a score. No reward knows the right
-answer. Whether it is found, and whether scores agree with the truth, is reported and not paid,
-unless `anchor` says so.
-With `info="split"` (default for questions that bring evidence) solver and evaluators each hold a
-part of the evidence and what everybody knows points to a wrong answer, so the solver can be right
-only after an evaluation, and the scorer knows what it is told. With `info="full"`, the paper's
-setting, everybody is told everything.
+A solver answers a question. Evaluators say what is wrong with the answer. A scorer reads both and
+gives a score: 1 (a fatal error), 2 (a minor one) or 3 (correct). The score divides a constant sum:
+what the solver does not earn goes to the evaluators. The scorer is paid for giving a score,
+whatever the score is. These are the three roles of CoMAS (arXiv 2510.08529).
+
+No reward knows the right answer. Whether it is found, and whether scores fit the truth, is reported
+and not paid, unless `anchor` says so.
+
+## An episode
+Task `train/0`, two rounds. Solver and evaluator each hold a part of the evidence, and what
+everybody knows is wrong.
+
+    solver_0 is told      Question: Who was at the scene every time?
+                          Choices: [Ana][Flo][Hal][Jon][Gus]
+                          Everybody knows:
+                          The neighbours suspect [Flo].
+                          Only you know:
+                          Time 1, at the scene: [Ana][Gus]
+                          Time 1, elsewhere: [Hal][Jon]
+    evaluator_0 is told   Time 2, at the scene: [Ana][Hal]
+                          Time 2, elsewhere: [Gus][Jon]
+
+    solver_0 says         [Ana][Gus]
+                          Answer: [Flo]
+    evaluator_0 says      [Ana][Hal]
+    scorer_0 hears        solver_0 says:
+                          > [Ana][Gus]
+                          > Answer: [Flo]
+                          evaluator_0 says:
+                          > [Ana][Hal]
+    scorer_0 says         Score: 1
+    evaluator_0 earns     0.5
+    solver_0 hears        evaluator_0 says:
+                          > [Ana][Hal]
+    solver_0 says         Answer: [Ana]
+    evaluator_0 says      [Ana][Hal]
+    scorer_0 says         Score: 3
+    solver_0 earns        0.5
+    scorer_0 earns        0.0
+
+Each round divides 0.5. The first answer was wrong, and the evaluator took the round. Its report
+also taught the solver the right answer, and the solver took the next round.
+
+This is `info="split"`, the default for questions that bring evidence. With `info="full"`, the
+paper's setting, everybody is told everything.
 
 ## Agents
 `solver_0`, `evaluator_0` to `evaluator_<n-3>`, `scorer_0`, in this order in each of `rounds` rounds
-(AEC). `ablate="evaluation"` has no evaluators and the scorer takes their place;
-`ablate="scoring"` has no scorer and the evaluators give the scores.
+(AEC). With `ablate="evaluation"` there are no evaluators and the scorer takes their place. With
+`ablate="scoring"` there is no scorer and the evaluators give the scores.
 
 ## Observations
-Chat messages, append-only. The first one: role, question, own part of the evidence. Then, each line
-behind `> `: evaluators see the solver's text, the scorer sees what solver and evaluators said in
-this round, the solver sees the evaluations of the round before. Nobody sees the scorer's text. What
-a scorer is shown has no lines that name a score, the word and a number from 1 to 3
-(`deliberation/scores.py`).
+Chat messages, append-only. The first: role, question, own part of the evidence. Later ones quote
+others, line by line behind `> `:
+
+- evaluators read the solver's text;
+- the scorer reads what solver and evaluators said in this round, without lines that name a score,
+  the word and a number from 1 to 3 (`deliberation/scores.py`);
+- the solver reads the evaluations of the round before.
+
+Nobody reads the scorer's text.
 
 ## Actions
-Solver: any text with exactly one line `Answer: [your answer]` (`questions/answers.py`).
-Evaluators: any text. Scorer: any text whose last line is
+Solver: any text with exactly one line `Answer: [your answer]` (`questions/answers.py`). Evaluators:
+any text. Scorer: any text whose last line is
 
     Score: 3
 
-or 2, or 1. Score lines elsewhere, and behind `> `, do not count. Longer than 4096 characters: cut.
+or 2, or 1. Score lines elsewhere, and behind `> `, do not count. Text beyond 4096 characters is
+cut.
 
 ## Rewards
-Paid after each scoring, divided by `rounds`; r is (score - 1) / 2, and 1/2 where there is none.
+Paid after each scoring, divided by `rounds`. r is (score - 1) / 2, and 1/2 where there is no score.
 
 | seat | term | value |
 |---|---|---|
@@ -42,25 +82,28 @@ Paid after each scoring, divided by `rounds`; r is (score - 1) / 2, and 1/2 wher
 | scorer | format | 0 with a score, -1 without |
 | scorer | truth | agreement of the score with the truth; anchored tasks only |
 
-Returns: solver and evaluators in [0, 1], their sum is 1; scorer in [-1, 1]. With
-`ablate="evaluation"` the scorer gets `format` and `evaluation`, up to 2 with `truth`; with
-`ablate="scoring"` evaluators get `format` and `truth` and r is the mean of theirs. What an earlier
-round paid, a later one cannot take.
-Train on own rewards (`credit="own"` of the trainer): the mean of solver and evaluators is constant.
+Returns of solver and evaluators are in [0, 1], and they sum to 1. The scorer's is in [-1, 1]. A
+later round cannot take what an earlier one paid. With `ablate="evaluation"` the scorer gets
+`format` and `evaluation`, up to 2 with `truth`. With `ablate="scoring"` evaluators get `format` and
+`truth`, and r is the mean of theirs. Train on own rewards (`credit="own"` of the trainer), for the
+mean of solver and evaluators is constant.
 
-`info["success"]`: the solver's last answer is right; None before the end. Entries for every agent:
-`right` (the solver's latest answer), `scores` (one per scoring so far, None for no score),
-`convention` (which shorthand this seat's first text follows; generated questions under `split`
-only); for the solver its `answer`, and for solver and scorers `readable` (the latest answer or
-score could be read). After the end also: `kind`, `level`, `agreement` (mean over the scores given:
-1 for 3 and right or 1 and wrong, 0.5 for 2, else 0; None without scores), `gain` (last answer right
-minus first), `anchored`.
+**Entries of `info`** for every agent
+- `success`: the solver's last answer is right; None before the end.
+- `right`: the solver's latest answer is right. `scores`: one per scoring so far, None for no score.
+- `convention`: which shorthand this seat's first text follows (generated questions under `split`).
+- `answer`: of the solver. `readable`: of solver and scorers, the latest answer or score was read.
+
+and after the end
+- `kind`, `level`, `anchored`. `gain`: last answer right minus first.
+- `agreement`: mean over the scores given: 1 for a 3 and right or a 1 and wrong, 0.5 for a 2, else
+  0; None without scores.
 
 ## Episode end
 After `rounds` rounds. Never truncated.
 
 ## Arguments
-- `tasks`, `split`: as in `debate-v0`; kinds default to suspects, points, meeting, order, cups,
+- `tasks`, `split`: as in `debate-v0`. Kinds default to suspects, points, meeting, order, cups,
   lights, seats.
 - `info`: "split" or "full"; None takes "split" where the questions bring evidence.
 - `n_agents`: 3 to 9; evidence is divided over solver and evaluators. Of several evaluators one is
@@ -71,17 +114,17 @@ After `rounds` rounds. Never truncated.
 - `render_mode`: None, "ansi", "human" or "html".
 
 ## What is known, and what remains
-A return of 1/2 says nothing of the truth, so `bounds` knows none. Without an anchor the scorer is
-paid the same whatever it scores: it may favour either side, always score 3, or score at random. So
-solver and scorer can collude. `agreement` shows it: a constant score agrees as often as answers are
-right. Praise without the word "score" reaches a scorer, and one that is a language model can be
-talked over. With `anchor=a` a scorer that cannot tell which tasks are anchored loses by collusion,
-on a share `a` of the tasks; one that learns tasks by heart does not.
-Under `split` an evaluator has two reasons that conflict. Its report shows that an answer is wrong,
-which pays it now; the report also teaches the solver the right answer for the next round. Whether
-it reports is what is to be found out.
-Ablations collapse as the paper reports: without evaluation the scorer earns most by always scoring
-1; without scoring, policies that share what they earn do best by scoring everything 3.
+- A return of 1/2 says nothing of the truth, so `bounds` knows none.
+- Without an anchor the scorer earns the same whatever it scores. It may favour a side, always score
+  3 or score at random, and solver and scorer can collude. `agreement` shows it: a constant score
+  agrees as often as answers are right.
+- With `anchor=a` a scorer that cannot tell which tasks are anchored loses by collusion, on a share
+  `a` of the tasks. One that learns tasks by heart does not.
+- Praise without the word "score" reaches a scorer. One that is a language model can be talked over.
+- Under `split` an evaluator has two reasons that conflict: its report pays now, and it helps the
+  solver in the next round. Whether it reports is what is to be found out.
+- The ablations collapse as the paper reports. Without evaluation the scorer earns most by always
+  scoring 1. Without scoring, policies that share what they earn do best by scoring everything 3.
 
 ## Tasks and licence
 As in `debate-v0`.

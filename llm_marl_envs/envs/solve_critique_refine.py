@@ -1,19 +1,52 @@
 """# solve_critique_refine-v0: a generator drafts, critics object, a refiner answers.
 
 ## Description
-The chain of MALT (arXiv 2412.01928) with a question that has one right answer. The generator writes
-a draft; each critic reads it and writes a critique; the refiner reads all and gives the answer that
-counts. With `info="split"` (default for questions that bring evidence) each seat alone holds a part
-of the evidence and what everybody knows points to a wrong answer, so neither a draft nor a critique
-nor the refiner's own part decides; all reports together do, if they are read as they were meant.
-With `info="full"`, the papers' setting, everybody is told everything.
+A generator writes a draft. Each critic reads it and says what is wrong or missing. A refiner reads
+all of it and gives the answer that counts. This is the chain of MALT (arXiv 2412.01928), with a
+question that has one right answer. Each seat alone holds a part of the evidence, and what everybody
+knows is wrong. So the refiner needs the others' reports, in words that it reads as they were meant.
+
+## An episode
+Task `train/0`. A safe has three dials. A right answer names all colours, or all shapes.
+
+    generator_0 is told   Question: The safe has 3 dials. Name them all by colours or all by shapes,
+                          dial 1 first.
+                          Everybody knows:
+                          The manual says [blue][green][blue].
+                          Only you know:
+                          Dial 1: [red][cross]
+    critic_0 is told      Dial 2: [gold][star]
+    refiner_0 is told     Dial 3: [green][ring]
+
+    generator_0 says      [red]
+                          Answer: [blue][green][blue]
+    critic_0 says         [star]
+    refiner_0 hears       generator_0 says:
+                          > [red]
+                          > Answer: [blue][green][blue]
+                          critic_0 says:
+                          > [star]
+    refiner_0 says        Answer: [red][star][green]
+    all earn              0.0
+
+The draft repeats the manual, for the generator sees one dial alone. The critic names a shape, the
+others name colours. Had the critic named the colour:
+
+    critic_0 says         [gold]
+    refiner_0 says        Answer: [red][gold][green]
+    all earn              1.0
+
+This is `info="split"`, the default for questions that bring evidence. With `info="full"`, the
+papers' setting, everybody is told everything.
 
 ## Agents
 `generator_0`, `critic_0` to `critic_<n-3>`, `refiner_0`; each acts once, in this order (AEC).
-`credit="difference"` adds *shadows*: seats of worlds in which one message was blank. For each
-critic a further refiner that is shown a blank critique; for the generator a further critic for each
-critic and a further refiner, who are shown a blank draft. With three agents the shadows are
-`refiner_1` (no critique), `critic_1` and `refiner_2` (no draft). Seat the same policies there.
+
+`credit="difference"` adds *shadows*: seats of worlds in which one message was blank. They measure
+what that message was worth. For each critic there is one more refiner, which is shown a blank
+critique. For the generator there are one more critic for each critic and one more refiner, which
+are shown a blank draft. With three agents the shadows are `refiner_1` (no critique), `critic_1` and
+`refiner_2` (no draft). Seat the same policies there.
 
 ## Observations
 Chat messages, append-only: one with the question and the own part, then one with the texts that the
@@ -21,10 +54,10 @@ seat hears, each line behind `> `. A shadow is shown what its seat would have be
 
 ## Actions
 Any text. An answer is exactly one line `Answer: [your answer]`, read as `questions/answers.py`
-says; quoted and fenced lines are none. Longer than 4096 characters: cut.
+says. Quoted and fenced lines do not count. Text beyond 4096 characters is cut.
 
 ## Rewards
-Paid once, after the last seat.
+Paid once, after the last seat. Returns are in [0, 1], and in [-1, 1] with `difference`.
 
 | `credit` | seat | term | value |
 |---|---|---|---|
@@ -33,27 +66,31 @@ Paid once, after the last seat.
 | | refiner_0 | difference | success - whether the draft was right |
 | | shadows | shadow | success of their own world |
 
-Returns are in [0, 1], and in [-1, 1] with `difference`. A difference can only be raised by raising
-the team's success: what is subtracted does not depend on the seat's own action. It is exact if the
-policies are deterministic and sit in the shadows too, else an estimate. A blank refiner is taken to
-leave the draft as the answer; that is a definition, not a measurement. Train on differences with
-`credit="own"` of the trainer; a mean over seats would mix them with the shadows' pay.
+What a difference subtracts does not depend on the seat's own action. So a seat can raise its
+difference only by raising the team's success. A difference is exact if the policies are
+deterministic and sit in the shadows too, else it is an estimate. A blank refiner is taken to leave
+the draft as the answer: a definition, not a measurement. Train on differences with `credit="own"`
+of the trainer; a mean over seats would mix them with the shadows' pay.
 
-`info["success"]`: the refiner's answer is right. Entries for every agent: `right` (what it
-answers), `convention` (which shorthand its text follows; generated questions under `split` only),
-and for all but critics, once they have spoken, `answer` (None for none or several) and `readable`
-(there is one). After the end also: `kind`, `level`, `draft_right`, `refinement` (success minus
-`draft_right`: 1, 0 or -1), `cooperative_success` (success, and the draft was wrong) and, with
-`difference`, `without` (seat -> success of the world without it). Without shadows nothing is known
-of what a critique was worth: `refinement` is what critics and refiner did together.
+**Entries of `info`** for every agent
+- `success`: the refiner's answer is right. `right`: this seat's answer is right.
+- `convention`: which shorthand its text follows (generated questions under `split`).
+- `answer` (None for none or several) and `readable` (there is one): for all but critics, once they
+  have spoken.
+
+and after the end
+- `kind`, `level`, `draft_right`. `refinement`: success minus `draft_right`: 1, 0 or -1. It is what
+  critics and refiner did together.
+- `cooperative_success`: success, and the draft was wrong.
+- `without`, with `difference`: seat -> success of the world without it.
 
 ## Episode end
 After every seat has acted once. Never truncated.
 
 ## Arguments
-- `tasks`, `split`: as in `debate-v0`; kinds default to safe, cups, lights, seats. In them every
-  part is needed; in suspects, points and meeting any two are enough, in order often, so there a
-  critique may be worth nothing.
+- `tasks`, `split`: as in `debate-v0`. Kinds default to safe, cups, lights, seats, where every part
+  is needed. In suspects, points and meeting any two are enough, in order often, so there a critique
+  may be worth nothing.
 - `info`: "split" or "full"; None takes "split" where the questions bring evidence.
 - `n_agents`: 3 to 9, shadows not counted; generated evidence is divided into as many parts.
 - `credit`: "team" or "difference".
@@ -61,11 +98,13 @@ After every seat has acted once. Never truncated.
 
 ## What is known, and what remains
 `bounds(task)` with `credit="team"`: `random` is a guess among the choices, `solo` the best that one
-part and the shared knowledge allow, `team` is 1. The bracketed reports of experts are one way to
-talk; any text may be said. A critic can tell the refiner what to answer: that is its task, and
-under `split` it does not know the answer alone. With deterministic policies a blank critique is
-worth 0. A refiner that never met a blank text may fail on it, which makes messages look more
-valuable than they are; shadows are paid so that it learns such worlds too.
+part and the shared knowledge allow, `team` is 1.
+
+- Any text may be said; the experts' bracketed reports are one way to talk. A critic can tell the
+  refiner what to answer. That is its task, and under `split` it does not know the answer alone.
+- With deterministic policies a blank critique is worth 0.
+- A refiner that never met a blank text may fail on it. Then messages look more valuable than they
+  are. Shadows are paid so that it learns such worlds too.
 
 ## Tasks and licence
 As in `debate-v0`.

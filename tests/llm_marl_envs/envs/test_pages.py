@@ -1,0 +1,70 @@
+"""The episodes that the environments' pages show are what the environments say and pay."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import llm_marl_envs.envs
+from llm_marl_envs import make
+
+FILES = Path(llm_marl_envs.envs.__path__[0]).glob("[!_]*.py")
+LINE = re.compile(r"    (\w+) (is told|hears|writes|says|earns?) +(?=\S)")
+
+
+def episode_of(page: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """The task of the episode, and its lines as (seat, or "all" or "both", verb, text)."""
+    part = page.partition("## An episode\n")[2].partition("\n## ")[0]
+    lines: list[tuple[str, str, str]] = []
+    column = 0
+    for line in part.splitlines():
+        if found := LINE.match(line):
+            column = found.end()
+            lines.append((found[1], found[2], line[column:]))
+        elif line.startswith("    "):
+            assert not line[:column].strip(), f"{line!r} stands left of its column"
+            seat, verb, text = lines[-1]
+            lines[-1] = (seat, verb, f"{text}\n{line[column:]}")
+    return part.split("`")[1], lines
+
+
+def play(env: Any, task: str, said: list[tuple[str, str]]) -> dict[str, float]:
+    """What each agent has earned after what was said so far."""
+    env.reset(seed=0, options={"task": task})
+    earned: dict[str, float] = Counter()
+    for seat, text in said:
+        assert env.agent_selection == seat
+        env.step(text)
+        for agent in env.agents:
+            earned[agent] += env.rewards[agent]
+    return earned
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FILES))
+def test_the_episode_of_a_page_is_played_as_it_says(name: str) -> None:
+    task, lines = episode_of(import_module(f"llm_marl_envs.envs.{name}").__doc__ or "")
+    env: Any = make(f"{name}-v0", api="aec")
+    said: list[tuple[str, str]] = []
+    ended = False
+    for seat, verb, text in lines:
+        if verb in ("writes", "says"):
+            if ended:  # a variant, which begins with this action
+                said = said[: [one for one, _ in said].index(seat)]
+            said.append((seat, text))
+        earned = play(env, task, said)
+        ended = all(env.terminations.values())
+        if verb in ("is told", "hears"):
+            seen = " ".join(env.observe(seat).split())
+            assert all(part.strip() in seen for part in " ".join(text.split()).split("...")), text
+        elif verb.startswith("earn"):
+            seats = env.agents if seat in ("all", "both") else [seat]
+            assert {one: earned[one] for one in seats} == pytest.approx(
+                dict.fromkeys(seats, float(text)), abs=1e-4
+            )
+    assert ended
+    assert lines[-1][1].startswith("earn")
