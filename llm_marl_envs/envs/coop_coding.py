@@ -69,6 +69,7 @@ The team's run and the runs that `contribution` adds share one budget, the sandb
 runs out, the helper's share is 0 and `contribution_complete` is false.
 
 **Entries of `info`.**
+
 - `success`: all tests pass. `tests_passed`, `tests_total`: their numbers.
 - `defined`: which functions were defined. `syntax_errors`. `calls_helper`.
 - `verdict`: the sandbox's. `author`: who is charged with it. That is the helper if it fails on

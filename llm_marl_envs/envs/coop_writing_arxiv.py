@@ -75,6 +75,7 @@ After `turns` turns. Never truncated.
 
 ## Arguments
 As in `coop_writing_tldr-v0`, but for
+
 - `tasks`: None (generated), "bundled:writing_abstracts", a JSONL file,
   "hub:OpenMLRL/arXiv_abstract", a list of rows or a `TaskSource`.
 - `split`: "ood" has words of no other split and two facts per section.

@@ -92,6 +92,7 @@ how, and what attacks earn under each reward. Copies that step together are scor
 So the last texts decide, and a good pair never returns more by coming later.
 
 **Entries of `info`.**
+
 - `success`: the score is at least 85 % of the largest; None under a scorer, which has no such mark.
 - `score`: of the texts that stand. `convention`: the choice of topics that the agent's own text
   follows (generated tasks). `action_read`: whether its text was read in this turn.

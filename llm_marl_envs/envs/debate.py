@@ -80,12 +80,14 @@ are a tie. With `judge=`, a policy reads the last statements, and its answer rep
 majority's.
 
 **Entries of `info`** for every agent
+
 - `success`: the team is right; None before the last statement.
 - `answer`: the agent's latest, None for none or several. `right`: whether it is right. `readable`,
   with the last statement: there is an answer.
 - `convention`: which shorthand its first statement followed (generated questions).
 
 and after the last statement
+
 - `kind`, `level` of the question. `team_answer`. `judge`: its text, where there is one.
 - `majority_right`: one entry per round. `deliberation_gain`: last majority minus first: 1, 0 or -1.
 - `pivotal`: this debater can make the majority right, and can prevent it. `flips`: how often its

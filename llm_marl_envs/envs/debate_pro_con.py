@@ -78,11 +78,13 @@ Paid once, at the end. Every return is in [0, 1].
 Train the sides on their own rewards (`credit="own"` of the trainer), for their mean is constant.
 
 **Entries of `info`** for every agent
+
 - `success`: every verdict is right.
 - `verified` and `struck`: quotations of each side, from the start.
 - `readable`: of a judge in a seat, once it has spoken: there is a verdict.
 
 and after the end
+
 - `kind`, `level`, `pro_right`. `verdicts`: "pro", "con" or None, one per judge.
 - `judge_accuracy`: share of right verdicts. `position_bias`: the two orders got different verdicts;
   None for one seat.

@@ -89,12 +89,14 @@ later round cannot take what an earlier one paid. With `ablate="evaluation"` the
 mean of solver and evaluators is constant.
 
 **Entries of `info`** for every agent
+
 - `success`: the solver's last answer is right; None before the end.
 - `right`: the solver's latest answer is right. `scores`: one per scoring so far, None for no score.
 - `convention`: which shorthand this seat's first text follows (generated questions under `split`).
 - `answer`: of the solver. `readable`: of solver and scorers, the latest answer or score was read.
 
 and after the end
+
 - `kind`, `level`, `anchored`. `gain`: last answer right minus first.
 - `agreement`: mean over the scores given: 1 for a 3 and right or a 1 and wrong, 0.5 for a 2, else
   0; None without scores.

@@ -73,12 +73,14 @@ the draft as the answer: a definition, not a measurement. Train on differences w
 of the trainer; a mean over seats would mix them with the shadows' pay.
 
 **Entries of `info`** for every agent
+
 - `success`: the refiner's answer is right. `right`: this seat's answer is right.
 - `convention`: which shorthand its text follows (generated questions under `split`).
 - `answer` (None for none or several) and `readable` (there is one): for all but critics, once they
   have spoken.
 
 and after the end
+
 - `kind`, `level`, `draft_right`. `refinement`: success minus `draft_right`: 1, 0 or -1. It is what
   critics and refiner did together.
 - `cooperative_success`: success, and the draft was wrong.
