@@ -75,15 +75,16 @@ a `reward`.
 
 | reward | term | what it pays |
 |---|---|---|
-| `paper` | `structure` 0.5 | the published rules, which never look at the text that is summed up. |
-| | `length` 1.0 | `length` is the ratio of the lengths, |
-| | `vocabulary` 0.5 | `vocabulary` that of distinct content words. |
-| | `style` 1.0 | A term out of bounds stops those below it (`writing/paper.py`) |
+| `paper` | four, below | the published rules, which never look at the post |
 | `reference` | `reference` | ROUGE against the row's own summary (or its pair of texts) |
 | `nli:MODEL` | `supported`, `missed` | share of sentences that an entailment model finds |
-| | | supported by the source, times the share of the source that it finds in the texts |
+| | | supported by the post, times the share of the post that it finds in the texts |
 | `reward:MODEL` | `model` | the mean rating of a sequence classifier |
 | `judge:ENDPOINT#MODEL` | `judge` | the mean of three grades that a model behind a server gives |
+
+The terms of `paper` are `structure` 0.5, `length` 1.0 (ratio of the lengths), `vocabulary` 0.5
+(ratio of distinct content words) and `style` 1.0. A term out of bounds stops those after it.
+`writing/paper.py` has its numbers, and what was decided where paper, logger and code differ.
 
 Other packages add scorers through the entry points `llm_marl_envs.scorers`. docs/writing.md shows
 how, and what attacks earn under each reward. Copies that step together are scored in batches.

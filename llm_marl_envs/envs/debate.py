@@ -2,9 +2,10 @@
 
 ## Description
 `n_agents` debaters talk for `rounds` rounds and answer after each. The team is right if more than
-half of the last answers are the same right answer. What everybody knows points to a wrong answer.
-Each debater alone holds one part of the evidence, and only all parts together show what is right.
-So the debaters must tell each other what they see, in words that the others understand.
+half of the last answers are the same right answer. In the default questions what everybody knows
+points to a wrong answer. Each debater alone holds one part of the evidence, and only all parts
+together show what is right. So the debaters must tell each other what they see, in words that the
+others understand.
 
 ## An episode
 Task `train/0`. A safe has three dials. A right answer names all colours, or all shapes. The manual
