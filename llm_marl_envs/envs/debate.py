@@ -42,7 +42,7 @@ shape. Had the third named the colour, all would have been right:
     all earn            1.0
 
 In an eighth of the questions the colours have worn off, in another eighth the shapes, and everybody
-knows it. Then one right answer is left, and the manual's wrong one is of its kind. So no fixed
+knows it. Then one right answer is left, and the manual's wrong answer names the same. So no fixed
 choice works for all.
 
 This is `info="split"`, the default for questions that bring evidence. With `info="full"`, the
@@ -76,7 +76,7 @@ Paid once, after the last statement. The return is in [0, 1].
 | `own` | own | 1 for each debater whose own last answer is right: a selfish control |
 
 A tie is wrong; so is a majority that needs the silent. Votes are counted by text, so two right
-answers that differ do not add up: of two debaters one who names colours and one who names shapes
+answers that differ do not add up: with two debaters, one who names colours and one who names shapes
 are a tie. With `judge=`, a policy reads the last statements, and its answer replaces the
 majority's.
 
