@@ -30,8 +30,9 @@ divide these without a word.
                            Use: The parser supports the sampler.
     both earn              0.3333
 
-Every sentence is true, but gap and data are said twice, model and result not at all: four facts of
-six are 0.6667, and two facts of these four in both texts cost half of it. If they divide the facts:
+Every sentence is true. But gap and data are said twice, and model and result not at all. Four facts
+of six are worth 0.6667. Two of these four stand in both texts, which costs half of it. Had
+`method_0` taken the other facts:
 
     method_0 writes        Model: The sampler reduces the encoder.
                            Result: The encoder improves the sampler.

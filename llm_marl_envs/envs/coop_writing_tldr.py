@@ -32,8 +32,8 @@ gist of each topic, the other author knows one detail of each. One topic must be
                          Band: Leo fixed the amp.
     both earn            0.0
 
-Every sentence is true, but only the office stands in both texts. It adds a third; the four topics
-that stand in one text cost as much. With the same topics in both texts:
+Every sentence is true. But only the office stands in both texts. It is worth a third, and the four
+topics that stand in one text cost as much. Had `detailed_0` chosen the brief's topics:
 
     detailed_0 writes    Rent: Mia sold the key.
                          Garden: Leo did not fix the hose.
