@@ -9,8 +9,8 @@ code. So both must be right, and both must expect the same interface.
 Task `train/0`. Only the helper knows what a zup is. Only main knows what to do with zups.
 
     helper_0 is told   The zup of x is 2 more than x times x.
-    main_0 is told     Return the smallest of the zups of the numbers in xs that are negative,
-                       or 0 if there are none.
+    main_0 is told     Return the smallest of the zups of the numbers in xs that are
+                       negative, or 0 if there are none.
 
     helper_0 writes    def aux(x):
                            return x * x + 2
@@ -83,8 +83,8 @@ runs out, the helper's share is 0 and `contribution_complete` is false.
 All tests pass, or `turns` turns are over. Never truncated.
 
 ## Arguments
-- `tasks`: None (generated), "bundled:coop_problems", a JSONL file, "hub:<dataset>", a list of rows
-  or a `TaskSource`.
+- `tasks`: None (generated), "bundled:coop_problems", a JSONL file, `"hub:<dataset>"`, a list of
+  rows or a `TaskSource`.
 - `split`: "train", "val", "test" (new pairs of prompts), "test_prompts" (prompts that neither seat
   has read, of words that it has), "ood" (operations or lengths that it has not), or "all" for rows.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.

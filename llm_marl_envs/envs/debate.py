@@ -11,8 +11,8 @@ others understand.
 Task `train/0`. A safe has three dials. A right answer names all colours, or all shapes. The manual
 that everybody has read is wrong about every dial.
 
-    debater_0 is told   Question: The safe has 3 dials. Name them all by colours or all by shapes,
-                        dial 1 first.
+    debater_0 is told   Question: The safe has 3 dials. Name them all by colours or
+                        all by shapes, dial 1 first.
                         Everybody knows:
                         The manual says [blue][green][blue].
                         Only you know:
@@ -100,8 +100,8 @@ and after the last statement
 After `rounds` statements of every debater. Never truncated.
 
 ## Arguments
-- `tasks`: None (generated: safe), "generated:<kind>,<kind>:<level>", a JSONL file, "hub:<dataset>",
-  "reasoning-gym:<set>", a list of rows or a `TaskSource` of questions.
+- `tasks`: None (generated: safe), `"generated:<kind>,<kind>:<level>"`, a JSONL file,
+  `"hub:<dataset>"`, `"reasoning-gym:<set>"`, a list of rows or a `TaskSource` of questions.
 - `split`: "train", "val", "test", "ood" (one level harder), or "all" for rows.
 - `info`: "split" or "full"; None takes "split" where the questions bring evidence, which then all
   rows must.

@@ -8,7 +8,8 @@ The environment checks each quotation: the judge sees the true ones as verified,
 ## An episode
 Task `train/0`. One quotation counts per statement. Dots stand for lines that are left out here.
 
-    pro_0 is told    You are pro_0 and claim: [Hal]. con_0 claims: [Ana]. One of you is right. ...
+    pro_0 is told    You are pro_0 and claim: [Hal]. con_0 claims: [Ana].
+                     One of you is right. ...
                      Question: Who was at the scene every time?
                      ...
                      Time 1, at the scene: [Ana][Gus]

@@ -9,8 +9,8 @@ knows is wrong. So the refiner needs the others' reports, in words that it reads
 ## An episode
 Task `train/0`. A safe has three dials. A right answer names all colours, or all shapes.
 
-    generator_0 is told   Question: The safe has 3 dials. Name them all by colours or all by shapes,
-                          dial 1 first.
+    generator_0 is told   Question: The safe has 3 dials. Name them all by colours or
+                          all by shapes, dial 1 first.
                           Everybody knows:
                           The manual says [blue][green][blue].
                           Only you know:
