@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def episode_of(page: str) -> tuple[str, list[tuple[str, str, str]]]:
 def play(env: Any, task: str, said: list[tuple[str, str]]) -> dict[str, float]:
     """What each agent has earned after what was said so far."""
     env.reset(seed=0, options={"task": task})
-    earned: dict[str, float] = Counter()
+    earned: dict[str, float] = defaultdict(float)
     for seat, text in said:
         assert env.agent_selection == seat
         env.step(text)
