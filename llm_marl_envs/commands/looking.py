@@ -5,23 +5,8 @@ from __future__ import annotations
 import inspect
 import platform
 from argparse import ArgumentParser, Namespace
-from importlib import metadata
 
 from llm_marl_envs.commands import Command
-
-# Those of them that the trainer needs may be missing.
-PACKAGES = (
-    "pettingzoo",
-    "gymnasium",
-    "numpy",
-    "torch",
-    "transformers",
-    "trl",
-    "peft",
-    "accelerate",
-    "datasets",
-    "tokenizers",
-)
 
 
 def _list(options: Namespace) -> None:
@@ -61,14 +46,12 @@ def _doctor(options: Namespace) -> int:
 
 
 def _version(options: Namespace) -> None:
-    from llm_marl_envs import __version__
+    from llm_marl_envs.files.run_manifest import package_versions
 
-    print(f"llm-marl-envs {__version__}\npython {platform.python_version()}")
-    for package in PACKAGES:
-        try:
-            print(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            print(f"{package} not installed")
+    versions = package_versions()
+    print(f"llm-marl-envs {versions.pop('llm-marl-envs')}\npython {platform.python_version()}")
+    for package, version in versions.items():  # those that the trainer needs may be missing
+        print(package, version or "not installed")
 
 
 def _add_spec(parser: ArgumentParser) -> None:

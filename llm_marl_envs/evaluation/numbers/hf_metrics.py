@@ -25,20 +25,10 @@ if TYPE_CHECKING:
     AnswerAgreement: type[Metric]
     Rouge: type[Metric]
 
-__all__ = [
-    "AnswerAgreement",
-    "ContributionBalance",
-    "CoopReturn",
-    "PassAtK",
-    "RewardTerms",
-    "Rouge",
-    "SuccessRate",
-]
-
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {__all__}")
+    if name not in _METRICS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {[*_METRICS]}")
     globals()[name] = _metric(name, *_METRICS[name])
     return globals()[name]
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
@@ -30,7 +31,7 @@ TaskKey = tuple[str, int]
 """A task's id and 0, or "" and the reset seed where the task has no name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Metric:
     """One number that is measured.
 
@@ -38,8 +39,6 @@ class Metric:
         name: in tables and wherever it has no other.
         title: what people read.
         unit: of it; "share" is a number in [0, 1].
-        of: what it is measured of: an action or an episode (then `compute` does it), the episodes
-            of a team together, one update or the whole of a training, or a comparison of teams.
         doc: what it means.
         better: 1 the higher the better, -1 the lower, 0 nobody can say.
         compute: its value, None where there is none: of a turn if `of` is "action", else of an
@@ -49,12 +48,13 @@ class Metric:
         log: its names in the log of a training.
         path: where the summary of an evaluation holds it, `ci95` where its interval.
         chart: the title of the curves that it is drawn among, None if it is not drawn.
+        of: what it is measured of: an action or an episode (then `compute` does it), the episodes
+            of a team together, one update or the whole of a training, or a comparison of teams.
     """
 
     name: str
     title: str
     unit: str
-    of: Of
     doc: str
     better: int = 0
     compute: Callable[..., float | None] | None = None
@@ -64,6 +64,12 @@ class Metric:
     path: tuple[str, ...] = ()
     ci95: tuple[str, ...] = ()
     chart: str | None = None
+    of: Of = field(kw_only=True)
+
+
+_of_action, _of_episode, _of_team, _of_run, _of_study = (
+    partial(Metric, of=of) for of in ("action", "episode", "team", "run", "study")
+)
 
 
 # -- of an episode --------------------------------------------------------------------------------
@@ -94,16 +100,8 @@ def _agents_paid_apart(episodes: Sequence[Episode]) -> Iterable[str]:
     return ()
 
 
-def _success(episode: Episode) -> float | None:
-    return None if episode.success is None else float(episode.success)
-
-
 def _return_of(episode: Episode, agent: str) -> float | None:
     return episode.undiscounted_return(agent) if agent in episode.agents else None
-
-
-def _characters(episode: Episode) -> float:
-    return float(sum(len(turn.action) for turn in episode.turns))
 
 
 def _tokens(episode: Episode, which: int) -> float | None:
@@ -133,10 +131,6 @@ def _format_success(episode: Episode) -> float | None:
     return float(all(asked)) if asked else None
 
 
-def _unreadable(turn: Turn) -> float | None:
-    return float(not turn.info["readable"]) if "readable" in turn.info else None
-
-
 def _sampled(turn: Turn) -> float | None:
     ids = turn.response.completion_ids
     return None if ids is None else float(len(ids))
@@ -144,11 +138,10 @@ def _sampled(turn: Turn) -> float | None:
 
 # -- the table, in the order in which tables and charts show it -----------------------------------
 _OF_EPISODES = (
-    Metric(
+    _of_episode(
         name="mean_return",
         title="mean return",
         unit="reward",
-        of="episode",
         doc="undiscounted team return: what an agent earned over the episode, mean over agents",
         better=1,
         compute=lambda episode: episode.team_return,
@@ -158,43 +151,39 @@ _OF_EPISODES = (
         ci95=("return_ci95",),
         chart="Mean return",
     ),
-    Metric(
+    _of_episode(
         name="success",
         title="success",
         unit="share",
-        of="episode",
         doc="episodes that solved their task; nothing where the environment does not say",
         better=1,
-        compute=_success,
+        compute=lambda episode: None if episode.success is None else float(episode.success),
         interval="wilson",
         log=("success", "eval_success"),
         path=("success",),
         ci95=("success_ci95",),
         chart="Success",
     ),
-    Metric(
+    _of_team(
         name="pass@<k>",
         title="pass@<k>",
         unit="share",
-        of="team",
         doc="chance that one of k episodes of a task solves it, unbiased (Chen et al. 2021)",
         better=1,
         path=("pass_at_k", "<k>"),
     ),
-    Metric(
+    _of_episode(
         name="return/<agent>",
         title="return of <agent>",
         unit="reward",
-        of="episode",
         doc="undiscounted return of one agent, where agents are paid differently",
         compute=_return_of,
         places=_agents_paid_apart,
     ),
-    Metric(
+    _of_episode(
         name="reward_terms/<term>",
         title="term <term>",
         unit="reward",
-        of="episode",
         doc="a named part of the reward, summed over the episode, mean over agents",
         compute=lambda episode, name: episode_terms(episode).get(name, 0.0),
         places=_term_names,
@@ -221,22 +210,20 @@ _OF_EPISODES = (
         log=("frac_reward_zero_std",),
         chart="Groups without a signal",
     ),
-    Metric(
+    _of_team(
         name="failed",
         title="failed episodes",
         unit="count",
-        of="team",
         doc="episodes whose environment raised; they are in no other number but token counts",
         better=-1,
         log=("episodes/failed", "eval_failed"),
         path=("failed",),
         chart="Failed episodes",
     ),
-    Metric(
+    _of_team(
         name="cooperation",
         title="cooperation index",
         unit="index",
-        of="team",
         doc="(return - best solo) / (best team - best solo), mean over tasks that need a team: 0 "
         "is what one seat alone can get, 1 the most; nothing where the bounds are not known",
         better=1,
@@ -244,139 +231,124 @@ _OF_EPISODES = (
         path=("cooperation", "mean"),
         ci95=("cooperation", "ci95"),
     ),
-    Metric(
+    _of_team(
         name="match",
         title="convention match",
         unit="share",
-        of="team",
         doc="episodes whose agents' first actions follow one convention",
         path=("match",),
     ),
-    Metric(
+    _of_team(
         name="above_solo",
         title="return above best solo",
         unit="reward",
-        of="team",
         doc="return - best solo, mean over all tasks",
         better=1,
         path=("cooperation", "above_solo"),
     ),
-    Metric(
+    _of_team(
         name="team_tasks",
         title="tasks that need a team",
         unit="count",
-        of="team",
         doc="tasks that the cooperation index is taken over",
         path=("cooperation", "n_tasks"),
     ),
-    Metric(
+    _of_episode(
         name="format_success",
         title="format success",
         unit="share",
-        of="episode",
         doc="episodes whose every action had the form that was asked for, where one was",
         better=1,
         compute=_format_success,
         path=("faults", "format_success"),
     ),
-    Metric(
+    _of_episode(
         name="answer_agreement",
         title="answers agree",
         unit="share",
-        of="episode",
         doc="pairs of agents whose last answers agree, where two or more are asked for one",
         compute=_agreement,
         path=("answer_agreement",),
     ),
-    Metric(
+    _of_episode(
         name="turns_per_agent",
         title="turns per agent",
         unit="turns",
-        of="episode",
         doc="own actions of an agent, mean over agents",
         compute=lambda episode: episode.turns_per_agent,
         log=("turns",),
         path=("cost", "turns_per_agent"),
     ),
-    Metric(
+    _of_episode(
         name="chars",
         title="characters per episode",
         unit="characters",
-        of="episode",
         doc="characters of all actions",
-        compute=_characters,
+        compute=lambda episode: float(sum(len(turn.action) for turn in episode.turns)),
         path=("cost", "chars"),
     ),
-    Metric(
+    _of_episode(
         name="prompt_tokens",
         title="tokens read per episode",
         unit="tokens",
-        of="episode",
         doc="the whole prompt of each action that somebody counted",
         better=-1,
         compute=lambda episode: _tokens(episode, 0),
         path=("cost", "prompt_tokens"),
     ),
-    Metric(
+    _of_episode(
         name="completion_tokens",
         title="tokens written per episode",
         unit="tokens",
-        of="episode",
         doc="of the actions that somebody counted",
         better=-1,
         compute=lambda episode: _tokens(episode, 1),
         path=("cost", "completion_tokens"),
     ),
-    Metric(
+    _of_team(
         name="tokens_per_second",
         title="tokens written per second",
         unit="tokens / second",
-        of="team",
         doc="tokens written in all episodes / seconds",
         better=1,
         path=("cost", "tokens_per_second"),
     ),
-    Metric(
+    _of_team(
         name="seconds",
         title="seconds",
         unit="seconds",
-        of="team",
         doc="wall time of playing all episodes",
         better=-1,
         path=("cost", "seconds"),
     ),
-    Metric(
+    _of_team(
         name="seconds_per_episode",
         title="seconds per episode",
         unit="seconds",
-        of="team",
         doc="wall time / episodes, those that failed too; of baselines that play several each",
         better=-1,
     ),
-    Metric(
+    _of_episode(
         name="text_balance",
         title="text balance",
         unit="share",
-        of="episode",
         doc="smallest over mean number of characters among agents",
         compute=_text_balance,
         path=("cost", "text_balance"),
     ),
-    Metric(
+    _of_action(
         name="tokens_per_action",
         title="tokens per action",
         unit="tokens",
-        of="action",
         doc="sampled by a model, EOS included; in the log agent by agent",
         compute=_sampled,
         log=("<agent>/tokens",),
         chart="Tokens per action",
     ),
-    Metric(
+    _of_episode(
         name="truncated_episodes",
         title="truncated episodes",
         unit="share",
-        of="episode",
         doc="episodes cut by a limit of the environment",
         better=-1,
         compute=lambda episode: float(episode.stop_reason is StopReason.TRUNCATED),
@@ -384,11 +356,10 @@ _OF_EPISODES = (
         path=("faults", "truncated_episodes"),
         chart="Episodes and actions cut",
     ),
-    Metric(
+    _of_action(
         name="cut_actions",
         title="cut actions",
         unit="share",
-        of="action",
         doc="actions ended by the token limit instead of EOS; in the log agent by agent",
         better=-1,
         compute=lambda turn: float(turn.response.cut),
@@ -396,11 +367,10 @@ _OF_EPISODES = (
         path=("faults", "cut_actions"),
         chart="Episodes and actions cut",
     ),
-    Metric(
+    _of_action(
         name="overlong_actions",
         title="overlong actions",
         unit="share",
-        of="action",
         doc="actions that the environment cut at max_action_chars; in the log agent by agent",
         better=-1,
         compute=lambda turn: float(bool(turn.info.get("action_truncated"))),
@@ -408,21 +378,19 @@ _OF_EPISODES = (
         path=("faults", "overlong_actions"),
         chart="Episodes and actions cut",
     ),
-    Metric(
+    _of_action(
         name="unreadable_actions",
         title="unreadable actions",
         unit="share",
-        of="action",
         doc="actions without the form that was asked for, of those of which one was",
         better=-1,
-        compute=_unreadable,
+        compute=lambda turn: float(not turn.info["readable"]) if "readable" in turn.info else None,
         path=("faults", "unreadable_actions"),
     ),
-    Metric(
+    _of_team(
         name="n_tasks",
         title="tasks",
         unit="count",
-        of="team",
         doc="tasks that were played; one whose every episode failed is in no mean",
         path=("n_tasks",),
     ),
@@ -433,8 +401,7 @@ def _logged(
     name: str, title: str, unit: str, doc: str, *more: str, chart: str | None = None
 ) -> Metric:
     """What an update logs under its name, and under `more` names."""
-    log = (name, *more)
-    return Metric(name=name, title=title, unit=unit, of="update", doc=doc, log=log, chart=chart)
+    return Metric(name, title, unit, doc, of="update", log=(name, *more), chart=chart)
 
 
 _OF_UPDATES = (
@@ -497,11 +464,6 @@ _OF_UPDATES = (
     _logged("step", "update", "count", "updates so far"),
 )
 
-
-def _of_run(name: str, title: str, unit: str, doc: str, better: int = 0, *log: str) -> Metric:
-    return Metric(name=name, title=title, unit=unit, of="run", doc=doc, better=better, log=log)
-
-
 _OF_RUNS = (
     _of_run("updates", "updates", "count", "of a whole training"),
     _of_run("tokens", "tokens", "tokens", "sampled in a whole training", -1),
@@ -516,38 +478,38 @@ _OF_RUNS = (
     _of_run("trained_parameters", "trained parameters", "count", "of all policies"),
     _of_run("train_reward", "training return", "reward", "the last that was logged", 1),
     _of_run("train_success", "training success", "share", "the last that was logged", 1),
-    _of_run("train_loss", "training loss", "loss", "mean of the updates", 0, "train_loss"),
-    _of_run("train_runtime", "training time", "seconds", "by transformers", 0, "train_runtime"),
-    _of_run("total_flos", "operations", "FLOP", "by transformers", 0, "total_flos"),
+    _of_run("train_loss", "training loss", "loss", "mean of the updates", log=("train_loss",)),
+    _of_run("train_runtime", "training time", "seconds", "by transformers", log=("train_runtime",)),
+    _of_run("total_flos", "operations", "FLOP", "by transformers", log=("total_flos",)),
     _of_run(
         "train_<what>_per_second",
         "<what> per second",
         "1 / second",
         "samples or updates, by transformers",
-        0,
-        "train_<what>_per_second",
+        log=("train_<what>_per_second",),
     ),
 )
-
-
-def _of_study(name: str, title: str, unit: str, doc: str, interval: str | None = None) -> Metric:
-    return Metric(name=name, title=title, unit=unit, of="study", doc=doc, interval=interval)
-
 
 _OF_STUDIES = (
     _of_study("before", "before", "as measured", "the same of the warm start, on the same tasks"),
     _of_study("ahead", "team ahead by", "as measured", "the team minus another method"),
     _of_study(
-        "self_play", "self-play", "reward", "return of members of one team together", "bootstrap"
+        "self_play",
+        "self-play",
+        "reward",
+        "return of members of one team together",
+        interval="bootstrap",
     ),
-    _of_study("cross_play", "cross-play", "reward", "return of members of two teams", "bootstrap"),
-    _of_study("gap", "gap", "reward", "self-play minus cross-play", "bootstrap"),
+    _of_study(
+        "cross_play", "cross-play", "reward", "return of members of two teams", interval="bootstrap"
+    ),
+    _of_study("gap", "gap", "reward", "self-play minus cross-play", interval="bootstrap"),
     _of_study(
         "gap_over_teams",
         "gap, interval over teams",
         "reward",
         "the gap of teams trained like these: teams are drawn, too",
-        "bootstrap",
+        interval="bootstrap",
     ),
     _of_study("expert_return", "experts", "reward", "return of scripted experts in all seats"),
     _of_study(
@@ -555,14 +517,18 @@ _OF_STUDIES = (
         "return lost",
         "reward",
         "actual return minus that with one action or message changed",
-        "bootstrap",
+        interval="bootstrap",
     ),
     _of_study("mattered", "mattered", "share", "episodes whose return changed"),
     _of_study("changed", "changed", "share", "episodes in which the replacement said otherwise"),
     _of_study("heard", "heard", "share", "episodes in which another agent saw something else"),
     _of_study("parted", "parted", "share", "episodes that ended before the change did"),
     _of_study(
-        "sampled_success", "success, temperature 1", "share", "solved episodes of a demo", "wilson"
+        "sampled_success",
+        "success, temperature 1",
+        "share",
+        "solved episodes of a demo",
+        interval="wilson",
     ),
     _of_study("half_temperature_success", "success, temperature 0.5", "share", "likewise"),
     _of_study("greedy_success", "success, greedy", "share", "likewise"),
@@ -628,7 +594,10 @@ def _found(name: str, names_of: Callable[[Metric], Sequence[str]]) -> Metric | N
     fitting = [one for one in known if _in_place(name, one)]
     # "reward_terms/cut" is a term, whatever ends in "/cut".
     best = max(fitting, key=lambda one: one.index("<"), default=None)
-    return None if best is None else _filled(known[best], _in_place(name, best))
+    if best is None:
+        return None
+    metric, place = known[best], _in_place(name, best)
+    return replace(metric, name=_put(place, metric.name), title=_put(place, metric.title))
 
 
 def _in_place(name: str, known: str) -> str:
@@ -638,11 +607,8 @@ def _in_place(name: str, known: str) -> str:
     return name[len(head) : len(name) - len(tail[0])] if fits else ""
 
 
-def _filled(metric: Metric, place: str) -> Metric:
-    def put(text: str) -> str:
-        return _PLACE.sub(lambda _: place, text)
-
-    return replace(metric, name=put(metric.name), title=put(metric.title))
+def _put(place: str, text: str) -> str:
+    return _PLACE.sub(lambda _: place, text)
 
 
 def read(metric: Metric, summary: Mapping[str, Any]) -> dict[str, Estimate]:
@@ -653,12 +619,11 @@ def read(metric: Metric, summary: Mapping[str, Any]) -> dict[str, Estimate]:
     found: dict[str, Estimate] = {}
     places = dig(summary, metric.path[:-1]) if _PLACE.search(metric.name) else [""]
     for place in places or () if metric.path else ():
-        path = [_PLACE.sub(lambda _, place=place: place, part) for part in metric.path]
-        value = dig(summary, path)
+        value = dig(summary, [_put(place, part) for part in metric.path])
         if value is not None:
             interval = dig(summary, metric.ci95) if metric.ci95 else None
-            name = _PLACE.sub(lambda _, place=place: place, metric.name)
-            found[name] = Estimate(value, interval and (interval[0], interval[1]))
+            ends = interval and (interval[0], interval[1])
+            found[_put(place, metric.name)] = Estimate(value, ends)
     return found
 
 
@@ -694,17 +659,13 @@ def _readers(
         yield metric.name, compute
     else:
         for place in metric.places(episodes):
-            yield (
-                _PLACE.sub(lambda _, place=place: place, metric.name),
-                lambda episode, place=place: compute(episode, place),
-            )
+            yield _put(place, metric.name), lambda episode, place=place: compute(episode, place)
 
 
 def over_actions(name: str, turns: Iterable[Turn]) -> float | None:
     """A metric of actions, mean over those that have it; None where none has."""
     compute = METRICS[name].compute
     assert compute is not None
-    assert METRICS[name].of == "action"
     return mean(compute(turn) for turn in turns)
 
 

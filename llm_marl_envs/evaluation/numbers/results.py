@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from llm_marl_envs.evaluation.numbers.estimate import over_tasks, share
 from llm_marl_envs.evaluation.numbers.estimators import finite
 from llm_marl_envs.evaluation.numbers.metrics import mean, measure, over_actions
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.records import Episode, living
+from llm_marl_envs.records import Episode, living, plain
 from llm_marl_envs.rollout import EpisodesFailedError, failure_of
 
 RESULT_VERSION = 1
@@ -270,34 +270,9 @@ def _faults(episodes: Sequence[Episode], values: Values) -> Faults:
 
 def result_to_dict(result: TeamResult) -> dict[str, Any]:
     """A result without its episodes, as it reads back from JSON."""
-    index = result.cooperation
-    return {
-        "version": RESULT_VERSION,
-        "failed": result.failed,
-        "n_tasks": result.n_tasks,
-        "samples": result.samples,
-        "seeds": list(result.seeds),
-        "success": result.success,
-        "success_ci95": result.success_ci95 and list(result.success_ci95),
-        "pass_at_k": {str(k): value for k, value in result.pass_at_k.items()},
-        "mean_return": result.mean_return,
-        "return_ci95": list(result.return_ci95),
-        "reward_terms": result.reward_terms,
-        "cooperation": index and {**asdict(index), "ci95": index.ci95 and list(index.ci95)},
-        "match": result.match,
-        "answer_agreement": result.answer_agreement,
-        "cost": asdict(result.cost),
-        "faults": asdict(result.faults),
-        "tasks": [
-            {
-                "task_id": t.task_id,
-                "returns": list(t.returns),
-                "solved": None if t.solved is None else list(t.solved),
-                "failed": t.failed,
-            }
-            for t in result.tasks
-        ],
-    }
+    fields = asdict(replace(result, episodes=()))
+    del fields["episodes"]
+    return {"version": RESULT_VERSION, **plain(fields)}
 
 
 def read_result(path: str | Path) -> dict[str, Any]:
