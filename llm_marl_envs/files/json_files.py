@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from llm_marl_envs.files.atomic import make_folder, replacing
+
+KINDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text"}
+LARGEST = 1e100
+"""Larger numbers have no squares in float; they count as no numbers, as infinities do."""
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -53,6 +59,68 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def finite(value: object) -> bool:
+    """Whether it is a number to compute with: no bool, no NaN, and below `LARGEST` in size."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < LARGEST
+
+
+def from_json(kind: Any, value: Any, where: Any) -> Any:
+    """A value of JSON as its type says.
+
+    Args:
+        kind: a dataclass, `tuple[X, ...]`, `tuple[X, Y]`, `Mapping[str, X]`, `X | None`, bool, int,
+            float, str or Any. A field of a dataclass that has a default may be missing or null,
+            unless its metadata say `needed`; they may say another `key` that it has in files.
+        value: what JSON holds. NaN counts as null where null is allowed.
+        where: the file; begins every error.
+
+    Raises:
+        ValueError: a part is missing or of another kind; the message names it.
+    """
+    try:
+        return _read(kind, value, "")
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _read(kind: Any, value: Any, name: str) -> Any:
+    of, inside = get_origin(kind) or kind, get_args(kind)
+    if of in (Union, UnionType):  # X | None
+        known = value is not None and value == value
+        return _read(inside[0], value, name) if known else None
+    if is_dataclass(of) and isinstance(value, Mapping):
+        return _record(of, value, f"{name}." if name else "")
+    if of in (Mapping, dict) and isinstance(value, Mapping):
+        return {key: _read(inside[1], one, f"{name}.{key}") for key, one in value.items()}
+    if of is tuple and isinstance(value, list):
+        kinds = [inside[0]] * len(value) if inside[-1] is ... else inside
+        if len(kinds) != len(value):
+            raise ValueError(f"{name}: expected {len(kinds)} entries, got {len(value)}")
+        each = enumerate(zip(kinds, value, strict=True))
+        return tuple(_read(one, entry, f"{name}[{i}]") for i, (one, entry) in each)
+    if of is float and finite(value):
+        return float(value)
+    if of is Any or (of is not float and type(value) is of):
+        return value
+    expected = KINDS.get(of) or ("a list" if of is tuple else "an object")
+    raise ValueError(f"{name}: expected {expected}, got {value!r:.80}")
+
+
+def _record(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
+    hints, given = get_type_hints(kind), {}
+    for one in fields(kind):
+        key = one.metadata.get("key")
+        key = key if key in value else one.name
+        optional = one.default is not MISSING or one.default_factory is not MISSING
+        if key not in value and (one.metadata.get("needed") or not optional):
+            raise ValueError(f"'{prefix}{key}' is missing")
+        if value.get(key) is not None or not optional:
+            given[one.name] = _read(hints[one.name], value[key], f"{prefix}{key}")
+    return kind(**given)
 
 
 def differing(then: Any, now: Any, name: str = "") -> dict[str, tuple[Any, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from llm_marl_envs.evaluation.numbers.estimators import finite
+from llm_marl_envs.files.json_files import finite
 
 WIDTH, HEIGHT = 420, 250
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 10, 36

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
-from llm_marl_envs.evaluation.numbers.estimators import finite
 from llm_marl_envs.evaluation.numbers.format import NOTHING, interval, number
 from llm_marl_envs.evaluation.numbers.metrics import (
     METRICS,
@@ -21,6 +20,7 @@ from llm_marl_envs.evaluation.numbers.metrics import (
     per_task,
     title,
 )
+from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.records import living
 from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram
 from llm_marl_envs.report.series import change, curve, estimate_success, points

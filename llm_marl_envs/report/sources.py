@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.numbers.estimators import finite
 from llm_marl_envs.evaluation.studies.cross_play import CrossPlay
 from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
 from llm_marl_envs.evaluation.studies.zero_shot import ZeroShot
-from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.files.json_files import finite, read_json
 from llm_marl_envs.records import Episode, episode_from_dict
 
 MEASURED = {

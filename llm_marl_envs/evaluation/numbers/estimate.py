@@ -7,12 +7,11 @@ estimate is shown `format.py`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimators import (
     bootstrap_interval,
-    finite,
     success_interval,
     t_interval,
     task_means,
@@ -31,8 +30,8 @@ class Estimate:
     """
 
     mean: float
-    ci95: tuple[float, float] | None = None
-    n: int | None = None
+    ci95: tuple[float, float] | None = field(default=None, metadata={"needed": True})
+    n: int | None = field(default=None, metadata={"key": "n_tasks"})
 
 
 def over_tasks(per_task: Sequence[float]) -> Estimate:
@@ -70,40 +69,3 @@ def share(
 def as_filed(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """The `dict_factory` of `asdict` for files: an estimate's `n` is called `n_tasks` in them."""
     return {"n_tasks" if name == "n" else name: value for name, value in fields}
-
-
-def read_estimate(filed: Mapping[str, Any]) -> Estimate:
-    """An estimate from its JSON form, `as_filed` or with `n`.
-
-    Raises:
-        KeyError: no mean or no interval.
-        ValueError: one of them is no finite number, or the interval no pair.
-    """
-    n = filed.get("n_tasks", filed.get("n"))
-    interval = filed["ci95"]
-    return Estimate(
-        read_number(filed["mean"]),
-        None if interval is None else read_interval(interval),
-        n if type(n) is int else None,
-    )
-
-
-def read_interval(pair: Sequence[Any]) -> tuple[float, float]:
-    """(low, high) from JSON.
-
-    Raises:
-        ValueError: no pair, or one of them is no finite number.
-    """
-    low, high = pair
-    return read_number(low), read_number(high)
-
-
-def read_number(value: Any) -> float:
-    """A finite number from JSON.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if not finite(value):
-        raise ValueError(f"expected a finite number or null, got {value!r}")
-    return float(value)

@@ -16,16 +16,7 @@ import numpy as np
 RESAMPLES = 2000
 Z = 1.959964
 """The 0.975 quantile of the normal distribution."""
-LARGEST = 1e100
-"""Larger numbers have no squares in float; they count as no numbers, as infinities do."""
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
-
-
-def finite(value: object) -> bool:
-    """Whether it is a number to compute with: no bool, no NaN, and below `LARGEST` in size."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return abs(value) < LARGEST
 
 
 def bootstrap_interval(per_task: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
@@ -215,11 +206,10 @@ def by_task(tasks: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable
         raise ValueError(f"{len(tasks)} task ids for {len(values)} values; expected one each")
     if not len(tasks):
         raise ValueError("no episodes; expected at least one")
+    found: dict[Hashable, list[float]] = {}
     for task, value in zip(tasks, values, strict=True):
         if not math.isfinite(value):
             raise ValueError(f"task {task!r}: the value {value} is no finite number")
-    found: dict[Hashable, list[float]] = {}
-    for task, value in zip(tasks, values, strict=True):
         found.setdefault(task, []).append(float(value))
     return found
 

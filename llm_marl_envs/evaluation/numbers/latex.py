@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.numbers.estimate import Estimate, read_estimate
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.format import ALIKE, number, with_interval
 from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric, named, read, title
 from llm_marl_envs.evaluation.numbers.result_files import EVALUATION, SWEEP_FILE, read_results
 from llm_marl_envs.evaluation.numbers.table import format_table
-from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.files.json_files import from_json, read_json
 
 TERM = "reward_terms/<term>"
 DEFAULT_COLUMNS = ("mean_return", "success", "cooperation", "match")
@@ -83,20 +83,22 @@ def _result_row(file: Path, found: Mapping[str, Any]) -> TableRow:
     return TableRow(str(found.get("team") or folder.name), cells)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    results: Mapping[str, Estimate]
+
+
 def _sweep_rows(path: Path) -> list[TableRow]:
-    found = read_json(path)
-    groups = found.get("groups")
-    if not isinstance(groups, list) or not groups:
+    groups = read_json(path).get("groups")
+    if not groups:
         raise ValueError(f"{path}: no groups; expected the results of `llm-marl sweep`")
     rows = []
-    try:
-        for group in groups:
-            settings = ", ".join(f"{key}={value}" for key, value in group["settings"].items())
-            label = f"{settings or 'all'} ({len(group['seeds'])} seeds)"
-            cells = {name: read_estimate(one) for name, one in group["results"].items()}
-            rows.append(TableRow(label, cells, trained=True))
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise ValueError(f"{path}: its groups are damaged ({error!r})") from error
+    for group in from_json(tuple[_Group, ...], groups, f"{path}, groups"):
+        settings = ", ".join(f"{key}={value}" for key, value in group.settings.items())
+        label = f"{settings or 'all'} ({len(group.seeds)} seeds)"
+        rows.append(TableRow(label, group.results, trained=True))
     return rows
 
 

@@ -21,8 +21,8 @@ from llm_marl_envs.evaluation.numbers.estimators import (
     answer_agreement,
     by_task,
     contribution_balance,
-    finite,
 )
+from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.questions.answers import canonical
 from llm_marl_envs.records import Episode, StopReason, Turn
 

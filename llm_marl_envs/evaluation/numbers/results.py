@@ -8,7 +8,7 @@ and enter no number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,8 @@ from typing import Any
 from llm_marl_envs.evaluation.numbers import estimators
 from llm_marl_envs.evaluation.numbers.coordination import CooperationIndex
 from llm_marl_envs.evaluation.numbers.estimate import over_tasks, share
-from llm_marl_envs.evaluation.numbers.estimators import finite
 from llm_marl_envs.evaluation.numbers.metrics import mean, measure, over_actions
-from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.records import Episode, living, plain
 from llm_marl_envs.rollout import EpisodesFailedError, failure_of
 
@@ -42,6 +41,12 @@ class TaskScore:
     returns: tuple[float, ...]
     solved: tuple[bool, ...] | None
     failed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.returns and not self.failed:
+            raise ValueError(f"task {self.task_id!r} has no returns")
+        if self.solved is not None and len(self.solved) != len(self.returns):
+            raise ValueError(f"task {self.task_id!r}: expected as many 'solved' as 'returns'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +280,34 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     return {"version": RESULT_VERSION, **plain(fields)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Index:
+    mean: float | None
+    ci95: tuple[float, float] | None
+
+    def __post_init__(self) -> None:
+        if (self.mean is None) is not (self.ci95 is None):
+            raise ValueError("cooperation: expected mean and ci95, or neither")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """What readers of a summary rely on; what has a default older releases did not write."""
+
+    tasks: tuple[TaskScore, ...]
+    mean_return: float
+    return_ci95: tuple[float, float]
+    success: float | None
+    success_ci95: tuple[float, float] | None
+    cooperation: _Index | None
+    pass_at_k: Mapping[str, float]
+    reward_terms: Mapping[str, float]
+    cost: Mapping[str, float | None]
+    faults: Mapping[str, float | None]
+    match: float | None = None
+    failed: int = 0
+
+
 def read_result(path: str | Path) -> dict[str, Any]:
     """The summary of an evaluation, from its file or the folder that holds it.
 
@@ -291,56 +324,13 @@ def read_result(path: str | Path) -> dict[str, Any]:
             f"{file}: result version {found.get('version')!r}, this release reads "
             f"{RESULT_VERSION}; run `llm-marl eval` again"
         )
-    tasks = found.get("tasks")
-    if not isinstance(tasks, list) or not tasks or not all(map(_is_task, tasks)):
-        raise ValueError(f"{file}: its list of tasks is missing, empty or damaged")
-    damaged = [name for name, fits in _SUMMARY.items() if not fits(found.get(name, ...))]
-    if damaged:
+    try:
+        summary = from_json(_Summary, found, file)
+    except ValueError as error:
         raise ValueError(
-            f"{file}: {damaged[0]!r} is missing or damaged; run `llm-marl eval` again into the "
-            "same folder, which plays only what is missing"
-        )
+            f"{error}; run `llm-marl eval` again into the same folder, which plays only what is "
+            "missing"
+        ) from error
+    if not summary.tasks:
+        raise ValueError(f"{file}: its list of tasks is empty")
     return found
-
-
-def _is_pair(one: Any) -> bool:
-    return isinstance(one, list) and len(one) == 2 and all(map(finite, one))
-
-
-def _are_numbers(one: Any) -> bool:
-    return isinstance(one, dict) and all(map(finite, one.values()))
-
-
-def _are_numbers_or_none(one: Any) -> bool:
-    return isinstance(one, dict) and all(v is None or finite(v) for v in one.values())
-
-
-def _is_index(one: Any) -> bool:
-    if not isinstance(one, dict):
-        return one is None
-    mean, interval = one.get("mean", ...), one.get("ci95", ...)
-    return (finite(mean) and _is_pair(interval)) or mean is interval is None
-
-
-_SUMMARY: dict[str, Callable[[Any], bool]] = {
-    "mean_return": finite,
-    "return_ci95": _is_pair,
-    "success": lambda one: one is None or finite(one),
-    "success_ci95": lambda one: one is None or _is_pair(one),
-    "cooperation": _is_index,
-    # Not in what older releases wrote: the shares that match, failed episodes.
-    "match": lambda one: one in (..., None) or finite(one),
-    "failed": lambda one: one is ... or (isinstance(one, int) and one >= 0),
-    **dict.fromkeys(("pass_at_k", "reward_terms"), _are_numbers),
-    **dict.fromkeys(("cost", "faults"), _are_numbers_or_none),
-}
-"""What readers of a summary rely on; `...` stands for what is missing."""
-
-
-def _is_task(one: Any) -> bool:
-    if not isinstance(one, dict) or not isinstance(one.get("task_id"), str):
-        return False
-    returns, solved = one.get("returns"), one.get("solved")
-    numbers = isinstance(returns, list) and all(map(finite, returns))
-    fits = solved is None or (isinstance(solved, list) and len(solved) == len(returns or ()))
-    return bool(numbers and returns and fits)

@@ -96,13 +96,8 @@ def evaluate_team(
         ValueError: a number out of range, or the team does not fit the environment.
         Exception: what the environment raised first, where every episode failed.
     """
-    plan = Plan(
-        n_tasks=n_tasks,
-        samples=samples,
-        seeds=tuple(seed) if isinstance(seed, Sequence) else (seed,),
-        copies=copies,
-        context=context,
-    )
+    seeds = tuple(seed) if isinstance(seed, Sequence) else (seed,)
+    plan = Plan(n_tasks=n_tasks, samples=samples, seeds=seeds, copies=copies, context=context)
     return run_plan(env, team, plan, progress=progress)
 
 
@@ -139,10 +134,10 @@ def run_plan(
     names = identity or {agent: type(policy).__name__ for agent, policy in team.items()}
     log = None if folder is None else open_log(first, plan, folder, names)
     done: list[Episode] = list(log.episodes) if log else []
+    seconds = log.seconds if log else 0.0
     if done and progress is not None:
         progress(len(done))
     left = starts[len(done) :]
-    seconds = log.seconds if log else 0.0
     vector = VectorTextEnv([first, *(make_env() for _ in range(min(plan.copies, len(left)) - 1))])
     failures = Failures(make_env)
     unwritten: list[tuple[list[Episode], float]] = []  # as long as all have failed
@@ -161,11 +156,16 @@ def run_plan(
                 log.append(*unwritten.pop(0))
             if progress is not None:
                 progress(len(block))
-        found = cooperation_index(vector.envs[0], done), convention_match(vector.envs[0], done)
+        return summarise(
+            done,
+            plan.samples,
+            seeds=plan.seeds,
+            seconds=seconds,
+            cooperation=cooperation_index(vector.envs[0], done),
+            match=convention_match(vector.envs[0], done),
+        )
     finally:
         vector.close()
-    more = {"cooperation": found[0], "match": found[1]}
-    return summarise(done, plan.samples, seeds=plan.seeds, seconds=seconds, **more)
 
 
 def open_log(
@@ -177,7 +177,20 @@ def open_log(
         ValueError: it holds another evaluation, or is damaged.
     """
     starts = starts_of(plan, env)
-    return EvaluationLog(folder, _pinned(env, plan, starts, identity), starts)
+    pinned = {
+        "version": PLAN_VERSION,
+        "package_version": __version__,
+        "env_id": env_name(env),
+        "env_kwargs": plain(env_arguments(env)),
+        "agents": list(env.possible_agents),
+        "team": dict(identity),
+        "episodes": len(starts),
+        "samples": plan.samples,
+        "seeds": list(plan.seeds),
+        "context": plan.context,
+        "tasks_sha256": fingerprint_of_tasks(env, starts),
+    }
+    return EvaluationLog(folder, pinned, starts)
 
 
 def starts_of(plan: Plan, env: Any) -> list[Start]:
@@ -198,24 +211,6 @@ def starts_of(plan: Plan, env: Any) -> list[Start]:
             else f"n_tasks={plan.n_tasks}: this environment has no task source, so give a number"
         )
     return evaluation_starts(count, plan.seeds, plan.samples, with_tasks=source is not None)
-
-
-def _pinned(
-    env: Any, plan: Plan, starts: Sequence[Start], identity: Mapping[str, str]
-) -> dict[str, Any]:
-    return {
-        "version": PLAN_VERSION,
-        "package_version": __version__,
-        "env_id": env_name(env),
-        "env_kwargs": plain(env_arguments(env)),
-        "agents": list(env.possible_agents),
-        "team": dict(identity),
-        "episodes": len(starts),
-        "samples": plan.samples,
-        "seeds": list(plan.seeds),
-        "context": plan.context,
-        "tasks_sha256": fingerprint_of_tasks(env, starts),
-    }
 
 
 def fingerprint_of_tasks(env: Any, starts: Sequence[Start]) -> str | None:

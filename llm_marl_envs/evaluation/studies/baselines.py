@@ -43,11 +43,6 @@ class NotApplicableError(ValueError):
     """A baseline that makes no sense in an environment; the message says why."""
 
 
-def random_team(env: Any, policy: Policy) -> Team:
-    """Random text in every seat."""
-    return dict.fromkeys(env.possible_agents, RandomPolicy())
-
-
 def expert_team(env: Any, policy: Policy) -> Team:
     """Scripted experts that draw their conventions alone, so that they agree by chance.
 
@@ -66,11 +61,6 @@ def expert_team(env: Any, policy: Policy) -> Team:
     return dict.fromkeys(env.possible_agents, ExpertPolicy(env))
 
 
-def parallel_team(env: Any, policy: Policy) -> Team:
-    """The untrained team: every seat asks the policy with what that seat sees, nothing else."""
-    return dict.fromkeys(env.possible_agents, policy)
-
-
 def single_team(env: Any, policy: Policy) -> Team:
     """One call writes all parts, from all that the seats see; `SinglePolicy` or `AlonePolicy`.
 
@@ -79,7 +69,7 @@ def single_team(env: Any, policy: Policy) -> Team:
     """
     _refuse_scripts(policy)
     inner = getattr(env, "unwrapped", env)
-    if _simultaneous(inner):
+    if isinstance(inner, TextParallelEnv):
         # As many tokens as the seats have together.
         longer = getattr(policy, "stretched", None)
         writer = policy if longer is None else longer(len(env.possible_agents))
@@ -102,8 +92,7 @@ def pipeline_team(env: Any, policy: Policy) -> Team:
         NotApplicableError: a script, or a turn-based environment, where that is so already.
     """
     _refuse_scripts(policy)
-    if not _simultaneous(getattr(env, "unwrapped", env)):
-        raise NotApplicableError("turn-based: what is said before is seen already")
+    _refuse_turn_based(env, "what is said before is seen already")
     return dict.fromkeys(env.possible_agents, PipelinePolicy(policy, env.possible_agents))
 
 
@@ -114,8 +103,7 @@ def discussion_team(env: Any, policy: Policy) -> Team:
         NotApplicableError: a script, or a turn-based environment.
     """
     _refuse_scripts(policy)
-    if not _simultaneous(getattr(env, "unwrapped", env)):
-        raise NotApplicableError("turn-based: drafts would not be private")
+    _refuse_turn_based(env, "drafts would not be private")
     return dict.fromkeys(env.possible_agents, DiscussionPolicy(policy))
 
 
@@ -136,20 +124,22 @@ def self_consistency_team(env: Any, policy: Policy, n: int = DEFAULT_SAMPLES) ->
     return dict.fromkeys(env.possible_agents, SelfConsistencyPolicy(policy, n, read))
 
 
-def _simultaneous(inner: Any) -> bool:
-    return isinstance(inner, TextParallelEnv)
-
-
 def _refuse_scripts(policy: Policy) -> None:
     if isinstance(policy, (ExpertPolicy, RandomPolicy)):
         raise NotApplicableError("scripts do not read what others wrote")
 
 
+def _refuse_turn_based(env: Any, why: str) -> None:
+    if not isinstance(getattr(env, "unwrapped", env), TextParallelEnv):
+        raise NotApplicableError(f"turn-based: {why}")
+
+
 BASELINES: Mapping[str, Callable[[Any, Policy], Team]] = {
-    "random": random_team,
+    "random": lambda env, policy: dict.fromkeys(env.possible_agents, RandomPolicy()),
     "expert": expert_team,
     "single": single_team,
-    PARALLEL: parallel_team,
+    # Every seat asks the untrained policy with what that seat sees, nothing else.
+    PARALLEL: lambda env, policy: dict.fromkeys(env.possible_agents, policy),
     "pipeline": pipeline_team,
     "discussion": discussion_team,
     VOTING: self_consistency_team,
@@ -279,19 +269,16 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
     return summary
 
 
-COSTS = ("prompt_tokens", "completion_tokens", "chars")
-SECONDS = "seconds_per_episode"
-
-
 def baseline_table(found: Baselines) -> str:
     """One line per baseline: quality, then what an episode cost."""
-    names = ("mean_return", "success", "failed", *COSTS, SECONDS)
+    costs = ("prompt_tokens", "completion_tokens", "chars", "seconds_per_episode")
+    names = ("mean_return", "success", "failed", *costs)
     rows = []
     for name, one in found.results.items():
         known = {metric: read(METRICS[metric], one).get(metric) for metric in names}
         if one["cost"]["seconds"] is not None:
             episodes = sum(len(task["returns"]) + task["failed"] for task in one["tasks"])
-            known[SECONDS] = Estimate(one["cost"]["seconds"] / episodes)
+            known["seconds_per_episode"] = Estimate(one["cost"]["seconds"] / episodes)
         rows.append((name, *(shown(METRICS[metric], of) for metric, of in known.items())))
     about = "An oracle is an upper bound of the return."
     lines = [format_table(("", *map(title, names)), rows), about]

@@ -122,7 +122,11 @@ def run_collect(
         "env_id": stage.env.spec.id,
         "env_kwargs": plain(kwargs),
         "team": named.identity,
-        **_plan_and_shards(plan, shards),
+        "tasks": plan.n_tasks,
+        "samples": plan.samples,
+        "seeds": list(plan.seeds),
+        "format": shards.kind,
+        "episodes_per_shard": shards.episodes,
         "episodes": len(starts),
         "package_version": __version__,
         "prompts_sha256": prompt_hashes(env_id, kwargs)["all"],
@@ -150,16 +154,6 @@ def _play_shards(
             stage.progress(len(part))
         else:
             _play_shard(stage, seats, part, first, path)
-
-
-def _plan_and_shards(plan: Plan, shards: Shards) -> dict[str, Any]:
-    return {
-        "tasks": plan.n_tasks,
-        "samples": plan.samples,
-        "seeds": list(plan.seeds),
-        "format": shards.kind,
-        "episodes_per_shard": shards.episodes,
-    }
 
 
 def _play_shard(stage: Stage, team: Team, part: Sequence[Start], first: int, path: Path) -> None:

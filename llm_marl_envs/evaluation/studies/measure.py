@@ -192,16 +192,11 @@ def run_all_baselines(
         costs.tokens = tokens_written(found)
     print(baseline_table(found))
     if output:
+        folder = Path(output)
         about = {"env_id": env.spec.id, "env_kwargs": plain(kwargs), "policy": policy}
-        _write_baselines(Path(output), found, about, identity)
+        for name, one in found.results.items():
+            summary = {**one, **about, "team": name, "identity": {"policy": f"{name}: {identity}"}}
+            write_json(folder / name.replace(" ", "_") / RESULT_FILE, summary)
+        write_json(folder / "baselines.json", {**about, **asdict(found)})
+        print(f"written to {folder}")
     return found
-
-
-def _write_baselines(
-    folder: Path, found: Baselines, about: Mapping[str, Any], identity: str
-) -> None:
-    for name, one in found.results.items():
-        summary = {**one, **about, "team": name, "identity": {"policy": f"{name}: {identity}"}}
-        write_json(folder / name.replace(" ", "_") / RESULT_FILE, summary)
-    write_json(folder / "baselines.json", {**about, **asdict(found)})
-    print(f"written to {folder}")

@@ -93,5 +93,5 @@ def test_rows_have_no_match_and_older_files_none(tmp_path: Path) -> None:
     assert "match" not in read_result(tmp_path)
     assert "match" not in rows_at(tmp_path)[0].cells
     write_json(tmp_path / RESULT_FILE, {**found, "match": "all"})
-    with pytest.raises(ValueError, match="'match' is missing or damaged"):
+    with pytest.raises(ValueError, match="match: expected a finite number"):
         read_result(tmp_path)

@@ -31,11 +31,11 @@ def test_cross_play_is_read(tmp_path: Path):
         ("matrix", [[1, 0]], "must be 2 x 2"),
         ("matrix", [[1, 0], [True, 1]], "expected a finite number"),
         ("success_matrix", [[1]], "must be 2 x 2"),
-        ("gap", {"mean": 0.5}, "'ci95'"),
-        ("gap", 3, "wrong kind"),
+        ("gap", {"mean": 0.5}, "'gap.ci95' is missing"),
+        ("gap", 3, "gap: expected an object, got 3"),
         ("gap", {"mean": 0.5, "ci95": [1]}, "expected 2"),
         ("gap_ci95_over_teams", ["low", "high"], "expected a finite number"),
-        ("zero_shot", [{"team": "a"}], "'agent'"),
+        ("zero_shot", [{"team": "a"}], r"'\[0\]\.agent' is missing"),
     ],
 )
 def test_a_malformed_cross_play_is_named(tmp_path: Path, field: str, value: Any, complaint: str):

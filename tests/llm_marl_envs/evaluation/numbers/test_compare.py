@@ -318,12 +318,12 @@ def test_several_evaluations_of_one_team_are_no_runs():
         (json.dumps(result(1.0))[:-9], "half-written"),
         (json.dumps([1]), "expected a JSON object"),
         (json.dumps(result(1.0, version=99)), "result version 99"),
-        (json.dumps(result(1.0, tasks=[])), "missing, empty or damaged"),
-        (json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": ["x"]}])), "damaged"),
-        (json.dumps(result(float("nan"))), "damaged"),
+        (json.dumps(result(1.0, tasks=[])), "list of tasks is empty"),
+        (json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": ["x"]}])), "returns"),
+        (json.dumps(result(float("nan"))), "expected a finite number, got nan"),
         (
             json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": [1], "solved": [True, 1]}])),
-            "damaged",
+            "as many 'solved' as 'returns'",
         ),
     ],
 )

@@ -20,11 +20,11 @@ from llm_marl_envs.evaluation.numbers.estimate import (
     as_filed,
     over_runs,
     over_tasks,
-    read_estimate,
     share,
 )
 from llm_marl_envs.evaluation.numbers.format import interval, number, whole, with_interval
 from llm_marl_envs.evaluation.numbers.metrics import METRICS, logged, measure, named
+from llm_marl_envs.files.json_files import from_json
 from llm_marl_envs.records import Episode, Response, StopReason, Turn
 
 
@@ -48,15 +48,19 @@ def test_an_estimate_is_read_as_it_was_filed():
     one = over_tasks([0.5, 0.75])
     filed = json.loads(json.dumps(asdict(one, dict_factory=as_filed)))
     assert list(filed) == ["mean", "ci95", "n_tasks"]
-    assert read_estimate(filed) == one
-    assert read_estimate({"mean": 1, "ci95": None, "n": 3}) == Estimate(1.0, None, 3)
-    assert read_estimate({"mean": 1, "ci95": [0, 2]}) == Estimate(1.0, (0.0, 2.0), None)
+
+    def read(filed: dict[str, Any]) -> Estimate:
+        return from_json(Estimate, filed, "x.json")
+
+    assert read(filed) == one
+    assert read({"mean": 1, "ci95": None, "n": 3}) == Estimate(1.0, None, 3)
+    assert read({"mean": 1, "ci95": [0, 2]}) == Estimate(1.0, (0.0, 2.0), None)
     odd: list[tuple[Any, Any]] = [(math.nan, [0, 1]), (1, ["a", 1]), (1, [1]), (True, [0, 1])]
     for mean, ci95 in odd:
-        with pytest.raises(ValueError, match=r"finite number|expected 2"):
-            read_estimate({"mean": mean, "ci95": ci95})
-    with pytest.raises(KeyError):
-        read_estimate({"mean": 1.0})
+        with pytest.raises(ValueError, match=r"x\.json: .*(finite number|expected 2)"):
+            read({"mean": mean, "ci95": ci95})
+    with pytest.raises(ValueError, match="'ci95' is missing"):
+        read({"mean": 1.0})
 
 
 # -- format ---------------------------------------------------------------------------------------
