@@ -34,6 +34,7 @@ from llm_marl_envs import make
 from llm_marl_envs.evaluation.numbers.estimators import t_interval, wilson_interval
 from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.json_files import claim
 from llm_marl_envs.report.series import curve
 
 STALLED = 0.9
@@ -109,11 +110,7 @@ def check(options: argparse.Namespace) -> None:
     if options.partners:
         check_random_partner(make(run["env"], **(run.get("env_kwargs") or {})))
     asked = {name: getattr(options, name) for name in ("preset", "override", "control")}
-    file = options.output / "settings.json"
-    if file.is_file() and json.loads(file.read_text("utf-8")) != asked:
-        raise ValueError(f"{file}: runs of other settings are there; give another --output")
-    options.output.mkdir(parents=True, exist_ok=True)
-    write(file, json.dumps(asked, indent=1))
+    claim(options.output / "settings.json", asked, "set of runs")
 
 
 # -- numbers ---------------------------------------------------------------------------------------

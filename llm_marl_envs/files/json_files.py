@@ -1,4 +1,4 @@
-"""JSON files of results: written whole or not at all, read with errors that name the file."""
+"""JSON files: written whole or not at all, read with errors that name the file and the part."""
 
 from __future__ import annotations
 
@@ -141,3 +141,30 @@ def differing(then: Any, now: Any, name: str = "") -> dict[str, tuple[Any, Any]]
     for key in dict.fromkeys([*then, *now]):
         found |= differing(then.get(key), now.get(key), f"{name}.{key}" if name else str(key))
     return found
+
+
+def claim(path: str | Path, pinned: Mapping[str, Any], what: str) -> None:
+    """Write what all in a folder depends on, or check that it is what was written before.
+
+    Args:
+        path: of a JSON file in the folder.
+        pinned: JSON values.
+        what: the folder holds, e.g. "evaluation".
+
+    Raises:
+        ValueError: it holds another one, or the file is damaged.
+    """
+    path = Path(path)
+    if not path.exists():
+        write_json(path, pinned)
+        return
+    try:
+        other = differing(read_json(path), pinned)
+    except ValueError as error:
+        raise ValueError(f"{error}; delete the folder to begin anew") from error
+    if other:
+        lines = [f"{key}: {a!r:.200} there, {b!r:.200} asked" for key, (a, b) in other.items()]
+        raise ValueError(
+            f"{path.parent} holds another {what} ({'; '.join(lines)}); use another folder or "
+            "remove it"
+        )

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.files.json_files import claim
 from llm_marl_envs.records import Episode, episode_from_dict, episode_to_dict, plain
 from llm_marl_envs.seeds import Start
 
@@ -46,7 +46,13 @@ class EvaluationLog:
         self.episodes: list[Episode] = []
         self.seconds = 0.0
         self._bytes = 0
-        self._claim(Path(folder) / PLAN_FILE, json.loads(json.dumps(plain(plan))))
+        plan_file = Path(folder) / PLAN_FILE
+        if self.path.exists() and not plan_file.exists():
+            raise ValueError(
+                f"{self.path} has no {PLAN_FILE} beside it, so nothing says what was evaluated; "
+                "use another folder"
+            )
+        claim(plan_file, plain(plan), "evaluation")
         self._read()
 
     def append(self, episodes: Sequence[Episode], seconds: float) -> None:
@@ -72,30 +78,6 @@ class EvaluationLog:
             self._bytes = file.tell()
         self.episodes += episodes
         self.seconds += seconds
-
-    def _claim(self, path: Path, plan: dict[str, Any]) -> None:
-        if not path.exists():
-            if self.path.exists():
-                raise ValueError(
-                    f"{self.path} has no {PLAN_FILE} beside it, so nothing says what was "
-                    "evaluated; use another folder"
-                )
-            write_json(path, plan)
-            return
-        try:
-            there = read_json(path)
-        except ValueError as error:
-            raise ValueError(f"{error}; delete the folder to evaluate anew") from error
-        if there != plan:
-            differing = [
-                f"{key}: {there.get(key)!r:.200} there, {plan.get(key)!r:.200} asked"
-                for key in dict.fromkeys([*there, *plan])
-                if there.get(key) != plan.get(key)
-            ]
-            raise ValueError(
-                f"{path.parent} holds another evaluation ({'; '.join(differing)}); "
-                "use another folder or remove it"
-            )
 
     def _read(self) -> None:
         if not self.path.exists():

@@ -156,16 +156,11 @@ def run_plan(
                 log.append(*unwritten.pop(0))
             if progress is not None:
                 progress(len(block))
-        return summarise(
-            done,
-            plan.samples,
-            seeds=plan.seeds,
-            seconds=seconds,
-            cooperation=cooperation_index(vector.envs[0], done),
-            match=convention_match(vector.envs[0], done),
-        )
+        found = cooperation_index(vector.envs[0], done), convention_match(vector.envs[0], done)
     finally:
         vector.close()
+    more = {"cooperation": found[0], "match": found[1]}
+    return summarise(done, plan.samples, seeds=plan.seeds, seconds=seconds, **more)
 
 
 def open_log(

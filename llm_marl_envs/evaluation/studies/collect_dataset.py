@@ -17,7 +17,7 @@ from llm_marl_envs.evaluation.play.paired import Stage
 from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.evaluation.play.runner import Plan, starts_of
 from llm_marl_envs.files.dataset import FORMATS, SCHEMA_VERSION, features, rows_of, write_shard
-from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.files.json_files import claim
 from llm_marl_envs.files.run_manifest import package_versions, prompt_hashes
 from llm_marl_envs.policies import Team
 from llm_marl_envs.policies.named import Context, Sampling, named_team
@@ -133,7 +133,7 @@ def run_collect(
     }
     folder = Path(shards.folder)
     text = card(pinned, kwargs["split"])  # before anything is played, for it needs `datasets`
-    _claim(folder / COLLECTION_FILE, pinned)
+    _claim(folder, pinned)
     with counter(len(starts), f"collect {env_id}") as progress:
         stage.progress = progress
         _play_shards(stage, named.seats, starts, shards, kwargs["split"])
@@ -169,19 +169,11 @@ def _play_shard(stage: Stage, team: Team, part: Sequence[Start], first: int, pat
     write_shard(path, [row for number, one in played for row in rows_of(one, number)])
 
 
-def _claim(path: Path, pinned: Mapping[str, Any]) -> None:
-    if not path.is_file():
-        if path.parent.is_dir() and any(path.parent.iterdir()):
-            raise ValueError(f"{path.parent}: not empty and no collection; give another folder")
-        write_json(path, pinned)
-        return
-    found = read_json(path)
-    other = sorted(key for key in {*found, *pinned} if found.get(key) != pinned.get(key))
-    if other:
-        raise ValueError(
-            f"{path}: a collection of other settings lies there ({', '.join(other)} differ); give "
-            "another folder"
-        )
+def _claim(folder: Path, pinned: Mapping[str, Any]) -> None:
+    file = folder / COLLECTION_FILE
+    if not file.is_file() and folder.is_dir() and any(folder.iterdir()):
+        raise ValueError(f"{folder}: not empty and no collection; give another folder")
+    claim(file, pinned, "collection")
 
 
 def card(pinned: Mapping[str, Any], split: str) -> str:

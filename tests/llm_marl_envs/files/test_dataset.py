@@ -128,7 +128,7 @@ def test_an_interrupted_collection_goes_on(tmp_path: Path):
     run_collect("coop_coding-v0", **arguments)
     assert {p.name: p.read_bytes() for p in (tmp_path / "data").iterdir()} == whole
     assert kept.stat().st_mtime_ns == stamp
-    with pytest.raises(ValueError, match=r"other settings lies there \(seeds differ\)"):
+    with pytest.raises(ValueError, match=r"another collection \(seeds: \[0\] there, \[1\] asked\)"):
         run_collect("coop_coding-v0", **{**arguments, "plan": Plan(n_tasks=5, seeds=(1,))})
 
 

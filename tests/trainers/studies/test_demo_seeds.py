@@ -121,7 +121,7 @@ def test_finished_runs_are_kept_and_other_settings_refused(tmp_path: Path):
         "partner": [{"seed": "partner"}],
     }
     BENCH["check"](options(tmp_path, seeds=9))  # more of the same
-    with pytest.raises(ValueError, match="other settings"):
+    with pytest.raises(ValueError, match="holds another set of runs"):
         BENCH["check"](options(tmp_path, override=["max_steps=1"]))
     with pytest.raises(ValueError, match="at the same time"):
         BENCH["check"](options(tmp_path / "new", preset="debate_tiny", partners=1))

@@ -108,7 +108,7 @@ def test_a_half_written_line_is_dropped_with_a_warning(tmp_path: Path):
         ({"plan": replace(PLAN, samples=1)}, "samples: 2 there, 1 asked"),
         ({"plan": replace(PLAN, n_tasks=4)}, "episodes: 20 there, 16 asked"),
         ({"plan": replace(PLAN, context="fresh")}, "context"),
-        ({"identity": {"left_0": "x", "right_0": "expert"}}, "team: "),
+        ({"identity": {"left_0": "x", "right_0": "expert"}}, "team.left_0: "),
         (
             {"env": lambda: WordPair(tasks=ListSource([*word_tasks()][::-1], "train"))},
             "tasks_sha256",
