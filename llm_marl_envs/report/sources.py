@@ -22,7 +22,7 @@ from typing import Any
 from llm_marl_envs.evaluation.studies.cross_play import CrossPlay
 from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
 from llm_marl_envs.evaluation.studies.zero_shot import ZeroShot
-from llm_marl_envs.files.json_files import finite, read_json
+from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.records import Episode, episode_from_dict
 
 MEASURED = {
@@ -200,13 +200,6 @@ def _names_apart(*folders: Path) -> list[str]:
 
 
 # -- JSON -----------------------------------------------------------------------------------------
-def _load(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: no JSON: {error or 'nested too deeply'}") from error
-
-
 def _lines(path: Path, notes: list[str]) -> Iterator[tuple[str, Any]]:
     """(where, value) of each line. A last line without its end was cut off: noted, left out."""
     lines = path.read_bytes().split(b"\n")
@@ -215,21 +208,13 @@ def _lines(path: Path, notes: list[str]) -> Iterator[tuple[str, Any]]:
             continue
         where = f"{path}, line {number}"
         try:
-            value = _load(line.decode("utf-8"), where)
-        except ValueError as error:
+            value = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
             if number == len(lines):  # written line by line, and the writer died in this one
                 notes.append(f"{where} is cut off and left out")
                 return
-            raise ValueError(f"{where}: {error}" if where not in str(error) else error) from error
+            raise ValueError(f"{where}: no JSON: {error}") from error
         yield where, value
-
-
-def _number(value: Any, where: str) -> float | None:
-    if value is None or (isinstance(value, float) and value != value):
-        return None
-    if not finite(value):
-        raise ValueError(f"{where}: expected a finite number or null, got {value!r}")
-    return float(value)
 
 
 # -- training -------------------------------------------------------------------------------------
@@ -305,18 +290,19 @@ def check_numbers(episode: Episode) -> None:
             raise ValueError(f"the action of {turn.agent} is no text")
 
 
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    texts: tuple[str, ...]
+    advantages: tuple[float | None, ...]
+    logprobs: tuple[float | None, ...]
+
+
 def _trail(value: Any, where: str) -> Trail:
-    try:
-        texts = tuple(str(text) for text in value["texts"])
-        advantages, logprobs = (
-            tuple(_number(one, where) or 0.0 for one in value[key])
-            for key in ("advantages", "logprobs")
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{where}: tokens need texts, advantages and logprobs") from error
+    found = from_json(_Tokens, value, f"{where}, tokens")
+    texts, advantages, logprobs = found.texts, found.advantages, found.logprobs
     if not len(texts) == len(advantages) == len(logprobs):
         raise ValueError(
             f"{where}: {len(texts)} token texts, {len(advantages)} advantages and "
             f"{len(logprobs)} log-probs"
         )
-    return Trail(texts, advantages, logprobs)
+    return Trail(texts, *(tuple(one or 0.0 for one in some) for some in (advantages, logprobs)))

@@ -31,6 +31,7 @@ from llm_marl_envs.evaluation.numbers.format import interval, number, whole
 from llm_marl_envs.evaluation.numbers.metrics import title
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
 from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from llm_marl_envs.records import Episode, write_jsonl
@@ -192,16 +193,12 @@ def run_demo(
         "updates": trainer.state.global_step,
     }
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
-    _write(folder, summary, before, after)
-    _print_report(summary, before, after, folder)
-    return summary
-
-
-def _write(folder: Path, summary: dict[str, Any], before: Measured, after: Measured) -> None:
     write_jsonl(folder / "transcripts_before.jsonl", before.episodes)
     write_jsonl(folder / "transcripts_after.jsonl", after.episodes)
     write_json(folder / "summary.json", summary)
     write_report(folder)
+    _print_report(summary, before, after, folder)
+    return summary
 
 
 def _train(trainer: MAGRPOTrainer, resume: bool) -> None:
@@ -240,14 +237,10 @@ def _summary(before: Measured, after: Measured, seconds: Mapping[str, float]) ->
 
 
 def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     points = [(entry["step"], entry["success"]) for entry in log if "success" in entry]
     steps, success = [p[0] for p in points], [p[1] for p in points]
-    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    figure = require_matplotlib()(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
     axes.plot(steps, success, color="tab:blue", alpha=0.35, label="training tasks, each update")
     window = 8
     means = [
@@ -271,7 +264,6 @@ def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, An
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
 ROWS = {

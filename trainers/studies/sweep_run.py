@@ -82,7 +82,8 @@ def run_sweep(
         device = slots.get()
         begun = time.perf_counter()
         try:
-            status = _spawn(children, _command(file, point), point, jobs, device)
+            command = [*_command(file), "--index", str(point.index)]
+            status = _spawn(children, command, point, jobs, device)
         finally:
             slots.put(device)
         said = SAID.get(status, f"failed ({status})")
@@ -104,16 +105,8 @@ def run_sweep(
     return results
 
 
-def _command(file: str | Path, point: Point) -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        "trainers.studies.sweep_run",
-        str(file),
-        "--index",
-        str(point.index),
-        *plugin_options(),
-    ]
+def _command(file: str | Path) -> list[str]:
+    return [sys.executable, "-m", "trainers.studies.sweep_run", str(file), *plugin_options()]
 
 
 def _spawn(
@@ -232,16 +225,9 @@ def _train(point: Point) -> dict[str, Any]:
     if trainer.prompt_tokens is not None:
         results["prompt_tokens"] = trainer.prompt_tokens
     results["trained_parameters"] = trainer.team.trained_parameters
-    return results | _last_logged(trainer.state.log_history, ("reward", "success"))
-
-
-def _last_logged(log: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, float]:
-    found = {}
-    for name in names:
-        values = [entry[name] for entry in log if name in entry]
-        if values:
-            found[f"train_{name}"] = values[-1]
-    return found
+    log = trainer.state.log_history  # of each the last that was logged
+    last = {name: one[name] for one in log for name in ("reward", "success") if name in one}
+    return results | {f"train_{name}": value for name, value in last.items()}
 
 
 def measure_point(
@@ -310,8 +296,7 @@ def write_slurm(file: str | Path, script: str | Path, options: Sequence[str] = (
     given = {option.partition("=")[0] for option in options}
     own = {"--array": f"0-{len(points) - 1}", "--job-name": "llm-marl-sweep"}
     lines = [*(f"{key}={value}" for key, value in own.items() if key not in given), *options]
-    command = [sys.executable, "-m", "trainers.studies.sweep_run", str(Path(file).resolve())]
-    command += plugin_options()
+    command = _command(Path(file).resolve())
     text = "\n".join(
         [
             "#!/bin/bash",

@@ -388,17 +388,14 @@ def _trained(method: Method, points: Mapping[tuple[str, int], Point], seed: int)
         after = measure_point(own[0], first, place / f"{method.name}_seed-{seed}", members)
     start = f"warm_start_{SINGLE if method.name == SINGLE else TEAM}_seed-{seed}"
     model = model_path(own[0].run)
+    prompts = [cost.get("prompt_tokens") for cost in costs]
     return Trained(
         seed=seed,
         before=measure_point(own[0], model, place / start),
         after={name: after[name] for name in MEASURES if name in after},
         start=Path(model).name if own[0].run["model"] == TINY else model,
         tokens=sum(cost["tokens"] for cost in costs),
-        prompt_tokens=(
-            sum(cost["prompt_tokens"] for cost in costs)
-            if all("prompt_tokens" in cost for cost in costs)
-            else None
-        ),
+        prompt_tokens=None if None in prompts else sum(prompts),
         parameters=sum(cost["trained_parameters"] for cost in costs),
         updates=sum(cost["updates"] for cost in costs),
     )

@@ -13,6 +13,7 @@ from llm_marl_envs.evaluation.numbers.estimate import over_runs
 from llm_marl_envs.evaluation.numbers.format import number, whole, with_interval
 from llm_marl_envs.evaluation.numbers.metrics import title
 from llm_marl_envs.evaluation.numbers.table import format_table
+from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
 from llm_marl_envs.report.series import curve
 from trainers.running.transcripts import LOG_FILE
 from trainers.studies.trained_baselines import TEAM
@@ -107,13 +108,9 @@ def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
         found: what `trained_baselines.json` holds.
         folder: which holds it and the runs' logs.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     height = 1.4 + 0.7 * len(found["methods"])
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, height), layout="constrained")
+    figure = require_matplotlib()(figsize=(11, height), layout="constrained")
+    left, right = figure.subplots(1, 2)
     _draw_points(left, found)
     for number_of, name in enumerate(found["learning_rates"]):
         runs = [f"variant-{name}_*seed-{one['seed']}" for one in found["methods"][TEAM]]
@@ -129,7 +126,6 @@ def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
         right.legend(fontsize="small")
     path = folder / PICTURE_FILE
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
     return path
 
 

@@ -37,7 +37,7 @@ def require_matplotlib() -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            f"a heat map needs matplotlib ({error}): pip install 'llm-marl-envs[eval]'"
+            f"a picture needs matplotlib ({error}): pip install 'llm-marl-envs[eval]'"
         ) from error
     return Figure
 
