@@ -46,11 +46,11 @@ def _doctor(options: Namespace) -> int:
 
 
 def _version(options: Namespace) -> None:
+    from llm_marl_envs import __version__
     from llm_marl_envs.files.run_manifest import package_versions
 
-    versions = package_versions()
-    print(f"llm-marl-envs {versions.pop('llm-marl-envs')}\npython {platform.python_version()}")
-    for package, version in versions.items():  # those that the trainer needs may be missing
+    print(f"llm-marl-envs {__version__}\npython {platform.python_version()}")
+    for package, version in [*package_versions().items()][1:]:
         print(package, version or "not installed")
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from llm_marl_envs.evaluation.studies.cross_play import CrossPlay
 from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
 from llm_marl_envs.evaluation.studies.zero_shot import ZeroShot
-from llm_marl_envs.files.json_files import finite, from_json, read_json
+from llm_marl_envs.files.json_files import finite, read_json
 from llm_marl_envs.records import Episode, episode_from_dict
 
 MEASURED = {
@@ -290,19 +290,26 @@ def check_numbers(episode: Episode) -> None:
             raise ValueError(f"the action of {turn.agent} is no text")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tokens:
-    texts: tuple[str, ...]
-    advantages: tuple[float | None, ...]
-    logprobs: tuple[float | None, ...]
-
-
 def _trail(value: Any, where: str) -> Trail:
-    found = from_json(_Tokens, value, f"{where}, tokens")
-    texts, advantages, logprobs = found.texts, found.advantages, found.logprobs
+    try:
+        texts = tuple(str(text) for text in value["texts"])
+        advantages, logprobs = (
+            tuple(_number(one, where) for one in value[key]) for key in ("advantages", "logprobs")
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{where}: tokens need texts, advantages and logprobs") from error
     if not len(texts) == len(advantages) == len(logprobs):
         raise ValueError(
             f"{where}: {len(texts)} token texts, {len(advantages)} advantages and "
             f"{len(logprobs)} log-probs"
         )
-    return Trail(texts, *(tuple(one or 0.0 for one in some) for some in (advantages, logprobs)))
+    return Trail(texts, advantages, logprobs)
+
+
+def _number(value: Any, where: str) -> float:
+    """0 where nothing was recorded."""
+    if value is None or value != value:
+        return 0.0
+    if not finite(value):
+        raise ValueError(f"{where}: expected a finite number or null, got {value!r}")
+    return float(value)
