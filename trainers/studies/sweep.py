@@ -266,9 +266,8 @@ def collect_results(points: Sequence[Point]) -> dict[str, Any]:
     done = [(point, summary) for point, summary in runs if summary is not None]
     groups: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
     for point, summary in done:
-        groups.setdefault(json.dumps(dict(point.settings), sort_keys=True), []).append(
-            (point, summary)
-        )
+        key = json.dumps(dict(point.settings), sort_keys=True)
+        groups.setdefault(key, []).append((point, summary))
     return {
         "version": SWEEP_VERSION,
         "runs": [

@@ -285,11 +285,7 @@ class _Comparison:
         return {name: {**own, "learning_rate": rates[name]} for name, own in self.variants.items()}
 
     def check_final(self, rates: Sequence[float]) -> None:
-        """Refuse what could not be measured, and a folder that holds another comparison.
-
-        Raises:
-            ValueError: a setting is wrong, or a run there has none of the learning rates.
-        """
+        """Refuse wrong settings, and a folder with runs that have none of the learning rates."""
         each = [
             self._points(self._sweep("final", self.tuned(dict.fromkeys(self.variants, rate))))
             for rate in rates
@@ -307,15 +303,9 @@ class _Comparison:
     def write(
         self, name: str, variants: Mapping[str, Mapping[str, Any]], rates: Sequence[float] = ()
     ) -> Path:
-        """The file of the sweep "tuning" or "final"; written only once nothing is wrong with it.
+        """The file of the sweep "tuning", which tries `rates` on `val`, or "final", on `test`.
 
-        Args:
-            name: "tuning" tries `rates` on the split `val`, "final" measures on `test`.
-            variants: of the sweep.
-            rates: learning rates to try.
-
-        Raises:
-            ValueError: a setting is wrong, or runs of other settings lie in the folder.
+        It is written only once nothing is wrong with it or with what lies in the folder.
         """
         texts = self._sweep(name, variants, rates)
         for point in self._points(texts):

@@ -239,11 +239,7 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
     return tuple(scores)
 
 
-Values = Mapping[str, Sequence[float | None]]
-"""what `measure` returns"""
-
-
-def _cost(values: Values, seconds: float | None) -> Cost:
+def _cost(values: Mapping[str, Sequence[float | None]], seconds: float | None) -> Cost:
     written = _known(values["completion_tokens"])
     return Cost(
         seconds=seconds,
@@ -262,7 +258,7 @@ def _per_episode(counted: Sequence[float | None]) -> float | None:
     return sum(known) / len(counted) if known else None
 
 
-def _faults(episodes: Sequence[Episode], values: Values) -> Faults:
+def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | None]]) -> Faults:
     turns = [turn for episode in episodes for turn in episode.turns]
     return Faults(
         truncated_episodes=mean(values["truncated_episodes"]) or 0.0,

@@ -125,7 +125,8 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
         returns[seating] = schedule.per_task(returns_of(episodes))
         seatings.append(_summed_up(stage.env, seats, episodes, returns[seating]))
     scores = _arranged(_tasks_of_all(returns), pairs)
-    own, other = _self_and_cross(scores)
+    same = np.eye(len(names), dtype=bool)
+    own, other = scores[same].mean(axis=0), scores[~same].mean(axis=0)  # per task
     shares = [
         _shares(dict(zip(returns, (getattr(one, name) for one in seatings), strict=True)), pairs)
         for name in ("success", "match")
@@ -240,12 +241,6 @@ def check_teams(teams: Mapping[str, Team], agents: Sequence[str], at_least: int)
             check_team(team, agents)
         except ValueError as error:
             raise ValueError(f"team {name!r}: {error}") from error
-
-
-def _self_and_cross(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per task (T,): the mean of the diagonal, and the mean off it."""
-    own = np.eye(len(scores), dtype=bool)
-    return scores[own].mean(axis=0), scores[~own].mean(axis=0)
 
 
 def _gap_over_teams(scores: np.ndarray, seed: int) -> tuple[float, float] | None:
