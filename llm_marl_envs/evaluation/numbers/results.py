@@ -51,17 +51,10 @@ class TaskScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What the episodes took.
+    """What the episodes took; each number as the table of metrics (`metrics.py`) says.
 
-    Attributes:
-        seconds: wall time of playing, all episodes, None where nobody looked at the clock.
-        turns_per_agent: own actions of an agent per episode, mean over agents; older summaries
-            hold their sum over agents, as `turns`.
-        chars: characters written per episode.
-        prompt_tokens: tokens read per episode, None where no policy counts them.
-        completion_tokens: tokens written per episode, those of policies that count them.
-        tokens_per_second: completion tokens of all episodes / seconds.
-        text_balance: smallest over mean number of characters among agents, mean over episodes.
+    None stands for what nobody counted, or for a clock that nobody looked at. Summaries of older
+    releases hold the sum of turns over agents, as `turns`.
     """
 
     seconds: float | None
@@ -75,15 +68,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What went wrong apart from wrong answers; shares in [0, 1].
+    """What went wrong apart from wrong answers: shares in [0, 1], see the table of metrics.
 
-    Attributes:
-        truncated_episodes: episodes that a limit ended.
-        cut_actions: actions that the token limit ended.
-        overlong_actions: actions that the environment cut (`info["action_truncated"]`).
-        unreadable_actions: actions whose `info["readable"]` is False, of those that have the entry:
-            the environment asked for a form and did not find it. None where none has it.
-        format_success: episodes with such actions in which all were readable, None likewise.
+    None where no action was asked for a form (`info["readable"]`).
     """
 
     truncated_episodes: float
