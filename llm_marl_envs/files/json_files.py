@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -110,8 +111,11 @@ def _read(kind: Any, value: Any, name: str) -> Any:
     raise ValueError(f"{name}: expected {expected}, got {value!r:.80}")
 
 
+_hints = cache(get_type_hints)
+
+
 def _record(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
-    hints, given = get_type_hints(kind), {}
+    hints, given = _hints(kind), {}
     for one in fields(kind):
         key = one.metadata.get("key")
         key = key if key in value else one.name
