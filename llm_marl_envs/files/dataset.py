@@ -102,11 +102,7 @@ def _library(name: str) -> Any:
 
 
 def rows_of(episode: Episode, number: int) -> list[dict[str, Any]]:
-    """One row per turn, with the columns of `features`.
-
-    Args:
-        episode: what was played.
-        number: of the episode in the dataset.
+    """One row per turn of the episode of this number, with the columns of `features`.
 
     Raises:
         ValueError: the episode failed; a dataset holds what was played to its end. Or its info

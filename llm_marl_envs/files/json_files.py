@@ -128,15 +128,9 @@ def _record(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
 
 
 def differing(then: Any, now: Any, name: str = "") -> dict[str, tuple[Any, Any]]:
-    """Where two JSON values differ: dotted key -> (value then, value now).
+    """Where two JSON values differ: dotted key of each leaf -> (value then, value now).
 
-    Args:
-        then: one value.
-        now: the other.
-        name: of both; begins every key.
-
-    Returns:
-        One entry for each leaf; None stands for a key that one side lacks.
+    None stands for a key that one side lacks. `name` begins every key.
     """
     if not (isinstance(then, Mapping) and isinstance(now, Mapping)):
         same = then == now and isinstance(then, bool) is isinstance(now, bool)

@@ -193,10 +193,6 @@ def prompt_hashes(env_id: str, env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
     Two runs with equal `all` gave their agents the same words on these tasks; a changed prompt
     changes it.
-
-    Args:
-        env_id: a registered id.
-        env_kwargs: arguments of `make`.
     """
     env = make(env_id, **env_kwargs)
     source = task_source(env)

@@ -83,10 +83,8 @@ def summary(
 ) -> Summary:
     """Key figures above all measures, of transcripts side by side.
 
-    Args:
-        measured: label -> the scores of its transcript.
-        failed: label -> how many of its episodes failed.
-        pair: labels of two that are compared task by task; None without such.
+    `failed` counts the episodes of each that failed; `pair` names two that are compared task by
+    task.
     """
     return Summary(tuple(_key_figures(measured, failed)), _summary_table(measured, pair))
 

@@ -109,17 +109,9 @@ class Results:
 def read_results(
     folder: str | Path, *, against: str | Path | None = None, cross_play: str | Path | None = None
 ) -> Results:
-    """Read what is in a folder.
+    """Read what is in a folder; arguments and errors as `page.write_report` has them.
 
-    Args:
-        folder: of a demo, a training run, an evaluation, or several of them.
-        against: another folder; its last measured episodes stand beside this one's.
-        cross_play: a file of that kind outside of the folder.
-
-    Raises:
-        FileNotFoundError: no such folder.
-        ValueError: no such file, a file of a known name is malformed (its path and line are named),
-            or there is nothing to report.
+    A file of a known name that is malformed is a `ValueError`, which names its path and line.
     """
     root = Path(folder)
     if not root.is_dir():

@@ -235,11 +235,7 @@ def measure_point(
 ) -> dict[str, float]:
     """Evaluate a team as the sweep file says, in the point's environment.
 
-    Args:
-        point: which has an evaluation.
-        team: as `named_team` takes it.
-        folder: of the evaluation's files.
-        partners: as `named_team` takes them.
+    `team` and `partners` are as `named_team` takes them; files go to `folder`.
     """
     from llm_marl_envs.evaluation.play.runner import Plan
     from llm_marl_envs.evaluation.studies.measure import measure_team

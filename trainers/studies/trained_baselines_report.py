@@ -104,9 +104,7 @@ def _over_seeds(values: Sequence[float | None]) -> str:
 def save_picture(found: Mapping[str, Any], folder: Path) -> Path:
     """Every seed from the warm start to what was trained, and the runs' curves, as an image.
 
-    Args:
-        found: what `trained_baselines.json` holds.
-        folder: which holds it and the runs' logs.
+    `folder` holds `trained_baselines.json`, of which `found` is the contents, and the runs' logs.
     """
     height = 1.4 + 0.7 * len(found["methods"])
     figure = require_matplotlib()(figsize=(11, height), layout="constrained")

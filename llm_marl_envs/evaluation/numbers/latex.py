@@ -1,8 +1,7 @@
 r"""Results as a table of text, Markdown or LaTeX (booktabs): mean and 95 % interval, one row each.
 
-Owns the rows and columns, and the escaping. The best value of a
-column is marked where that is asked for, and claims nothing: where intervals overlap the order may
-be chance.
+The best value of a column is marked where that is asked for, and claims nothing: where intervals
+overlap the order may be chance.
 
 >>> rows = [TableRow(label="a_b", cells={"success": Estimate(0.5, (0.4, 0.6))})]
 >>> print(latex_table(rows, ["success"]).splitlines()[4])
