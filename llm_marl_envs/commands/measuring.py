@@ -9,7 +9,6 @@ from llm_marl_envs.commands import Command
 from llm_marl_envs.commands.options import (
     add_environment,
     add_sampling,
-    add_seeds,
     add_team,
     assignments,
     env_kwargs_of,
@@ -31,7 +30,7 @@ def _plan(options: Namespace, samples: int) -> Any:
 
 def _add_plan(parser: ArgumentParser) -> None:
     add_environment(parser, "test")
-    add_seeds(parser)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one or more (default 0)")
     parser.add_argument("--copies", type=int, default=64, help="episodes at once (default 64)")
     add_sampling(parser)
 

@@ -57,17 +57,6 @@ def add_transfer(parser: ArgumentParser) -> None:
     )
 
 
-def add_seeds(parser: ArgumentParser) -> None:
-    """--seed, one or more."""
-    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one or more (default 0)")
-
-
-def add_samples(parser: ArgumentParser) -> None:
-    """--samples and one --seed."""
-    parser.add_argument("--samples", type=int, default=1, help="episodes per task (default 1)")
-    parser.add_argument("--seed", type=int, default=0, help="default 0")
-
-
 def add_sampling(parser: ArgumentParser) -> None:
     """How models sample."""
     parser.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")

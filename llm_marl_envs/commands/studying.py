@@ -16,7 +16,6 @@ from llm_marl_envs.commands import Command
 from llm_marl_envs.commands.options import (
     TEAM_HELP,
     add_environment,
-    add_samples,
     add_sampling,
     add_team,
     add_transfer,
@@ -30,7 +29,8 @@ from llm_marl_envs.commands.options import (
 
 def _add_plan(parser: ArgumentParser, split: str) -> None:
     add_environment(parser, split)
-    add_samples(parser)
+    parser.add_argument("--samples", type=int, default=1, help="episodes per task (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="default 0")
     add_sampling(parser)
 
 

@@ -191,18 +191,14 @@ def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) ->
     """pass@k over the tasks that have k episodes, for each k that some task has."""
     counts = Counter(places)
     found = {}
-    for k in _ks(per_task):
+    powers = [2**i for i in range(per_task.bit_length())]
+    for k in dict.fromkeys([*powers, per_task]):
         enough = [i for i, place in enumerate(places) if counts[place] >= k]
         if enough:
             found[k] = estimators.mean_pass_at_k(
                 [places[i] for i in enough], [solved[i] for i in enough], k
             )
     return found
-
-
-def _ks(per_task: int) -> list[int]:
-    powers = [2**i for i in range(per_task.bit_length()) if 2**i <= per_task]
-    return list(dict.fromkeys([*powers, per_task]))
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
