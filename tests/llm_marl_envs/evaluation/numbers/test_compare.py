@@ -322,7 +322,9 @@ def test_several_evaluations_of_one_team_are_no_runs():
         (json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": ["x"]}])), "returns"),
         (json.dumps(result(float("nan"))), "expected a finite number, got nan"),
         (
-            json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": [1], "solved": [True, 1]}])),
+            json.dumps(
+                result(1.0, tasks=[{"task_id": "t", "returns": [1], "solved": [True, True]}])
+            ),
             "as many 'solved' as 'returns'",
         ),
     ],
