@@ -15,6 +15,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llm_marl_envs.questions.kind import Kind, Words
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.vocabulary import listed, table
 
@@ -25,7 +26,7 @@ WORN = (None, 0, None, None, None, 1, None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DialKind:
+class DialKind(Kind):
     """A kind of this module; the texts are templates.
 
     Attributes:
@@ -39,22 +40,14 @@ class DialKind:
     """
 
     name: str
-    conventions: tuple[str, str]
-    words: tuple[tuple[str, ...], tuple[str, ...]]
+    conventions: Words
+    words: tuple[Words, Words]
     text: str
     lure: str
     worn: str
     part: str
-
-    @property
-    def ordered(self) -> bool:
-        """As `Kind.ordered`: a report is one word."""
-        return True
-
-    @property
-    def noted(self) -> bool:
-        """As `Kind.noted`: an expert's own word shows which description it follows."""
-        return False
+    ordered = True
+    noted = False  # an expert's own word shows which description it follows
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; any number of parts from 2, level 1 to 3."""
@@ -99,21 +92,13 @@ class DialKind:
         size = PER_LEVEL * question.level
         return len(question.right) * size ** len(question.parts)
 
-    def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
+    def say(self, question: Question, part: Words, convention: str) -> Words:
         """The dial's word in one description; () where that has worn off."""
         word = part[1 + self.conventions.index(convention)]
         return (word,) if word else ()
 
-    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
-        """Experts take no notes of these reports."""
-        return ()
-
     def hear(
-        self,
-        question: Question,
-        parts: Sequence[tuple[str, ...]],
-        heard: Sequence[tuple[str, ...]],
-        convention: str,
+        self, question: Question, parts: Sequence[Words], heard: Sequence[Words], convention: str
     ) -> str:
         """Own and reported words in the order of the dials; the lure where a word is missing.
 

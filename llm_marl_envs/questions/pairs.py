@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from llm_marl_envs.questions.kind import Kind, Words
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.vocabulary import Slots
 
@@ -27,7 +28,7 @@ def listed_pairs(level: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairKind:
+class PairKind(Kind):
     """A kind of this module; the texts are templates.
 
     Attributes:
@@ -39,20 +40,10 @@ class PairKind:
     """
 
     name: str
-    conventions: tuple[str, ...]
+    conventions: Words
     slots: Slots
     text: str
     fact: str
-
-    @property
-    def ordered(self) -> bool:
-        """As `Kind.ordered`: every word says by itself which pair it belongs to."""
-        return False
-
-    @property
-    def noted(self) -> bool:
-        """As `Kind.noted`: true and other words look alike."""
-        return True
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; at most as many pairs as there are slots."""
@@ -82,26 +73,18 @@ class PairKind:
             parts=tuple(tuple(w for i in part for w in (true[i], other[i])) for part in divided),
         )
 
-    def possible(self, question: Question) -> int:
-        """As many as there are choices."""
-        return len(question.choices)
-
-    def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
+    def say(self, question: Question, part: Words, convention: str) -> Words:
         """The true words of a part, or the others."""
         return part[1::2] if convention == self.conventions[1] else part[::2]
 
-    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
+    def read(self, words: Words, convention: str) -> Words:
         """The true words behind those of a report; words of no pair are left out."""
         opposite = _opposites(self.slots)
         known = [word for word in words if word in opposite]
         return tuple(opposite[w] if convention == self.conventions[1] else w for w in known)
 
     def hear(
-        self,
-        question: Question,
-        parts: Sequence[tuple[str, ...]],
-        heard: Sequence[tuple[str, ...]],
-        convention: str,
+        self, question: Question, parts: Sequence[Words], heard: Sequence[Words], convention: str
     ) -> str:
         """The own words, and the reported ones or their opposites; "" where a pair is missing."""
         place_of = {word: i for choice in question.choices for i, word in enumerate(choice.split())}
@@ -113,10 +96,6 @@ class PairKind:
         if len(answer) < len(question.answer.split()):
             return question.lure
         return " ".join(answer[place] for place in sorted(answer))
-
-    def lowest(self, question: Question) -> int:
-        """Its own: every level has a form of its own."""
-        return question.level
 
     def solo(self, level: int, parts: int) -> float:
         """The own pairs, once the others' pairs are known; their words are equally likely."""

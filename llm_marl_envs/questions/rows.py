@@ -45,7 +45,7 @@ def task_of_row(row: Row) -> Task:
         level=level,
         text=with_choices(text, choices) if choices else text,
         answer=answer,
-        also=_also(row),
+        also=tuple(map(_line, _texts(row, "also"))),
         choices=choices,
         evidence=_texts(row, "evidence"),
         shared=_texts(row, "shared"),
@@ -73,11 +73,6 @@ def _answer(row: Row) -> tuple[str, str]:
         if number_of(given) is None:
             raise ValueError(f"answer behind {GSM_MARK!r}: expected a number, got {given!r:.80}")
     return _line(given), kind
-
-
-def _also(row: Row) -> tuple[str, ...]:
-    """The further right answers."""
-    return tuple(_line(answer) for answer in _texts(row, "also"))
 
 
 def _line(given: str) -> str:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
+from llm_marl_envs.questions.kind import Kind, Words, pairs_in
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.vocabulary import NAMES, place_of, table, with_choices
 
@@ -25,12 +26,11 @@ def pairs_per_part(level: int, parts: int) -> int:
     return max(level, -(-MIN_PAIRS // parts))
 
 
-class Order:
-    """As `Kind`; see the module's docstring."""
+class Order(Kind):
+    """See the module's docstring."""
 
     name = "order"
     ordered = True
-    noted = True
     conventions = ("down", "up")
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
@@ -61,7 +61,7 @@ class Order:
             answer=answer,
             choices=tuple(choices),
             evidence=tuple(
-                "\n".join(f"[{old}] is older than [{young}]" for old, young in _pairs(part))
+                "\n".join(f"[{old}] is older than [{young}]" for old, young in pairs_in(part))
                 for part in divided
             ),
             shared=(f"Most people take [{lure}] for the oldest.",),
@@ -69,30 +69,18 @@ class Order:
             parts=tuple(divided),
         )
 
-    def possible(self, question: Question) -> int:
-        """As many as there are choices."""
-        return len(question.choices)
-
-    def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
+    def say(self, question: Question, part: Words, convention: str) -> Words:
         """The pairs, each in one direction."""
-        return tuple(word for pair in _pairs(part) for word in self._turned(pair, convention))
-
-    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
-        """Experts take no notes of these reports."""
-        return ()
+        return tuple(word for pair in pairs_in(part) for word in self._turned(pair, convention))
 
     def hear(
-        self,
-        question: Question,
-        parts: Sequence[tuple[str, ...]],
-        heard: Sequence[tuple[str, ...]],
-        convention: str,
+        self, question: Question, parts: Sequence[Words], heard: Sequence[Words], convention: str
     ) -> str:
         """Whoever is never the younger of a pair and most often the older."""
         if not any(heard) and len(parts) < len(question.parts):
             return question.lure
-        pairs = [pair for part in parts for pair in _pairs(part)]
-        pairs += [self._turned(pair, convention) for words in heard for pair in _pairs(words)]
+        pairs = [pair for part in parts for pair in pairs_in(part)]
+        pairs += [self._turned(pair, convention) for words in heard for pair in pairs_in(words)]
         older = Counter(old for old, _ in pairs)
         younger = Counter(young for _, young in pairs)
         return max(question.choices, key=lambda w: (-younger[w], older[w]))
@@ -113,11 +101,6 @@ class Order:
     def solo(self, level: int, parts: int) -> float:
         """By enumeration of the places that the pairs of a part and the lure can have."""
         return _solo(pairs_per_part(level, parts), parts)
-
-
-def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Words two by two; a last one alone is left out."""
-    return list(zip(words[::2], words[1::2], strict=False))
 
 
 @lru_cache(maxsize=64)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llm_marl_envs.questions.kind import Kind, Words
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.vocabulary import MONTHS, NAMES, listed, place_of, table, with_choices
 
@@ -22,7 +23,7 @@ TABLES = {"names": (NAMES, 10), "months": (MONTHS, 12)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetKind:
+class SetKind(Kind):
     """A kind of this module; the texts are templates.
 
     Attributes:
@@ -35,21 +36,11 @@ class SetKind:
     """
 
     name: str
-    conventions: tuple[str, ...]
+    conventions: Words
     table: str
     text: str
     lure: str
     part: str
-
-    @property
-    def ordered(self) -> bool:
-        """As `Kind.ordered`: a report is a set of names."""
-        return False
-
-    @property
-    def noted(self) -> bool:
-        """As `Kind.noted`: true and other words look alike."""
-        return True
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; any number of parts from 2."""
@@ -88,25 +79,13 @@ class SetKind:
             parts=tuple(divided),
         )
 
-    def possible(self, question: Question) -> int:
-        """As many as there are choices."""
-        return len(question.choices)
-
-    def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
+    def say(self, question: Question, part: Words, convention: str) -> Words:
         """The members, or the others."""
         half = len(part) // 2
         return part[half:] if convention == self.conventions[1] else part[:half]
 
-    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
-        """Experts take no notes of these reports."""
-        return ()
-
     def hear(
-        self,
-        question: Question,
-        parts: Sequence[tuple[str, ...]],
-        heard: Sequence[tuple[str, ...]],
-        convention: str,
+        self, question: Question, parts: Sequence[Words], heard: Sequence[Words], convention: str
     ) -> str:
         """The candidate that is a member most often; ties go to own members, then to the first."""
         heard = [words for words in heard if words]
@@ -122,10 +101,6 @@ class SetKind:
                 score[word] += sign
         candidates = [word for word in question.choices if word != question.lure]
         return max(candidates, key=lambda word: (score[word], word in own))
-
-    def lowest(self, question: Question) -> int:
-        """Its own: every level has a form of its own."""
-        return question.level
 
     def solo(self, level: int, parts: int) -> float:
         """One of the members of a part."""

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from llm_marl_envs.questions.answers import number_of
+from llm_marl_envs.questions.kind import Kind, Words
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.vocabulary import place_of, with_choices
 
@@ -37,7 +38,7 @@ def totals(level: int, parts: int) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StockKind:
+class StockKind(Kind):
     """A kind of this module; the texts are templates.
 
     Attributes:
@@ -49,20 +50,11 @@ class StockKind:
     """
 
     name: str
-    conventions: tuple[str, ...]
+    conventions: Words
     text: str
     lure: str
     part: str
-
-    @property
-    def ordered(self) -> bool:
-        """As `Kind.ordered`: one number."""
-        return True
-
-    @property
-    def noted(self) -> bool:
-        """As `Kind.noted`: true and other words look alike."""
-        return True
+    ordered = True
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
         """As `Kind.draw`; 2 to 9 parts."""
@@ -97,24 +89,12 @@ class StockKind:
             parts=tuple((str(count), str(places - count)) for count in counts),
         )
 
-    def possible(self, question: Question) -> int:
-        """As many as there are choices."""
-        return len(question.choices)
-
-    def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
+    def say(self, question: Question, part: Words, convention: str) -> Words:
         """What is there, or what is missing."""
         return part[1:] if convention == self.conventions[1] else part[:1]
 
-    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
-        """Experts take no notes of these reports."""
-        return ()
-
     def hear(
-        self,
-        question: Question,
-        parts: Sequence[tuple[str, ...]],
-        heard: Sequence[tuple[str, ...]],
-        convention: str,
+        self, question: Question, parts: Sequence[Words], heard: Sequence[Words], convention: str
     ) -> str:
         """The sum, or the nearest choice; the lure where a group is missing."""
         places = int(question.parts[0][0]) + int(question.parts[0][1])
@@ -125,10 +105,6 @@ class StockKind:
         there = [places - n if convention == self.conventions[1] else n for n in known]
         total = sum(there) + sum(int(part[0]) for part in parts)
         return min(question.choices, key=lambda choice: abs(int(choice) - total))
-
-    def lowest(self, question: Question) -> int:
-        """Its own: every level has a form of its own."""
-        return question.level
 
     def solo(self, level: int, parts: int) -> float:
         """By Bayes' rule over all counts and lures."""

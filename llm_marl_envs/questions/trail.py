@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from llm_marl_envs.questions.kind import Kind, Words, pairs_in
 from llm_marl_envs.questions.question import Question
 from llm_marl_envs.questions.vocabulary import ROOMS, STAGES, place_of, with_choices
 
@@ -20,12 +21,11 @@ def width_of(level: int) -> int:
     return level + 2
 
 
-class Trail:
-    """As `Kind`; see the module's docstring."""
+class Trail(Kind):
+    """See the module's docstring."""
 
     name = "trail"
     ordered = True
-    noted = True
     conventions = ("map",)
 
     def draw(self, rng: random.Random, level: int, parts: int, turn: int) -> Question:
@@ -67,39 +67,19 @@ class Trail:
             parts=tuple(divided[i] for i in order),
         )
 
-    def possible(self, question: Question) -> int:
-        """As many as there are choices."""
-        return len(question.choices)
-
-    def say(self, question: Question, part: tuple[str, ...], convention: str) -> tuple[str, ...]:
+    def say(self, question: Question, part: Words, convention: str) -> Words:
         """All pairs of the part."""
         return part
 
-    def read(self, words: tuple[str, ...], convention: str) -> tuple[str, ...]:
-        """Experts take no notes of these reports."""
-        return ()
-
     def hear(
-        self,
-        question: Question,
-        parts: Sequence[tuple[str, ...]],
-        heard: Sequence[tuple[str, ...]],
-        convention: str,
+        self, question: Question, parts: Sequence[Words], heard: Sequence[Words], convention: str
     ) -> str:
         """The room that the pairs lead to; the lure where a pair is missing."""
-        inside = {
-            a: b
-            for words in (*parts, *heard)
-            for a, b in zip(words[::2], words[1::2], strict=False)
-        }
+        inside = {a: b for words in (*parts, *heard) for a, b in pairs_in(words)}
         place = START
         for _ in range(len(question.parts)):
             place = inside.get(place, "")
         return place if place in question.choices else question.lure
-
-    def lowest(self, question: Question) -> int:
-        """Its own: every level has a form of its own."""
-        return question.level
 
     def solo(self, level: int, parts: int) -> float:
         """One of the rooms that are not the lure."""
