@@ -1,13 +1,9 @@
-"""What seats are told: the question, their share of the evidence, what others wrote.
-
-Owns how evidence is divided over seats and how another seat's text is shown. Pure functions.
-"""
+"""What seats are told of a question, and how its evidence is divided over them. Pure functions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.questions import Question, question_of
 from llm_marl_envs.tasks import ListSource, TaskSource
 
@@ -76,8 +72,3 @@ def share(question: Question, seat: int, seats: int) -> tuple[str, ...]:
             "has none; use info='full'"
         )
     return question.evidence[seat::seats]
-
-
-def heard(agent: str, text: str) -> str:
-    """Another seat's text: a line that names it, then its lines behind `> `; as `quoted`."""
-    return quoted(agent, text)

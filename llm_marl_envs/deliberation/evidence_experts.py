@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llm_marl_envs.deliberation.statements import words_of
-from llm_marl_envs.experts import Experts
+from llm_marl_envs.experts import ListeningExperts
 from llm_marl_envs.questions import KINDS, Question, question_of
 from llm_marl_envs.questions.vocabulary import listed
 from llm_marl_envs.tasks import Task
@@ -18,7 +18,7 @@ DIRECT = "direct"
 """The one convention of those who are told everything."""
 
 
-class EvidenceExperts(Experts):
+class EvidenceExperts(ListeningExperts):
     """What experts share in every environment in which seats hold parts of the evidence.
 
     Args:
@@ -26,8 +26,6 @@ class EvidenceExperts(Experts):
         parts: in how many parts the evidence is.
         divided: whether each seat is told its own part alone; else all are told everything.
     """
-
-    listens = True
 
     def __init__(self, shares: Mapping[str, int | None], parts: int, divided: bool) -> None:
         self.shares = shares
@@ -43,14 +41,6 @@ class EvidenceExperts(Experts):
         if self.divided and len(question.parts) != self.parts:
             return ()
         return conventions(question, self.divided)
-
-    def first(self, task: Task, agent: str, convention: str) -> str:
-        """What an expert says that has heard nothing: `reply` without messages.
-
-        Raises:
-            ValueError: no such convention; divided rows have none.
-        """
-        return self.reply(task, agent, convention, ())
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """Which convention a report follows; None for none and where nothing is reported."""

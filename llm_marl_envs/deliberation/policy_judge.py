@@ -6,15 +6,13 @@ format of the debaters. Statements can still try to talk it over: that is the ju
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from llm_marl_envs.core import TextEnv
 from llm_marl_envs.deliberation.statements import Said
+from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message, render_messages
-
-if TYPE_CHECKING:
-    from llm_marl_envs.policies.base import Policy
 
 JUDGE = "judge_0"
 PROMPT = (
@@ -23,42 +21,45 @@ PROMPT = (
 )
 
 
-def judge_request(
-    env_id: str, task_id: str, question: str, said: Sequence[Said], seed: int
-) -> Request:
-    """What the judge is shown.
+def judge_prompt(question: str, said: Sequence[Said]) -> str:
+    """The question with what everybody knows, and the last statement of each debater."""
+    statements = "\n".join(statement.quotation for statement in said)
+    return PROMPT.format(question=question, statements=statements)
+
+
+def verdicts(
+    judge: Policy, env: TextEnv, told: Mapping[str, Sequence[str]], seeds: Sequence[int]
+) -> list[str]:
+    """What a policy answers as a judge, cut to `max_action_chars` as the texts of seats are.
 
     Args:
-        env_id: as in `Request`.
-        task_id: as in `Request`.
-        question: the question and what everybody knows.
-        said: the last statement of each debater.
-        seed: of the judge's randomness.
-    """
-    statements = "\n".join(statement.quotation for statement in said)
-    messages = (Message("user", PROMPT.format(question=question, statements=statements)),)
-    return Request(
-        env_id=env_id,
-        agent=JUDGE,
-        turn=0,
-        episode=0,
-        task_id=task_id,
-        messages=messages,
-        observation=render_messages(messages),
-        seed=seed,
-    )
-
-
-def verdicts(judge: Policy, requests: Sequence[Request], max_chars: int) -> list[str]:
-    """What a policy answers as a judge, cut to `max_chars` as the texts of seats are.
+        judge: the policy, asked once for all.
+        env: the environment of the debate.
+        told: name of a judge -> the messages it is shown.
+        seeds: of each one's randomness.
 
     Raises:
         ValueError: it gave more or fewer responses than it was asked for.
     """
+    requests = []
+    for (agent, texts), seed in zip(told.items(), seeds, strict=True):
+        messages = tuple(Message("user", text) for text in texts)
+        requests.append(
+            Request(
+                env_id=env.metadata["name"],
+                agent=agent,
+                turn=0,
+                episode=0,
+                task_id=env.task.id,
+                messages=messages,
+                observation=render_messages(messages),
+                seed=seed,
+            )
+        )
     responses = judge.act(requests)
     if len(responses) != len(requests):
         raise ValueError(
             f"judge: {type(judge).__name__} gave {len(responses)} responses to {len(requests)} "
             "requests; expected one each"
         )
-    return [(response.text or "")[:max_chars] for response in responses]
+    return [(response.text or "")[: env.max_action_chars] for response in responses]

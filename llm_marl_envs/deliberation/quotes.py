@@ -22,20 +22,8 @@ STRUCK = "Struck: a quotation that is not in the source, or one too many."
 # Not after an abbreviation or an initial, nor before a small letter: half a sentence could be
 # quoted, and errors in the other direction only make quotations longer.
 SHORT = (
-    r"[A-Z]",
-    "Mr",
-    "Mrs",
-    "Ms",
-    "Dr",
-    "Prof",
-    "St",
-    "Jr",
-    "Sr",
-    "No",
-    "vs",
-    "cf",
-    r"e\.g",
-    r"i\.e",
+    *("[A-Z]", "Mr", "Mrs", "Ms", "Dr", "Prof", "St", "Jr", "Sr"),
+    *("No", "vs", "cf", r"e\.g", r"i\.e"),
 )
 SENTENCE_END = re.compile(
     "".join(rf"(?<!\b{short}\.)" for short in SHORT) + r"(?<=[.!?])\s+(?![a-z])"
@@ -50,14 +38,12 @@ class Statement:
         agent: who made it.
         lines: (text, whether it is a verified quotation), in order; struck ones are left out.
         struck: how many quotations were not shown.
-        over: of those, how many were verified but repeated or one too many.
         verified: the verified quotations, as the source writes them.
     """
 
     agent: str
     lines: tuple[tuple[str, bool], ...]
     struck: int
-    over: int
     verified: tuple[str, ...]
 
 
@@ -92,22 +78,20 @@ def read_statement(
     known = {folded(line): line for line in source}
     shown: list[tuple[str, bool]] = []
     taken: set[str] = set(before)
-    struck = over = 0
+    struck = 0
     for line in text_lines(told(text)):
         bare = line.strip()
         if bare[: len(MARK)].lower() != MARK:
             shown.append((line, False))
             continue
         found = known.get(folded(bare[len(MARK) :]))
-        if found is None:
+        if found is None or found in taken or len(taken) - len(before) >= limit:
             struck += 1
-        elif found in taken or len(taken) - len(before) >= limit:
-            struck, over = struck + 1, over + 1
         else:
             taken.add(found)
             shown.append((found, True))
     verified = tuple(text for text, is_quote in shown if is_quote)
-    return Statement(agent, tuple(shown), struck, over, verified)
+    return Statement(agent, tuple(shown), struck, verified)
 
 
 def shown(statement: Statement, speech: bool) -> str:

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from llm_marl_envs.deliberation.briefs import heard
+from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.parsing import answer_of, lines_of
 
 SCORES = {1: 0.0, 2: 0.5, 3: 1.0}
@@ -60,7 +60,7 @@ def neutral(text: str) -> str:
 
 def heard_by_scorer(agent: str, text: str) -> str:
     """Another seat's text as a scorer is shown it: quoted, scores left out."""
-    return heard(agent, neutral(text))
+    return quoted(agent, neutral(text))
 
 
 def agreement(score: int | None, right: bool) -> float | None:

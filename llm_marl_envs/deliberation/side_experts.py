@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llm_marl_envs.deliberation import sides as rules
 from llm_marl_envs.deliberation.quotes import lines_of
 from llm_marl_envs.deliberation.side_judge import scripted_verdict
-from llm_marl_envs.experts import Experts
+from llm_marl_envs.experts import ListeningExperts
 from llm_marl_envs.questions import Question, question_of
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
@@ -16,14 +16,12 @@ PRO, CON = "pro_0", "con_0"
 CONVENTIONS = ("against", "for")
 
 
-class SideExperts(Experts):
+class SideExperts(ListeningExperts):
     """Debaters that quote the next best lines, and judges that believe verified quotations.
 
     Args:
         quotes: how many lines a statement may quote.
     """
-
-    listens = True
 
     def __init__(self, quotes: int) -> None:
         self.quotes = quotes
@@ -32,16 +30,12 @@ class SideExperts(Experts):
         """What debaters quote: lines "against" the other claim or "for" their own."""
         return CONVENTIONS
 
-    def first(self, task: Task, agent: str, convention: str) -> str:
-        """A debater's first statement; "" for a judge, which must hear the debaters first.
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """The next best lines; a judge's verdict, "" before it has heard the debaters.
 
         Raises:
             ValueError: no such convention.
         """
-        return self.reply(task, agent, convention, ())
-
-    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
-        """An expert's text after `messages`: the next best lines, or the scripted verdict."""
         if convention not in CONVENTIONS:
             raise ValueError(f"convention {convention!r}: expected one of {CONVENTIONS}")
         if agent not in (PRO, CON):

@@ -29,20 +29,18 @@ class Said:
 
     Attributes:
         agent: who made it.
-        text: as it was made.
         answer: as `read_answer` gives it.
         quotation: as others are shown it.
     """
 
     agent: str
-    text: str
     answer: str | None
     quotation: str
 
     @classmethod
     def of(cls, agent: str, text: str) -> Said:
         """Read a statement."""
-        return cls(agent, text, read_answer(text), quoted(agent, text))
+        return cls(agent, read_answer(text), quoted(agent, text))
 
 
 def quoted(agent: str, statement: str) -> str:

@@ -150,7 +150,7 @@ from llm_marl_envs.deliberation import votes
 from llm_marl_envs.deliberation.base import QuestionEnv
 from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of
 from llm_marl_envs.deliberation.debaters import Debaters
-from llm_marl_envs.deliberation.policy_judge import judge_request, verdicts
+from llm_marl_envs.deliberation.policy_judge import JUDGE, judge_prompt, verdicts
 from llm_marl_envs.deliberation.statements import Said
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import (
@@ -308,10 +308,8 @@ class DebateEnv(QuestionEnv):
         }
         if self.judge is not None:
             told = asked(self.question, not self.divided) + "\n"
-            last = self._said[-len(self.agents) :]
-            name, task_id = self.metadata["name"], self.task.id
-            request = judge_request(name, task_id, told, last, self._judge_seed)
-            (text,) = verdicts(self.judge, [request], self.max_action_chars)
+            prompt = judge_prompt(told, self._said[-len(self.agents) :])
+            (text,) = verdicts(self.judge, self, {JUDGE: [prompt]}, [self._judge_seed])
             verdict["judge"], verdict["team_answer"] = text, read_answer(text)
         return verdict
 

@@ -141,9 +141,7 @@ from llm_marl_envs.deliberation.side_experts import CON, PRO, SideExperts, sides
 from llm_marl_envs.deliberation.side_judge import QuotesJudge, hearing, side_of
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.questions import Question, question_of, question_tasks
-from llm_marl_envs.records import Request
 from llm_marl_envs.seeds import derive_seed
-from llm_marl_envs.spaces import Message, render_messages
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 JUDGES = ("judge_0", "judge_1")
@@ -281,22 +279,10 @@ class DebateProConEnv(QuestionEnv):
 
     def _run_judge(self, judge: Policy) -> list[str | None]:
         """Ask the policy that judges, once per order, in one call."""
-        requests = []
-        for agent, text in self._hearings().items():
-            messages = (Message("user", self.brief(self.question, agent)), Message("user", text))
-            requests.append(
-                Request(
-                    env_id=self.metadata["name"],
-                    agent=agent,
-                    turn=0,
-                    episode=0,
-                    task_id=self.task.id,
-                    messages=messages,
-                    observation=render_messages(messages),
-                    seed=derive_seed(self._judge_seed, agent),
-                )
-            )
-        texts = verdicts(judge, requests, self.max_action_chars)
+        hearings = self._hearings()
+        told = {agent: [self.brief(self.question, agent), hearings[agent]] for agent in hearings}
+        seeds = [derive_seed(self._judge_seed, agent) for agent in hearings]
+        texts = verdicts(judge, self, told, seeds)
         return [side_of(text, self.claims) for text in texts]
 
     def _quoted(self) -> dict[str, Any]:

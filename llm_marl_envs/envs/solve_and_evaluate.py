@@ -143,7 +143,7 @@ from typing import Any, ClassVar
 
 from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation.base import QuestionEnv
-from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of
+from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of
 from llm_marl_envs.deliberation.role_experts import (
     EVALUATOR,
     SCORER,
@@ -157,6 +157,7 @@ from llm_marl_envs.deliberation.scores import (
     heard_by_scorer,
     read_score,
 )
+from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.questions import (
     Question,
     is_right,
@@ -293,12 +294,12 @@ class SolveAndEvaluateEnv(QuestionEnv):
         agent = self.agents[place]
         latest = dict(self._said)
         if agent == SOLVER:
-            shown = [heard(a, latest[a]) for a in self.evaluators]
+            shown = [quoted(a, latest[a]) for a in self.evaluators]
         elif agent in self.scorers:
             by = self.agents[:place] if agent == SCORER else [SOLVER]
             shown = [heard_by_scorer(a, latest[a]) for a in by]
         else:
-            shown = [heard(SOLVER, latest[SOLVER])]
+            shown = [quoted(SOLVER, latest[SOLVER])]
         # Chats must end with a message to the seat, also where nobody has said anything to it.
         return {agent: "\n".join(shown) or "The next round."}
 

@@ -124,8 +124,9 @@ from typing import Any, ClassVar
 
 from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation.base import QuestionEnv
-from llm_marl_envs.deliberation.briefs import asked, check_whole, heard, info_of
+from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of
 from llm_marl_envs.deliberation.role_experts import ChainExperts
+from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.deliberation.stations import (
     CRITIC,
     FIRST,
@@ -229,7 +230,7 @@ class SolveCritiqueRefineEnv(QuestionEnv):
         facts = self._known
         if len(self._said) < len(self.stations):
             listener = self.stations[self.next_agent(agent)]
-            texts = [heard(name, self._said.get(by or "", "")) for name, by in listener.hears]
+            texts = [quoted(name, self._said.get(by or "", "")) for name, by in listener.hears]
             feedback = {listener.agent: "\n".join(texts)} if texts else {}
             return Outcome(reward_terms={}, feedback=feedback, facts=facts)
         success, draft = self._right(LAST), self._right(FIRST)

@@ -4,9 +4,18 @@ from llm_marl_envs.experts.policy import ExpertPolicy
 from llm_marl_envs.experts.protocol import (
     Demonstration,
     Experts,
+    ListeningExperts,
     experts_of,
     find_experts,
     text_env,
 )
 
-__all__ = ["Demonstration", "ExpertPolicy", "Experts", "experts_of", "find_experts", "text_env"]
+__all__ = [
+    "Demonstration",
+    "ExpertPolicy",
+    "Experts",
+    "ListeningExperts",
+    "experts_of",
+    "find_experts",
+    "text_env",
+]

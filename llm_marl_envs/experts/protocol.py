@@ -58,6 +58,24 @@ class Experts(ABC):
         return None
 
 
+class ListeningExperts(Experts):
+    """Experts whose later turns answer what they heard. Only `reply` must be written."""
+
+    listens = True
+
+    def first(self, task: Task, agent: str, convention: str) -> str:
+        """What an expert says that has heard nothing: `reply` without messages; errors as there."""
+        return self.reply(task, agent, convention, ())
+
+    @abstractmethod
+    def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
+        """The next action of an expert that was shown `messages`.
+
+        Raises:
+            ValueError: no such convention for this task and agent.
+        """
+
+
 def text_env(env: Any) -> TextEnv:
     """The environment of this library inside wrappers, or the one given.
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv, described
-from llm_marl_envs.experts import Demonstration, Experts
+from llm_marl_envs.experts import Demonstration, Experts, ListeningExperts
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.spaces import Message, Observation, render_messages
 from llm_marl_envs.tasks import Task
@@ -165,15 +165,13 @@ class SingleSeat(TextParallelEnv):
         return self.inner.bounds(task)
 
 
-class WriterExperts(Experts):
+class WriterExperts(ListeningExperts):
     """The experts inside, each in a convention of its own, one part after the other.
 
     Args:
         env: the environment around theirs; copies of it are played.
         inner: the experts inside.
     """
-
-    listens = True
 
     def __init__(self, env: SingleSeat, inner: Experts) -> None:
         self.env = env
@@ -184,10 +182,6 @@ class WriterExperts(Experts):
         own = self.inner.conventions(task)
         seats = len(self.env.inner.possible_agents)
         return tuple(JOINT.join(chosen) for chosen in itertools.product(own, repeat=seats))
-
-    def first(self, task: Task, agent: str, convention: str) -> str:
-        """The first part."""
-        return self.reply(task, agent, convention, ())
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """The next part: what the expert of the seat whose turn it is would say there.

@@ -12,8 +12,7 @@ import pytest
 
 from llm_marl_envs import make
 from llm_marl_envs.commands.playing import play
-from llm_marl_envs.deliberation.briefs import heard
-from llm_marl_envs.deliberation.policy_judge import judge_request
+from llm_marl_envs.deliberation.policy_judge import judge_prompt
 from llm_marl_envs.deliberation.quotes import read_statement, shown
 from llm_marl_envs.deliberation.scores import heard_by_scorer, neutral, read_score
 from llm_marl_envs.deliberation.statements import Said, quote, quoted
@@ -49,10 +48,10 @@ def test_every_line_is_quoted(end: str):
     header = "debater_0 says:"
     assert_quoted(quote(text))
     assert_quoted(quote(end))
-    for one in (quoted, heard, heard_by_scorer):
+    for one in (quoted, heard_by_scorer):
         assert_quoted(one("debater_0", text), header)
     said = Said.of("debater_0", text)
-    content = judge_request("e", "t", "Question: q", [said], 0).messages[0].content
+    content = judge_prompt("Question: q", [said])
     *_, last = content.partition(header)
     assert_quoted(last, "", "End with one line: Answer: [your answer]")
     statement = read_statement("pro_0", text, ["A line."], 1)

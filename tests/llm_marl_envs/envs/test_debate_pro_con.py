@@ -381,7 +381,7 @@ def test_no_half_of_a_sentence_can_be_quoted(text: str) -> None:
 )
 def test_what_is_struck(quote: str) -> None:
     statement = read(f"Quote: {quote}")
-    assert (statement.verified, statement.struck, statement.over) == ((), 1, 0)
+    assert (statement.verified, statement.struck) == ((), 1)
     assert VERIFIED not in shown(statement, speech=True)
 
 
@@ -389,7 +389,7 @@ def test_copying_the_source_does_not_help() -> None:
     text = "\n".join(f"Quote: {line}" for line in [*SOURCE, SOURCE[0]])
     statement = read(text, limit=1)
     assert statement.verified == (SOURCE[0],)
-    assert (statement.struck, statement.over) == (3, 3)
+    assert statement.struck == 3
     again = read_statement(PRO, text, SOURCE, 1, before=[SOURCE[0]])
     assert again.verified == (SOURCE[1],)
 

@@ -9,7 +9,7 @@ import pytest
 from support.cost import milliseconds
 
 from llm_marl_envs import make
-from llm_marl_envs.deliberation.briefs import heard
+from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.deliberation.stations import Station, chain, shadows
 from llm_marl_envs.envs.solve_critique_refine import DEFAULT_KINDS
 from llm_marl_envs.experts import ExpertPolicy, experts_of
@@ -346,7 +346,7 @@ def test_what_a_draft_adds_to_its_report_does_not_mislead_the_expert(attack: str
 
 
 def test_marks_of_direction_are_not_shown() -> None:
-    assert heard("critic_0", "\u202eabc\u2066\nd\x85e") == "critic_0 says:\n> abc\n> d\n> e"
+    assert quoted("critic_0", "\u202eabc\u2066\nd\x85e") == "critic_0 says:\n> abc\n> d\n> e"
 
 
 def test_copying_the_draft_earns_what_the_draft_earns() -> None:
