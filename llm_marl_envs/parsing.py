@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 
 THINK_END = "</think>"
+QUOTE = "> "
 FENCES = ("```", "~~~")
 # A fence indented further is text inside a program (a docstring that shows an example).
 MAX_FENCE_INDENT = 3
@@ -27,6 +28,11 @@ def lines_of(text: str) -> list[str]:
     read otherwise: in Python's sources fewer characters end a line.
     """
     return text.splitlines()
+
+
+def quote(text: str) -> str:
+    """A text with every line of it behind `> `; an empty text is one empty line."""
+    return "\n".join(QUOTE + line for line in lines_of(text) or [""])
 
 
 def code_of(text: str | None) -> str:

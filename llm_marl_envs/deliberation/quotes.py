@@ -13,8 +13,9 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.deliberation.statements import quote, told
+from llm_marl_envs.deliberation.statements import told
 from llm_marl_envs.parsing import lines_of as text_lines
+from llm_marl_envs.parsing import quote
 
 MARK = "quote:"
 VERIFIED = "Verified: "

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from llm_marl_envs.deliberation.evidence_experts import answer_line
 from llm_marl_envs.deliberation.quotes import VERIFIED, Statement, shown
 from llm_marl_envs.deliberation.sides import Claims, judged
-from llm_marl_envs.deliberation.statements import QUOTE
+from llm_marl_envs.parsing import QUOTE
 from llm_marl_envs.questions import read_answer, same_answer
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from llm_marl_envs.parsing import answer_of, lines_of
+from llm_marl_envs.parsing import QUOTE, answer_of, lines_of, quote
 from llm_marl_envs.questions.answers import ANSWER_MARK, read_answer
 from llm_marl_envs.spaces import Message
 
-QUOTE = "> "
 HEADER = re.compile(r"(\w+_[0-9]+) says:")
 BRACKETS = re.compile(r"\[([^\[\]\n]{1,80})\]")
 MAX_WORDS = 256
@@ -55,11 +54,6 @@ def quoted(agent: str, statement: str) -> str:
 def told(statement: str) -> str:
     """What others are shown of a text: no thinking, no marks of direction, no space around it."""
     return DIRECTION_MARKS.sub("", answer_of(statement)).strip()
-
-
-def quote(text: str) -> str:
-    """A text with every line behind `> `, whichever of Unicode's line ends it has."""
-    return "\n".join(QUOTE + line for line in lines_of(text) or [""])
 
 
 def statements_in(messages: Sequence[Message]) -> dict[str, list[str]]:

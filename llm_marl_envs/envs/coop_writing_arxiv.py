@@ -128,12 +128,7 @@ TEXT_PROMPTS = (
 
 
 class CoopWritingArxivEnv(CoopWritingEnv):
-    """The environment of this page; arguments as listed there.
-
-    Raises:
-        ValueError: an argument out of range, `info="split"` for rows, or unusable rows (the message
-            names the row).
-    """
+    """The environment of this page; arguments as listed there, errors as of `CoopWritingEnv`."""
 
     metadata: ClassVar[dict[str, Any]] = described("coop_writing_arxiv-v0")
     kind = "abstract"

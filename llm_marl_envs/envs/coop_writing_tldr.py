@@ -136,27 +136,25 @@ from llm_marl_envs.writing.documents import Document, line
 
 BRIEF, DETAILED = "brief_0", "detailed_0"
 
-SPLIT_PROMPTS = (
-    "Two authors sum up a post. You write the brief, your partner the details. "
-    "Neither sees the other's text. You know:\n{lines}Leave out: {left_out}.\n"
-    "Treat three topics, the same as your partner. One plain sentence for each fact, with names, "
-    "and nothing else.",
-    "Two authors sum up a post. Your partner writes the brief, you the details. "
-    "Neither sees the other's text. You know:\n{lines}Leave out: {left_out}.\n"
-    "Treat three topics, the same as your partner. One plain sentence for each fact, with names, "
-    "and nothing else.",
+WHO = (
+    "You write the brief, your partner the details.",
+    "Your partner writes the brief, you the details.",
 )
-FULL_PROMPTS = (
-    "Two authors sum up a post. You write the brief, your partner the details. "
-    "Neither sees the other's text. The post, by topic:\n{lines}Leave out: {left_out}.\n"
-    "Treat three topics, the same as your partner. Of each, state the first fact; your partner "
-    "states the others. One plain sentence for each fact, with names, "
-    "and nothing else.",
-    "Two authors sum up a post. Your partner writes the brief, you the details. "
-    "Neither sees the other's text. The post, by topic:\n{lines}Leave out: {left_out}.\n"
-    "Treat three topics, the same as your partner. Of each, your partner states the first fact; "
-    "state the others. One plain sentence for each fact, with names, "
-    "and nothing else.",
+SPLIT_PROMPT = (
+    "Two authors sum up a post. {who} Neither sees the other's text. You know:\n{lines}"
+    "Leave out: {left_out}.\n"
+    "Treat three topics, the same as your partner. One plain sentence for each fact, with names, "
+    "and nothing else."
+)
+FULL_PROMPT = (
+    "Two authors sum up a post. {who} Neither sees the other's text. The post, by topic:\n{lines}"
+    "Leave out: {left_out}.\n"
+    "Treat three topics, the same as your partner. Of each, {share}. One plain sentence for each "
+    "fact, with names, and nothing else."
+)
+SHARES = (
+    "state the first fact; your partner states the others",
+    "your partner states the first fact; state the others",
 )
 TEXT_PROMPTS = (
     "Two authors sum up this post. You write the brief: one or two sentences with what matters "
@@ -169,12 +167,7 @@ TEXT_PROMPTS = (
 
 
 class CoopWritingTLDREnv(CoopWritingEnv):
-    """The environment of this page; arguments as listed there.
-
-    Raises:
-        ValueError: an argument out of range, `info="split"` for rows, or unusable rows (the message
-            names the row).
-    """
+    """The environment of this page; arguments as listed there, errors as of `CoopWritingEnv`."""
 
     metadata: ClassVar[dict[str, Any]] = described("coop_writing_tldr-v0")
     kind = "post"
@@ -189,8 +182,11 @@ class CoopWritingTLDREnv(CoopWritingEnv):
             for section in document.sections
         )
         left_out = [section.label for section in document.sections if not section.open]
-        return (SPLIT_PROMPTS if split else FULL_PROMPTS)[seat].format(
-            lines="".join(lines), left_out=", ".join(left_out) or "nothing"
+        return (SPLIT_PROMPT if split else FULL_PROMPT).format(
+            who=WHO[seat],
+            share=SHARES[seat],
+            lines="".join(lines),
+            left_out=", ".join(left_out) or "nothing",
         )
 
 

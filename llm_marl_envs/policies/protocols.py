@@ -55,9 +55,7 @@ class SinglePolicy:
             for number, place in enumerate(places):
                 text = parts.get(requests[place].agent, "") if parts else answer.text
                 usage = answer.tokens if number == 0 or answer.tokens is None else (0, 0)
-                responses[place] = Response(
-                    text=text, cut=answer.cut, policy=answer.policy, usage=usage
-                )
+                responses[place] = replace(_without_ids(answer, usage), text=text)
         return [responses[place] for place in range(len(requests))]
 
     def _joint(self, requests: Sequence[Request]) -> Request:
@@ -100,14 +98,7 @@ class AlonePolicy:
         for request in requests:
             answer = self._said[request.episode][1]
             counts = made.get(request.episode) == request.agent or answer.tokens is None
-            responses.append(
-                Response(
-                    text=answer.text,
-                    cut=answer.cut,
-                    policy=answer.policy,
-                    usage=answer.tokens if counts else (0, 0),
-                )
-            )
+            responses.append(_without_ids(answer, answer.tokens if counts else (0, 0)))
         return responses
 
     def _first(self, request: Request) -> bool:
@@ -146,7 +137,7 @@ class PipelinePolicy:
             for place, response in zip(
                 places, self.policy.act(asked) if asked else (), strict=True
             ):
-                responses[place] = _bare(response, [response])
+                responses[place] = _at_cost_of([response], response)
                 note = PIPELINE_NOTE.format(agent=agent, text=answer_of(response.text))
                 written.setdefault(requests[place].episode, []).append(note)
         return [responses[place] for place in range(len(requests))]
@@ -177,7 +168,7 @@ class DiscussionPolicy:
             )
             asked.append(replace(request, messages=chat, observation=render_messages(chat)))
         final = self.policy.act(asked)
-        return [_bare(last, [draft, last]) for draft, last in zip(drafts, final, strict=True)]
+        return [_at_cost_of([draft, last], last) for draft, last in zip(drafts, final, strict=True)]
 
 
 class SelfConsistencyPolicy:
@@ -204,7 +195,7 @@ class SelfConsistencyPolicy:
         ]
         answers = self.policy.act(asked)
         groups = [answers[i : i + self.n] for i in range(0, len(answers), self.n)]
-        return [_bare(self._elect(group), group) for group in groups]
+        return [_at_cost_of(group, self._elect(group)) for group in groups]
 
     def _elect(self, group: Sequence[Response]) -> Response:
         votes = [self.read(response.text) for response in group]
@@ -231,8 +222,13 @@ def _with_text(request: Request, text: str) -> Request:
     return replace(request, messages=(Message("user", text),), observation=text)
 
 
-def _bare(response: Response, paid: Sequence[Response]) -> Response:
-    """Text without token ids (the seat was shown something else), at the cost of all calls."""
+def _without_ids(response: Response, usage: tuple[int, int] | None) -> Response:
+    """A response without token ids: the seat was shown something else."""
+    return Response(text=response.text, cut=response.cut, policy=response.policy, usage=usage)
+
+
+def _at_cost_of(paid: Sequence[Response], response: Response) -> Response:
+    """A response without token ids, at the cost of all calls."""
     known: list[Any] = [one.tokens for one in paid if one.tokens is not None]
     total = (sum(p for p, _ in known), sum(c for _, c in known)) if known else None
-    return Response(text=response.text, cut=response.cut, policy=response.policy, usage=total)
+    return _without_ids(response, total)

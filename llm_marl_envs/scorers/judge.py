@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llm_marl_envs.parsing import quote
 from llm_marl_envs.policies.endpoint import EndpointPolicy
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message
@@ -83,17 +84,12 @@ class JudgeScorer:
         return [{"judge": read_grades(answer.text)} for answer in self.policy.act(requests)]
 
 
-def quoted(text: str) -> str:
-    """Every line of a text behind "> ", whatever line ends Unicode knows."""
-    return "\n".join(f"> {line}" for line in text.splitlines() or [""])
-
-
 def prompt(submission: Submission) -> str:
     """What the judge is asked."""
     texts = "\n\n".join(
-        f"Author {number}:\n{quoted(text)}" for number, text in enumerate(submission.texts, 1)
+        f"Author {number}:\n{quote(text)}" for number, text in enumerate(submission.texts, 1)
     )
-    return RUBRIC.format(n=len(submission.texts), source=quoted(submission.source), texts=texts)
+    return RUBRIC.format(n=len(submission.texts), source=quote(submission.source), texts=texts)
 
 
 def read_grades(answer: str) -> float:

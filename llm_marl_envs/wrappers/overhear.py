@@ -31,9 +31,8 @@ class _Twin:
     def begin(self) -> None:
         self.turn = 0
         self.heard = False  # whether another agent was shown something that differs
-        self.parted = (
-            False  # whether the twin ended, or asked another agent, while the real went on
-        )
+        # Whether the twin ended, or asked another agent, while the real one went on.
+        self.parted = False
 
     def text(self) -> str:
         self.turn += 1
@@ -47,11 +46,13 @@ class _Twin:
         return other
 
 
-class OverhearParallel(BaseParallelWrapper[str, Any, str]):
-    """See the module; for simultaneous environments."""
+class _Overheard:
+    """What both forms share: the twin, which begins and ends with the real environment."""
+
+    env: Any
 
     def __init__(self, env: Any, twin: Any) -> None:
-        super().__init__(env)
+        super().__init__(env)  # pyright: ignore[reportCallIssue] - of PettingZoo's wrapper
         self.spec = getattr(env, "spec", None)
         self.twin = _Twin(twin)
 
@@ -60,6 +61,15 @@ class OverhearParallel(BaseParallelWrapper[str, Any, str]):
         self.twin.begin()
         self.twin.env.reset(seed=seed, options=options)
         return self.env.reset(seed=seed, options=options)
+
+    def close(self) -> None:
+        """Close both."""
+        self.twin.env.close()
+        self.env.close()
+
+
+class OverhearParallel(_Overheard, BaseParallelWrapper[str, Any, str]):
+    """See the module; for simultaneous environments."""
 
     def step(self, actions: Mapping[str, str]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Step both; observations as the module says, the rest from the real one."""
@@ -80,25 +90,9 @@ class OverhearParallel(BaseParallelWrapper[str, Any, str]):
                 }
         return observations, *rest
 
-    def close(self) -> None:
-        """Close both."""
-        self.twin.env.close()
-        self.env.close()
 
-
-class OverhearAEC(BaseWrapper[str, Any, Any]):
+class OverhearAEC(_Overheard, BaseWrapper[str, Any, Any]):
     """See the module; for turn-based environments."""
-
-    def __init__(self, env: Any, twin: Any) -> None:
-        super().__init__(env)
-        self.spec = getattr(env, "spec", None)
-        self.twin = _Twin(twin)
-
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begin an episode of both."""
-        self.twin.begin()
-        self.twin.env.reset(seed=seed, options=options)
-        self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> None:
         """Step both."""
@@ -114,11 +108,6 @@ class OverhearAEC(BaseWrapper[str, Any, Any]):
         if self.twin.parted:
             return real
         return self.twin.shown(agent, real, self.twin.env.observe(agent))
-
-    def close(self) -> None:
-        """Close both."""
-        self.twin.env.close()
-        self.env.close()
 
 
 def _next(env: Any) -> tuple[str, bool] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from llm_marl_envs.tasks import unit_hash
+from llm_marl_envs.tasks import split_of_row
 from llm_marl_envs.writing import vocabulary
 from llm_marl_envs.writing.divisions import PLANS
 from llm_marl_envs.writing.documents import Document, Fact, Kind, Section, identity
@@ -18,7 +18,6 @@ from llm_marl_envs.writing.documents import Document, Fact, Kind, Section, ident
 SIZES = {"train": 4096, "val": 512, "test": 512, "ood": 512}
 """Split -> number of documents."""
 
-SHARES = (("train", 0.7), ("val", 0.1), ("test", 0.2))
 TOPICS = 6
 NEGATIVE_SHARE = 0.25
 LEFT_OUT = (7, 2, 1)
@@ -40,16 +39,7 @@ def document_at(kind: Kind, seed: int, split: str, index: int) -> Document:
 
 def split_of(document: Document) -> str:
     """The split that a document's facts belong to, "ood" aside."""
-    left = unit_hash(identity(document))
-    for name, share in SHARES:
-        left -= share
-        if left < 0:
-            return name
-    return SHARES[-1][0]
-
-
-def _polarity(rng: Random) -> bool:
-    return rng.random() >= NEGATIVE_SHARE
+    return split_of_row({}, identity(document))
 
 
 def _draw(
@@ -63,7 +53,7 @@ def _draw(
         if subject == thing or {(subject, relation, thing), (thing, relation, subject)} & used:
             continue
         used.add((subject, relation, thing))
-        facts.append(Fact(subject, relation, thing, _polarity(rng)))
+        facts.append(Fact(subject, relation, thing, rng.random() >= NEGATIVE_SHARE))
     return tuple(facts)
 
 
