@@ -9,7 +9,7 @@ import difflib
 import inspect
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -62,6 +62,12 @@ def refuse_unknown(
             meant = [mistaken[key]] if mistaken and key in mistaken else []
             hint = suggestion(key, names, meant) or (listed and f"; {listed} lists them")
             raise ValueError(f"{where}: unknown key {key!r}{hint}")
+
+
+def refuse_other(name: str, given: Any, known: Sequence[Any]) -> None:
+    """Raise `ValueError` where the argument `name` is none of the values `known`."""
+    if given not in known:
+        raise ValueError(f"{name}={given!r}: expected one of {tuple(known)}")
 
 
 def check_types(where: str, given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
+from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.outcome import Bounds, Outcome
 from llm_marl_envs.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.spaces import Message, Observation, TextSpace
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from llm_marl_envs.specs import EnvSpec
 
 RENDER_MODES = ("ansi", "human", "html")
+INFOS = ("split", "full")
+"""Whether each seat is told its own part of a task, or all are told everything."""
 MAX_NAME_CHARS = 100
 """What may stand around an action where another agent is shown it."""
 
@@ -395,6 +398,22 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         self.agent_selection = following
         self._accumulate_rewards()
         self._deads_step_first()
+
+
+def info_of(info: str | None, generated: bool) -> str:
+    """The argument `info` of an environment whose generated tasks alone can be divided.
+
+    Raises:
+        ValueError: neither "split" nor "full", or "split" for rows.
+    """
+    info = info or ("split" if generated else "full")
+    refuse_other("info", info, INFOS)
+    if info == "split" and not generated:
+        raise ValueError(
+            "info='split' needs generated tasks, whose facts can be divided over the seats; "
+            "use info='full' for rows"
+        )
+    return info
 
 
 def gains(scores: Sequence[float]) -> list[float]:

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
+from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import task_source
 from llm_marl_envs.policies.base import Team, check_team
 from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
@@ -30,8 +31,6 @@ from llm_marl_envs.vector import VectorTextEnv
 
 Context = Literal["append", "fresh"]
 CONTEXTS = ("append", "fresh")
-
-
 NEWLINES = ("\n", "\r")
 LONGEST_FAILURE = 20_000
 """Characters of a traceback that are kept, half of them from its end."""
@@ -362,8 +361,7 @@ def rollout(
         TypeError: observations that are no text, or answers that are no `Response`.
         Exception: what an environment raises, where `failures` is None.
     """
-    if context not in CONTEXTS:
-        raise ValueError(f"context={context!r}: expected one of {CONTEXTS}")
+    refuse_other("context", context, CONTEXTS)
     if not (isinstance(chunks, int) and chunks >= 1):
         raise ValueError(f"chunks must be a whole number >= 1, got {chunks!r}")
     seats = getattr(copies.envs[0], "possible_agents", None)

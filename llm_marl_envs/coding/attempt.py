@@ -1,33 +1,24 @@
 """One joint action as programs, and what came of it: the bridge from texts to facts.
 
-Owns how two texts become a sandbox job and how its verdict becomes `rewards.Facts` and a
-`feedback.Report`. Owns no numbers, no words and no processes.
+Owns how two texts become a sandbox job and how its verdict becomes `rewards.Facts`. Owns no
+numbers, no words and no processes.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_marl_envs.coding import ablation, functions
+from llm_marl_envs.coding import ablation
 from llm_marl_envs.coding.ablation import Contribution
-from llm_marl_envs.coding.feedback import Report
+from llm_marl_envs.coding.composition import CONTRACTS
 from llm_marl_envs.coding.rewards import Facts
-from llm_marl_envs.coding.rows import contract_of, own_line, read_tests, with_preamble
+from llm_marl_envs.coding.rows import contract_of, read_tests, with_preamble
 from llm_marl_envs.coding.syntax import Program, defines, read_program, use_of
 from llm_marl_envs.parsing import code_of
-from llm_marl_envs.sandbox import (
-    Budget,
-    Contract,
-    InfraError,
-    Replacement,
-    Sandbox,
-    TestOutcome,
-    Verdict,
-)
+from llm_marl_envs.sandbox import Budget, Contract, InfraError, Replacement, Sandbox, Verdict
 from llm_marl_envs.tasks import Task
 
 HELPER, MAIN, AUX = "helper", "main", "aux"
@@ -92,7 +83,7 @@ def read_work(task: Task, helper_text: str, main_text: str, split: bool) -> Work
         helper=read_program(code_of(helper_text)),
         main=read_program(code_of(main_text)),
         units=read_tests(tests, task.data["entry_point"]),
-        contract=functions.CONTRACTS[task.data["kind"]] if split else contract_of(tests),
+        contract=CONTRACTS[task.data["kind"]] if split else contract_of(tests),
     )
 
 
@@ -105,8 +96,7 @@ def run(work: Work, sandbox: Sandbox, budget: Budget) -> Verdict:
     """
     for role, program in work.programs.items():
         if program.tree is None:
-            place = f", line {program.line}, column {program.column}" if program.line else ""
-            return _unrun("load_error", f"{program.error}{place}", role)
+            return _unrun("load_error", program.error + program.place, role)
     if not work.main.parses:
         return _unrun("no_entry_point", work.main.error, MAIN)
     return _tried(work.task, lambda: [sandbox.check(**work.job(), budget=budget)])[0]
@@ -179,44 +169,6 @@ def facts_of(work: Work, verdict: Verdict, contributed: Contribution | None = No
         helper_contribution=shares.helper,
         main_contribution=shares.main,
     )
-
-
-def report_of(work: Work, verdict: Verdict) -> Report:
-    """The record that feedback is made from."""
-    index, failing = _first_failure(verdict.outcomes)
-    charged = verdict.author or ""
-    return Report(
-        programs=work.programs,
-        defined=work.defined,
-        names=work.names,
-        passed=verdict.passed,
-        total=len(work.units),
-        failing=work.units[index] if failing else "",
-        error=failing,
-        charged=charged,
-        detail=_own_line(verdict.detail, work, charged),
-    )
-
-
-def _first_failure(outcomes: Sequence[TestOutcome]) -> tuple[int, str]:
-    """Index and error of the first failing test that was reached; error "" if none was."""
-    for index, outcome in enumerate(outcomes):
-        if not outcome.passed and outcome.error:
-            return index, outcome.error
-    return 0, ""
-
-
-def _own_line(detail: str, work: Work, author: str) -> str:
-    """A load error with its line counted in the author's own text, not behind the preamble."""
-    program = work.programs.get(author)
-    if program is None or program.tree is None:
-        return detail
-    preamble = work.task.data["preamble"]
-
-    def line(found: re.Match[str]) -> str:
-        return f", line {own_line(program.source, preamble, int(found[1]))}"
-
-    return re.sub(r", line (\d+)", line, detail, count=1)
 
 
 def info_of(work: Work, verdict: Verdict, facts: Facts) -> Mapping[str, Any]:

@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_marl_envs.coding import functions
-from llm_marl_envs.coding.functions import ROLES, TESTS, Composition
+from llm_marl_envs.coding.composition import ROLES, Composition, describe_helper, describe_main
+from llm_marl_envs.coding.functions import TESTS
 
 MAX_TURNS = 4
 """Turns up to which the bound is enumerated: n tasks have n (n - 1) (n - 2) / 6 sets of three."""
@@ -70,8 +71,7 @@ def seat_value(split: str, turns: int, role: str) -> float:
 
 
 def _prompt(task: Composition, role: str) -> str:
-    describe = functions.describe_helper if role == "helper" else functions.describe_main
-    return describe(task)
+    return describe_helper(task) if role == "helper" else describe_main(task)
 
 
 @cache

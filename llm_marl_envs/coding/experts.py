@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llm_marl_envs.coding import functions
+from llm_marl_envs.coding import composition as rules
+from llm_marl_envs.coding.conventions import read_convention
 from llm_marl_envs.coding.source import composition_of
 from llm_marl_envs.experts import Experts
 from llm_marl_envs.parsing import code_of
@@ -28,7 +29,7 @@ class CodingExperts(Experts):
         """Interfaces between the two programs that carry the task; `("reference",)` for rows."""
         composition = composition_of(task)
         if composition is not None:
-            return functions.conventions(composition)
+            return rules.conventions(composition)
         return (REFERENCE,) if task.data["helper"] and task.data["main"] else ()
 
     def first(self, task: Task, agent: str, convention: str) -> str:
@@ -39,7 +40,7 @@ class CodingExperts(Experts):
         """
         composition = composition_of(task)
         if composition is not None:
-            return functions.expert(composition, self._role(agent), convention)
+            return rules.expert(composition, self._role(agent), convention)
         if convention not in self.conventions(task):
             raise ValueError(
                 f"task {task.id!r} has conventions {self.conventions(task)}, not {convention!r}; "
@@ -51,7 +52,7 @@ class CodingExperts(Experts):
         """Which interface a text follows, read from its syntax tree; None for rows."""
         if "kind" not in task.data:
             return None
-        return functions.read_convention(task.data["kind"], self._role(agent), code_of(action))
+        return read_convention(task.data["kind"], self._role(agent), code_of(action))
 
     def _role(self, agent: str) -> str:
         if agent not in self.roles:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from llm_marl_envs.coding.syntax import Program
+from llm_marl_envs.coding.attempt import Work
+from llm_marl_envs.coding.rows import own_line
+from llm_marl_envs.sandbox import TestOutcome, Verdict
 from llm_marl_envs.sandbox.jail.source import ERRORS, parse
 
 MODES = ("plain", "diagnostics", "partner")
@@ -23,85 +25,75 @@ MAX_ERROR_CHARS = 200
 MAX_PARTNER_CHARS = 4000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What one turn showed, before it is put into words.
-
-    Attributes:
-        programs: role -> program.
-        defined: role -> whether it defines its function with a returned value.
-        names: role -> the function it is to define.
-        passed, total: tests.
-        failing: source of the first failing test, "" where none was reached.
-        error: what went wrong in it.
-        charged: the role to which a load error or a crash is charged, "" for none.
-        detail: that error, its line counted in the author's own text.
-    """
-
-    programs: dict[str, Program]
-    defined: dict[str, bool]
-    names: dict[str, str]
-    passed: int
-    total: int
-    failing: str
-    error: str
-    charged: str
-    detail: str
-
-
-def feedback(report: Report, role: str, mode: str, private: bool) -> str:
+def feedback(work: Work, verdict: Verdict, role: str, mode: str, private: bool) -> str:
     """What the author `role` is told.
 
     Args:
-        report: the turn.
+        work: the programs of this turn.
+        verdict: what came of them.
         role: who is told.
         mode: one of `MODES`.
         private: quote nothing that the partner's program can choose (`info="split"`); the mode
             "partner" shows the partner's code all the same.
-
-    Raises:
-        ValueError: unknown mode.
     """
-    if mode not in MODES:
-        raise ValueError(f"feedback={mode!r}: expected one of {MODES}")
     if mode == "plain":
-        own = report.programs[role]
-        return REVISE if own.parses else f"{_program_line(report, role, 'Your')}\n{REVISE}"
-    partner = next(name for name in report.programs if name != role)
-    lines = [_program_line(report, role, "Your"), _program_line(report, partner, "Your partner's")]
-    lines.append(_tests_line(report, role, private))
+        own = work.programs[role]
+        return REVISE if own.parses else f"{_program_line(work, role, 'Your')}\n{REVISE}"
+    partner = next(name for name in work.programs if name != role)
+    lines = [_program_line(work, role, "Your"), _program_line(work, partner, "Your partner's")]
+    lines.append(_tests_line(work, verdict, role, private))
     if mode == "partner":
-        code = report.programs[partner].source[:MAX_PARTNER_CHARS]
+        code = work.programs[partner].source[:MAX_PARTNER_CHARS]
         lines.append(f"Your partner's code:\n{code or '(nothing)'}")
     lines.append(REVISE)
     return "\n".join(lines)
 
 
-def _program_line(report: Report, role: str, whose: str) -> str:
-    program, name = report.programs[role], report.names[role]
-    own = whose == "Your"
+def _program_line(work: Work, role: str, whose: str) -> str:
+    program, name = work.programs[role], work.names[role]
     if not program.parses:
-        where = f", line {program.line}, column {program.column}" if program.line else ""
-        why = f": {program.error}" if own else ""
-        return f"{whose} code does not parse{why}{where}."
-    if not report.defined[role]:
+        why = f": {program.error}" if whose == "Your" else ""
+        return f"{whose} code does not parse{why}{program.place}."
+    if not work.defined[role]:
         return f"{whose} code defines no function {name} that returns a value."
     return f"{whose} code defines {name}."
 
 
-def _tests_line(report: Report, role: str, private: bool) -> str:
-    if report.charged and not report.failing:
-        if role == report.charged:
-            detail = public_load_error(report.detail) if private else report.detail
+def _tests_line(work: Work, verdict: Verdict, role: str, private: bool) -> str:
+    index, error = _first_failure(verdict.outcomes)
+    if verdict.author and not error:
+        if role == verdict.author:
+            detail = _own_line(verdict.detail, work, role)
+            detail = public_load_error(detail) if private else detail
             return f"Your code failed: {detail[:MAX_ERROR_CHARS]}."
         return "Your partner's code failed, so no test was run."
-    if not report.failing:
-        return f"{report.passed} of {report.total} tests passed."
-    error = public_error(report.error) if private else report.error
-    return (
-        f"{report.passed} of {report.total} tests passed. First failing test: "
-        f"{report.failing[:MAX_TEST_CHARS]}: {error[:MAX_ERROR_CHARS]}."
-    )
+    passed = f"{verdict.passed} of {len(work.units)} tests passed."
+    if not error:
+        return passed
+    shown = public_error(error) if private else error
+    failing = work.units[index][:MAX_TEST_CHARS]
+    return f"{passed} First failing test: {failing}: {shown[:MAX_ERROR_CHARS]}."
+
+
+def _first_failure(outcomes: Sequence[TestOutcome]) -> tuple[int, str]:
+    """Index and error of the first failing test that was reached; error "" if none was."""
+    for index, outcome in enumerate(outcomes):
+        if not outcome.passed and outcome.error:
+            return index, outcome.error
+    return 0, ""
+
+
+def _own_line(detail: str, work: Work, author: str) -> str:
+    """A load error with its line counted in the author's own text, not behind the preamble."""
+    program = work.programs[author]
+    if program.tree is None:
+        return detail
+
+    def line(found: re.Match[str]) -> str:
+        own = own_line(program.source, work.task.data["preamble"], int(found[1]))
+        return f", line {own}"
+
+    return re.sub(r", line (\d+)", line, detail, count=1)
 
 
 def public_error(error: str) -> str:

@@ -1,8 +1,6 @@
 """Which compositions are tasks: all of them, their splits and their tests.
 
-What one composition means is `composition.py`, whose names are offered here too, so that an
-environment imports this module alone. What a seat can reach alone is `bounds.py`. Prompting,
-running programs and paying rewards belong to the environment.
+What one composition means is `composition.py`; what a seat can reach alone is `bounds.py`.
 
 Every task is tested on the same inputs, `TESTS`, and a function *is* its answers on them:
 compositions with the same answers count as one task, in one split, under the words that come
@@ -34,49 +32,15 @@ from itertools import product
 from random import Random
 
 from llm_marl_envs.coding.composition import (
-    CONTRACTS,
-    HELPER_PROMPT,
     KINDS,
-    MAIN_PROMPT,
     NOTHING,
     OPS,
-    ROLES,
     Composition,
-    conventions,
-    describe_full,
-    describe_helper,
-    describe_main,
     evaluate,
-    expert,
     finish,
     keep,
 )
-from llm_marl_envs.coding.conventions import read_convention
 from llm_marl_envs.coding.vocabulary import PREDICATE_PAIRS, PREDICATES, REDUCTIONS, STARTS
-
-__all__ = [
-    "CONTRACTS",
-    "HELPER_PROMPT",
-    "KINDS",
-    "MAIN_PROMPT",
-    "ROLES",
-    "SPLITS",
-    "TESTS",
-    "Answer",
-    "Composition",
-    "answers_of",
-    "asserts",
-    "composition_at",
-    "compositions",
-    "conventions",
-    "describe_full",
-    "describe_helper",
-    "describe_main",
-    "evaluate",
-    "expert",
-    "read_convention",
-    "split_of",
-]
 
 SPLITS = ("train", "val", "test", "test_prompts", "ood")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from llm_marl_envs.coding import functions
-from llm_marl_envs.coding.functions import Composition
+from llm_marl_envs.coding.composition import Composition, describe_full
 from llm_marl_envs.coding.rows import task_of_row
 from llm_marl_envs.tasks import IndexedSource, Task, Tasks, TaskSource, open_tasks, read_once
 
@@ -53,7 +53,7 @@ def task_of(composition: Composition, task_id: str, split: str) -> Task:
         id=task_id,
         split=split,
         data={
-            "prompt": functions.describe_full(composition),
+            "prompt": describe_full(composition),
             "entry_point": "solve",
             "signature": "solve(xs)",
             "preamble": "",

@@ -45,6 +45,11 @@ class Program:
         """Whether it is a program with at least one statement."""
         return self.tree is not None and not self.error
 
+    @property
+    def place(self) -> str:
+        """Where it does not parse, in words that follow the error; "" where unknown."""
+        return f", line {self.line}, column {self.column}" if self.line else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Use:

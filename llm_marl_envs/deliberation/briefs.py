@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from llm_marl_envs.checks import refuse_other
+from llm_marl_envs.core import INFOS
 from llm_marl_envs.questions import Question, question_of
 from llm_marl_envs.tasks import ListSource, TaskSource
-
-INFOS = ("split", "full")
 
 
 def check_whole(name: str, given: Any, low: int, high: int | None = None) -> None:
@@ -20,8 +20,7 @@ def check_whole(name: str, given: Any, low: int, high: int | None = None) -> Non
 
 def check_info(info: str) -> str:
     """The argument `info`; raises `ValueError` where it is neither "split" nor "full"."""
-    if info not in INFOS:
-        raise ValueError(f"info={info!r}: expected one of {INFOS}")
+    refuse_other("info", info, INFOS)
     return info
 
 

@@ -122,12 +122,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.coding import attempt, functions, rewards
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.bounds import solo_share
+from llm_marl_envs.coding.composition import (
+    HELPER_PROMPT,
+    MAIN_PROMPT,
+    Composition,
+    describe_full,
+    describe_helper,
+    describe_main,
+)
 from llm_marl_envs.coding.experts import CodingExperts
 from llm_marl_envs.coding.feedback import MODES, feedback
-from llm_marl_envs.coding.functions import HELPER_PROMPT, MAIN_PROMPT, Composition
 from llm_marl_envs.coding.source import ProceduralSource, coding_tasks, composition_of
 from llm_marl_envs.core import (
     Bounds,
@@ -136,15 +144,15 @@ from llm_marl_envs.core import (
     aec_form,
     described,
     gains,
+    info_of,
     parallel_form,
 )
-from llm_marl_envs.sandbox import Sandbox, default_sandbox
+from llm_marl_envs.sandbox import Sandbox, Verdict, default_sandbox
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 HELPER, MAIN = "helper_0", "main_0"
 ROLES = {HELPER: attempt.HELPER, MAIN: attempt.MAIN}
-INFOS = ("split", "full")
 
 FULL_HELPER_PROMPT = (
     "Two programmers solve this problem together:\n\n{problem}\n\n"
@@ -187,21 +195,11 @@ class CoopCodingEnv(TextParallelEnv):
     ) -> None:
         source = coding_tasks(tasks, split)
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
-        self.info_mode = info or ("split" if generated else "full")
+        self.info_mode = info_of(info, generated)
         self.reward_scheme = reward
         self.feedback_mode = feedback or ("plain" if self.info_mode == "split" else "diagnostics")
-        for name, given, known in (
-            ("info", self.info_mode, INFOS),
-            ("reward", self.reward_scheme, rewards.SCHEMES),
-            ("feedback", self.feedback_mode, MODES),
-        ):
-            if given not in known:
-                raise ValueError(f"{name}={given!r}: expected one of {known}")
-        if self.info_mode == "split" and not generated:
-            raise ValueError(
-                "info='split' needs generated tasks, whose facts can be divided over the seats; "
-                "use info='full' for rows"
-            )
+        refuse_other("reward", self.reward_scheme, rewards.SCHEMES)
+        refuse_other("feedback", self.feedback_mode, MODES)
         super().__init__(
             agents=(HELPER, MAIN),
             source=source,
@@ -284,11 +282,10 @@ class CoopCodingEnv(TextParallelEnv):
             return scores
         return {name: gains([turn[name] for turn in self._scores])[-1] for name in scores}
 
-    def _feedback(self, work: attempt.Work, verdict: Any) -> dict[str, str]:
-        report = attempt.report_of(work, verdict)
+    def _feedback(self, work: attempt.Work, verdict: Verdict) -> dict[str, str]:
         private = self.info_mode == "split"
         return {
-            agent: feedback(report, role, self.feedback_mode, private)
+            agent: feedback(work, verdict, role, self.feedback_mode, private)
             for agent, role in ROLES.items()
         }
 
@@ -342,24 +339,18 @@ class CoopCodingEnv(TextParallelEnv):
 
 
 def _composition_prompts(composition: Composition, info: str) -> dict[str, str]:
-    if info == "full":
-        whole = functions.describe_full(composition)
-        return {
-            HELPER: HELPER_PROMPT.format(description=whole),
-            MAIN: MAIN_PROMPT.format(description=whole),
-        }
+    helper = main = describe_full(composition)
+    if info == "split":
+        helper, main = describe_helper(composition), describe_main(composition)
     return {
-        HELPER: HELPER_PROMPT.format(description=functions.describe_helper(composition)),
-        MAIN: MAIN_PROMPT.format(description=functions.describe_main(composition)),
+        HELPER: HELPER_PROMPT.format(description=helper),
+        MAIN: MAIN_PROMPT.format(description=main),
     }
 
 
 def _row_prompts(task: Task) -> dict[str, str]:
     words = {"problem": task.data["prompt"], "signature": task.data["signature"]}
-    return {
-        HELPER: FULL_HELPER_PROMPT.format(**words),
-        MAIN: FULL_MAIN_PROMPT.format(**words),
-    }
+    return {HELPER: FULL_HELPER_PROMPT.format(**words), MAIN: FULL_MAIN_PROMPT.format(**words)}
 
 
 parallel_env = partial(parallel_form, CoopCodingEnv)

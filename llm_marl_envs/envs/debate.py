@@ -145,6 +145,7 @@ from math import comb
 from pathlib import Path
 from typing import Any, ClassVar
 
+from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation import votes
 from llm_marl_envs.deliberation.base import QuestionEnv
@@ -202,8 +203,7 @@ class DebateEnv(QuestionEnv):
     ) -> None:
         check_whole("n_agents", n_agents, 2, 9)
         check_whole("rounds", rounds, 1)
-        if pay not in PAYS:
-            raise ValueError(f"pay={pay!r}: expected one of {PAYS}")
+        refuse_other("pay", pay, PAYS)
         source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
         info = info_of(info, source)
         if judge is not None and not isinstance(judge, Policy):

@@ -141,6 +141,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation.base import QuestionEnv
 from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of
@@ -212,8 +213,7 @@ class SolveAndEvaluateEnv(QuestionEnv):
         check_whole("rounds", rounds, 1)
         if not isinstance(anchor, (int, float)) or not 0 <= anchor <= 1:
             raise ValueError(f"anchor={anchor!r}: expected a share, 0 to 1")
-        if ablate not in ABLATIONS:
-            raise ValueError(f"ablate={ablate!r}: expected one of {ABLATIONS}")
+        refuse_other("ablate", ablate, ABLATIONS)
         if ablate == "evaluation" and n_agents != 3:
             raise ValueError(f"ablate='evaluation', n_agents={n_agents}: expected n_agents=3")
         source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents - 1)

@@ -122,6 +122,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation.base import QuestionEnv
 from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of
@@ -184,8 +185,7 @@ class SolveCritiqueRefineEnv(QuestionEnv):
         render_mode: str | None = None,
     ) -> None:
         check_whole("n_agents", n_agents, 3, 9)
-        if credit not in CREDITS:
-            raise ValueError(f"credit={credit!r}: expected one of {CREDITS}")
+        refuse_other("credit", credit, CREDITS)
         source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
         self.shadowed = credit == "difference"
         seats = (*chain(n_agents), *(shadows(n_agents) if self.shadowed else ()))

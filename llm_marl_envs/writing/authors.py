@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, gains
+from llm_marl_envs.checks import refuse_other
+from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, gains, info_of
 from llm_marl_envs.scorers import Submission, open_scorer, scorer_names
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
@@ -20,7 +21,6 @@ from llm_marl_envs.writing.documents import Document, Kind, document_of
 from llm_marl_envs.writing.experts import WritingExperts
 from llm_marl_envs.writing.source import writing_tasks
 
-INFOS = ("split", "full")
 GROUNDED, PAPER = "grounded", "paper"
 PROTOCOLS = ("discussion", "pipeline")
 SOLVED = 0.85
@@ -70,18 +70,8 @@ class CoopWritingEnv(TextParallelEnv):
     ) -> None:
         source = writing_tasks(tasks, self.kind, split)
         generated = document_of(source[0].data) is not None
-        self.info_mode = info or ("split" if generated else "full")
-        for name, given, known in (
-            ("info", self.info_mode, INFOS),
-            ("protocol", protocol, PROTOCOLS),
-        ):
-            if given not in known:
-                raise ValueError(f"{name}={given!r}: expected one of {known}")
-        if self.info_mode == "split" and not generated:
-            raise ValueError(
-                "info='split' needs generated tasks, whose facts can be divided over the seats; "
-                "use info='full' for rows"
-            )
+        self.info_mode = info_of(info, generated)
+        refuse_other("protocol", protocol, PROTOCOLS)
         reward = reward_of(reward, source, generated)
         if turns is None:
             turns = 2 if protocol == "pipeline" else 1

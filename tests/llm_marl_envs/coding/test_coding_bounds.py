@@ -14,7 +14,8 @@ from statistics import fmean
 import pytest
 
 from llm_marl_envs.coding import bounds, functions
-from llm_marl_envs.coding.functions import TESTS, Answer, Composition
+from llm_marl_envs.coding.composition import ROLES, Composition, describe_helper, describe_main
+from llm_marl_envs.coding.functions import TESTS, Answer
 from llm_marl_envs.coding.source import composition_of
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
 
@@ -27,7 +28,7 @@ def family(prompt: str, split: str = SPLIT) -> list[Composition]:
     return [
         task
         for task in functions.compositions(split)
-        if prompt in (functions.describe_main(task), functions.describe_helper(task))
+        if prompt in (describe_main(task), describe_helper(task))
     ]
 
 
@@ -48,7 +49,7 @@ def by_recursion(tasks: Sequence[Composition], turns: int) -> Fraction:
 @pytest.mark.parametrize("turns", [1, 2, 3, 4])
 def test_the_bound_is_the_optimum_over_beliefs(turns: int) -> None:
     """With few tasks too, where not all that are ruled out are without loss."""
-    tasks = family(functions.describe_main(functions.compositions(SPLIT)[0]))
+    tasks = family(describe_main(functions.compositions(SPLIT)[0]))
     assert len(tasks) > 8
     for few in (tasks[:2], tasks[:3], tasks[:5], tasks[3:10]):
         best = by_recursion(few, turns) / len(few)
@@ -57,7 +58,7 @@ def test_the_bound_is_the_optimum_over_beliefs(turns: int) -> None:
 
 def test_enumeration_and_short_cut_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where tasks outside every most frequent answer abound, nothing is enumerated."""
-    tasks = family(functions.describe_main(functions.compositions("train")[0]), "train")
+    tasks = family(describe_main(functions.compositions("train")[0]), "train")
     short = [bounds.optimal_value(tasks, turns) for turns in (2, 3)]
     monkeypatch.setattr(bounds, "_free", lambda labels: 0)
     assert [bounds.optimal_value(tasks, turns) for turns in (2, 3)] == short
@@ -66,7 +67,7 @@ def test_enumeration_and_short_cut_agree(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_better_seat_is_the_same_for_all_tasks_of_a_split() -> None:
     for split, turns in itertools.product(("val", "test", SPLIT), (1, 2)):
         env = CoopCodingEnv(split=split, turns=turns)
-        alone = {r: bounds.seat_value(split, turns, r) for r in functions.ROLES}
+        alone = {r: bounds.seat_value(split, turns, r) for r in ROLES}
         mean = fmean(env.bounds(env.source[i]).solo for i in range(len(env.source)))
         assert mean == pytest.approx(FORM + PAY * max(alone.values()))
 
@@ -74,7 +75,7 @@ def test_the_better_seat_is_the_same_for_all_tasks_of_a_split() -> None:
 def test_the_table_of_the_page() -> None:
     page = (Path(__file__).parents[3] / "docs/environments/coop_coding.md").read_text("utf-8")
     for split in ("train", "val", "test", SPLIT):
-        values = (bounds.seat_value(split, k, r) for r in functions.ROLES for k in range(1, 5))
+        values = (bounds.seat_value(split, k, r) for r in ROLES for k in range(1, 5))
         cells = " | ".join(f"{FORM + PAY * value:.3f}" for value in values)
         assert f"| `{split}` | {cells} |" in page
 
@@ -134,7 +135,7 @@ def optimal(name: str) -> Plan:
 def play(seat: str, plan: Plan, turns: int, indices: Sequence[int]) -> list[float]:
     """Returns of episodes that one seat plays alone, by what it sees."""
     env = CoopCodingEnv(split=SPLIT, turns=turns)
-    describe = functions.describe_main if seat == MAIN else functions.describe_helper
+    describe = describe_main if seat == MAIN else describe_helper
     returns = []
     for index in indices:
         programs = plan(family(describe(composition(env, index))), turns)
@@ -154,7 +155,7 @@ def play(seat: str, plan: Plan, turns: int, indices: Sequence[int]) -> list[floa
 def test_an_optimal_seat_alone_returns_its_value(seat: str, turns: int) -> None:
     """On all tasks of a prompt the mean return is the value itself: there is no noise."""
     name, role = ("solve", "main") if seat == MAIN else ("aux", "helper")
-    describe = functions.describe_main if seat == MAIN else functions.describe_helper
+    describe = describe_main if seat == MAIN else describe_helper
     env = CoopCodingEnv(split=SPLIT, turns=turns)
     indices: dict[str, list[int]] = defaultdict(list)
     for index in range(len(env.source)):
@@ -202,12 +203,12 @@ def listening(tasks: list[Composition], turns: int) -> list[str]:
 def test_no_attack_returns_more_than_the_bound(attack: Plan, turns: int) -> None:
     """On all tasks of two main prompts: their mean value is exact, there is no noise."""
     env = CoopCodingEnv(split=SPLIT, turns=turns)
-    prompts = [functions.describe_main(task) for task in functions.compositions(SPLIT)]
+    prompts = [describe_main(task) for task in functions.compositions(SPLIT)]
     for prompt in (prompts[0], prompts[-1]):
         indices = [
             index
             for index in range(len(env.source))
-            if functions.describe_main(composition(env, index)) == prompt
+            if describe_main(composition(env, index)) == prompt
         ]
         returns = play(MAIN, attack, turns, indices)
         assert fmean(returns) <= env.bounds(env.source[indices[0]]).solo + 1e-9
@@ -215,7 +216,7 @@ def test_no_attack_returns_more_than_the_bound(attack: Plan, turns: int) -> None
 
 def inverted(env: CoopCodingEnv, index: int) -> float:
     """What main returns alone in two turns if it believes every value that it is told."""
-    tasks = family(functions.describe_main(composition(env, index)))
+    tasks = family(describe_main(composition(env, index)))
     env.reset(seed=0, options={"task": index})
     [asks] = optimal("solve")(tasks, 1)  # the first test that it fails says much
     told, rewards, *_ = env.step({HELPER: FIXED_HELPER, MAIN: asks})
@@ -233,12 +234,12 @@ def inverted(env: CoopCodingEnv, index: int) -> float:
 
 def test_inverting_a_revealed_value_beats_the_bound_only_where_values_are_revealed() -> None:
     """Under diagnostics one value tells most of the tasks apart, and there is no bound."""
-    prompt = functions.describe_main(functions.compositions(SPLIT)[0])
+    prompt = describe_main(functions.compositions(SPLIT)[0])
     plain = CoopCodingEnv(split=SPLIT, turns=2)
     indices = [
         index
         for index in range(len(plain.source))
-        if functions.describe_main(composition(plain, index)) == prompt
+        if describe_main(composition(plain, index)) == prompt
     ]
     solo = plain.bounds(plain.source[indices[0]]).solo
     assert fmean(inverted(plain, index) for index in indices) <= solo + 1e-9
@@ -250,9 +251,9 @@ def test_what_is_told_over_turns_does_not_depend_on_the_partner() -> None:
     """Under plain feedback a seat hears of its own syntax alone, and not how many tests passed."""
     env = CoopCodingEnv(split=SPLIT, turns=2)
     assert env.feedback_mode == "plain"
-    prompt = functions.describe_main(composition(env, 0))
+    prompt = describe_main(composition(env, 0))
     tasks = {i: composition(env, i) for i in range(len(env.source))}
-    indices = [i for i, task in tasks.items() if functions.describe_main(task) == prompt][:4]
+    indices = [i for i, task in tasks.items() if describe_main(task) == prompt][:4]
     programs = ["def solve(xs):\n    return 1", "def solve(xs:", "nothing", ""]
     programs += optimal("solve")(family(prompt), 1)
     helpers = ["def aux(x):\n    return 1", "def aux(x:", "raise ValueError('secret')", ""]

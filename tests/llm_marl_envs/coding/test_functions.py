@@ -16,6 +16,18 @@ import pytest
 
 from llm_marl_envs.coding import composition as composition_module
 from llm_marl_envs.coding import functions
+from llm_marl_envs.coding.composition import (
+    KINDS,
+    ROLES,
+    Composition,
+    conventions,
+    describe_full,
+    describe_helper,
+    describe_main,
+    evaluate,
+    expert,
+)
+from llm_marl_envs.coding.conventions import read_convention
 from llm_marl_envs.coding.vocabulary import (
     FOLD_OPS,
     ITEM_OPS,
@@ -26,15 +38,15 @@ from llm_marl_envs.coding.vocabulary import (
 
 TASKS = [task for split in functions.SPLITS for task in functions.compositions(split)]
 SAMPLE = TASKS[::17]
-SQUARES = functions.Composition("item", ("even",), "x times x", "the sum of {}")
-FOLD = functions.Composition("fold", ("over 4",), "a minus 2 times b", "10")
+SQUARES = Composition("item", ("even",), "x times x", "the sum of {}")
+FOLD = Composition("fold", ("over 4",), "a minus 2 times b", "10")
 KEPT_FOR_OOD = {
     one.words
     for table in (ITEM_OPS, FOLD_OPS, SEQUENCE_OPS, REDUCTIONS)
     for one in table.values()
     if one.kept_for == "ood"
 }
-RUNNING = functions.Composition("sequence", ("odd",), "its running sums", "the sorted list of {}")
+RUNNING = Composition("sequence", ("odd",), "its running sums", "the sorted list of {}")
 
 
 def run(*programs: str) -> dict[str, Any]:
@@ -45,7 +57,7 @@ def run(*programs: str) -> dict[str, Any]:
     return names
 
 
-def passed(task: functions.Composition, helper: str, main: str) -> float:
+def passed(task: Composition, helper: str, main: str) -> float:
     names = run(helper, main)
     count = 0
     for line in functions.asserts(task):
@@ -58,32 +70,25 @@ def passed(task: functions.Composition, helper: str, main: str) -> float:
 
 
 def test_answers_worked_by_hand() -> None:
-    assert functions.evaluate(SQUARES, [1, 2, 4, -3]) == 4 + 16
-    assert functions.evaluate(FOLD, [5, 1, 6]) == (10 - 2 * 5) - 2 * 6
-    assert functions.evaluate(RUNNING, [5, 2, -7, 3]) == [-2, 1, 5]  # 5, -2, 1 sorted
-    two = functions.Composition(
-        "item", ("odd", "positive"), "minus x", "the list of {}, in the same order"
-    )
-    assert functions.evaluate(two, [3, 2, -1, 5]) == [-3, -5]
-    assert functions.evaluate(SQUARES, []) == 0
+    assert evaluate(SQUARES, [1, 2, 4, -3]) == 4 + 16
+    assert evaluate(FOLD, [5, 1, 6]) == (10 - 2 * 5) - 2 * 6
+    assert evaluate(RUNNING, [5, 2, -7, 3]) == [-2, 1, 5]  # 5, -2, 1 sorted
+    two = Composition("item", ("odd", "positive"), "minus x", "the list of {}, in the same order")
+    assert evaluate(two, [3, 2, -1, 5]) == [-3, -5]
+    assert evaluate(SQUARES, []) == 0
 
 
 def test_texts() -> None:
-    assert functions.describe_helper(FOLD) == "The zup of a and b is a minus 2 times b."
-    assert functions.describe_main(FOLD) == (
+    assert describe_helper(FOLD) == "The zup of a and b is a minus 2 times b."
+    assert describe_main(FOLD) == (
         "Start with t = 10. For each number x in xs that is over 4, in order, set t to the zup "
         "of t and x. Return t."
     )
-    assert (
-        functions.describe_helper(RUNNING) == "The zup of a list is the list of its running sums."
-    )
-    assert (
-        functions.describe_full(SQUARES)
-        == f"{functions.describe_helper(SQUARES)} {functions.describe_main(SQUARES)}"
-    )
+    assert describe_helper(RUNNING) == "The zup of a list is the list of its running sums."
+    assert describe_full(SQUARES) == f"{describe_helper(SQUARES)} {describe_main(SQUARES)}"
     for task in TASKS:  # each seat lacks the other's part
-        assert task.op not in functions.describe_main(task)
-        assert not any(name in functions.describe_helper(task) for name in ("xs", "numbers in xs"))
+        assert task.op not in describe_main(task)
+        assert not any(name in describe_helper(task) for name in ("xs", "numbers in xs"))
     assert doctest.testmod(composition_module).failed == 0
 
 
@@ -105,9 +110,11 @@ def test_agreeing_experts_pass_and_disagreeing_ones_fail() -> None:
     """Who disagrees passes a test only where no number is kept, so that `aux` is not called."""
     for task in SAMPLE[::3]:
         idle = sum(not composition_module.keep(task.predicates, xs) for xs in functions.TESTS)
-        for ours, theirs in itertools.product(functions.conventions(task), repeat=2):
+        for ours, theirs in itertools.product(conventions(task), repeat=2):
             share = passed(
-                task, functions.expert(task, "helper", ours), functions.expert(task, "main", theirs)
+                task,
+                expert(task, "helper", ours),
+                expert(task, "main", theirs),
             )
             if ours == theirs:
                 assert share == 1.0
@@ -123,9 +130,9 @@ def test_no_operation_on_a_number_takes_a_list() -> None:
 
 def test_conventions_of_experts_are_read() -> None:
     for task in SAMPLE:
-        for role, convention in itertools.product(functions.ROLES, functions.conventions(task)):
-            text = functions.expert(task, role, convention)
-            assert functions.read_convention(task.kind, role, text) == convention
+        for role, convention in itertools.product(ROLES, conventions(task)):
+            text = expert(task, role, convention)
+            assert read_convention(task.kind, role, text) == convention
 
 
 @pytest.mark.parametrize(
@@ -156,7 +163,7 @@ def test_conventions_of_experts_are_read() -> None:
 def test_conventions_of_other_texts(
     kind: str, role: str, text: str, convention: str | None
 ) -> None:
-    assert functions.read_convention(kind, role, text) == convention
+    assert read_convention(kind, role, text) == convention
 
 
 @pytest.mark.parametrize(
@@ -177,8 +184,8 @@ def test_conventions_are_read_in_linear_time(monkeypatch: pytest.MonkeyPatch, te
 
     nodes = sum(1 for _ in ast.walk(ast.parse(text)))
     monkeypatch.setattr(ast, "iter_child_nodes", counted)
-    for kind, role in itertools.product(("item", "fold", "sequence"), functions.ROLES):
-        functions.read_convention(kind, role, text)
+    for kind, role in itertools.product(("item", "fold", "sequence"), ROLES):
+        read_convention(kind, role, text)
     assert len(seen) <= 20 * nodes
 
 
@@ -189,15 +196,15 @@ def test_tests_tell_every_task_from_every_other() -> None:
     for task in SAMPLE:
         lines = functions.asserts(task)
         for line, xs in zip(lines, functions.TESTS, strict=True):
-            assert line == f"assert solve({list(xs)}) == {functions.evaluate(task, xs)}"
+            assert line == f"assert solve({list(xs)}) == {evaluate(task, xs)}"
         right = Counter(line.split(" == ")[1] for line in lines)
         assert right.most_common(1)[0][1] <= functions.MAX_SAME_ANSWER == 3
 
 
 PROMPTS = {
     split: (
-        {functions.describe_helper(task) for task in functions.compositions(split)},
-        {functions.describe_main(task) for task in functions.compositions(split)},
+        {describe_helper(task) for task in functions.compositions(split)},
+        {describe_main(task) for task in functions.compositions(split)},
     )
     for split in functions.SPLITS
 }
@@ -222,15 +229,14 @@ def test_splits() -> None:
     }
     for split in functions.SPLITS:
         tasks = functions.compositions(split)
-        assert {task.kind for task in tasks} == set(functions.KINDS)
+        assert {task.kind for task in tasks} == set(KINDS)
         assert {functions.split_of(task) for task in tasks[::7]} == {split}
 
 
 def test_pairs_of_prompts_are_new_in_val_and_test() -> None:
     pairs = {
         split: {
-            (functions.describe_helper(task), functions.describe_main(task))
-            for task in functions.compositions(split)
+            (describe_helper(task), describe_main(task)) for task in functions.compositions(split)
         }
         for split in functions.SPLITS
     }
@@ -264,20 +270,17 @@ def test_functions_without_need_of_the_operation_are_no_tasks() -> None:
         ("x", "the sorted list of {}"),
         ("the absolute value of x", "the sum of {}"),  # the numbers are positive
     ]:
-        assert functions.Composition("item", ("positive",), op, ending) not in TASKS
-    maxima = functions.Composition(
+        assert Composition("item", ("positive",), op, ending) not in TASKS
+    maxima = Composition(
         "sequence", ("odd",), "its running maxima", "the largest of {}, or 0 if there are none"
     )
     assert maxima not in TASKS
-    assert (
-        functions.split_of(functions.Composition("item", ("odd",), "x", "the sorted list of {}"))
-        is None
-    )
+    assert functions.split_of(Composition("item", ("odd",), "x", "the sorted list of {}")) is None
 
 
 def test_one_function_has_one_split_whatever_its_words() -> None:
-    as_fold = functions.Composition("fold", ("over 1",), "a plus b", "0")
-    as_sum = functions.Composition("item", ("over 1",), "x", "the sum of {}")
+    as_fold = Composition("fold", ("over 1",), "a plus b", "0")
+    as_sum = Composition("item", ("over 1",), "x", "the sum of {}")
     assert functions.answers_of(as_fold) == functions.answers_of(as_sum)
     assert functions.split_of(as_sum) == functions.split_of(as_fold)
     assert functions.split_of(as_fold) in functions.SPLITS
@@ -312,16 +315,16 @@ def test_items_are_a_function_of_seed_split_and_index() -> None:
 
 def test_errors_say_what_came_and_what_was_expected() -> None:
     with pytest.raises(ValueError, match="expected one of"):
-        functions.Composition("map", ("even",), "x times x", "the sum of {}")
+        Composition("map", ("even",), "x times x", "the sum of {}")
     with pytest.raises(ValueError, match="vocabulary"):
-        functions.Composition("item", ("even",), "x squared", "the sum of {}")
+        Composition("item", ("even",), "x squared", "the sum of {}")
     with pytest.raises(ValueError, match="vocabulary"):
-        functions.Composition("fold", ("even",), "a plus b", "the sum of {}")
+        Composition("fold", ("even",), "a plus b", "the sum of {}")
     with pytest.raises(ValueError, match="convention"):
-        functions.expert(RUNNING, "helper", "item")
+        expert(RUNNING, "helper", "item")
     with pytest.raises(ValueError, match="split is 'dev'"):
         functions.compositions("dev")
     with pytest.raises(ValueError, match="expected 0 or more"):
         functions.composition_at(0, "train", -1)
     with pytest.raises(ValueError, match="role"):
-        functions.read_convention("item", "judge", "")
+        read_convention("item", "judge", "")
