@@ -71,7 +71,8 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
         kwargs["single_seat"] = True
     forms = [env]
     if api not in (None, form):
-        forms.append(_converted(env, api))
+        convert = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
+        forms.append(convert(env))
         kwargs["api"] = api
     for one in forms:  # a rollout plays what stands inside the parallel form of a debate
         one.spec = chosen
@@ -94,11 +95,6 @@ def _form(chosen: EnvSpec, env: Any) -> str:
         f"{chosen.id}: the entry point returned {type(env).__name__}, which is no {expected}; "
         "register it with the `api` it has"
     )
-
-
-def _converted(env: Any, api: str | None) -> Any:
-    """`env` in its other form, by PettingZoo."""
-    return parallel_to_aec(env) if api == "aec" else turn_based_aec_to_parallel(env)
 
 
 def make_vec(env_id: str, n: int, **kwargs: Any) -> VectorTextEnv:

@@ -7,12 +7,11 @@ before. Whoever needs a seed of its own mixes one with `derive_seed`.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.tasks import Task, hash_of
 
 RESET_SEEDS = 2**32
 """PettingZoo's reset seeds have 32 bits."""
@@ -23,8 +22,7 @@ def derive_seed(*parts: object) -> int:
 
     Mixed, not added: with sums, seed s item i+1 would be seed s+1 item i.
     """
-    text = "/".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) >> 1
+    return hash_of("/".join(map(str, parts))) >> 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

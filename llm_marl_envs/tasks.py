@@ -256,11 +256,14 @@ def split_of_row(row: Row, key: str) -> str:
     return ROW_SHARES[-1][0]
 
 
+def hash_of(text: str) -> int:
+    """A whole number below 2**64 that depends on the text alone (SHA-256), in every process."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8])
+
+
 def unit_hash(text: str) -> float:
-    """A number in [0, 1) that depends on the text alone (SHA-256), in every process."""
-    return (
-        int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) / 2**64
-    )
+    """As `hash_of`, a number in [0, 1)."""
+    return hash_of(text) / 2**64
 
 
 def jsonl_rows(path: str | Path) -> list[Row]:

@@ -67,10 +67,8 @@ class VectorTextEnv:
             raise ValueError(f"{len(actions)} joint actions for {len(self)} environments")
         jobs = [i for i, action in enumerate(actions) if action is not None]
         stepped = self.map(lambda i: self.envs[i].step(actions[i]), jobs)
-        results: list[Any] = [None] * len(self)
-        for i, result in zip(jobs, stepped, strict=True):
-            results[i] = result
-        return results
+        results = dict(zip(jobs, stepped, strict=True))
+        return [results.get(i) for i in range(len(self))]
 
     def map(self, function: Callable[[int], T], indices: Sequence[int]) -> list[T]:
         """`function` of each index, in threads if the environments block, else in a loop."""

@@ -61,7 +61,8 @@ def _of_helper(kind: str, tree: ast.Module) -> str | None:
 
 def _is_list(parameter: ast.arg, aux: ast.FunctionDef) -> bool:
     """Whether the body uses the parameter as a list: annotated, iterated, indexed or reduced."""
-    if parameter.annotation is not None and _LIST_NAMES & _names(parameter.annotation):
+    annotation = ast.walk(parameter.annotation) if parameter.annotation else ()
+    if any(isinstance(node, ast.Name) and node.id in _LIST_NAMES for node in annotation):
         return True
     waiting: list[tuple[ast.AST, bool]] = [(aux, False)]  # and whether it is iterated or indexed
     while waiting:
@@ -120,7 +121,3 @@ def _call_name(node: ast.Call) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}

@@ -58,7 +58,9 @@ def task_of_row(row: Row) -> Task:
     """
     row = with_tests(row)
     prompt = _text(row, "prompt")
-    tests = _tests(row)
+    tests = _text(row, "tests")
+    if tests and (setup := _text(row, "setup")):
+        tests = f"{setup}\n{tests}"
     if not prompt or not tests:
         missing = "prompt" if not prompt else "tests"
         raise ValueError(
@@ -159,12 +161,6 @@ def _text(row: Row, what: str) -> str:
         if isinstance(value, Sequence) and value and not isinstance(value, str):
             return "\n".join(str(line) for line in value)
     return ""
-
-
-def _tests(row: Row) -> str:
-    tests = _text(row, "tests")
-    setup = _text(row, "setup")
-    return f"{setup}\n{tests}" if setup and tests else tests
 
 
 def _called_by(tests: str, code: str) -> str:

@@ -17,8 +17,7 @@ from functools import lru_cache
 
 from llm_marl_envs.sandbox.jail.source import ERRORS, parse
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 CACHED_PROGRAMS = 512
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_marl_envs.core import TextAECEnv
-from llm_marl_envs.deliberation.briefs import share
+from llm_marl_envs.deliberation.briefs import asked, share
 from llm_marl_envs.questions import KINDS, Question, question_of
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task, TaskSource
 
 MAX_ACTION_CHARS = 4096
+OWN = "Only you know:"
 
 
 class QuestionEnv(TextAECEnv):
@@ -86,6 +87,15 @@ class QuestionEnv(TextAECEnv):
         if not self.divided or place is None:
             return None
         return share(question, place, self.parts)
+
+    def asked(self, question: Question) -> str:
+        """The question and what everybody knows; where nothing is divided, all evidence too."""
+        return asked(question, not self.divided)
+
+    def told(self, question: Question, agent: str) -> list[str]:
+        """Texts: the question as it is asked, and the part that the seat alone knows, if any."""
+        own = self.evidence(question, agent)
+        return [self.asked(question), *(() if own is None else (OWN, *own))]
 
     def in_parts(self, question: Question) -> bool:
         """Whether it was generated with one part of the evidence for each share."""

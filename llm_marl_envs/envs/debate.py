@@ -149,7 +149,7 @@ from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation import votes
 from llm_marl_envs.deliberation.base import QuestionEnv
-from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of
+from llm_marl_envs.deliberation.briefs import check_whole, info_of
 from llm_marl_envs.deliberation.debaters import Debaters
 from llm_marl_envs.deliberation.policy_judge import JUDGE, judge_prompt, verdicts
 from llm_marl_envs.deliberation.statements import Said
@@ -237,7 +237,7 @@ class DebateEnv(QuestionEnv):
             agent=agent,
             n=len(self.possible_agents),
             rounds=self.max_turns,
-            question=asked(question, not self.divided) + "\n",
+            question=self.asked(question) + "\n",
             own=OWN.format(evidence=own) if own else "",
         )
 
@@ -265,7 +265,8 @@ class DebateEnv(QuestionEnv):
         }
         for seat, a in enumerate(self.agents):
             right = [self._right(answer) for answer in self._answers(a)]
-            last = [self._voted_right(self._answers(other)[-1]) for other in self.agents]
+            last = [self._answers(other)[-1] for other in self.agents]
+            last = [canonical(one) if one and self._right(one) else None for one in last]
             own = {"pivotal": votes.pivotal(last, seat), "flips": votes.flips(right)}
             facts[a] = {**facts[a], **verdict, **own}
         return Outcome(reward_terms=terms, ended=True, success=success, facts=facts)
@@ -289,10 +290,6 @@ class DebateEnv(QuestionEnv):
     def _right(self, answer: str | None) -> bool:
         return is_right(self.question, answer)
 
-    def _voted_right(self, answer: str | None) -> str | None:
-        """The answer as it is counted, None where it is wrong."""
-        return canonical(answer) if answer is not None and self._right(answer) else None
-
     def _verdict(self) -> dict[str, Any]:
         """What everybody is told of the whole debate."""
         rounds = zip(*(self._answers(agent) for agent in self.agents), strict=True)
@@ -307,7 +304,7 @@ class DebateEnv(QuestionEnv):
             "constant_accuracy": constant_accuracy(self.source).get(self.question.kind, 0.0),
         }
         if self.judge is not None:
-            told = asked(self.question, not self.divided) + "\n"
+            told = self.asked(self.question) + "\n"
             prompt = judge_prompt(told, self._said[-len(self.agents) :])
             (text,) = verdicts(self.judge, self, {JUDGE: [prompt]}, [self._judge_seed])
             verdict["judge"], verdict["team_answer"] = text, read_answer(text)

@@ -125,7 +125,7 @@ from typing import Any, ClassVar
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, described
 from llm_marl_envs.deliberation.base import QuestionEnv
-from llm_marl_envs.deliberation.briefs import asked, check_whole, info_of
+from llm_marl_envs.deliberation.briefs import check_whole, info_of
 from llm_marl_envs.deliberation.role_experts import ChainExperts
 from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.deliberation.stations import (
@@ -156,7 +156,6 @@ OPENING = {
     CRITIC: "You are a critic. You read a draft; a refiner reads both and gives the last answer.",
     REFINER: "You are the refiner. You read a draft and critiques; your answer counts.",
 }
-OWN = "Only you know:"
 TASKS = {
     GENERATOR: "Tell what the others need. End with one line: Answer: [your answer]",
     CRITIC: "Tell what the refiner needs: what is wrong or missing.",
@@ -212,10 +211,7 @@ class SolveCritiqueRefineEnv(QuestionEnv):
     def brief(self, question: Question, agent: str) -> str:
         """Role, question, own part; seats of one role and part are told the same."""
         role = self.stations[agent].role
-        lines = [OPENING[role], asked(question, not self.divided)]
-        own = self.evidence(question, agent)
-        lines += [] if own is None else [OWN, *own]
-        return "\n".join([*lines, TASKS[role]])
+        return "\n".join([OPENING[role], *self.told(question, agent), TASKS[role]])
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; after the last one, pay."""

@@ -12,12 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from llm_marl_envs.questions.answers import (
-    MAX_ANSWER_CHARS,
-    can_be_given,
-    number_of,
-    same_answer,
-)
+from llm_marl_envs.questions.answers import MAX_ANSWER_CHARS, can_be_given, number_of, same_answer
 from llm_marl_envs.questions.question import Question, task_of
 from llm_marl_envs.questions.vocabulary import with_choices
 from llm_marl_envs.tasks import Row, Task, split_of_row

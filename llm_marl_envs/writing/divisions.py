@@ -76,9 +76,9 @@ def read_plan(document: Document, seat: int, text: str) -> str | None:
     An impossible plan can be followed too: the name says what the author did, not that it was wise.
     """
     treated = {
-        document.section_of(claim.fact)
-        for claim in read_claims(text, document.lexicon).claims
-        if claim.fact in document.facts
+        document.section_of(fact)
+        for fact in read_claims(text, document.lexicon).claims
+        if fact in document.facts
     }
     for name, plan in PLANS[document.kind].items():
         if set(plan[seat]) == treated:

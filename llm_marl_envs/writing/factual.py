@@ -59,15 +59,14 @@ class Account:
 def account(document: Document, seat: int, text: str) -> Account:
     """Hold a text of one seat against the document."""
     reading = read_claims(text, document.lexicon)
-    stated = [claim.fact for claim in reading.claims]
-    distinct = frozenset(stated)
+    distinct = frozenset(reading.claims)
     true = distinct & document.facts
     sections = frozenset(document.section_of(fact) for fact in true)
     return Account(
         true=true,
         sections=sections,
         false=len(distinct - true),
-        repeats=len(stated) - len(distinct),
+        repeats=len(reading.claims) - len(distinct),
         form=_form(document, seat, reading, len(sections)),
     )
 

@@ -8,8 +8,8 @@ never", a question) states nothing, and the text is not `closed`: nobody can tel
 the rest. It knows no document, so it cannot tell what is true.
 
 >>> from llm_marl_envs.writing.vocabulary import POST_LEXICON
->>> [claim.fact for claim in read_claims("Tom was not blamed by Mia.", POST_LEXICON).claims]
-[Fact(subject='mia', relation='blame', object='tom', holds=False)]
+>>> read_claims("Tom was not blamed by Mia.", POST_LEXICON).claims
+(Fact(subject='mia', relation='blame', object='tom', holds=False),)
 >>> read_claims("The liar said that Mia blamed Tom.", POST_LEXICON).claims
 ()
 """
@@ -76,7 +76,7 @@ class Reading:
             states nothing holds a "not". Else the text may take back what its sentences state.
     """
 
-    claims: tuple[Claim, ...]
+    claims: tuple[Fact, ...]
     words: int
     stating_words: int
     verbs: int
@@ -84,21 +84,13 @@ class Reading:
     closed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One stated fact and the sentence, by number, that states it."""
-
-    fact: Fact
-    sentence: int
-
-
 def read_claims(text: str, lexicon: Lexicon) -> Reading:
     """What `text` states about the entities of `lexicon`. Any text can be read."""
-    claims: list[Claim] = []
+    claims: list[Fact] = []
     total = stating = verbs = stating_verbs = 0
     plain = _ITEM.sub("", clean(text))
     closed = not (_UNKNOWN.search(plain) or _is_struck(text))
-    for number, sentence in enumerate(sentences_of(plain)):
+    for sentence in sentences_of(plain):
         words = words_of(sentence)
         total += len(words)
         if total > MAX_WORDS:
@@ -107,7 +99,7 @@ def read_claims(text: str, lexicon: Lexicon) -> Reading:
         pieces = _pieces(sentence, lexicon)
         by_verb = _facts(pieces, lexicon) if pieces is not None else []
         facts = [fact for some in by_verb for fact in some]
-        claims += [Claim(fact, number) for fact in facts]
+        claims += facts
         verbs += sum(word in lexicon.forms for word in words)
         stating_verbs += sum(map(bool, by_verb))
         stating += len(words) * bool(facts)

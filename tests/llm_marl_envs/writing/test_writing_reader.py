@@ -18,7 +18,7 @@ from llm_marl_envs.writing.words import sentences_of, words_of
 def stated(text: str) -> list[str]:
     """Claims as short texts: "mia pay tom", "!mia pay tom"."""
     return [
-        f"{'' if c.fact.holds else '!'}{c.fact.subject} {c.fact.relation} {c.fact.object}"
+        f"{'' if c.holds else '!'}{c.subject} {c.relation} {c.object}"
         for c in read_claims(text, POST_LEXICON).claims
     ]
 
@@ -87,7 +87,7 @@ def test_what_sources_say_is_read_back() -> None:
                 document = document_at(kind, 0, split, index)
                 for fact in document.facts:
                     read = read_claims(say(kind, fact), document.lexicon).claims
-                    assert [claim.fact for claim in read] == [fact]
+                    assert read == (fact,)
 
 
 def test_passives_of_every_fact_are_read_back() -> None:
@@ -98,7 +98,7 @@ def test_passives_of_every_fact_are_read_back() -> None:
             participle = f"{fact.relation.rstrip('e')}ed"
             is_not = "is" if fact.holds else "is not"
             text = f"The {fact.object} {is_not} {participle} by a {fact.subject}."
-            assert [c.fact for c in read_claims(text, ABSTRACT_LEXICON).claims] == [fact]
+            assert read_claims(text, ABSTRACT_LEXICON).claims == (fact,)
 
 
 FRAMES = (
