@@ -119,34 +119,30 @@ def _words(hint: Any, value: Any) -> list[str] | None:
     """What a hint accepts, in words, where `value` is none of it; None where it may be."""
     accepted: dict[str, None] = {}
     for one in _members(hint):
-        kind = typing.get_origin(one) or one
-        if kind is typing.Literal:
-            if value in typing.get_args(one):
-                return None
-            accepted |= dict.fromkeys(map(repr, typing.get_args(one)))
-        elif kind is type(None):
-            if value is None:
-                return None
-            accepted["nothing"] = None
-        elif kind in (list, tuple):
-            if isinstance(value, (list, tuple)):
-                return None
-            accepted["a list"] = None
-        elif kind in (dict, Mapping):
-            if isinstance(value, Mapping):
-                return None
-            accepted["a map"] = None
-        elif kind in _WORDS:
-            if _is_a(value, kind):
-                return None
-            accepted[_WORDS[kind]] = None
-        elif isinstance(kind, type) and issubclass(kind, Enum) and issubclass(kind, str):
-            if isinstance(value, str):
-                return None
-            accepted["text"] = None
-        else:
+        fits, words = _fit(one, value)
+        if fits:
             return None
+        accepted |= dict.fromkeys(words)
     return list(accepted)
+
+
+def _fit(hint: Any, value: Any) -> tuple[bool, list[str]]:
+    """Whether a hint that is no union accepts `value`, and what it accepts, in words."""
+    kind = typing.get_origin(hint) or hint
+    if kind is typing.Literal:
+        options = typing.get_args(hint)
+        return value in options, [repr(option) for option in options]
+    if kind is type(None):
+        return value is None, ["nothing"]
+    if kind in (list, tuple):
+        return isinstance(value, (list, tuple)), ["a list"]
+    if kind in (dict, Mapping):
+        return isinstance(value, Mapping), ["a map"]
+    if kind in _WORDS:
+        return _is_a(value, kind), [_WORDS[kind]]
+    if isinstance(kind, type) and issubclass(kind, Enum) and issubclass(kind, str):
+        return isinstance(value, str), ["text"]
+    return True, []
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

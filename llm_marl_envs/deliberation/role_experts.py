@@ -35,9 +35,7 @@ class EvaluationExperts(EvidenceExperts):
     """Solver, evaluators and scorer: honest in every role, a report first, then what it concludes.
 
     Args:
-        shares: as in `EvidenceExperts`.
-        parts: as in `EvidenceExperts`.
-        divided: as in `EvidenceExperts`.
+        shares, parts, divided: as in `EvidenceExperts`.
         evaluators_score: whether evaluators score too.
     """
 
