@@ -42,40 +42,36 @@ class Cgroup:
                     time.sleep(REMOVE_PAUSE)
 
 
-def create(slot: int, memory_bytes: int) -> Cgroup | None:
-    """Groups for one worker, or None where they cannot be made.
-
-    `memory_bytes` caps the memory of the worker with all its processes.
-    """
+def create(slot: int, memory_bytes: int) -> Cgroup:
+    """Groups for one worker, with a cap on the memory of all its processes. Raises OSError."""
     name = f"{PREFIX}-{os.getpid()}-{slot}"
-    made: list[Path] = []
+    group = Cgroup([])
     try:
         for root, limits in _hierarchies(memory_bytes):
             _remove_stale(root)
             folder = root / name
             folder.mkdir(exist_ok=True)
-            made.append(folder)
+            group.folders.append(folder)
             for file, value in limits.items():
                 (folder / file).write_text(str(value))
     except OSError:
-        Cgroup(made).remove()
-        return None
-    return Cgroup(made) if made else None
+        group.remove()
+        raise
+    if not group.folders:
+        raise OSError("no control groups here")
+    return group
 
 
 def _hierarchies(memory_bytes: int) -> list[tuple[Path, dict[str, int]]]:
-    controllers = MOUNT / "cgroup.controllers"
-    if controllers.exists():
-        limits = {"pids.max": MAX_TASKS, "memory.max": memory_bytes}
-        return [(_own_group(MOUNT, ""), limits)]
-    found: list[tuple[Path, dict[str, int]]] = []
-    for controller, limits in (
-        ("pids", {"pids.max": MAX_TASKS}),
-        ("memory", {"memory.limit_in_bytes": memory_bytes}),
-    ):
-        if (MOUNT / controller / "cgroup.procs").exists():
-            found.append((_own_group(MOUNT / controller, controller), limits))
-    return found
+    """Where groups can be made, and the files of limits in each."""
+    if (MOUNT / "cgroup.controllers").exists():
+        return [(_own_group(MOUNT, ""), {"pids.max": MAX_TASKS, "memory.max": memory_bytes})]
+    limits = {
+        "pids": {"pids.max": MAX_TASKS},
+        "memory": {"memory.limit_in_bytes": memory_bytes},
+    }
+    there = [name for name in limits if (MOUNT / name / "cgroup.procs").exists()]
+    return [(_own_group(MOUNT / name, name), limits[name]) for name in there]
 
 
 def _own_group(mount: Path, controller: str) -> Path:

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +22,7 @@ ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"
 ENVIRONMENT |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _BOOT = (
     "import sys; sys.path.insert(0, {here!r}); from jail import zygote; del sys.path[0]; "
-    "sys.path += {extra!r}; zygote.main()"
+    "zygote.main()"
 )
 
 
@@ -42,11 +42,9 @@ def readable_paths(extra: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(sorted(p for p in paths if os.path.exists(p)))
 
 
-def command(
-    control: int, parent: int, options: dict[str, object], extra: Sequence[str]
-) -> list[str]:
+def command(control: int, parent: int, options: Mapping[str, object]) -> list[str]:
     """Command line of a bare zygote that finds its sockets at the two descriptors."""
-    boot = _BOOT.format(here=str(HERE), extra=list(extra))
+    boot = _BOOT.format(here=str(HERE))
     # No site packages, no user directory, nothing from the current directory, no bytecode written;
     # and no columns in tracebacks, which take memory that every fork has to share.
     flags = ["-s", "-P", "-S", "-B", "-X", "no_debug_ranges", "-c"]

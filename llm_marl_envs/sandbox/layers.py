@@ -2,16 +2,7 @@
 
 Owns the names of layers, the order in which configurations are tried, the comparison of what was
 promised with what a confined child could still do, and the refusal where too little can be had.
-Layers, weakest first:
-
-`rlimits`       processor time, memory, descriptors, no files written
-`capabilities`  none of root's powers, and none to be gained (no_new_privs)
-`uid`           a user of its own for each worker, where the caller is root
-`cgroup`        caps on the threads and the memory of a whole worker, where groups can be made
-`seccomp`       an allow-list of system calls: no fork, exec, sockets, signals to others
-`nofs`          without Landlock: seccomp also refuses every call that names a file
-`landlock`      files: the standard library, read only; no signals or sockets out
-`bubblewrap`    pid, mount, network, IPC and UTS namespaces around the whole worker
+docs/sandbox.md says what each layer stops.
 """
 
 from __future__ import annotations
@@ -19,20 +10,20 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import sys
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 
 from . import cgroup, launch
 from .jail import syscalls
 from .records import Limits, SandboxUnavailable
-from .zygote_link import Zygote, ZygoteLostError, readable
+from .zygote_link import LINUX, Zygote
 
-LINUX = sys.platform.startswith("linux")
 LAYERS = (
     "rlimits", "capabilities", "uid", "cgroup", "seccomp", "nofs", "landlock", "bubblewrap",
 )  # fmt: skip
+"""Weakest first."""
 # Modules that a program may want and could not load later where no file can be opened.
 _NOFS_PRELOAD = """
 hashlib secrets uuid difflib graphlib html ipaddress locale numbers shlex tokenize zlib base64
@@ -49,6 +40,7 @@ NOFS_PRELOAD = tuple(_NOFS_PRELOAD.split())
 GROUP_PROCESSES = 8
 GROUP_SPARE = 512 << 20
 PROBE_SLOT = 255
+PROBE_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -62,26 +54,24 @@ class Setup:
 
     def spawn(self, limits: Limits, slot: int) -> Zygote:
         """Start a zygote; `slot` numbers the workers of this process. Raises OSError."""
-        options: dict[str, object] = {
-            "cpu_seconds": limits.cpu_seconds,
-            "memory_bytes": int(limits.memory_mib) << 20,
-            "layers": list(self.isolation),
-            "uid": _uid(slot),
-            "readable": list(launch.readable_paths(self.paths)),
-            "preload": list(self.preload),
-            "optional": list(NOFS_PRELOAD) if "nofs" in self.isolation else [],
+        memory = int(limits.memory_mib) << 20
+        options = {
+            "policy": {
+                "cpu_seconds": limits.cpu_seconds,
+                "memory_bytes": memory,
+                "layers": self.isolation,
+                "uid": _uid(slot),
+                "readable": launch.readable_paths(self.paths),
+            },
+            "paths": self.paths,
+            "preload": self.preload,
+            "optional": NOFS_PRELOAD if "nofs" in self.isolation else (),
             "processor": processor(slot),
         }
         prefix = launch.bubblewrap(self.bubblewrap, self.paths) if self.bubblewrap else []
-        group = self._group(limits, slot) if "cgroup" in self.isolation else None
-        return Zygote.start(prefix, options, self.paths, group)
-
-    def _group(self, limits: Limits, slot: int) -> cgroup.Cgroup:
-        most = GROUP_PROCESSES * (int(limits.memory_mib) << 20) + GROUP_SPARE
-        group = cgroup.create(slot, most)
-        if group is None:
-            raise OSError("the control group, which could be made before, cannot be made")
-        return group
+        most = GROUP_PROCESSES * memory + GROUP_SPARE
+        group = cgroup.create(slot, most) if "cgroup" in self.isolation else None
+        return Zygote.start(prefix, options, group)
 
 
 def processor(slot: int) -> int | None:
@@ -169,16 +159,15 @@ def _search(preload: tuple[str, ...], paths: tuple[str, ...], allow_unsafe: bool
         modes = (["root"] if os.geteuid() == 0 else []) + ["user", None]
     for mode in modes:
         for base in _bases(mode):
-            isolation = tuple(n for n in LAYERS if n in base)
-            setup = Setup(isolation, mode, preload, paths)
+            setup = Setup(_ordered(base), mode, preload, paths)
             if _holds(setup):
-                grouped = Setup(
-                    tuple(n for n in LAYERS if n in base | {"cgroup"}), mode, preload, paths
-                )
-                return grouped if _groups_hold(grouped) else setup
-    if allow_unsafe:
-        return Setup(("rlimits",), None, preload, paths)
-    return Setup((), None, preload, paths)
+                grouped = replace(setup, isolation=_ordered(base | {"cgroup"}))
+                return grouped if os.geteuid() == 0 and _holds(grouped) else setup
+    return Setup(("rlimits",) if allow_unsafe else (), None, preload, paths)
+
+
+def _ordered(layers: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in LAYERS if name in layers)
 
 
 def _bases(mode: str | None) -> list[set[str]]:
@@ -195,42 +184,24 @@ _REFUSED = {
     "seccomp": ("fork", "socket", "signal"),
     "landlock": ("list_root", "read_passwd", "write_tmp"),
     "nofs": ("list_root", "read_passwd", "write_tmp"),
-    "rlimits": (),
 }
 
 
 def _holds(setup: Setup) -> bool:
     """Whether a zygote starts like this and its children are as confined as promised."""
-    zygote: Zygote | None = None
     try:
-        zygote = setup.spawn(Limits(), PROBE_SLOT)
-        zygote.wait_ready()
-        (child,) = zygote.take(1)
-        child.channel.send({"role": "probe"})
-        if not readable(child.channel.sock, 20.0):
-            return False
-        child.channel.sock.settimeout(5.0)
-        report = child.channel.receive()
-    except (OSError, EOFError, ValueError, ZygoteLostError):
+        with closing(setup.spawn(Limits(), PROBE_SLOT)) as zygote:
+            zygote.wait_ready()
+            (child,) = zygote.take(1)
+            child.channel.send({"role": "probe"})
+            child.channel.sock.settimeout(PROBE_SECONDS)
+            report = child.channel.receive()
+    except (OSError, EOFError, ValueError):
         return False
-    finally:
-        if zygote is not None:
-            zygote.close()
     done = [a for layer in setup.isolation for a in _REFUSED.get(layer, ()) if report[a]]
     own = "uid" not in setup.isolation or report["uid"] != 0
     usable = report["lazy_import"] or "nofs" in setup.isolation
     return not done and own and usable
-
-
-def _groups_hold(setup: Setup) -> bool:
-    """Whether a worker can be put into a control group."""
-    if os.geteuid() != 0:
-        return False
-    group = cgroup.create(PROBE_SLOT, GROUP_SPARE)
-    if group is None:
-        return False
-    group.remove()
-    return _holds(setup)
 
 
 @dataclass(frozen=True)

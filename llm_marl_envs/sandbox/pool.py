@@ -23,7 +23,8 @@ from .jail.contract import Contract
 from .jail.replacements import Replacement
 from .layers import find_setup
 from .records import InfraError, Job, KilledError, Limits, SandboxError, Status, Verdict
-from .worker import RunLostError, Worker
+from .worker import Worker
+from .zygote_link import RunLostError
 
 CACHE_SIZE = 4096  # verdicts
 CLOSE_SECONDS = 10.0  # beyond two wall limits, for runs under way when a pool is closed

@@ -1,9 +1,9 @@
 """One worker: a zygote, and the runs that it is given one after another.
 
 Owns the course of one run: children, what they use, the reading of exit statuses, the verdict. A
-worker is used by one thread at a time; `pool` sees to that. Anything that goes wrong outside the
-programs raises `RunLostError`, after which the worker starts anew. What may be a program's doing as
-well as the machine's raises `KilledError`: the run is made again, and the same again is a verdict.
+worker is used by one thread at a time; `pool` sees to that. What goes wrong outside the programs
+raises `RunLostError`, after which the worker starts anew. What may be the machine's doing or a
+program's raises `KilledError`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import signal
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ from .jail.ledger import JUDGE
 from .jail.wire import SocketChannel
 from .layers import Setup
 from .records import Cost, Job, KilledError, Limits, TestOutcome, Verdict
-from .zygote_link import BATCH, Child, Zygote, ZygoteLostError, readable, signal_name
+from .zygote_link import BATCH, Child, RunLostError, Zygote, readable, signal_name
 
 FIRST_LOOK, NEXT_LOOK = 0.1, 0.05  # seconds between looks at what a run has used
 GRACE_SECONDS = 1.0  # for the judge to report after the programs were ended
@@ -31,10 +32,6 @@ JUDGE_SHARE = 0.25  # of the processor limit that a judge may have used and stil
 JUDGE_RUNS = 500  # runs after which a judge is replaced
 # However long the machine keeps it waiting, no run lasts longer than this many wall limits.
 PATIENCE = 40
-
-
-class RunLostError(Exception):
-    """The run failed for reasons outside the programs."""
 
 
 class KeptJudgeError(Exception):
@@ -53,18 +50,14 @@ class _Judge:
     key: tuple[str, str]  # tests, entry point
     cpu_s: float = 0.0  # when its last run ended
     waited_s: float = 0.0  # the same: seconds that it stood ready without a processor
-    runs: int = 0
+    runs: int = 0  # made with it; from the second on it knows the tests
     page: int = field(default_factory=lambda: _page())  # descriptor of its ledger
 
-    def close(self) -> None:
-        """Release its descriptors."""
+    def end(self) -> None:
+        """End it and release its descriptors."""
+        self.child.kill()
         self.child.close()
         os.close(self.page)
-
-    def end(self) -> None:
-        """End it."""
-        self.child.kill()
-        self.close()
 
 
 def _page() -> int:
@@ -94,24 +87,20 @@ class Worker:
             try:
                 self.zygote = self.setup.spawn(self.limits, self.slot)
                 self.zygote.wait_ready()
-                self._waste_first()
-            except (OSError, ZygoteLostError) as error:
+                # The first children inherit less than all later ones, and could tell.
+                for child in self.zygote.take(BATCH):
+                    child.kill()
+                    self.zygote.wait(child)
+                    child.close()
+            except OSError as error:
                 self.stop()
                 raise RunLostError(f"a worker could not start: {error}") from None
         return self.zygote
 
-    def _waste_first(self) -> None:
-        """End the first batch of children, who inherit less than all later ones and could tell."""
-        assert self.zygote is not None
-        for child in self.zygote.take(BATCH):
-            child.kill()
-            self.zygote.wait(child)
-            child.close()
-
     def stop(self) -> None:
         """End the zygote and everything below it."""
         if self.judge is not None:
-            self.judge.close()
+            self.judge.end()
             self.judge = None
         if self.zygote is not None:
             self.zygote.close()
@@ -128,7 +117,7 @@ class Worker:
                 return _Run(self, zygote, job, budget).check()
             except KeptJudgeError:
                 return _Run(self, zygote, job, budget).check()  # with a fresh one
-        except (ZygoteLostError, RunLostError, OSError) as error:
+        except OSError as error:
             budget.forget(job)
             self.stop()
             raise RunLostError(str(error)) from None
@@ -140,20 +129,19 @@ class Worker:
             self.stop()
             raise
 
-    def take_judge(
-        self, zygote: Zygote, job: Job, programs: int
-    ) -> tuple[_Judge, bool, list[Child]]:
-        """A judge, whether it knows the tests already, and children for the programs."""
+    def take(self, zygote: Zygote, job: Job) -> tuple[_Judge, list[Child]]:
+        """A judge, the kept one if it knows the tests, and a child for each program."""
         key = (job.tests, job.entry_point)
         kept = self.judge
-        self.judge = None
         if kept is not None and kept.key == key and kept.runs < JUDGE_RUNS:
-            children = zygote.take(programs)
-            return kept, True, children
+            children = zygote.take(len(job.programs))
+            self.judge = None
+            return kept, children
         if kept is not None:
             kept.end()
-        first, *children = zygote.take(programs + 1)
-        return _Judge(first, key), False, children
+            self.judge = None
+        first, *children = zygote.take(len(job.programs) + 1)
+        return _Judge(first, key), children
 
 
 class _Run:
@@ -172,15 +160,14 @@ class _Run:
 
     def check(self) -> Verdict:
         """Run the job to its end; the verdict of its judge, or what ended it."""
-        count = len(self.names)
-        judge, known, children = self.worker.take_judge(self.zygote, self.job, count)
-        self.judge, self.fresh = judge, not known
+        judge, children = self.worker.take(self.zygote, self.job)
+        self.judge = judge
         self.children = dict(zip(self.names, children, strict=True))
         self.began = time.monotonic()
         try:
-            self._send_jobs(known)
+            self._send_jobs()
             # Forked while this run goes on, so that the next one need not wait for it.
-            self.zygote.ask(count)
+            self.zygote.ask(len(children))
             over, report = self._await_report()
             self.wall_s = time.monotonic() - self.began
             wall = self._wall()
@@ -200,37 +187,38 @@ class _Run:
             if self.worker.judge is not judge:
                 judge.end()
 
-    def _send_jobs(self, known: bool) -> None:
-        imports = {owner: list(names) for owner, names in self.job.exports}
-        last = self.job.programs[-1][0]
+    def _send_jobs(self) -> None:
+        exports = dict(self.job.exports)
+        main, known = self.names[-1], self.judge.runs > 0
         for name, source in self.job.programs:
-            channel = self.children[name].channel
-            channel.sock.settimeout(self.limits.wall_seconds + GRACE_SECONDS)
-            mine = imports if name == last else {}
-            channel.send({"role": "program", "name": name, "source": source, "imports": mine})
-            # A time-out makes the shared end non-blocking; the judge wants it to block.
-            channel.sock.settimeout(None)
-        message = {
+            imports = exports if name == main else {}
+            job = {"role": "program", "name": name, "source": source, "imports": imports}
+            self._send(self.children[name], job)
+        job = {
             "role": "judge",
             "tests": None if known else self.job.tests,
             "entry": self.job.entry_point,
-            "programs": list(self.children),
-            "exports": imports,
+            "programs": self.names,
+            "exports": exports,
             "contracts": {name: asdict(contract) for name, contract in self.job.contracts},
             "replaced": {name: asdict(one) for name, one in self.job.replaced},
         }
         os.pwrite(self.judge.page, bytes(8), 0)  # no turn of this run has begun
-        channel = self.judge.child.channel
-        channel.sock.settimeout(self.limits.wall_seconds + GRACE_SECONDS)
         fds = [c.channel.sock.fileno() for c in self.children.values()]
         try:
-            channel.send(message, fds if known else [*fds, self.judge.page])
+            self._send(self.judge.child, job, fds if known else [*fds, self.judge.page])
         except OSError:
             if known:
                 raise KeptJudgeError from None
             raise
         for child in self.children.values():
             child.channel.sock.close()  # from here on the judge alone talks to the programs
+
+    def _send(self, child: Child, job: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        sock = child.channel.sock
+        sock.settimeout(self.limits.wall_seconds + GRACE_SECONDS)
+        child.channel.send(job, fds)
+        sock.settimeout(None)  # a time-out makes a shared end non-blocking; the judge's must block
 
     def _await_report(self) -> tuple[Over | None, dict[str, Any] | None]:
         """Wait for the judge. Returns the limit that struck, if one did, and the report if it came.
@@ -336,13 +324,16 @@ class _Run:
         ended = self.zygote.wait(self.judge.child)
         if ended is None:
             raise RunLostError("the test process sent no report")
-        main = self.job.programs[-1][0]
         if os.WIFEXITED(ended.status) and not os.WEXITSTATUS(ended.status):
             raise RunLostError("the test process ended")
         status, text = self._cause(ended.status, ended.cpu_s)
-        if not self.fresh and status != "cpu_limit":  # of which enough was left, see `JUDGE_SHARE`
+        if self.judge.runs and status != "cpu_limit":  # of which enough was left: `JUDGE_SHARE`
             raise KeptJudgeError
-        return ("protocol" if status == "early_exit" else status), f"the tests: {text}", main
+        return (
+            ("protocol" if status == "early_exit" else status),
+            f"the tests: {text}",
+            self.names[-1],
+        )
 
     def _keep_judge(self, report: dict[str, Any] | None) -> None:
         if report is None:
@@ -359,8 +350,8 @@ class _Run:
         self, status: str, detail: str, author: str | None, report: dict[str, Any], cost: Cost
     ) -> Verdict:
         outcomes = tuple(
-            TestOutcome(passed, printable(error), calls, relayed, boolean)
-            for passed, error, calls, relayed, boolean in report.get("outcomes", ())
+            TestOutcome(passed, printable(error), *rest)
+            for passed, error, *rest in report.get("outcomes", ())
         )
         trace = tuple(
             (index, name, _plain(args), _plain(result))

@@ -1,9 +1,9 @@
 """The parent's handle on one zygote process and on the children that it forks.
 
-Owns starting, asking for children, reading exits, and ending. Every exchange has a time limit; a
-zygote that is gone, stopped or silent raises `ZygoteLostError`. Never forks the calling process:
-the zygote is spawned by exec, and children are killed through descriptors of their processes, which
-cannot hit a recycled pid and work across pid namespaces.
+Owns starting, asking for children, reading exits, and ending. Every exchange has a time limit. A
+zygote that is gone, stopped or silent raises `RunLostError` or another OSError. Never forks the
+calling process: the zygote is spawned by exec. Children are killed through descriptors of their
+processes, which cannot hit a recycled pid and work across pid namespaces.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from . import launch
 from .cgroup import Cgroup
@@ -30,8 +32,8 @@ BATCH = 8  # children forked at a time; cheaper than one by one
 POLL_SECONDS = 0.25  # how often a silent zygote is looked at
 
 
-class ZygoteLostError(Exception):
-    """The zygote ended, was stopped, or does not answer."""
+class RunLostError(OSError):
+    """A run failed for reasons outside the programs."""
 
 
 @dataclass
@@ -80,7 +82,7 @@ class Child:
 
     def stopped(self) -> bool:
         """Whether somebody has stopped it with a signal or a debugger."""
-        return _state(self.pidfd) in ("T", "t")
+        return _stopped(self.pidfd)
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,9 @@ def _host_pid(pidfd: int | None) -> int:
     return pid
 
 
-def _state(pidfd: int | None) -> str:
-    _, _, rest = _proc(pidfd, "stat").rpartition(") ")
-    return rest[:1]
+def _stopped(pidfd: int | None) -> bool:
+    _, _, state = _proc(pidfd, "stat").rpartition(") ")
+    return state[:1] in ("T", "t")
 
 
 @dataclass
@@ -143,20 +145,14 @@ class Zygote:
     ready: list[Child] = field(default_factory=list)
     asked: int = 0  # children requested and not yet received
     alive: dict[int, Child] = field(default_factory=dict)
-    _buffer: bytes = b""
 
     @staticmethod
-    def start(
-        prefix: list[str],
-        options: dict[str, object],
-        extra: tuple[str, ...],
-        group: Cgroup | None = None,
-    ) -> Zygote:
+    def start(prefix: list[str], options: Mapping[str, object], group: Cgroup | None) -> Zygote:
         """Spawn a zygote; `wait_ready` completes the start. Raises OSError."""
         ours, theirs = socket.socketpair()
         parent = os.pidfd_open(os.getpid()) if LINUX else os.dup(theirs.fileno())
         try:
-            line = launch.command(theirs.fileno(), parent if LINUX else -1, options, extra)
+            line = launch.command(theirs.fileno(), parent if LINUX else -1, options)
             process = subprocess.Popen(
                 [*prefix, *line],
                 env=launch.ENVIRONMENT,
@@ -175,50 +171,38 @@ class Zygote:
         return Zygote(ours, process, group)
 
     def wait_ready(self) -> None:
-        """Wait until it has imported all it will. Raises ZygoteLostError."""
-        try:
-            kind, _, _, fds = self._record(time.monotonic() + START_SECONDS)
-        except TimeoutError as error:
-            raise ZygoteLostError(str(error)) from None
+        """Wait until it has imported all it will. Raises OSError."""
+        kind, _, _, fds = self._record(time.monotonic() + START_SECONDS)
         if kind != READY:
-            raise ZygoteLostError("the zygote could not prepare its layers")
+            raise RunLostError("the zygote could not prepare its layers")
         self.pidfd = fds[0] if fds else None
         if self.group is not None:  # before the first child, so that all of them are in it
             self.group.add(self.process.pid)
             self.group.add(_host_pid(self.pidfd))
-        try:
-            # If memory runs out, the sandbox goes first; inherited by every child.
-            with open(f"/proc/{self.process.pid}/oom_score_adj", "w") as file:
-                file.write("900")
-        except OSError:
-            pass  # not Linux, or /proc is not ours to write
+        # If memory runs out, the sandbox goes first; inherited by every child.
+        with contextlib.suppress(OSError):  # not Linux, or /proc is not ours to write
+            Path(f"/proc/{self.process.pid}/oom_score_adj").write_text("900")
 
     def ask(self, count: int) -> None:
         """Ask for enough children that `count` are ready; they are forked meanwhile."""
         missing = count - len(self.ready) - self.asked
         if missing > 0:
             missing = max(missing, BATCH)
-            try:
-                self.control.settimeout(REPLY_SECONDS)
-                self.control.sendall(bytes([missing]))
-            except OSError as error:
-                raise ZygoteLostError(str(error)) from None
+            self.control.settimeout(REPLY_SECONDS)
+            self.control.sendall(bytes([missing]))
             self.asked += missing
 
     def take(self, count: int) -> list[Child]:
-        """`count` fresh children. Raises ZygoteLostError."""
+        """`count` fresh children. Raises OSError."""
         self.ask(count)
         deadline = time.monotonic() + REPLY_SECONDS
         while len(self.ready) < count:
-            try:
-                self._handle(deadline)
-            except TimeoutError as error:
-                raise ZygoteLostError(str(error)) from None
+            self._handle(deadline)
         taken, self.ready = self.ready[:count], self.ready[count:]
         return taken
 
     def wait(self, child: Child, seconds: float = REPLY_SECONDS) -> Exit | None:
-        """How a child ended; None if it still runs after `seconds`. Raises ZygoteLostError."""
+        """How a child ended; None if it still runs after `seconds`. Raises OSError."""
         deadline = time.monotonic() + seconds
         while child.exit is None:
             try:
@@ -238,33 +222,29 @@ class Zygote:
         elif kind == EXIT and pid in self.alive:
             self.alive.pop(pid).exit = Exit(status, spent / 1e6, peak / 1024)
 
-    def _record(self, deadline: float) -> tuple[int, int, tuple[int, int, int], list[int]]:
-        fds: list[int] = []
-        while len(self._buffer) < RECORD.size:
-            self._await(deadline)
-            size = RECORD.size - len(self._buffer)
-            try:
-                data, ancillary, _, _ = self.control.recvmsg(size, socket.CMSG_SPACE(4 * 2))
-            except ConnectionError:
-                raise ZygoteLostError("the zygote ended") from None
-            if not data:
-                raise ZygoteLostError("the zygote ended")
-            self._buffer += data
-            fds += received_fds(ancillary)
-        kind, pid, status, spent, peak = RECORD.unpack(self._buffer)
-        self._buffer = b""
-        return kind, pid, (status, spent, peak), fds
+    def _record(self, deadline: float) -> tuple[int, int, list[int], list[int]]:
+        """The next report: kind, pid, numbers, descriptors. Each is sent and comes as a whole."""
+        self._await(deadline)
+        try:
+            data, ancillary, _, _ = self.control.recvmsg(RECORD.size, socket.CMSG_SPACE(4 * 2))
+        except ConnectionError:
+            data, ancillary = b"", []
+        fds = received_fds(ancillary)
+        if len(data) < RECORD.size:
+            raise RunLostError("the zygote ended")
+        kind, pid, *numbers = RECORD.unpack(data)
+        return kind, pid, numbers, fds
 
     def _await(self, deadline: float) -> None:
-        """Wait until the zygote speaks. Raises TimeoutError, or ZygoteLostError if stopped."""
+        """Wait until the zygote speaks. Raises TimeoutError, or RunLostError if stopped."""
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError("the zygote does not answer")
             if readable(self.control, min(left, POLL_SECONDS)):
                 return
-            if _state(self.pidfd) in ("T", "t"):
-                raise ZygoteLostError("the zygote is stopped")
+            if _stopped(self.pidfd):
+                raise RunLostError("the zygote is stopped")
 
     def close(self) -> None:
         """End the zygote and all its children, and release every descriptor."""
@@ -276,7 +256,7 @@ class Zygote:
         else:
             self.process.kill()
         self.control.close()
-        for child in {id(c): c for c in [*self.ready, *self.alive.values()]}.values():
+        for child in [*self.ready, *self.alive.values()]:
             child.kill()
             child.close()
         self.ready.clear()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from . import kernel, syscalls
 
@@ -27,9 +28,9 @@ class Policy:
 
     cpu_seconds: int = 2  # processor time of one child, whole seconds
     memory_bytes: int = 512 << 20  # address space of one child beyond the interpreter's own
-    layers: tuple[str, ...] = ()  # of "seccomp", "landlock", "uid", "capabilities"
+    layers: Sequence[str] = ()  # of "seccomp", "landlock", "uid", "capabilities"
     uid: int = 0  # with the layer "uid": the user and group of the children
-    readable: tuple[str, ...] = field(default=())  # with the layer "landlock": readable paths
+    readable: Sequence[str] = ()  # with the layer "landlock": readable paths
 
 
 class Confinement:

@@ -47,6 +47,7 @@ def main() -> None:
     parent = int(sys.argv[2])
     options = json.loads(sys.argv[3])
     sys.argv = sys.orig_argv = [""]  # of no use to programs
+    sys.path += options["paths"]
     if options["processor"] is not None:
         with contextlib.suppress(OSError):  # it may have gone, and is a matter of speed alone
             os.sched_setaffinity(0, {options["processor"]})
@@ -56,19 +57,11 @@ def main() -> None:
         with contextlib.suppress(ImportError):  # not every build has every module
             importlib.import_module(name)
     try:
-        confinement = Confinement(_policy(options))
+        confinement = Confinement(Policy(**options["policy"]))
     except OSError as error:
-        sys.stderr.write(f"sandbox: {error}\n")
         control.sendall(RECORD.pack(FAILED, 0, error.errno or 0, 0, 0))
         os._exit(1)
     child.run(_Zygote(control, parent, confinement).serve(), confinement)
-
-
-def _policy(options: dict[str, object]) -> Policy:
-    fields = dict(options)
-    del fields["preload"], fields["optional"], fields["processor"]
-    lists = {k: tuple(v) for k, v in fields.items() if isinstance(v, list)}
-    return Policy(**{**fields, **lists})  # type: ignore[arg-type]
 
 
 class _Zygote:
