@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ class Confinement:
             os.setresuid(self._uid, self._uid, self._uid)
         if LINUX:
             # After the change of user, which clears it.
-            kernel.die_with_parent()
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != self.zygote:
                 raise OSError("the zygote is gone")
         resource.setrlimit(resource.RLIMIT_CPU, self._cpu)

@@ -19,7 +19,6 @@ from .syscalls import PATH_CALLS, Architecture
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _python = ctypes.PyDLL(None)  # calls made through it keep the interpreter's lock
-_SIGKILL = int(signal.SIGKILL)
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 SECCOMP_MODE_FILTER = 2
@@ -37,11 +36,6 @@ def prctl(option: int, value: int = 0) -> None:
     """Call prctl with one argument. Raises OSError."""
     zero = ctypes.c_ulong(0)
     _check(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl({option})")
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill the calling process when its parent ends. Raises OSError."""
-    _check(_libc.prctl(PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "prctl(PDEATHSIG)")
 
 
 def fork() -> int:
@@ -96,6 +90,9 @@ class _Program(ctypes.Structure):
 
 
 Rule = tuple[int, int, int, int]
+_OWN_PID: Rule = (_EQUAL, 1, 0, 0)  # the constant is filled in by `install_child`
+_ALLOWED: Rule = (_RETURN, 0, 0, _ALLOW)
+_DENIED: Rule = (_RETURN, 0, 0, _DENY)
 
 
 class SeccompFilter:
@@ -103,27 +100,23 @@ class SeccompFilter:
 
     The long one is installed in the zygote and allows what programs may do and what the zygote
     needs; the short one is installed in each child and takes the latter away. (One long filter per
-    child costs 0.2 ms to compile, every time.) What is not allowed gets EPERM. For a child, `clone`
-    only makes threads, `clone3` gets ENOSYS so that the C library falls back to `clone`, `tgkill`
-    reaches only the process itself, `prlimit64` only reads its limits, and `fcntl`, `ioctl` take
-    harmless commands.
+    child costs 0.2 ms to compile, every time.) What is not allowed gets EPERM. `clone3` gets
+    ENOSYS, so that the C library falls back to `clone`, which makes threads alone.
     """
 
     def __init__(self, table: Architecture, paths: bool) -> None:
         """`paths`: allow calls that name files; only sound where Landlock guards them."""
         numbers = [n for name, n in table.allowed.items() if paths or name not in PATH_CALLS]
-        head: list[Rule] = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, table.audit)]
-        head += [(_RETURN, 0, 0, _KILL_PROCESS), (_LOAD, 0, 0, _NUMBER)]
+        head: list[Rule] = [_load(_ARCH), (_EQUAL, 1, 0, table.audit)]
+        head += [(_RETURN, 0, 0, _KILL_PROCESS), _load(_NUMBER)]
         if table.high is not None:
-            head += [(_AT_LEAST, 0, 1, table.high), (_RETURN, 0, 0, _DENY)]
+            head += [(_AT_LEAST, 0, 1, table.high), _DENIED]
         rules = head[:]
         for low, high in _ranges([*numbers, *table.zygote.values()]):
-            rules += [(_AT_LEAST, 0, 2, low), (_AT_LEAST, 1, 0, high + 1), (_RETURN, 0, 0, _ALLOW)]
-        self._zygote = _program([*rules, *_guards(table.guarded), (_RETURN, 0, 0, _DENY)])
-        rules = [*head, *_own_guards(table.guarded)]
-        for number in table.zygote.values():
-            rules += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _DENY)]
-        self._child = _program([*rules, (_RETURN, 0, 0, _ALLOW)])
+            rules += [(_AT_LEAST, 0, 2, low), (_AT_LEAST, 1, 0, high + 1), _ALLOWED]
+        self._zygote = _program([*rules, *_guards(table.guarded), _DENIED])
+        rules = [*head, *_own_guards(table.guarded), *_if_any(table.zygote.values(), _DENIED)]
+        self._child = _program([*rules, _ALLOWED])
         self._address = ctypes.byref(self._child)
         # The place of the process's own number, filled in by `install_child`.
         offset = rules.index(_OWN_PID) * ctypes.sizeof(_Instruction) + _Instruction.k.offset
@@ -141,11 +134,6 @@ class SeccompFilter:
         _check(result, "seccomp")
 
 
-_OWN_PID: Rule = (_EQUAL, 1, 0, 0)  # the constant is filled in by `install_child`
-_ALLOWED: Rule = (_RETURN, 0, 0, _ALLOW)
-_DENIED: Rule = (_RETURN, 0, 0, _DENY)
-
-
 def _program(rules: list[Rule]) -> _Program:
     array = (_Instruction * len(rules))(*rules)
     program = _Program(len(rules), array)
@@ -153,46 +141,47 @@ def _program(rules: list[Rule]) -> _Program:
     return program
 
 
+def _load(offset: int) -> Rule:
+    return (_LOAD, 0, 0, offset)
+
+
+def _if(value: int, *then: Rule) -> list[Rule]:
+    """Rules that are skipped unless `value` is loaded."""
+    return [(_EQUAL, 0, len(then), int(value)), *then]
+
+
+def _if_any(values: Iterable[int], then: Rule) -> list[Rule]:
+    return [rule for value in values for rule in _if(value, then)]
+
+
 def _guards(numbers: dict[str, int]) -> list[Rule]:
     """Argument checks of the zygote's filter. Each block begins and ends with the number loaded."""
-    rules: list[Rule] = [(_EQUAL, 0, 4, numbers["clone"]), (_LOAD, 0, 0, _ARG0)]
-    rules += [(_ANY_BIT, 0, 1, _CLONE_NAMESPACES), _DENIED, _ALLOWED]
-    rules += [(_EQUAL, 0, 1, numbers["clone3"]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    block: list[Rule] = [(_LOAD, 0, 0, _ARG2)]
-    for number in _REFUSED_SIGNALS:
-        block += [(_EQUAL, 0, 1, int(number)), _DENIED]
-    block.append(_ALLOWED)
-    rules += [(_EQUAL, 0, len(block), numbers["tgkill"]), *block]
-    # The process itself is 0 for prlimit64.
-    block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 1, 0), _ALLOWED, _DENIED]
-    rules += [(_EQUAL, 0, len(block), numbers["prlimit64"]), *block]
-    # asyncio wants pairs of stream sockets; a datagram could be sent to any socket with a name.
-    block = [(_LOAD, 0, 0, _ARG0), (_EQUAL, 0, 4, int(socket.AF_UNIX))]
-    block += [(_LOAD, 0, 0, _ARG1), (_AND, 0, 0, _SOCKET_TYPE)]
-    block += [(_EQUAL, 0, 1, int(socket.SOCK_STREAM)), _ALLOWED, _DENIED]
-    rules += [(_EQUAL, 0, len(block), numbers["socketpair"]), *block]
-    for name, commands in (("fcntl", _FCNTL), ("ioctl", _IOCTL)):
-        block = [(_LOAD, 0, 0, _ARG1)]
-        if name == "fcntl":
-            block += [(_EQUAL, 0, 1, _F_GETFL), (_RETURN, 0, 0, _RETURN_ZERO)]
-        for command in commands:
-            block += [(_EQUAL, 0, 1, command), _ALLOWED]
-        block.append(_DENIED)
-        rules += [(_EQUAL, 0, len(block), numbers[name]), *block]
-    return rules
+    stream = [_load(_ARG1), (_AND, 0, 0, _SOCKET_TYPE), *_if(socket.SOCK_STREAM, _ALLOWED)]
+    no_flags = _if(_F_GETFL, (_RETURN, 0, 0, _RETURN_ZERO))
+    blocks = {
+        "clone": [_load(_ARG0), (_ANY_BIT, 0, 1, _CLONE_NAMESPACES), _DENIED, _ALLOWED],
+        "clone3": [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)],
+        "tgkill": [_load(_ARG2), *_if_any(_REFUSED_SIGNALS, _DENIED), _ALLOWED],
+        # The process itself is 0 for prlimit64.
+        "prlimit64": [_load(_ARG0), *_if(0, _ALLOWED), _DENIED],
+        # asyncio wants pairs of stream sockets; a datagram could be sent to any socket with a name.
+        "socketpair": [_load(_ARG0), *_if(socket.AF_UNIX, *stream), _DENIED],
+        "fcntl": [_load(_ARG1), *no_flags, *_if_any(_FCNTL, _ALLOWED), _DENIED],
+        "ioctl": [_load(_ARG1), *_if_any(_IOCTL, _ALLOWED), _DENIED],
+    }
+    return [rule for name, block in blocks.items() for rule in _if(numbers[name], *block)]
 
 
 def _own_guards(numbers: dict[str, int]) -> list[Rule]:
     """Argument checks of a child's filter; what they pass is still subject to the zygote's."""
-    rules: list[Rule] = [(_EQUAL, 0, 4, numbers["clone"]), (_LOAD, 0, 0, _ARG0)]
-    rules += [(_ANY_BIT, 0, 1, _CLONE_THREAD), _ALLOWED, _DENIED]
-    # No new limit, a pointer of two words: one that it sets itself could have the kernel end the
-    # program as a machine short of memory would.
-    block: list[Rule] = [(_LOAD, 0, 0, _ARG2), (_EQUAL, 0, 3, 0), (_LOAD, 0, 0, _ARG2 + 4)]
-    block += [(_EQUAL, 0, 1, 0), _ALLOWED, _DENIED]
-    rules += [(_EQUAL, 0, len(block), numbers["prlimit64"]), *block]
-    rules += [(_EQUAL, 0, 4, numbers["tgkill"]), (_LOAD, 0, 0, _ARG0)]
-    return [*rules, _OWN_PID, _DENIED, _ALLOWED]
+    blocks = {
+        "clone": [_load(_ARG0), (_ANY_BIT, 0, 1, _CLONE_THREAD), _ALLOWED, _DENIED],
+        # No new limit, a pointer of two words: one that it sets itself could have the kernel end
+        # the program as a machine short of memory would.
+        "prlimit64": [_load(_ARG2), *_if(0, _load(_ARG2 + 4), *_if(0, _ALLOWED)), _DENIED],
+        "tgkill": [_load(_ARG0), _OWN_PID, _DENIED, _ALLOWED],
+    }
+    return [rule for name, block in blocks.items() for rule in _if(numbers[name], *block)]
 
 
 def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -214,15 +203,10 @@ _SCOPES = 3  # abstract unix sockets, signals; from ABI 6
 _RULE_PATH = 1
 
 
-def landlock_abi() -> int:
-    """Version of Landlock that the kernel offers, 0 if none."""
-    abi = _libc.syscall(SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
-    return max(0, int(abi))
-
-
 def landlock_ruleset(readable: Iterable[str]) -> int:
     """A ruleset descriptor under which nothing may be done but read below `readable`."""
-    abi = landlock_abi()
+    abi = _libc.syscall(SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
+    _check(abi, "landlock version")
     attributes = struct.pack("Q", _FS_RIGHTS[min(abi, 5)])
     attributes += struct.pack("Q", _TCP_RIGHTS) if abi >= 4 else b""
     attributes += struct.pack("Q", _SCOPES) if abi >= 6 else b""
