@@ -1,16 +1,14 @@
 """The side of the tests: runs them against stand-ins and decides the verdict.
 
-Owns the running of units and the report; `routing` carries the calls. Tests are trusted;
-what programs send is not: it is decoded into plain values here and nowhere runs. Tests are broken
-only where they fail before they call the program: afterwards every failure, in a unit or between
-them, of the tests or of the judge itself, may be the doing of a value, and counts against it. Does
-not own limits on time, which the parent keeps, nor the reading of wait statuses.
+Owns the running of units and the report; `routing` carries the calls. Does not own limits on time
+nor the reading of wait statuses, which are the parent's. Tests are trusted, what programs send is
+not. Tests are broken only where they fail before they call the program: afterwards every failure,
+of the tests or of the judge itself, may be the doing of a value, and counts against it.
 
 Job: {"tests": source or null for those of the job before, "entry", "programs": [names, the last
 owns the entry point], "exports": {program: [function names]}, "contracts": {function: fields of a
 `Contract`}, "replaced": {function: fields of a `Replacement`}}, with one descriptor per program;
 the first job has one more, of the ledger's page.
-Report: see `_Run.report`.
 """
 
 from __future__ import annotations
@@ -20,8 +18,10 @@ import random
 import reprlib
 import sys
 import time
-from collections.abc import Callable
-from types import ModuleType, TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, NoReturn
 
 from . import codec, faults
@@ -81,46 +81,21 @@ def serve(channel: SocketChannel, job: dict[str, Any]) -> None:
         job = channel.receive()
 
 
+@dataclass
 class _Outcome:
     """What became of one unit."""
 
-    def __init__(self) -> None:
-        self.passed: bool | None = None  # None: not reached
-        self.error = ""
-        self.status = "wrong"
-        self.author: str | None = None
-        self.relayed = False
-        self.boolean: bool | None = None
+    passed: bool | None = None  # None: not reached
+    error: str = ""
+    status: str = "wrong"
+    author: str | None = None
+    relayed: bool = False
+    boolean: bool | None = None
 
     def fail(self, status: str, error: str, author: str | None = None) -> None:
         if self.passed is not False:
             self.passed, self.status, self.error = False, status, error[:MAX_ERROR]
             self.author = author
-
-
-class _Unit:
-    """The context manager around one unit."""
-
-    def __init__(self, run: _Run, index: int) -> None:
-        self.run = run
-        self.index = index
-
-    def __enter__(self) -> None:
-        self.run.current = self.index
-        self.run.last = ""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> bool:
-        run, outcome = self.run, self.run.outcomes[self.index]
-        run.current = -1
-        if error is None:
-            if outcome.passed is None:
-                outcome.passed = True
-            return True
-        if not isinstance(error, Failure):  # which is noted where it is raised
-            outcome.fail(*run.reading(error))
-        return not isinstance(error, Fatal)
 
 
 def _text(error: BaseException) -> str:
@@ -150,12 +125,10 @@ class _Run(Router):
         """Load, test, report. Raises TestsError."""
         try:
             for program in self.programs:
-                stopped = self.loaded(program)
-                if stopped is not None:
-                    return self.report(*stopped)
+                self.load(program)
             if self.entry not in self.functions[self.main]:
                 text = f"{self.main} defines no function {self.entry}"
-                return self.report("no_entry_point", text, self.main)
+                raise Fatal("no_entry_point", text, self.main)
             random.seed(0)
             self.ledger.turn(JUDGE, NOBODY)
             self.test()
@@ -166,10 +139,7 @@ class _Run(Router):
         except Exception as error:  # noqa: BLE001 - whatever programs have sent, there is a verdict
             status = "memory" if isinstance(error, MemoryError) else "protocol"
             self.fatal = Fatal(status, f"the tests: {_text(error)}", self.main)
-        if self.fatal is not None:
-            fatal = self.fatal
-            return self.report(fatal.status, str(fatal), fatal.author, fatal.ended)
-        return self.report(None, "", None)
+        return self.report()
 
     def test(self) -> None:
         """Run every unit against a stand-in for the entry point. Raises TestsError or Fatal."""
@@ -177,19 +147,13 @@ class _Run(Router):
         sys.modules["tests"] = module
         space = vars(module)
         space.update((name, sys.modules[name]) for name in self.plan.modules)
-        space[UNIT] = lambda index: _Unit(self, index)
+        space[UNIT] = self.unit
         candidate = self.stand_in(self.entry)
         space[self.entry] = space["candidate"] = candidate
         try:
             exec(self.plan.code, space)
             if self.plan.check:
                 space["check"](candidate)
-            for unit, name in self.plan.functions:
-                with _Unit(self, unit):
-                    space[name]()
-            for unit, owner, method in self.plan.classes:
-                with _Unit(self, unit):
-                    space[owner](method).debug()
         except Fatal:
             raise
         except BaseException as error:  # noqa: BLE001 - outside any unit; a SystemExit of the tests, too
@@ -201,6 +165,24 @@ class _Run(Router):
         for outcome in self.outcomes:
             if outcome.passed is None and self.fatal is None:
                 outcome.passed = True  # the tests returned before it, as they would anywhere
+
+    @contextmanager
+    def unit(self, index: int) -> Iterator[None]:
+        """Around one unit: what it raises fails it, and does not hide those after it."""
+        self.current, self.last = index, ""
+        outcome = self.outcomes[index]
+        try:
+            yield
+            if outcome.passed is None:
+                outcome.passed = True
+        except Fatal:
+            raise
+        except Failure:
+            pass  # noted where it was raised
+        except BaseException as error:  # noqa: BLE001 - whatever the tests raise
+            outcome.fail(*self.reading(error))
+        finally:
+            self.current = -1
 
     def reading(self, error: BaseException) -> tuple[str, str, str | None]:
         """Status, text and author of what ended a unit, or the tests between units."""
@@ -228,11 +210,7 @@ class _Run(Router):
     def call(self, program: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function for a test. Raises what it raised, or Failure."""
         self.asked = True
-        self.lent.clear()
-        self.received.clear()
-        self.values.clear()
-        self.thrown.clear()
-        self.odd = None
+        self.begin()
         try:
             encoded = [self.packed(arg) for arg in args]
             named = [[key, self.packed(value)] for key, value in kwargs.items()]
@@ -301,26 +279,24 @@ class _Run(Router):
         self.outcome().fail(status, text, author)
         raise Failure(status, text)
 
-    def report(
-        self, status: str | None, detail: str, author: str | None, ended: str = ""
-    ) -> dict[str, Any]:
-        """What the parent is told; `status` None leaves the decision to the outcomes.
+    def report(self) -> dict[str, Any]:
+        """What the parent is told. Outcomes are those of `TestOutcome`, as lists.
 
-        `ended` is the program whose process has ended, if that is the failure. Outcomes are lists
-        of passed, error, helper calls, relayed, boolean.
+        `ended` is the program whose process has ended, if that is the failure.
         """
-        failed = [
-            (u, o) for u, o in zip(self.plan.units, self.outcomes, strict=True) if not o.passed
-        ]
-        if status is None:
-            status = failed[0][1].status if failed else "pass"
-            detail = f"{failed[0][0]} -> {failed[0][1].error}" if failed else ""
-            author = failed[0][1].author if failed else None
+        status, detail, author = "pass", "", None
+        failed = [number for number, one in enumerate(self.outcomes) if not one.passed]
+        if self.fatal is not None:
+            status, detail, author = self.fatal.status, str(self.fatal), self.fatal.author
+        elif failed:
+            first = self.outcomes[failed[0]]
+            detail = f"{self.plan.units[failed[0]]} -> {first.error}"
+            status, author = first.status, first.author
         return {
             "status": status,
             "detail": detail,
             "author": author,
-            "ended": ended,
+            "ended": self.fatal.ended if self.fatal else "",
             "outcomes": [
                 [o.passed is True, o.error, self.helper_calls[i], o.relayed, o.boolean is True]
                 for i, o in enumerate(self.outcomes)

@@ -79,23 +79,20 @@ class Link:
         self.lock = threading.Lock()
         self.open = True  # requests are answered while loading and during a call only
 
-    def request(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Have another program's function called, and return or raise what it did."""
-        message = {"request": name, "args": codec.encode(list(args)), "kwargs": _named(kwargs)}
-        return self.ask(name, message)
-
     def argument(self, data: Any) -> Any:
         """An argument of a test's call: a value, or a function that it passed."""
         lent = type(data) is dict and "lent" in data
-        return self.borrow(data["lent"]) if lent else codec.decode(data)
+        return self.stand_in("the function", data) if lent else codec.decode(data)
 
-    def borrow(self, number: int) -> Callable[..., Any]:
-        """A stand-in for a function that a test passed as an argument."""
+    def stand_in(self, name: str, which: dict[str, Any]) -> Callable[..., Any]:
+        """What calls a function of another program, or one that a test passed."""
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            given = {"args": codec.encode(list(args)), "kwargs": _named(kwargs)}
-            return self.ask("the function", {"lent": number, **given})
+            given = codec.encode(list(args))
+            named = [[key, codec.encode(value)] for key, value in kwargs.items()]
+            return self.ask(name, {**which, "args": given, "kwargs": named})
 
+        function.__name__ = function.__qualname__ = name
         return function
 
     def ask(self, name: str, message: dict[str, Any]) -> Any:
@@ -112,22 +109,10 @@ class Link:
         raise error if error is not None else SystemExit(f"{name} raised {names[:1]}")
 
 
-def _named(kwargs: dict[str, Any]) -> list[Any]:
-    return [[name, codec.encode(value)] for name, value in kwargs.items()]
-
-
-def _stand_in(link: Link, name: str) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return link.request(name, args, kwargs)
-
-    function.__name__ = function.__qualname__ = name
-    return function
-
-
 def _install(module: ModuleType, link: Link, imports: dict[str, list[str]]) -> None:
     """Put stand-ins into the program's globals, and into a module named after their owner."""
     for owner, names in imports.items():
-        functions = {name: _stand_in(link, name) for name in names}
+        functions = {name: link.stand_in(name, {"request": name}) for name in names}
         vars(module).update(functions)
         if owner.isidentifier() and owner not in sys.modules:
             sys.modules[owner] = ModuleType(owner)

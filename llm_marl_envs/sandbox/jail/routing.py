@@ -1,9 +1,9 @@
 """Calls between processes, as the judge sees them: who may call whom, by value.
 
 Owns the exchange with programs, the requests of one program for a function of another, the
-functions that tests lend to programs, the trace, and to whom a failure is charged: to the program
-that fails, but for calls that its contract does not allow, which are the caller's. Everything
-received is decoded and encoded anew before it goes on. Does not own tests nor verdicts (`judge`).
+functions that tests lend to programs, the trace, and to whom a failure is charged. Everything
+received is decoded and encoded anew before it goes on. Does not own tests nor verdicts
+(`examiner`).
 """
 
 from __future__ import annotations
@@ -67,20 +67,24 @@ class Router:
         self.current = -1  # index of the unit that runs
         self.helper_calls: Counter[int] = Counter()  # by unit
         self.trace: list[list[Any]] = []
-        self.lent: list[Callable[..., Any]] = []  # functions the test passed in the present call
         self.calls = 0
         self.made: Counter[str] = Counter()  # calls, by the program that made them
         self.served: Counter[str] = Counter()  # calls, by exported function
         self.sent: Counter[str] = Counter()  # bytes, by program
-        # What helpers gave in the present call, with the one who answers for it: canonical values,
-        # exceptions, and the first value that was not plain.
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what passed in the call of a test before."""
+        self.lent: list[Callable[..., Any]] = []  # functions the test passed
+        # What helpers gave, with the one who answers for it: canonical values, exceptions, and the
+        # first value that was not plain.
         self.received: dict[str, str] = {}
         self.values: list[Any] = []  # the same values, encoded
         self.thrown: dict[tuple[str, str], str] = {}
         self.odd: str | None = None
 
-    def loaded(self, program: str) -> tuple[str, str, str] | None:
-        """Wait for a program's load report. Returns (status, detail, author) if it failed."""
+    def load(self, program: str) -> None:
+        """Wait for a program's load report. Raises Fatal if it did not load."""
         while "request" in (message := self.receive(program)):
             self.relay(program, message)
         if message.get("ready") is True:
@@ -88,7 +92,7 @@ class Router:
             if type(names) is not list:
                 raise self.fault("protocol", "malformed load report", program)
             self.functions[program] = [n for n in names if type(n) is str]
-            return None
+            return
         names = faults.names_of(message.get("raised"))
         if not names:
             raise self.fault("protocol", "malformed load report", program)
@@ -102,22 +106,16 @@ class Router:
         if message.get("failed") == "run":
             ends = {"SystemExit": "early_exit", "MemoryError": "memory"}
             status = next((ends[n] for n in names if n in ends), status)
-        return status, detail, author
+        raise Fatal(status, detail, author)
 
     def exchange(self, program: str, name: str, args: Any, kwargs: Any) -> dict[str, Any]:
         """One call of a program, serving its requests meanwhile. Returns its final reply."""
         self.calls += 1
-        call = {"id": self.calls, "call": name, "args": args, "kwargs": kwargs}
-        number = self.calls
-        self.send(program, call)
-        while True:
-            reply = self.receive(program)
-            if "request" in reply:
-                self.relay(program, reply)
-            elif "lent" in reply:
-                self.call_lent(program, reply)
-            else:
-                break
+        number = self.calls  # a lent function may make further ones meanwhile
+        self.send(program, {"id": number, "call": name, "args": args, "kwargs": kwargs})
+        while "request" in (reply := self.receive(program)) or "lent" in reply:
+            serve = self.relay if "request" in reply else self.call_lent
+            serve(program, reply)
         if reply.get("id") != number or type(reply["id"]) is not int:
             raise self.fault("protocol", "a reply to no call", program)
         return reply
@@ -172,11 +170,7 @@ class Router:
                 program, {"raised": ["TypeError"], "message": f"{name} takes plain values only"}
             )
             return
-        if owner not in self.functions:
-            stopped = self.loaded(owner)
-            if stopped is not None:
-                raise Fatal(*stopped)
-        if name not in self.functions[owner]:
+        if name not in self.functions[owner]:  # all helpers are loaded before main is heard
             text = f"name '{name}' is not defined"
             self.thrown["NameError", text] = owner
             self.send(program, {"raised": ["NameError"], "message": text})

@@ -1,15 +1,12 @@
 """Divides a test source into units that are counted one by one.
 
 Owns the reading of the three styles of tests: `check(candidate)` in the manner of HumanEval, bare
-asserts, and `test_*` functions or `unittest` classes; and which names they may leave free. Does not
-run anything (`judge` does).
+asserts, and `test_*` functions or `unittest` classes; and which names they may leave free: no name
+is looked for in a program. Does not run anything (`examiner` does).
 
 A unit is a run of statements that ends with one that can fail on purpose: it holds an `assert` or a
 `raise`, or calls a function that does. Units are wrapped in `with <unit>(i):`, which keeps names,
 loops and returns as they were while a failing unit does not hide those after it.
-
-Tests know the entry point, under its name and as `candidate`, and what they define or import
-themselves. A name that they leave free is looked for nowhere else: least of all in a program.
 """
 
 from __future__ import annotations
@@ -19,9 +16,10 @@ import builtins
 import importlib
 from dataclasses import dataclass
 from types import CodeType, ModuleType
+from typing import TypeGuard
 
 from .preloaded import PRELOADED
-from .source import free_names, parse
+from .source import ERRORS, free_names, parse
 
 UNIT = "<unit>"  # no source can name it
 MAX_SOURCE = 160  # characters of a unit's text that are kept for feedback
@@ -41,8 +39,6 @@ class Plan:
     code: CodeType  # the module, with its units wrapped
     units: tuple[str, ...]  # the text of each, cut to MAX_SOURCE characters
     check: bool  # call `check(candidate)` after the module
-    functions: tuple[tuple[int, str], ...]  # (unit, name) of test functions to call
-    classes: tuple[tuple[int, str, str], ...]  # (unit, class, method) of unittest cases
     modules: frozenset[str]  # those that the code uses without importing them
 
 
@@ -83,7 +79,7 @@ class _Splitter:
                 continue
             pending.append(statement)
             if self.tests(statement):
-                last = self._unit(pending, statement)
+                last = self.unit(pending, ast.unparse(statement))
                 out.append(last)
                 pending = []
         if last is not None and last is out[-1]:
@@ -91,9 +87,10 @@ class _Splitter:
             return out
         return out + pending
 
-    def _unit(self, body: list[ast.stmt], named_for: ast.stmt) -> ast.With:
+    def unit(self, body: list[ast.stmt], text: str) -> ast.With:
+        """Statements as one more unit, which `text` shows."""
         call = ast.Call(ast.Name(UNIT, ast.Load()), [ast.Constant(len(self.units))], [])
-        self.units.append(ast.unparse(named_for)[:MAX_SOURCE])
+        self.units.append(text[:MAX_SOURCE])
         unit = ast.With(items=[ast.withitem(call)], body=list(body))
         return ast.copy_location(unit, body[0])
 
@@ -114,28 +111,20 @@ def split(source: str, entry: str) -> Plan:
     modules = _modules(tree, free_names(source, "<tests>") - {entry, "candidate"})
     splitter = _Splitter(tree)
     check = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"]
-    functions: list[tuple[int, str]] = []
-    classes: list[tuple[int, str, str]] = []
     if check:
         tree.body = [n for n in tree.body if not _is_call_of(n, "check")]
         splitter.testers.discard("check")
         body = splitter.wrap(check[-1].body)
-        check[-1].body = body if splitter.units else [splitter._unit(body, check[-1])]
+        check[-1].body = body if splitter.units else [splitter.unit(body, ast.unparse(check[-1]))]
     else:
         tree.body = splitter.wrap(tree.body)
     if not splitter.units:
-        _collect(tree, splitter, functions, classes)
+        calls = [one for node in tree.body for one in _test_calls(node)]
+        tree.body += [splitter.unit(parse(call).body, text) for text, call in calls]
     if not splitter.units:
         raise ValueError("the tests hold no check(candidate), no assert and no test function")
     code = compile(ast.fix_missing_locations(tree), "<tests>", "exec", dont_inherit=True)
-    return Plan(
-        code=code,
-        units=tuple(splitter.units),
-        check=bool(check),
-        functions=tuple(functions),
-        classes=tuple(classes),
-        modules=modules,
-    )
+    return Plan(code, tuple(splitter.units), bool(check), modules)
 
 
 def units_of(tests: str, entry_point: str) -> tuple[str, ...]:
@@ -146,7 +135,7 @@ def units_of(tests: str, entry_point: str) -> tuple[str, ...]:
     """
     try:
         return split(tests, entry_point).units
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except ERRORS as error:
         raise ValueError(f"unusable tests: {error}") from error
 
 
@@ -155,24 +144,18 @@ def _is_call_of(node: ast.stmt, name: str) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == name
 
 
-def _collect(
-    tree: ast.Module,
-    splitter: _Splitter,
-    functions: list[tuple[int, str]],
-    classes: list[tuple[int, str, str]],
-) -> None:
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
-            if not node.args.args and not node.args.kwonlyargs:
-                functions.append((len(splitter.units), node.name))
-                splitter.units.append(f"{node.name}()")
-        elif isinstance(node, ast.ClassDef) and any(
-            "TestCase" in ast.unparse(b) for b in node.bases
-        ):
-            for method in node.body:
-                if isinstance(method, ast.FunctionDef) and method.name.startswith("test"):
-                    classes.append((len(splitter.units), node.name, method.name))
-                    splitter.units.append(f"{node.name}.{method.name}()")
+def _test_calls(node: ast.stmt) -> list[tuple[str, str]]:
+    """For each test function, or method of a `TestCase`: the text that shows it, and its call."""
+    if _is_test(node) and not node.args.args and not node.args.kwonlyargs:
+        return [(f"{node.name}()", f"{node.name}()")]
+    if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(b) for b in node.bases):
+        names = [method.name for method in node.body if _is_test(method)]
+        return [(f"{node.name}.{n}()", f"{node.name}({n!r}).debug()") for n in names]
+    return []
+
+
+def _is_test(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
+    return isinstance(node, ast.FunctionDef) and node.name.startswith("test")
 
 
 def _modules(tree: ast.Module, free: set[str]) -> frozenset[str]:

@@ -80,7 +80,7 @@ def fed(helper: list[Any], main: list[Any]) -> tuple[list[Channel], list[socket.
 def check_exchange(helper: list[Any], main: list[Any]) -> None:
     channels, sockets = fed(helper, main)
     router = Router(JOB, channels)
-    router.functions = {"main": ["solve"]}
+    router.functions = {"helper": ["aux"], "main": ["solve"]}
     router.lend(len)
     try:
         reply = router.exchange("main", "solve", [], [])
@@ -106,7 +106,7 @@ def check_run(helper: list[Any], main: list[Any]) -> None:
 @pytest.mark.parametrize(("error", "status"), [(MemoryError, "memory"), (KeyError, "protocol")])
 def test_an_error_of_the_judge_itself_is_a_verdict(error: type[Exception], status: str) -> None:
     class Weak(_Run):
-        def loaded(self, program: str) -> None:
+        def load(self, program: str) -> None:
             raise error
 
     channels, sockets = fed([], [])
