@@ -6,6 +6,7 @@ where they happen (`jail.routing`).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from .jail.ledger import JUDGE, NOBODY, Seconds
@@ -13,7 +14,10 @@ from .jail.ledger import JUDGE, NOBODY, Seconds
 
 def of_wall(seconds: Seconds) -> str | None:
     """The author who answers for most of the elapsed time; None where none does."""
-    return _most({author: _sum(seconds, author=author) for _, author in seconds})
+    totals: dict[str, float] = defaultdict(float)
+    for (_, author), spent in seconds.items():
+        totals[author] += spent
+    return _most(totals)
 
 
 def of_tests(seconds: Seconds) -> str | None:
@@ -32,10 +36,6 @@ def of_program(seconds: Seconds, program: str, cpu_s: float) -> str:
     spent = others.get(caller, 0.0)
     own = max(seconds.get((program, program), 0.0), cpu_s - spent)
     return caller if spent > own else program
-
-
-def _sum(seconds: Seconds, author: str) -> float:
-    return sum(spent for (_, a), spent in seconds.items() if a == author)
 
 
 def _most(seconds: Mapping[str, float]) -> str | None:

@@ -51,20 +51,17 @@ class Budget:
         """A limit that was exceeded, None while there is something left."""
         with self._lock:
             costs = list(self._costs.values())
-        return _compare(costs, self.limits)
+        most = self.limits
+        for side in {side: None for cost in costs for side in cost.cpu}:
+            if sum(cost.cpu.get(side, 0.0) for cost in costs) > most.cpu_seconds:
+                who = "the tests" if side == JUDGE else side
+                text = f"{who} used more than {most.cpu_seconds} s of processor time"
+                return Over("cpu_limit", side, text)
+        if sum(cost.wall for cost in costs) > most.wall_seconds:
+            return Over("wall_limit", "", f"no verdict within {most.wall_seconds:g} s")
+        return None
 
     @property
     def untouched(self) -> bool:
         """Whether nothing was spent yet."""
         return not self._costs
-
-
-def _compare(costs: list[Cost], limits: Limits) -> Over | None:
-    for side in {side: None for cost in costs for side in cost.cpu}:
-        if sum(cost.cpu.get(side, 0.0) for cost in costs) > limits.cpu_seconds:
-            who = "the tests" if side == JUDGE else side
-            text = f"{who} used more than {limits.cpu_seconds} s of processor time"
-            return Over("cpu_limit", side, text)
-    if sum(cost.wall for cost in costs) > limits.wall_seconds:
-        return Over("wall_limit", "", f"no verdict within {limits.wall_seconds:g} s")
-    return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
+import itertools
 import os
 import queue
 import threading
@@ -79,15 +80,14 @@ class Sandbox:
         self.on_infra = on_infra
         self.setup = find_setup(require, allow_unsafe, tuple(preload), tuple(paths))
         self.isolation = self.setup.isolation
-        self._workers = [Worker(self.setup, self.limits, _next_slot()) for _ in range(count)]
+        self._workers = [Worker(self.setup, self.limits, next(_slots)) for _ in range(count)]
         self._free: queue.LifoQueue[Worker] = queue.LifoQueue()
         for worker in reversed(self._workers):
             self._free.put(worker)
         self._pid = os.getpid()
         self._closed = False
         self._cache = _Cache(cache)
-        self._threads: ThreadPoolExecutor | None = None
-        self._threads_lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(count, "sandbox")  # starts none before it has work
         self._finalizer = weakref.finalize(self, _stop, self._workers, self._pid)
 
     # --- runs ---------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Sandbox:
         budget = budget or self.budget()
         over = budget.over()
         if over is not None:
-            return _unrun(over.status, over.detail, None, self.isolation)
+            return self._unrun(over.status, over.detail)
         whole = budget.untouched and budget.limits == self.limits
         verdict = self._cache.get(job, whole, lambda: self._check(job, budget))
         budget.spend(job, verdict.cost)
@@ -150,9 +150,6 @@ class Sandbox:
         """
         listed = list(jobs)
         self._usable()
-        with self._threads_lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(len(self._workers), "sandbox")
         shared: dict[str, Any] = {"budget": budget} if budget else {}
         return list(self._threads.map(lambda job: self.check(**job, **shared), listed))
 
@@ -163,10 +160,10 @@ class Sandbox:
         """
         author = job.too_long()
         if author is not None:
-            return _unrun("load_error", "the text is too long", author, self.isolation)
-        reason = ""
-        failures, kills = 0, 0
-        while failures < 2:
+            return self._unrun("load_error", "the text is too long", author)
+        lost: list[str] = []
+        kills = 0
+        while len(lost) < 2:
             worker = self._take()
             try:
                 return worker.check(job, budget)
@@ -175,13 +172,15 @@ class Sandbox:
                 if kills == 2:
                     return error.verdict
             except RunLostError as error:
-                failures += 1
-                reason = str(error)
+                lost.append(str(error))
             finally:
                 self._free.put(worker)
         if self.on_infra == "raise":
-            raise InfraError(f"a run failed twice: {reason}")
-        return _unrun("infra_error", reason, None, self.isolation)
+            raise InfraError(f"a run failed twice: {lost[-1]}")
+        return self._unrun("infra_error", lost[-1])
+
+    def _unrun(self, status: Status, detail: str, author: str | None = None) -> Verdict:
+        return Verdict(status, 0, 0, detail[:200], author, self.isolation, 0.0, 0.0, 0.0)
 
     def _take(self) -> Worker:
         self._usable()
@@ -208,18 +207,15 @@ class Sandbox:
         for _ in self._workers:
             with contextlib.suppress(queue.Empty):  # a thread that never came back holds it
                 self._free.get(timeout=patience)
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
+        self._threads.shutdown(wait=False)
         self._finalizer()
         for worker in self._workers:
             self._free.put(worker)  # wakes whoever waits, who then finds the pool closed
 
     def __enter__(self) -> Self:
-        """The sandbox itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
 
@@ -229,19 +225,7 @@ def _stop(workers: list[Worker], pid: int) -> None:
             worker.stop()
 
 
-def _unrun(status: Status, detail: str, author: str | None, isolation: tuple[str, ...]) -> Verdict:
-    return Verdict(status, 0, 0, detail[:200], author, isolation, 0.0, 0.0, 0.0)
-
-
-_slots = 0
-_slots_lock = threading.Lock()
-
-
-def _next_slot() -> int:
-    global _slots
-    with _slots_lock:
-        _slots += 1
-        return _slots
+_slots = itertools.count(1)  # the number of the next worker of this process
 
 
 class _Cache:
@@ -315,13 +299,10 @@ def default_sandbox() -> Sandbox:
 
 def _after_fork() -> None:
     """In a forked child: forget the parent's pool, and a lock another thread may have held."""
-    global _default, _default_lock, _slots_lock
+    global _default, _default_lock
     _default = None
     _default_lock = threading.Lock()
-    _slots_lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)
-
-__all__ = ["Sandbox", "default_sandbox"]

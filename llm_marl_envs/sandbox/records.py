@@ -70,7 +70,6 @@ class Limits:
     """Address space of each process beyond the interpreter's own, at least 16."""
 
     def __post_init__(self) -> None:
-        """Refuse limits under which nothing could run."""
         if not (isinstance(self.cpu_seconds, int) and self.cpu_seconds >= 1):
             raise ValueError(f"cpu_seconds must be a whole number >= 1, got {self.cpu_seconds!r}")
         for name, least in (("wall_seconds", 0.05), ("memory_mib", 16)):

@@ -19,9 +19,8 @@ from typing import Any
 from . import blame
 from .budget import Budget, Over
 from .jail import codec, ledger
-from .jail.child import EXIT_BROKEN
 from .jail.ledger import JUDGE
-from .jail.wire import SocketChannel
+from .jail.wire import EXIT_BROKEN, SocketChannel
 from .layers import Setup
 from .records import Cost, Job, KilledError, Limits, TestOutcome, Verdict
 from .zygote_link import BATCH, Child, RunLostError, Zygote, readable, signal_name

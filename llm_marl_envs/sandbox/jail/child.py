@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 
 from . import examiner, probe, program
 from .confine import Confinement
-from .wire import SocketChannel
+from .wire import EXIT_BROKEN, SocketChannel
 
-EXIT_BROKEN = 70  # the child's own machinery failed; no verdict may rest on it
 SOCKET = 3  # the descriptor of every child's socket, whichever it was in the zygote
 MAX_FD = 1 << 16
 
@@ -46,24 +45,20 @@ def run(theirs: int, confinement: Confinement) -> NoReturn:
 
 def _close_others(theirs: int, ruleset: int | None) -> None:
     """Close every descriptor but the standard streams, the socket and the ruleset."""
-    low, high = theirs, theirs
-    if ruleset is not None:
-        low, high = (ruleset, theirs) if ruleset < theirs else (theirs, ruleset)
-    os.closerange(3, low)
-    os.closerange(low + 1, high)
-    os.closerange(high + 1, MAX_FD)
+    first = 3
+    for kept in sorted({theirs, theirs if ruleset is None else ruleset}):
+        os.closerange(first, kept)
+        first = kept + 1
+    os.closerange(first, MAX_FD)
 
 
 def _serve() -> None:
     # The low-level class: the other one looks things up that need many pages, or system calls.
     channel = SocketChannel(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, SOCKET))
     job: dict[str, Any] = channel.receive()
-    role = job["role"]
-    if role == "program":
+    if job["role"] == "program":
         program.serve(channel.plain(), job)
-    elif role == "judge":
+    elif job["role"] == "judge":
         examiner.serve(channel, job)
-    elif role == "probe":
-        probe.serve(channel)
     else:
-        raise ValueError(f"unknown role {role!r}")
+        probe.serve(channel)

@@ -15,6 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 MAX_NODES = 200_000  # values in one message
@@ -49,9 +50,6 @@ class Opaque:
     def __eq__(self, other: object) -> bool:
         return False
 
-    def __ne__(self, other: object) -> bool:
-        return True
-
     __hash__ = object.__hash__
 
 
@@ -74,11 +72,10 @@ class _Encoder:
         if self.depth >= MAX_DEPTH:
             raise CodecError("the value is too deep")
         self.depth += 1
-        try:
-            writer = _WRITERS.get(kind)
-            return writer(self, value) if writer is not None else self.other(value, kind)
-        finally:
-            self.depth -= 1
+        writer = _WRITERS.get(kind)
+        encoded = writer(self, value) if writer is not None else self.other(value, kind)
+        self.depth -= 1
+        return encoded
 
     def items(self, values: Any) -> list[Any]:
         return [self.encode(v) for v in values]
@@ -88,7 +85,7 @@ class _Encoder:
 
     def unordered(self, values: Any) -> list[Any]:
         """Items of a set in an order that depends on the items alone."""
-        return sorted(self.items(values), key=_text)
+        return sorted(self.items(values), key=canonical)
 
     def other(self, value: Any, kind: type) -> Any:
         """Flatten subclasses through the methods of their base; name whatever is left."""
@@ -105,11 +102,9 @@ class _Encoder:
         return {"x": kind.__name__[:MAX_NAME]}
 
     def iterator(self, value: Any) -> list[Any]:
-        items: list[Any] = []
-        for item in value:
-            items.append(self.encode(item))
-            if len(items) > MAX_ITEMS:
-                raise CodecError("the iterator is too long")
+        items = self.items(islice(value, MAX_ITEMS + 1))
+        if len(items) > MAX_ITEMS:
+            raise CodecError("the iterator is too long")
         return items
 
 
@@ -169,13 +164,9 @@ def encode_any(value: Any) -> Any:
         return {"x": str(error)}
 
 
-def canonical(encoded: Any) -> str:
-    """One text per type-strict value: 1, 1.0 and True differ."""
-    return _text(encoded)
-
-
-# The sole key of an object needs no sorting.
-_text = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+canonical = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+"""One text per encoded, type-strict value: 1, 1.0 and True differ. The sole key of an object needs
+no sorting."""
 
 
 class _Decoder:
@@ -193,18 +184,17 @@ class _Decoder:
         if self.depth >= MAX_DEPTH:
             raise CodecError("the value is too deep")
         self.depth += 1
-        try:
-            if type(data) is list:
-                return self.items(data)
-            if type(data) is not dict or len(data) != 1:
-                raise CodecError("not an encoded value")
-            ((tag, body),) = data.items()
-            reader = _READERS.get(tag)
-            if reader is None:
-                raise CodecError("unknown tag")
-            return reader(self, body)
-        finally:
-            self.depth -= 1
+        value = self.items(data) if type(data) is list else self.tagged(data)
+        self.depth -= 1
+        return value
+
+    def tagged(self, data: Any) -> Any:
+        if type(data) is not dict or len(data) != 1:
+            raise CodecError("not an encoded value")
+        ((tag, body),) = data.items()
+        if tag not in _READERS:
+            raise CodecError("unknown tag")
+        return _READERS[tag](self, body)
 
     def items(self, body: Any) -> list[Any]:
         if type(body) is not list:
@@ -212,14 +202,11 @@ class _Decoder:
         return [self.decode(item) for item in body]
 
     def pairs(self, body: Any) -> list[tuple[Any, Any]]:
-        pairs: list[tuple[Any, Any]] = []
         if type(body) is not list:
             raise CodecError("expected a list of pairs")
-        for pair in body:
-            if type(pair) is not list or len(pair) != 2:
-                raise CodecError("expected a pair")
-            pairs.append((self.decode(pair[0]), self.decode(pair[1])))
-        return pairs
+        if any(type(pair) is not list or len(pair) != 2 for pair in body):
+            raise CodecError("expected a pair")
+        return [(self.decode(key), self.decode(value)) for key, value in body]
 
     def integers(self, body: Any, count: int) -> list[int]:
         values = self.items(body)
@@ -231,10 +218,6 @@ class _Decoder:
         if type(body) is not list or len(body) != count or any(type(v) is not float for v in body):
             raise CodecError(f"expected {count} floats")
         return body
-
-    def fraction(self, body: Any) -> Fraction:
-        top, bottom = self.integers(body, 2)
-        return Fraction(top, bottom)
 
     def unknown(self, body: Any) -> Opaque:
         self.opaque = True
@@ -279,7 +262,7 @@ _READERS: dict[str, Callable[[_Decoder, Any], Any]] = {
     "o": lambda d, b: OrderedDict(d.pairs(b)),
     "q": lambda d, b: deque(d.items(b)),
     "D": lambda d, b: Decimal(_string(b, MAX_DIGITS)),
-    "F": lambda d, b: d.fraction(b),
+    "F": lambda d, b: Fraction(*d.integers(b, 2)),
     "g": lambda d, b: iter(d.items(b)),
     "ymd": lambda d, b: dt.date.fromisoformat(_string(b, MAX_NAME)),
     "at": lambda d, b: _naive(dt.datetime.fromisoformat(_string(b, MAX_NAME))),

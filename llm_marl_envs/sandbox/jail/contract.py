@@ -33,7 +33,6 @@ class Contract:
     """Calls in one run, at least 0; those after them are the caller's."""
 
     def __post_init__(self) -> None:
-        """Refuse what says nothing."""
         unknown = sorted({kind for form in self.forms for kind in form} - set(KINDS))
         if unknown:
             raise ValueError(f"forms name {unknown}; expected kinds of {KINDS}")

@@ -52,7 +52,6 @@ class Replacement:
         return None if opaque else Replacement("constant", value=codec.canonical(data))
 
     def __post_init__(self) -> None:
-        """Refuse what says nothing."""
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: expected one of {KINDS}")
         if type(self.way) is not int or not 0 <= self.way < self.WAYS:
@@ -129,10 +128,9 @@ class _Wrong:
     def of(self, value: Any, draw: int) -> Any:
         """A wrong value of the same type; `value` itself where nothing is known of its type."""
         self.depth += 1
-        try:
-            return self._of(value, draw)
-        finally:
-            self.depth -= 1
+        wrong = self._of(value, draw)
+        self.depth -= 1
+        return wrong
 
     def _of(self, value: Any, draw: int) -> Any:
         near = 1 + draw % 3

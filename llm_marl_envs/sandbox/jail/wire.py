@@ -19,6 +19,7 @@ HEADER_BYTES = 4
 # What a zygote reports: kind, pid, status, microseconds, KiB.
 RECORD = struct.Struct("=Biiqq")
 READY, CHILD, EXIT, FAILED = 1, 2, 3, 4
+EXIT_BROKEN = 70  # status of a child whose own machinery failed; no verdict may rest on it
 MESSAGE_CAP = 8 << 20  # bytes of one message; a longer one is a protocol error
 MAX_FDS = 16  # descriptors accepted with one message
 CHUNK = 1 << 16

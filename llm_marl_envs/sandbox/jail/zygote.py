@@ -26,6 +26,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 
 from . import child, kernel, warm
 from .confine import LINUX, Confinement, Policy
@@ -80,10 +81,7 @@ class _Zygote:
 
     def serve(self) -> int:
         """Fork until the parent ends. Returns in children alone: the descriptor of their socket."""
-        own = [_pidfd(os.getpid())] if LINUX else []
-        self.report(READY, os.getpid(), fds=own)
-        for fd in own:
-            os.close(fd)
+        self.report(READY, os.getpid(), fds=_pidfd(os.getpid()))
         poll = select.poll()
         for fd in (self.control.fileno(), self.wake):
             poll.register(fd, select.POLLIN)
@@ -130,10 +128,7 @@ class _Zygote:
         self.owed -= len(pids)
         for pid, (ours, theirs) in zip(pids, pairs, strict=False):
             theirs.close()
-            fds = [ours.detach(), _pidfd(pid)] if LINUX else [ours.detach()]
-            self.report(CHILD, pid, fds=fds)
-            for fd in fds:
-                os.close(fd)
+            self.report(CHILD, pid, fds=[ours.detach(), *_pidfd(pid)])
         return None
 
     def reap(self) -> None:
@@ -147,22 +142,19 @@ class _Zygote:
             if not pid:
                 return
             spent = int((usage.ru_utime + usage.ru_stime) * 1e6)
-            self.report(EXIT, pid, status, spent, usage.ru_maxrss)
+            self.report(EXIT, pid, (status, spent, usage.ru_maxrss))
 
     def report(
-        self,
-        kind: int,
-        pid: int,
-        status: int = 0,
-        spent: int = 0,
-        peak: int = 0,
-        fds: tuple | list = (),
+        self, kind: int, pid: int, ended: tuple[int, int, int] = (0, 0, 0), fds: Sequence[int] = ()
     ) -> None:
-        record = RECORD.pack(kind, pid, status, spent, peak)
+        """Send a record, and give the descriptors away."""
+        record = RECORD.pack(kind, pid, *ended)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         for _ in range(SEND_TRIES):
             try:
                 self.control.sendmsg([record], rights)
+                for fd in fds:
+                    os.close(fd)
                 return
             except OSError as error:
                 if error.errno != errno.ETOOMANYREFS:
@@ -171,5 +163,6 @@ class _Zygote:
         os._exit(1)
 
 
-def _pidfd(pid: int) -> int:
-    return os.pidfd_open(pid)
+def _pidfd(pid: int) -> list[int]:
+    """A descriptor of a process, where there are such."""
+    return [os.pidfd_open(pid)] if LINUX else []
