@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -44,9 +43,9 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Policy
-from llm_marl_envs.records import Episode, EpisodeGroup
+from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import EpisodesFailedError, Failures, appends, failure_name, failure_of
+from llm_marl_envs.rollout import Failures, appends
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.model_card import training_facts
@@ -57,6 +56,7 @@ from trainers.models.token_policy import TokenPolicy
 from trainers.running import metrics
 from trainers.running.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress
 from trainers.running.checkpoints import Checkpoints
+from trainers.running.failures import FailedEpisodes, FailureWindow
 from trainers.running.run_folder import (
     Run,
     environments_of,
@@ -65,14 +65,12 @@ from trainers.running.run_folder import (
     what_is_played,
     write_settings,
 )
-from trainers.running.transcripts import LogFile, failed_file, write_failed, write_update
+from trainers.running.transcripts import LogFile, write_update
 from trainers.update.collect import (
     Collector,
-    FailureWindow,
     check_context,
     evaluation_episodes,
     not_finite,
-    too_many_failed,
 )
 from trainers.update.optimizer import clip_each, leave_idle, parameter_groups
 from trainers.update.packing import (
@@ -183,7 +181,9 @@ class MAGRPOTrainer(GRPOTrainer):
         self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
         self.sampled_tokens = 0
         self.prompt_tokens: int | None = 0
-        self.failures = FailureWindow()
+        self.failures = FailedEpisodes(
+            args, self.accelerator.is_main_process, self._save_before_the_end
+        )
         self._settle()
 
     # -- set-up -----------------------------------------------------------------------------------
@@ -290,7 +290,8 @@ class MAGRPOTrainer(GRPOTrainer):
         self._stop_together(error)
         if self.args.world_size > 1:
             groups = gather_object(groups)  # in the order of the ranks
-        self._bear_failures([episode for group in groups for episode in group.episodes])
+        episodes = [episode for group in groups for episode in group.episodes]
+        self.failures.after_update(self._update, episodes, self.collector.failures)
         return (groups, *self.collector.judge(self._update, groups))
 
     def _sum(self, value: torch.Tensor) -> float:
@@ -302,33 +303,6 @@ class MAGRPOTrainer(GRPOTrainer):
         """What stops one process stops every one of them."""
         if self._sum(torch.tensor(float(error is not None))):
             raise error or RuntimeError("stopped by an error on another process; see there")
-
-    def _bear_failures(self, episodes: Sequence[Episode]) -> None:
-        """Keep, count and bear the failed episodes of an update, of all processes.
-
-        Raises:
-            Exception: what the environment raised in the first update of the run.
-            EpisodesFailedError: that was on another process; or more than `max_failed_share` failed
-                in the last updates. Then a checkpoint of before the update was saved.
-        """
-        failed = [episode for episode in episodes if episode.failed]
-        window = self.failures.after(episodes)
-        if not failed:
-            self.failures = window
-            return
-        path = failed_file(self.args, f"{self._update:06d}")
-        if self.accelerator.is_main_process:
-            write_failed(path, failed)
-        told = f"update {self._update}: {len(failed)} of {len(episodes)} episodes failed ({path})"
-        if self._update == 0:
-            told = f"{told}; an environment that fails in the first update stops the run"
-            raise _first_error(self.collector.failures, failed[0], told)
-        if window.exceeds(self.args.max_failed_share):
-            self._save_checkpoint(self.model, None)
-            raise EpisodesFailedError(too_many_failed(window, self.args, told))
-        if self.accelerator.is_main_process:
-            warnings.warn(f"{told}; training goes on with the others", stacklevel=2)
-        self.failures = window
 
     @property
     def seating(self) -> dict[str, Policy]:
@@ -441,30 +415,13 @@ class MAGRPOTrainer(GRPOTrainer):
         failed = [episode for episode in episodes if episode.failed]
         if self.args.world_size > 1:  # one process's numbers for all: they decide what is saved
             values, failed = broadcast_object_list([values, failed])
-        self._bear_failed_evaluation(failures, failed, len(episodes))
+        self.failures.after_evaluation(self.state.global_step, failed, len(episodes), failures)
         with self.team.evaluating():  # else TRL would file the training metrics under this entry
             self.log(values)
         self.control = self.callback_handler.on_evaluate(
             self.args, self.state, self.control, values
         )
         return values
-
-    def _bear_failed_evaluation(
-        self, failures: Failures, failed: Sequence[Episode], played: int
-    ) -> None:
-        """Keep the failed episodes of an evaluation; where all failed, stop with a checkpoint."""
-        if not failed:
-            return
-        path = failed_file(self.args, f"eval-{self.state.global_step:06d}")
-        if self.accelerator.is_main_process:
-            write_failed(path, failed)
-        told = f"{len(failed)} of {played} episodes of the evaluation failed ({path})"
-        if len(failed) == played:
-            if self.is_in_train and self.state.global_step:
-                self._save_checkpoint(self.model, None)
-            raise _first_error(failures, failed[0], told)
-        if self.accelerator.is_main_process:
-            warnings.warn(f"{told}; its means are of the others", stacklevel=3)
 
     def train(
         self,
@@ -555,6 +512,11 @@ class MAGRPOTrainer(GRPOTrainer):
         write = partial(super()._save_checkpoint, model, trial)
         self.checkpoints.write(run_dir, self.state, write, self._own_state)
 
+    def _save_before_the_end(self) -> None:
+        """A checkpoint of a run that an error is about to end, if it has trained at all."""
+        if self.is_in_train and self.state.global_step:
+            self._save_checkpoint(self.model, None)
+
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         for policy in self.team.policies:
             self.team.load_policy(policy, Path(resume_from_checkpoint) / policy)
@@ -574,7 +536,7 @@ class MAGRPOTrainer(GRPOTrainer):
             "algorithm": self.algorithm.state_dict(),
             "sampled_tokens": self.sampled_tokens,
             "prompt_tokens": self.prompt_tokens,
-            "failures": [list(update) for update in self.failures.updates],
+            "failures": [list(update) for update in self.failures.window.updates],
             "start": self.team.start_digest(),
             # What the position inside an update counts in.
             "split": {
@@ -591,20 +553,13 @@ class MAGRPOTrainer(GRPOTrainer):
         self._count_on(state)
         self.algorithm.load_state_dict(state["algorithm"])
         # Not in checkpoints of releases that knew no failed episodes.
-        self.failures = FailureWindow(tuple(tuple(one) for one in state.get("failures", ())))
+        failures = state.get("failures", ())
+        self.failures.window = FailureWindow(tuple(tuple(one) for one in failures))
 
     def _count_on(self, state: Mapping[str, Any]) -> None:
         """Go on counting; releases that did not count prompt tokens left no number of them."""
         self.sampled_tokens = state["sampled_tokens"]
         self.prompt_tokens = state.get("prompt_tokens")
-
-
-def _first_error(failures: Failures, first: Episode, told: str) -> Exception:
-    """What an environment raised, with a note; if on another process, an error that says it."""
-    if failures.first is None:
-        return EpisodesFailedError(f"{told}. The first: {failure_of(first)}")
-    failures.first.add_note(f"{told}. The first: {failure_name(first)}")
-    return failures.first
 
 
 def _evaluated_in(eval_env: Any, args: MAGRPOConfig) -> Callable[[], Any] | None:

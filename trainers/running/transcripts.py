@@ -8,7 +8,7 @@ Owns both files' form; `llm_marl_envs.report` reads them. An episode's line is t
 one entry per sampled token: its text (joined they are the action, then the end token), the
 advantage that its loss was weighted with, and its log-prob when it was sampled.
 
-Episodes that failed are kept in files of their own, every one of them, tokens left out.
+Episodes that failed are kept in files of their own (`failures.py`), tokens left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from transformers import TrainerCallback
 
 from llm_marl_envs.files.atomic import replacing
-from llm_marl_envs.records import Episode, EpisodeGroup, Turn, episode_to_dict, write_jsonl
+from llm_marl_envs.records import EpisodeGroup, Turn, episode_to_dict
 from trainers.config import MAGRPOConfig
 from trainers.models.team_model import TeamModel
 
@@ -45,16 +45,6 @@ def write_update(
         write_group(path, group, advantages, agents, team.tokenizers)
 
 
-def failed_file(args: MAGRPOConfig, of: str) -> Path:
-    """The file of failed episodes; `of` says of which update or evaluation."""
-    return Path(str(args.output_dir)) / TRANSCRIPTS / f"failed-{of}.jsonl"
-
-
-def write_failed(path: Path, episodes: Sequence[Episode]) -> None:
-    """Write failed episodes, as far as they came and with their tracebacks."""
-    write_jsonl(path, episodes)
-
-
 def write_group(
     path: str | Path,
     group: EpisodeGroup,
@@ -62,14 +52,9 @@ def write_group(
     agents: Sequence[str],
     tokenizers: Mapping[str, Any],
 ) -> None:
-    """Write one group; an existing file is replaced at once, never half.
+    """Write one group of G episodes; an existing file is replaced at once, never half.
 
-    Args:
-        path: of the file, its folder is made.
-        group: G episodes.
-        advantages: (G, A, K), 0 for turns that are not trained on.
-        agents: the A trained agents.
-        tokenizers: policy -> tokenizer.
+    `advantages` are (G, A, K), 0 for turns that are not trained on; `agents` the A trained agents.
     """
     lines = []
     for episode, judged in zip(group.episodes, advantages, strict=True):
@@ -114,11 +99,7 @@ def token_texts(ids: Sequence[int], tokenizer: Any) -> list[str]:
 
 
 class LogFile(TrainerCallback):
-    """Keeps the run's log in a file, entry by entry, so that a killed run has one too.
-
-    Args:
-        folder: of the run.
-    """
+    """Keeps the run's log in a file, entry by entry, so that a killed run has one too."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / LOG_FILE

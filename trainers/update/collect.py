@@ -1,8 +1,7 @@
 """One update's experience: tasks -> episodes -> returns -> advantages. No tensors, no gradients.
 
-Owns the environment copies, the checks that every number is finite before it can reach a
-gradient, and how many episodes may fail. Token tensors are built by `packing.py`, the loss is
-TRL's.
+Owns the environment copies, and the checks that every number is finite before it can reach a
+gradient. Token tensors are built by `packing.py`, the loss is TRL's.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import dataclasses
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from llm_marl_envs.evaluation.numbers.coordination import beside_experts
 from llm_marl_envs.experts import experts_of
 from llm_marl_envs.policies import Team
 from llm_marl_envs.records import Episode, EpisodeGroup, StopReason, Turn
-from llm_marl_envs.rollout import Failures, failure_of, rollout
+from llm_marl_envs.rollout import Failures, rollout
 from llm_marl_envs.seeds import Start, derive_seed, held_out_starts
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
@@ -33,47 +31,12 @@ from trainers.update.schedules import TaskSchedule
 
 # Openings looked at before training; larger sources are sampled evenly.
 CONTEXT_SAMPLE = 256
-FAILURE_WINDOW = 20
-"""Updates over which failed episodes are counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class FailureWindow:
-    """How many of the episodes of the last updates failed, over all processes.
-
-    Attributes:
-        updates: (failed, played, first) of each of the last updates, at most `FAILURE_WINDOW`;
-            `first` tells of the first failed episode, "" where there was none.
-    """
-
-    updates: tuple[tuple[int, int, str], ...] = ()
-
-    def after(self, episodes: Sequence[Episode]) -> FailureWindow:
-        """The window once one more update was played."""
-        failed = [episode for episode in episodes if episode.failed]
-        newest = (len(failed), len(episodes), failure_of(failed[0]) if failed else "")
-        return FailureWindow((*self.updates, newest)[-FAILURE_WINDOW:])
-
-    def exceeds(self, share: float) -> bool:
-        """Whether more than this share failed; a single one is too many only for a share of 0."""
-        failed, played, _ = self.totals()
-        return failed / played > share and (failed > 1 or share == 0)
-
-    def totals(self) -> tuple[int, int, str]:
-        """(failed, played, first) over the window."""
-        first = next((first for _, _, first in self.updates if first), "")
-        return sum(one[0] for one in self.updates), sum(one[1] for one in self.updates), first
 
 
 class Collector:
     """Plays the episodes of an update and judges them.
 
-    Args:
-        make_env: returns a fresh environment.
-        algorithm: plans episodes and computes advantages.
-        args: the settings of the run.
-        trained: the agents that are trained.
-        policies: agent -> name of its weights, for the trained agents.
+    `policies` is agent -> name of its weights, for the trained agents.
 
     Attributes:
         env: one copy, for its agents, tasks and limits.
@@ -331,17 +294,6 @@ def not_finite(update: int, what: str) -> FloatingPointError:
     """The error that stops training because of a number; names the episode it belongs to."""
     return FloatingPointError(
         f"update {update}: {what} is not finite; training stopped before the weights were touched"
-    )
-
-
-def too_many_failed(window: FailureWindow, args: MAGRPOConfig, told: str) -> str:
-    """The words of the error that stops a run whose environment fails too often."""
-    failed, played, first = window.totals()
-    return (
-        f"{told}. In the last {len(window.updates)} updates {failed} of {played} did, more than "
-        f"max_failed_share={args.max_failed_share}. A checkpoint of before this update is in "
-        f"{args.output_dir}: mend the environment, or raise max_failed_share, and resume. "
-        f"The first: {first}"
     )
 
 

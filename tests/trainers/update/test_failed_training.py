@@ -20,8 +20,8 @@ from llm_marl_envs.records import EpisodeGroup, StopReason, Turn, living, read_j
 from llm_marl_envs.rollout import EpisodesFailedError
 from trainers.algorithms import ALGORITHMS
 from trainers.running import metrics
+from trainers.running.failures import FAILURE_WINDOW, FailureWindow
 from trainers.running.transcripts import write_group
-from trainers.update.collect import FAILURE_WINDOW, FailureWindow
 from trainers.update.packing import own_tokens, total_weight
 from trainers.update.schedules import TaskSchedule
 
@@ -196,7 +196,7 @@ def test_a_played_group_of_five_with_one_failed_is_one_of_four(tmp_path: Path) -
         trainer.current_gradient_accumulation_steps = trainer.plan.total
         trainer.model.train()
         found.append(update(trainer))
-        assert trainer.failures.totals()[:2] == (len(numbers), 2 * size)
+        assert trainer.failures.window.totals()[:2] == (len(numbers), 2 * size)
     assert_same(*found)
 
 
@@ -229,7 +229,7 @@ def test_a_failed_episode_does_not_end_the_run(tmp_path: Path) -> None:
     (kept,) = read_jsonl(tmp_path / "transcripts" / "failed-000001.jsonl")
     assert "OSError: environment 3 broke in its episode 1" in str(kept.failure)
     assert len(kept.turns) == 4
-    assert trainer.failures.totals()[:2] == (1, 24)
+    assert trainer.failures.window.totals()[:2] == (1, 24)
 
 
 def test_an_environment_that_fails_in_the_first_update_stops_at_once(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_too_many_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
         again.train(resume_from_checkpoint=True)
     mended = make_trainer(tmp_path, Lower, max_steps=4)
     mended.train(resume_from_checkpoint=True)
-    assert mended.failures.totals() == (0, 32, "")
+    assert mended.failures.window.totals() == (0, 32, "")
     unbroken = make_trainer(tmp_path / "other", Lower, max_steps=4)
     unbroken.train()
     for policy, value in weights(mended).items():
@@ -312,9 +312,11 @@ def test_a_resumed_run_remembers_what_failed(tmp_path: Path, changes: dict[str, 
     unbroken.train()
     resumed = make_trainer(tmp_path, env, **plan, **BEARING)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert resumed.failures.totals()[0] == (4 if changes else 8)
+    assert resumed.failures.window.totals()[0] == (4 if changes else 8)
     # Which copy raised differs, so the words do.
-    assert [u[:2] for u in resumed.failures.updates] == [u[:2] for u in unbroken.failures.updates]
+    assert [u[:2] for u in resumed.failures.window.updates] == [
+        u[:2] for u in unbroken.failures.window.updates
+    ]
     for policy, value in weights(resumed).items():
         assert torch.equal(value, weights(unbroken)[policy])
 
@@ -328,7 +330,7 @@ def test_a_checkpoint_without_a_count_still_loads(tmp_path: Path) -> None:
     torch.save(state, file)
     resumed = make_trainer(tmp_path, Lower, max_steps=2, **plan)
     resumed.train(resume_from_checkpoint=True)
-    assert resumed.failures.totals() == (0, 8, "")
+    assert resumed.failures.window.totals() == (0, 8, "")
 
 
 @pytest.mark.parametrize("changes", [{}, {"beta": 0.1}, {"loss_type": "dapo"}], ids=str)
