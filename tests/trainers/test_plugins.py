@@ -12,7 +12,7 @@ import yaml
 from support.models import untrained
 from support.paths import ROOT
 
-from trainers.algorithms import ALGORITHMS, algorithm_class, register_algorithm
+from trainers.algorithms import ALGORITHMS, Algorithm, algorithm_class, register_algorithm
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.studies.demo import run_demo
 from trainers.train import read_run, run_train
@@ -106,3 +106,6 @@ def test_algorithms_by_name(own_registry: None) -> None:
         algorithm_class("magrp")
     with pytest.raises(TypeError, match="expected a subclass of Algorithm"):
         algorithm_class("json:loads")
+    register_algorithm("nameless", type("Nameless", (Algorithm,), {}))
+    with pytest.raises(TypeError, match="algorithm 'nameless': Nameless has no name"):
+        algorithm_class("nameless")

@@ -39,12 +39,17 @@ def algorithm_class(name: str) -> type[Algorithm]:
 
     Raises:
         ValueError: no such algorithm; near names are named.
-        TypeError: the name stands for something else.
+        TypeError: the name stands for something else, or its class has no `name`.
         ImportError: it cannot be imported.
     """
     found = ALGORITHMS.get(name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise TypeError(f"algorithm {name!r}: expected a subclass of Algorithm, got {found!r}")
+    if not isinstance(getattr(found, "name", None), str):
+        raise TypeError(
+            f"algorithm {name!r}: {found.__name__} has no name, which logs and errors need; "
+            'give the class one, as in  name = "mine"'
+        )
     return found
 
 
