@@ -24,12 +24,7 @@ MEASURED = ("reward", "success")
 
 
 def training_facts(algorithm: str, state: Any) -> dict[str, Any]:
-    """What a card says of the training: the algorithm, its updates and the last numbers.
-
-    Args:
-        algorithm: its name.
-        state: transformers' state of the trainer.
-    """
+    """What a card says of the training, from transformers' state of the trainer."""
     found: dict[str, Any] = {"algorithm": algorithm, "updates": state.global_step}
     for name, prefix in (("evaluation", "eval_"), ("training", "")):
         for entry in reversed(state.log_history):
@@ -45,11 +40,7 @@ def write_cards(
 ) -> None:
     """Write the README of a team's folder and those of its policies.
 
-    Args:
-        team: that lies there.
-        folder: of the team.
-        description: what `team.json` holds.
-        trained: what `training_facts` returns; empty where that is not known.
+    `description` is what `team.json` holds, `trained` what `training_facts` returns, if known.
     """
     facts = _facts(team, description, trained)
     _write(folder, ModelCardData(tags=_tags(trained)), _team_text(team, description, facts))
@@ -94,30 +85,26 @@ def _facts(
     team: TeamModel, description: Mapping[str, Any], trained: Mapping[str, Any]
 ) -> list[str]:
     """What holds for the team and for each policy: a list in Markdown."""
-    lines = []
-    if description.get("env_id"):
-        lines.append(f"- Environment: `{description['env_id']}`")
-    if description.get("env_kwargs"):
-        lines.append(f"- Its arguments: `{json.dumps(description['env_kwargs'], sort_keys=True)}`")
+    env_id, arguments = description.get("env_id"), description.get("env_kwargs")
     seats = ", ".join(f"`{seat}` by `{policy}`" for seat, policy in description["agents"].items())
-    lines.append(f"- Seats and the policies that play them: {seats}")
-    if team.frozen:
-        lines.append(f"- Not trained: {', '.join(f'`{one}`' for one in sorted(team.frozen))}")
+    facts: dict[str, Any] = {
+        "Environment": env_id and f"`{env_id}`",
+        "Its arguments": arguments and f"`{json.dumps(arguments, sort_keys=True)}`",
+        "Seats and the policies that play them": seats,
+        "Not trained": ", ".join(f"`{one}`" for one in sorted(team.frozen)),
+    }
     if "algorithm" in trained:
-        lines.append(
-            f"- Algorithm: `{trained['algorithm']}` (MAGRPO trainer of llm-marl-envs), "
-            f"{trained['updates']} updates"
-        )
-    if description.get("max_completion_length"):
-        lines.append(f"- Most tokens of one action: {description['max_completion_length']}")
+        ours = f"`{trained['algorithm']}` (MAGRPO trainer of llm-marl-envs)"
+        facts["Algorithm"] = f"{ours}, {trained['updates']} updates"
+    facts["Most tokens of one action"] = description.get("max_completion_length")
     for name, what in (
         ("evaluation", "Last evaluation during training"),
         ("training", "Training tasks"),
     ):
         if name in trained:
             numbers = ", ".join(f"{k} {v:.4g}" for k, v in trained[name].items() if k != "update")
-            lines.append(f"- {what}, update {trained[name]['update']}: {numbers}")
-    return lines
+            facts[f"{what}, update {trained[name]['update']}"] = numbers
+    return [f"- {name}: {fact}" for name, fact in facts.items() if fact]
 
 
 def _team_text(team: TeamModel, description: Mapping[str, Any], facts: Sequence[str]) -> list[str]:

@@ -15,12 +15,11 @@ from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import DEFAULT_COMPLETION_LENGTH, Context, Sampling
 from llm_marl_envs.specs import EnvSpec
 from trainers.models.local import LocalPolicy
+from trainers.models.model_card import CARD_FILE
 from trainers.models.team_files import load_team, read_team_file
 from trainers.models.tiny import tiny_model
 from trainers.models.token_policy import TokenPolicy
 
-CARD_FILE = "README.md"
-"""Words about a team; whoever adds a licence to them has the same team."""
 _WHOLE_BYTES = 1 << 20
 
 
@@ -62,7 +61,8 @@ def _check_environment(folder: str, trained: str | None, context: Context) -> No
     if not context.transfer and here is not None and trained not in (None, here):
         raise ValueError(
             f"{folder}: this team was trained in {trained}, and {here} is asked for; its prompts, "
-            "tasks or rewards may differ; say --transfer if you mean that"
+            "tasks or rewards may differ. Measurements take it with --transfer; in training and "
+            f"play use a team of {here}"
         )
 
 
@@ -115,8 +115,9 @@ def _of_template(sampling: Sampling) -> str:
 
 
 def fingerprint(folder: str | Path) -> str:
-    """A short hash of a folder's files, its cards aside: names, sizes, contents.
+    """A short hash of a folder's files: names, sizes, contents.
 
+    Cards do not count: whoever adds a licence to one has the same team.
     Of files above 2 MiB the first and last MiB count: training changes every weight, and reading
     all of a large model would take longer than many an evaluation.
     """

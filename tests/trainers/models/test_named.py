@@ -208,7 +208,9 @@ def test_a_team_of_another_version_is_refused(saved: Any, capsys: pytest.Capture
     assert main(["eval", ENV, "--team", folder, "--tasks", "1"]) == 2
     error = capsys.readouterr().err
     assert f"trained in coop_writing_tldr-v7, and {ENV} is asked for" in error
-    assert "--transfer" in error
+    assert (
+        f"Measurements take it with --transfer; in training and play use a team of {ENV}" in error
+    )
     assert main(["eval", ENV, "--team", folder, "--tasks", "1", "--transfer"]) == 0
 
 
