@@ -60,17 +60,9 @@ def _metric(one: Metric) -> str:
 
 
 def _refused() -> str:
-    from trainers.config import NOT_READ
+    from trainers.config import NOT_READ, SPLIT
 
-    biased = "training samples from the distribution it scores, or the gradient is biased"
-    split = "it is taken over a micro-batch, so the split into them would change the gradient"
-    rows = {
-        "`top_p`, `top_k`, `min_p`, `repetition_penalty`": biased,
-        "`loss_type: bnpo`, `entropy_coef`, `top_entropy_quantile`": split,
-        "`sync_ref_model`": "the reference is each policy's own start",
-        "`log_completions`": "set `transcript_every`",
-        **{f"`{name}`": instead for name, instead in NOT_READ.items()},
-    }
+    rows = {"`loss_type: bnpo`": SPLIT, **{f"`{name}`": why for name, why in NOT_READ.items()}}
     lines = [f"| {name} | {reason} |" for name, reason in rows.items()]
     return "\n".join(["| setting | why, or what instead |", "|---|---|", *lines])
 

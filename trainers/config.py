@@ -1,24 +1,10 @@
-"""Every setting of a training run, in one dataclass derived from TRL's `GRPOConfig`.
-
-Defaults that differ from TRL's, each with its reason:
-
-- `bf16=False` on a CPU: TRL turns it on, and bf16 AdamW at small learning rates rounds most
-  updates away; on a GPU TRL's choice stays.
-- `gradient_checkpointing=False`: it trades time for memory that small models do not need.
-- `loss_type="dr_grpo"`: the paper's sum over tokens, up to a constant.
-- `scale_rewards="none"`: the paper does not divide by a standard deviation.
-- `logging_nan_inf_filter=False`: a NaN must be seen; it stops training here.
-- `top_p=1`, `top_k=0`: log-probs are those of the untruncated distribution, so truncated sampling
-  would bias the gradient; other values are refused.
-- `max_completion_length` counts the tokens of one *turn*.
-- `report_to="none"`, `logging_steps=1`, `save_strategy="no"` unless asked; `beta=0` as in TRL.
-"""
+"""Every setting of a training run, in one dataclass derived from TRL's `GRPOConfig`."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 import torch
@@ -37,13 +23,24 @@ from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.update.returns import make_returns, setting_of
 
 CREDITS = ("team", "own")
-# Settings of TRL and transformers that nothing here reads, and what to do instead.
+BIASED = "training samples from the distribution that it scores, or the gradient is biased"
+SPLIT = "it is taken over a micro-batch, so the split would change the gradient"
+NO_SHARDS = "gradients are clipped and saved per policy; use DDP (accelerate launch --multi_gpu)"
 NOT_READ = {
     "per_device_train_batch_size": "set rows_per_micro_batch",
     "gradient_accumulation_steps": "it follows from the other sizes",
     "steps_per_generation": "one update is one generation",
     "generation_batch_size": "set tasks_per_update and num_generations",
-    "generation_kwargs": "training samples from the distribution it scores",
+    "generation_kwargs": BIASED,
+    **dict.fromkeys(("top_p", "top_k", "min_p", "repetition_penalty"), BIASED),
+    **dict.fromkeys(("entropy_coef", "use_adaptive_entropy", "top_entropy_quantile"), SPLIT),
+    **dict.fromkeys(("fsdp", "deepspeed"), NO_SHARDS),
+    **dict.fromkeys(
+        ("use_vllm", "use_transformers_continuous_batching"),
+        "sampling is by transformers.generate",
+    ),
+    "sync_ref_model": "the reference is each policy's own start",
+    "log_completions": "set transcript_every",
     "cache_implementation": "leave it out",
     "reward_weights": "rewards come from the environment",
     "multi_objective_aggregation": "rewards come from the environment",
@@ -53,6 +50,7 @@ NOT_READ = {
     "load_best_model_at_end": "load the checkpoint you want with load_team",
     "fp16": "use bf16: gradients are clipped per policy, which its scaler cannot follow",
 }
+"""Settings of TRL and transformers that stay at their defaults: why, or what to do instead."""
 RANGES: dict[str, tuple[float, float]] = {
     "num_generations": (2, math.inf),
     "num_iterations": (1, math.inf),
@@ -87,7 +85,8 @@ class MAGRPOConfig(GRPOConfig):
     """Settings of `MAGRPOTrainer`; everything of TRL's `GRPOConfig` applies unless refused below.
 
     Sizes are `num_generations` (G), `tasks_per_update` (P) and `rows_per_micro_batch`; batch sizes
-    and gradient accumulation are derived from them.
+    and gradient accumulation are derived from them. `bf16` is off on a CPU, where TRL turns it on:
+    bf16 AdamW at small learning rates rounds most updates away.
 
     Raises:
         ValueError: a value out of range, or a setting of TRL that cannot be right here.
@@ -95,125 +94,78 @@ class MAGRPOConfig(GRPOConfig):
         ImportError: a logger in `report_to` that is not installed.
     """
 
-    algorithm: str = field(default="magrpo", metadata={"help": "A name in trainers.algorithms."})
-    num_generations: int = field(  # type: ignore[assignment]
-        default=8, metadata={"help": "G: episodes of a task that are compared, at least 2."}
-    )
-    weights: str | None = field(
-        default=None,
-        metadata={
-            "help": "'shared' (one policy for all seats), 'adapters' (one LoRA adapter each) or "
-            "'separate' (one model each); None: adapters where a peft_config is given, else shared."
-        },
-    )
-    policies: dict[str, str] | None = field(
-        default=None,
-        metadata={"help": "agent -> policy name, where seats share one; None: each its own."},
-    )
-    frozen: list[str] | None = field(
-        default=None,
-        metadata={"help": "Seats that play with the weights they began with, untrained."},
-    )
-    tasks_per_update: int = field(
-        default=4, metadata={"help": "P: tasks of one update, over all processes; at least 1."}
-    )
-    rows_per_micro_batch: int = field(
-        default=32, metadata={"help": "Most rows of one forward and backward pass, at least 1."}
-    )
-    sampling_batch_size: int | None = field(
-        default=None, metadata={"help": "Most rows of one generate call, at least 1; None: all."}
-    )
-    rollout_chunks: int = field(
-        default=1,
-        metadata={
-            "help": "Parts into which the episodes of an update are divided: one is sampled while "
-            "the others' programs run. Pays where both are slow. At least 1."
-        },
-    )
-    discount: float = field(
-        default=1.0,
-        metadata={
-            "help": "gamma of the returns, in [0, 1]; counts an agent's own actions, and turn k is "
-            "not weighed by gamma^k (see trainers.algorithms.magrpo)."
-        },
-    )
-    baseline: str = field(
-        default="leave_one_out",
-        metadata={
-            "help": "What magrpo subtracts: 'leave_one_out' (the mean return of the group's other "
-            "episodes, at every turn; no bias) or 'mean' (the paper's at first turns: the own "
-            "episode is in the mean, which shrinks their gradient by (G - 1) / G and later turns' "
-            "not, so that the sum over turns is not proportional to the gradient)."
-        },
-    )
-    credit: str = field(
-        default="team",
-        metadata={"help": "'team': every agent gets the mean reward of the turn; 'own': its own."},
-    )
-    returns: str | dict[str, Any] = field(
-        default="discounted",
-        metadata={
-            "help": "What a turn is credited with: 'discounted' (`credit`'s rewards to come, with "
-            "`discount`) or, for debates, 'maporl' (who was right when, instead of these; see "
-            "trainers.update.shaping). A map has settings: {name: maporl, bonus: potential, "
-            "discount: 0.3, scale: 0.5}."
-        },
-    )
-    context: Context = field(
-        default="append",
-        metadata={"help": "Chat of environments that send bare strings: 'append' or 'fresh'."},
-    )
-    max_turns: int | None = field(
-        default=None,
-        metadata={
-            "help": "Most turns per agent of an environment that does not say; sizes micro-batches "
-            "where each turn is a row of its own (context='fresh'). At least 1."
-        },
-    )
-    policy_learning_rates: dict[str, float] | None = field(
-        default=None, metadata={"help": "policy -> learning rate, at least 0, where it differs."}
-    )
-    shuffle_rewards: bool = field(
-        default=False,
-        metadata={"help": "A control: deal each group's rewards to its episodes at random."},
-    )
-    random_partner: bool = field(
-        default=False,
-        metadata={
-            "help": "A control: pay each trained seat what its text earns beside scripted experts "
-            "of a convention drawn uniformly for each episode and seat. One turn, all at once."
-        },
-    )
-    transcript_every: int = field(
-        default=10, metadata={"help": "Write sampled episodes every so many updates; 0: never."}
-    )
-    eval_tasks: int = field(
-        default=32, metadata={"help": "Tasks of one evaluation during training, at least 1."}
-    )
-    max_failed_share: float = field(
-        default=0.05,
-        metadata={
-            "help": "Largest share of episodes whose environment raised, in [0, 1], over the last "
-            "20 updates; above it the run stops with a checkpoint. A single one is borne unless "
-            "this is 0."
-        },
-    )
+    algorithm: str = "magrpo"
+    """A name in trainers.algorithms."""
+    num_generations: int = 8  # type: ignore[assignment]
+    """G: episodes of a task that are compared, at least 2."""
+    weights: str | None = None
+    """'shared' (one policy for all seats), 'adapters' (one LoRA adapter each) or 'separate' (one
+    model each); None: adapters where a peft_config is given, else shared."""
+    policies: dict[str, str] | None = None
+    """agent -> policy name, where seats share one; None: each its own."""
+    frozen: list[str] | None = None
+    """Seats that play with the weights they began with, untrained."""
+    tasks_per_update: int = 4
+    """P: tasks of one update, over all processes; at least 1."""
+    rows_per_micro_batch: int = 32
+    """Most rows of one forward and backward pass, at least 1."""
+    sampling_batch_size: int | None = None
+    """Most rows of one generate call, at least 1; None: all."""
+    rollout_chunks: int = 1
+    """Parts into which the episodes of an update are divided: one is sampled while the others'
+    programs run. Pays where both are slow. At least 1."""
+    discount: float = 1.0
+    """gamma of the returns, in [0, 1]; counts an agent's own actions, and turn k is not weighed by
+    gamma^k (see trainers.algorithms.magrpo)."""
+    baseline: str = "leave_one_out"
+    """What magrpo subtracts: 'leave_one_out' (the mean return of the group's other episodes, at
+    every turn; no bias) or 'mean' (the paper's at first turns: the own episode is in the mean,
+    which shrinks their gradient by (G - 1) / G and later turns' not, so that the sum over turns is
+    not proportional to the gradient)."""
+    credit: str = "team"
+    """'team': every agent gets the mean reward of the turn; 'own': its own."""
+    returns: str | dict[str, Any] = "discounted"
+    """What a turn is credited with: 'discounted' (`credit`'s rewards to come, with `discount`) or,
+    for debates, 'maporl' (who was right when, instead of these; see trainers.update.shaping). A map
+    has settings: {name: maporl, bonus: potential, discount: 0.3, scale: 0.5}."""
+    context: Context = "append"
+    """Chat of environments that send bare strings: 'append' or 'fresh'."""
+    max_turns: int | None = None
+    """Most turns per agent of an environment that does not say; sizes micro-batches where each turn
+    is a row of its own (context='fresh'). At least 1."""
+    policy_learning_rates: dict[str, float] | None = None
+    """policy -> learning rate, at least 0, where it differs."""
+    shuffle_rewards: bool = False
+    """A control: deal each group's rewards to its episodes at random."""
+    random_partner: bool = False
+    """A control: pay each trained seat what its text earns beside scripted experts of a convention
+    drawn uniformly for each episode and seat. One turn, all at once."""
+    transcript_every: int = 10
+    """Write sampled episodes every so many updates; 0: never."""
+    eval_tasks: int = 32
+    """Tasks of one evaluation during training, at least 1."""
+    max_failed_share: float = 0.05
+    """Largest share of episodes whose environment raised, in [0, 1], over the last 20 updates;
+    above it the run stops with a checkpoint. A single one is borne unless this is 0."""
 
-    # Defaults of TRL that differ; reasons in the module's docstring.
-    gradient_checkpointing: bool = field(default=False, metadata={"help": "See transformers."})
-    loss_type: str = field(default="dr_grpo", metadata={"help": "See TRL; 'bnpo' is refused."})
-    scale_rewards: str = field(default="none", metadata={"help": "'none' or 'group'."})
-    logging_nan_inf_filter: bool = field(default=False, metadata={"help": "See transformers."})
-    top_p: float = field(default=1.0, metadata={"help": "Must be 1."})
-    top_k: int = field(default=0, metadata={"help": "Must be 0."})
-    max_completion_length: int = field(  # type: ignore[assignment]
-        default=256, metadata={"help": "Most tokens of one turn, at least 1; no None."}
-    )
-    logging_steps: float = field(default=1, metadata={"help": "See transformers."})
-    save_strategy: str = field(default="no", metadata={"help": "See transformers."})
-    report_to: str | list[str] | None = field(
-        default="none", metadata={"help": "See transformers."}
-    )
+    # Defaults that differ from TRL's, with the reason.
+    gradient_checkpointing: bool = False
+    """It trades time for memory that small models do not need."""
+    loss_type: str = "dr_grpo"
+    """The paper's sum over tokens, up to a constant. See TRL; 'bnpo' is refused."""
+    scale_rewards: str = "none"
+    """'none' or 'group'; the paper does not divide by a standard deviation."""
+    logging_nan_inf_filter: bool = False
+    """A NaN must be seen; it stops training here."""
+    top_p: float = 1.0
+    """1, as `top_k` is 0: log-probs are those of the untruncated distribution, so truncated
+    sampling would bias the gradient."""
+    top_k: int = 0
+    max_completion_length: int = 256  # type: ignore[assignment]
+    """Most tokens of one *turn*, at least 1; no None."""
+    logging_steps: float = 1
+    save_strategy: str = "no"
+    report_to: str | list[str] | None = "none"
 
     def __post_init__(self) -> None:
         self._refuse_what_is_not_read()
@@ -236,7 +188,6 @@ class MAGRPOConfig(GRPOConfig):
         except (ValueError, TypeError) as error:  # what TRL and transformers refuse
             raise ValueError(f"settings of the trainer: {error}") from error
         self.per_device_train_batch_size, self.per_device_eval_batch_size = sizes
-        self._refuse_biased_sampling()
         self._check_after()
         if self.ddp_find_unused_parameters is None:
             # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
@@ -283,11 +234,6 @@ class MAGRPOConfig(GRPOConfig):
             value: Any = getattr(self, name)
             if value is not None and not isinstance(value, dict):
                 raise ValueError(f"{name}={value!r}: expected a map")
-        if self.fsdp or self.deepspeed:
-            raise ValueError(
-                "fsdp and deepspeed are not supported: gradients are clipped and saved per policy; "
-                "use DDP (accelerate launch --multi_gpu)"
-            )
         if self.save_strategy == "best" and not self.metric_for_best_model:
             raise ValueError(
                 "save_strategy='best' needs metric_for_best_model, e.g. eval_reward or eval_success"
@@ -340,44 +286,13 @@ class MAGRPOConfig(GRPOConfig):
         for name, accepted in choices.items():
             value = getattr(self, name)
             if value not in accepted:
-                reason = (
-                    " ('bnpo' divides by the tokens of a micro-batch, so the split would change "
-                    "the gradient)"
-                    if value == "bnpo"
-                    else ""
-                )
+                reason = f" ('bnpo': {SPLIT})" if value == "bnpo" else ""
                 raise ValueError(f"{name}={value!r}: expected one of {accepted}{reason}")
 
     def _refuse_what_is_not_read(self) -> None:
-        """A setting that would be ignored is an error."""
+        """A setting that would be ignored, or cannot be right here, is an error."""
         defaults = {f.name: f.default for f in dataclasses.fields(GRPOConfig)}
-        for name, instead in NOT_READ.items():
-            if getattr(self, name) != defaults[name]:
-                raise ValueError(f"{name}={getattr(self, name)!r} has no effect here: {instead}")
-
-    def _refuse_biased_sampling(self) -> None:
-        biased = {
-            "top_p": (self.top_p, 1.0),
-            "top_k": (self.top_k, 0),
-            "min_p": (self.min_p or 0.0, 0.0),
-            "repetition_penalty": (self.repetition_penalty, 1.0),
-        }
-        for name, (value, neutral) in biased.items():
-            if value != neutral:
-                raise ValueError(
-                    f"{name}={value}: training must sample from the distribution it scores, or "
-                    f"the gradient is biased; leave it at {neutral}"
-                )
-        if self.use_vllm or self.use_transformers_continuous_batching:
-            raise ValueError("use_vllm / continuous batching: sampling is by transformers.generate")
-        if self.entropy_coef or self.use_adaptive_entropy:
-            raise ValueError(
-                "entropy_coef: TRL's bonus is a mean over each micro-batch, so the split would "
-                "change the gradient; leave it at 0"
-            )
-        if self.top_entropy_quantile < 1 or self.sync_ref_model or self.log_completions:
-            raise ValueError(
-                "top_entropy_quantile (a quantile of each micro-batch, so the split would change "
-                "the gradient), sync_ref_model and log_completions (see transcript_every) are not "
-                "available here; leave them at TRL's defaults"
-            )
+        for name, reason in NOT_READ.items():
+            value = getattr(self, name)
+            if (value or None) != (defaults[name] or None):  # off is off, however it is written
+                raise ValueError(f"{name}={value!r} cannot be set here: {reason}")
