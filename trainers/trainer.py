@@ -47,7 +47,7 @@ from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, appends
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
-from trainers.config import MAGRPOConfig
+from trainers.config import NO_SHARDS, MAGRPOConfig
 from trainers.models.model_card import training_facts
 from trainers.models.team_files import Models, Tokenizers, build_team_model, save_team
 from trainers.models.team_model import SeparateWeights, TeamModel
@@ -62,7 +62,6 @@ from trainers.running.run_folder import (
     environments_of,
     origin,
     settings_of,
-    what_is_played,
     write_settings,
 )
 from trainers.running.transcripts import LogFile, write_update
@@ -204,10 +203,7 @@ class MAGRPOTrainer(GRPOTrainer):
     def _settle(self) -> None:
         """What can only be done once TRL's constructor has run."""
         if self.is_deepspeed_enabled or self.is_fsdp_enabled:
-            raise ValueError(
-                "DeepSpeed and FSDP are not supported: gradients are clipped and saved per policy; "
-                "use DDP (accelerate launch --multi_gpu)"
-            )
+            raise ValueError(f"DeepSpeed and FSDP are not supported: {NO_SHARDS}")
         if self.aux_loss_enabled:
             raise ValueError(
                 "the load-balancing loss of a mixture-of-experts model is a mean over each "
@@ -487,7 +483,13 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def save_team(self, folder: str | Path) -> None:
         """Write the team so that `load_team`, PEFT or Transformers can load it."""
-        env = what_is_played(self.collector.env, self.token_policy.template_kwargs, self.args)
+        env = {
+            "env_id": self._environments["env"],
+            "env_kwargs": self._environments["env_kwargs"],
+            "max_completion_length": self.args.max_completion_length,
+        }
+        if self.token_policy.template_kwargs:
+            env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)
         trained = training_facts(self.args.algorithm, self.state)
         save_team(self.team, folder, env=env, trained=trained)
 

@@ -101,10 +101,7 @@ class FlatRewards(TrainerCallback):
     """Warns when nothing can be learned: no group's rewards have varied for many updates.
 
     Advantages are differences inside a group, so such updates leave the weights as they are. The
-    warning comes once for every stretch of `patience` updates.
-
-    Args:
-        patience: updates in a row with `frac_reward_zero_std` at 1.
+    warning comes once for every `patience` updates in a row with `frac_reward_zero_std` at 1.
     """
 
     def __init__(self, patience: int = 20) -> None:

@@ -31,11 +31,6 @@ STAGING = ".partial-checkpoint"
 class Checkpoints:
     """The folder of a run while a trainer works in it.
 
-    Args:
-        args: of the run.
-        accelerator: of its processes.
-        this_run: says what is about to be trained, and where.
-
     Attributes:
         staging: the folder in which a checkpoint is being written; None while none is.
     """
@@ -107,13 +102,10 @@ class Checkpoints:
         write: Callable[[], None],
         own: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """Write the checkpoint aside and rename it: a checkpoint is complete or absent.
+        """Write the checkpoint aside and rename it.
 
-        Args:
-            run_dir: folder of the checkpoints.
-            state: of the trainer; names the best checkpoint by its final place afterwards.
-            write: writes the trainer's part into `staging`.
-            own: what this process keeps beside it.
+        `write` writes the trainer's part into `staging`; `own` is what this process keeps beside
+        it. Afterwards `state` names the best checkpoint by its final place.
         """
         main, staging = self.accelerator.is_main_process, run_dir / STAGING
         name = f"checkpoint-{state.global_step}"
@@ -124,7 +116,7 @@ class Checkpoints:
         try:
             write()
             self._name_best(run_dir, state)
-            torch.save(own(), self._own_file(staging / name, self.args.process_index))
+            torch.save(own(), staging / name / STATE_FILE.format(rank=self.args.process_index))
             self.accelerator.wait_for_everyone()
             if main:
                 _publish(staging / name, run_dir / name)
@@ -158,7 +150,7 @@ class Checkpoints:
         Raises:
             ValueError: there is no such file.
         """
-        path = self._own_file(Path(checkpoint), rank)
+        path = Path(checkpoint) / STATE_FILE.format(rank=rank)
         if not path.is_file():
             raise ValueError(
                 f"{checkpoint} has no {path.name}: it was not written by this trainer, or by a run "
@@ -167,11 +159,7 @@ class Checkpoints:
         return torch.load(path, map_location=self.accelerator.device, weights_only=True)
 
     def read_on(self, checkpoint: str, now: Mapping[str, Any]) -> dict[str, Any]:
-        """What this process kept, where it can go on from it.
-
-        Args:
-            checkpoint: its folder.
-            now: what this process would keep now.
+        """What this process kept, where it can go on from it; `now` is what it would keep now.
 
         Raises:
             ValueError: positions count in other units, or a KL term pulls to other weights.
@@ -188,10 +176,6 @@ class Checkpoints:
                 "resume with the model, seed, beta and frozen seats that the run began with"
             )
         return then
-
-    @staticmethod
-    def _own_file(folder: Path, rank: int) -> Path:
-        return folder / STATE_FILE.format(rank=rank)
 
 
 def _publish(staged: Path, final: Path) -> None:

@@ -66,19 +66,6 @@ class BusyError(RuntimeError):
     """Another process works in a folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """What a folder says of the run in it.
-
-    Attributes:
-        settings: of the run; empty where it was written before settings were.
-        written_by: version of this package, as far as it is known.
-    """
-
-    settings: Mapping[str, Any]
-    written_by: str
-
-
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, which the system releases whatever becomes of the process.
@@ -117,12 +104,7 @@ def settings_of(
 ) -> dict[str, Any]:
     """The settings of a run, as JSON values; keys are those of a run file.
 
-    Args:
-        model: what `origin` returns.
-        environments: what `environments_of` returns.
-        peft_config: as it was given.
-        partners: agent -> policy, of seats that are not trained.
-        args: of the trainer.
+    `model` is what `origin` returns, `environments` what `environments_of` returns.
     """
     return {
         "model": dict(model),
@@ -141,16 +123,6 @@ def environments_of(env: Any, eval_env: Any) -> dict[str, Any]:
         found[f"{key}_kwargs"] = None if one is None else saved_arguments(env_arguments(one))
         found[f"{key}_tasks"] = None if one is None else _tasks(one)
     return found
-
-
-def what_is_played(env: Any, template_kwargs: Any, args: MAGRPOConfig) -> dict[str, Any]:
-    """What a team plays and how long it may speak, as `team.json` keeps it."""
-    return {
-        "env_id": env_name(env),
-        "env_kwargs": saved_arguments(env_arguments(env)),
-        "max_completion_length": args.max_completion_length,
-        **({"chat_template_kwargs": dict(template_kwargs)} if template_kwargs else {}),
-    }
 
 
 def _tasks(env: Any) -> str | None:
@@ -200,12 +172,7 @@ def _adapter(config: PeftConfig) -> dict[str, Any]:
 
 
 def planned_updates(trainer: Mapping[str, Any], per_epoch: int) -> int:
-    """Optimizer steps of a run.
-
-    Args:
-        trainer: `max_steps` and `num_train_epochs`.
-        per_epoch: optimizer steps of an epoch.
-    """
+    """Optimizer steps of a run with these settings of the trainer, `per_epoch` in an epoch."""
     if trainer["max_steps"] > 0:
         return int(trainer["max_steps"])
     return math.ceil(trainer["num_train_epochs"] * per_epoch)
@@ -252,8 +219,8 @@ def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     write_json(folder / SETTINGS_FILE, {**about, "settings": settings})
 
 
-def recorded(folder: Path) -> Recorded | None:
-    """What a run's folder, or a checkpoint's, says of the run; None where it says nothing.
+def recorded(folder: Path) -> Mapping[str, Any] | None:
+    """The settings that a run's folder, or a checkpoint's, keeps; None where it keeps none.
 
     Runs of before `settings.json` have a manifest, if the command line started them.
 
@@ -268,14 +235,13 @@ def recorded(folder: Path) -> Recorded | None:
                 f"{file}: written by llm-marl-envs {found.get('llm_marl_envs', '?')} in version "
                 f"{found.get('version')!r} of the format; this version reads {SETTINGS_VERSION}"
             )
-        return Recorded(found["settings"], str(found.get("llm_marl_envs")))
+        return found["settings"]
     if folder.name.startswith("checkpoint-"):
         return recorded(folder.parent)
     if not (folder / MANIFEST_FILE).is_file():
         return None
     manifest = read_json(folder / MANIFEST_FILE)
-    version = str((manifest.get("packages") or {}).get("llm-marl-envs", "?"))
-    return Recorded(_of_manifest(manifest), version) if manifest.get("kind") == "train" else None
+    return _of_manifest(manifest) if manifest.get("kind") == "train" else None
 
 
 def _of_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -299,12 +265,8 @@ def _of_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def differences(then: Mapping[str, Any], now: Mapping[str, Any], per_epoch: int) -> list[str]:
     """The settings that make two runs different ones, as "key: then -> now".
 
-    What one of the two versions did not know is not compared.
-
-    Args:
-        then: settings that were recorded.
-        now: settings of this run.
-        per_epoch: optimizer steps of an epoch, now.
+    What one of the two versions did not know is not compared. `per_epoch` are the optimizer steps
+    of an epoch, now.
     """
     found = []
     begun, begins = then.get("model"), now["model"]
@@ -391,23 +353,18 @@ class Run:
         if not has_begun(self.folder):
             return checkpoint
         there = recorded(self.folder)
-        last = get_last(self.folder)
         own = checkpoint is not None and checkpoint.parent.resolve() == self.folder.resolve()
         if there is None and not own:
             raise ValueError(
                 f"{self.folder} holds a run whose settings nobody recorded: give another "
                 "output_dir, or delete it"
             )
-        other = [] if there is None else differences(there.settings, self.settings, self.per_epoch)
-        if other and checkpoint is None:
-            raise ValueError(
-                f"{self.folder} holds another run ({_some(other)}): give another output_dir, or "
-                "delete it"
-            )
+        other = [] if there is None else differences(there, self.settings, self.per_epoch)
+        if checkpoint is None:
+            kept = f"another run ({_some(other)}):" if other else self._unfinished()
+            raise ValueError(f"{self.folder} holds {kept} give another output_dir, or delete it")
         if other:
             raise ValueError(self._refusal(self.folder, other))
-        if checkpoint is None:
-            raise ValueError(f"{self.folder} holds this run already, {self._what_to_do(last)}")
         return checkpoint
 
     def _checkpoint(self, resume: Any) -> Path | None:
@@ -428,18 +385,18 @@ class Run:
         if not has_begun(self.folder):
             return "no run has made an update there"
         there = recorded(self.folder)
-        trainer = (there.settings.get("trainer") or {}) if there is not None else {}
-        if trainer.get("save_strategy") == "no":
+        if ((there or {}).get("trainer") or {}).get("save_strategy") == "no":
             return "its run was made with save_strategy='no'"
         return "its run ended before it saved one"
 
-    def _what_to_do(self, last: Path | None) -> str:
+    def _unfinished(self) -> str:
+        last = get_last(self.folder)
         if last is None:
-            return "without a checkpoint to go on from: give another output_dir, or delete it"
+            return "this run already, without a checkpoint to go on from:"
         made = last.name.partition("-")[2]
         return (
-            f"with a checkpoint of update {made} of {self.updates}: go on with "
-            "resume_from_checkpoint=true, give another output_dir, or delete it"
+            f"this run already, with a checkpoint of update {made} of {self.updates}: go on with "
+            "resume_from_checkpoint=true,"
         )
 
     def _check_checkpoint(self, checkpoint: Path) -> None:
@@ -463,10 +420,10 @@ class Run:
                 stacklevel=2,
             )
             return
-        other = differences(there.settings, self.settings, self.per_epoch)
+        other = differences(there, self.settings, self.per_epoch)
         if other:
             raise ValueError(self._refusal(checkpoint, other))
-        self._warn_of_schedule(there.settings["trainer"])
+        self._warn_of_schedule(there["trainer"])
 
     def _refusal(self, place: Path, other: list[str]) -> str:
         return (
