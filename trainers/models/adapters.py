@@ -38,11 +38,11 @@ class AdapterWeights(TeamModel):
         seed: adapters are initialised from (seed, name).
 
     Raises:
-        ValueError: an adapter is called "default" (PEFT saves that one elsewhere) or holds a dot,
-            or PEFT refuses the configuration.
+        ValueError: PEFT refuses the configuration, or a name cannot be an adapter's.
     """
 
     mode = "adapters"
+    reserved = ("default",)  # PEFT saves that one elsewhere
 
     def __init__(
         self,
@@ -56,11 +56,6 @@ class AdapterWeights(TeamModel):
         if peft_config.task_type is None:  # without it PEFT's own auto classes cannot load a folder
             peft_config = copy.copy(peft_config)
             peft_config.task_type = TaskType.CAUSAL_LM
-        for name in self.policies:
-            if name == "default" or "." in name or hasattr(torch.nn.ModuleDict, name):
-                raise ValueError(
-                    f"policy name {name!r}: an adapter needs another name, no dots; see policies="
-                )
         if peft_config.is_prompt_learning or getattr(peft_config, "trainable_token_indices", None):
             raise ValueError(
                 f"{peft_config.peft_type}: learned prompts and tokens are not supported as weights "
@@ -108,13 +103,8 @@ class AdapterWeights(TeamModel):
     def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
         """One batch of all rows, each served by its own adapter; one each where PEFT cannot mix."""
         names = list(policies)
-        if not self._mixes:
-            return [
-                SamplingBatch([i for i, p in enumerate(names) if p == name], self.module, name, {})
-                for name in dict.fromkeys(names)
-            ]
-        if len(set(names)) == 1:  # a plain forward is cheaper than a mixed one
-            return [SamplingBatch(list(range(len(names))), self.module, names[0], {})]
+        if not self._mixes or len(set(names)) < 2:  # a plain forward is cheaper than a mixed one
+            return super().sampling_batches(names)
         mixed = {"adapter_names": names}
         return [SamplingBatch(list(range(len(names))), self.module, names[0], mixed)]
 

@@ -7,7 +7,6 @@ policy that plain PEFT or Transformers can load. What the weights do is `team_mo
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs import __version__
-from llm_marl_envs.files.atomic import replacing
-from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.files.json_files import read_json, write_json
 from trainers.models.adapters import AdapterWeights
 from trainers.models.model_card import write_cards
 from trainers.models.team_model import (
@@ -102,16 +100,14 @@ def _separate(
     init_kwargs: Mapping[str, Any] | None,
 ) -> SeparateWeights:
     names = list(dict.fromkeys(policy_of.values()))
-    given = model if isinstance(model, Mapping) else dict.fromkeys(names, model)
+    # Of one model, each policy begins as a copy.
+    given = model if isinstance(model, Mapping) else {name: copy.deepcopy(model) for name in names}
     if set(given) != set(names):
         raise ValueError(f"models for {sorted(given)}: expected one for each policy, {names}")
-    models: dict[str, PreTrainedModel] = {}
-    for name in names:
-        one = given[name]
+    models: dict[str, Any] = {name: given[name] for name in names}
+    for name, one in models.items():
         if isinstance(one, str):
             models[name] = load_base(one, init_kwargs)
-        else:  # one loaded model for all: each policy begins as a copy of it
-            models[name] = one if isinstance(model, Mapping) else copy.deepcopy(one)
     if tokenizer is None:
         tokenizer = {name: load_tokenizer(one.config.name_or_path) for name, one in models.items()}
     if not isinstance(tokenizer, Mapping):
@@ -191,8 +187,7 @@ def save_team(
         "written_by": f"llm-marl-envs {__version__}",
     }
     write_cards(team, folder, description, trained or {})
-    with replacing(folder / TEAM_FILE) as partial:
-        partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / TEAM_FILE, description)
 
 
 def load_team(folder: str | Path, base: str | None = None) -> TeamModel:

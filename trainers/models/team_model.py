@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import safetensors.torch
 import torch
@@ -87,6 +87,8 @@ class TeamModel(ABC):
 
     mode: str
     module: Any
+    reserved: ClassVar[Collection[str]] = ()
+    """Names that no policy can have."""
 
     def __init__(self, tokenizers: Mapping[str, Tokenizer], policy_of: Mapping[str, str]) -> None:
         if not policy_of:
@@ -94,6 +96,12 @@ class TeamModel(ABC):
         self.tokenizers = dict(tokenizers)
         self.policy_of = dict(policy_of)
         check_policy_names(self.policies)
+        for name in self.policies:  # torch keeps each policy's weights under its name
+            if "." in name or hasattr(torch.nn.ModuleDict, name) or name in self.reserved:
+                raise ValueError(
+                    f"policy name {name!r}: a policy needs another name, without dots, that torch "
+                    "and PEFT give to nothing else; see policies="
+                )
         self.frozen: frozenset[str] = frozenset()
         self.left_behind: frozenset[str] = frozenset()
         self._starts: dict[str, list[torch.Tensor]] = {}
@@ -122,24 +130,37 @@ class TeamModel(ABC):
         """Make `module` act with this policy; every policy stays trainable."""
 
     @abstractmethod
-    def parameters(self, policy: str) -> list[torch.nn.Parameter]:
-        """The trainable parameters of one policy; no parameter belongs to two."""
-
-    @abstractmethod
     def model_of(self, policy: str) -> Any:
         """The Transformers or PEFT model that holds this policy."""
 
-    @abstractmethod
+    def parameters(self, policy: str) -> list[torch.nn.Parameter]:
+        """The trainable parameters of one policy; no parameter belongs to two."""
+        return [p for p in self.model_of(policy).parameters() if p.requires_grad]
+
     def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
         """How to sample rows that act with these policies; element i of `policies` is row i."""
+        return [
+            SamplingBatch(
+                [i for i, p in enumerate(policies) if p == policy],
+                self.model_of(policy),
+                policy,
+                {},
+            )
+            for policy in dict.fromkeys(policies)
+        ]
 
-    @abstractmethod
     def save_policy(self, policy: str, folder: Path) -> None:
         """Write one policy as a folder that plain PEFT or Transformers can load."""
+        self.model_of(policy).save_pretrained(folder)
+        self.tokenizers[policy].save_pretrained(folder)
 
-    @abstractmethod
     def load_policy(self, policy: str, folder: Path) -> None:
-        """Load weights written by `save_policy` into this object, in place."""
+        """Load weights written by `save_policy` into this object, in place.
+
+        Raises:
+            ValueError: the folder holds the weights of another model.
+        """
+        load_full_weights(self.model_of(policy), folder)
 
     def eos_ids(self, policy: str) -> list[int]:
         """Token ids that end an action of this policy."""
@@ -196,15 +217,10 @@ class TeamModel(ABC):
 
     @contextmanager
     def at_start(self, policy: str) -> Iterator[None]:
-        """Let a policy act with the weights it began with, while the block runs.
+        """Let a policy act with the weights of `remember_start`, while the block runs.
 
         Exact in every mode and for every initialisation, which switching adapters off is not.
-
-        Raises:
-            RuntimeError: `remember_start` was not called.
         """
-        if policy not in self._starts:
-            raise RuntimeError("remember_start() must be called before training begins")
         parameters = self.parameters(policy)
         now = [parameter.data for parameter in parameters]
         try:
@@ -237,26 +253,9 @@ class FullWeights(TeamModel):
     def activate(self, policy: str) -> None:
         """Nothing to switch: there is one policy."""
 
-    def parameters(self, policy: str) -> list[torch.nn.Parameter]:
-        """All trainable parameters of the model."""
-        return [p for p in self.module.parameters() if p.requires_grad]
-
     def model_of(self, policy: str) -> Any:
         """The model."""
         return self.module
-
-    def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
-        """One batch of all rows."""
-        return [SamplingBatch(list(range(len(policies))), self.module, SHARED, {})]
-
-    def save_policy(self, policy: str, folder: Path) -> None:
-        """An ordinary Transformers folder."""
-        self.module.save_pretrained(folder)
-        self.tokenizers[policy].save_pretrained(folder)
-
-    def load_policy(self, policy: str, folder: Path) -> None:
-        """Load the folder's weights into the model."""
-        load_full_weights(self.module, folder)
 
 
 class SeparateWeights(TeamModel):
@@ -277,11 +276,6 @@ class SeparateWeights(TeamModel):
         policy_of: Mapping[str, str],
     ) -> None:
         super().__init__(tokenizers, policy_of)
-        unusable = [name for name in models if "." in name or hasattr(torch.nn.ModuleDict, name)]
-        if unusable:
-            raise ValueError(
-                f"policy names {unusable} cannot name a module; choose others with policies="
-            )
         if len({id(model) for model in models.values()}) < len(models):
             raise ValueError("weights='separate' needs a model object of its own for each policy")
         self.module = TeamModule(models)
@@ -290,30 +284,9 @@ class SeparateWeights(TeamModel):
         """Forward to this policy's model."""
         self.module.active = policy
 
-    def parameters(self, policy: str) -> list[torch.nn.Parameter]:
-        """All trainable parameters of the policy's model."""
-        return [p for p in self.model_of(policy).parameters() if p.requires_grad]
-
     def model_of(self, policy: str) -> Any:
         """The policy's own model."""
         return self.module.models.get_submodule(policy)
-
-    def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
-        """One batch per policy."""
-        return [
-            SamplingBatch([i for i, p in enumerate(policies) if p == policy], model, policy, {})
-            for policy in dict.fromkeys(policies)
-            for model in [self.model_of(policy)]
-        ]
-
-    def save_policy(self, policy: str, folder: Path) -> None:
-        """An ordinary Transformers folder."""
-        self.model_of(policy).save_pretrained(folder)
-        self.tokenizers[policy].save_pretrained(folder)
-
-    def load_policy(self, policy: str, folder: Path) -> None:
-        """Load the folder's weights into the policy's model."""
-        load_full_weights(self.model_of(policy), folder)
 
 
 def load_full_weights(model: PreTrainedModel, folder: Path) -> None:
