@@ -1,9 +1,4 @@
-"""What the optimiser steps: each policy with its own learning rate, clipping and idleness.
-
-Gradients are clipped per policy, so that no agent's step depends on another's gradient, and a
-policy with nothing to learn is left out of the step, because AdamW would move it by momentum and
-weight decay.
-"""
+"""What the optimiser steps: each policy with its own learning rate, clipping and idleness."""
 
 from __future__ import annotations
 
@@ -22,11 +17,7 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """One parameter group per trained policy, two where some of its weights do not decay.
 
-    Args:
-        team: whose policies are trained.
-        model: what the trainer wraps; its parameter names are those of `decayed`.
-        args: `learning_rate`, `policy_learning_rates`, `weight_decay`.
-        decayed: names of the parameters that weight decay applies to.
+    `decayed` are names of parameters of `model` that weight decay applies to.
 
     Raises:
         ValueError: a learning rate for an unknown policy.
@@ -60,17 +51,11 @@ def leave_idle(
     *,
     weighed: bool,
 ) -> dict[str, float]:
-    """Take the gradients of idle policies away: so no step and no decay.
+    """Take the gradients of idle policies away: policy -> 1 where it is idle, else 0.
 
-    Args:
-        team: whose policies are trained.
-        batches: the micro-batches of the update on this process.
-        total: the sum of a scalar over all processes.
-        weighed: whether advantages weigh every loss: then a policy is idle if its rows weigh zero
-            on every process, else if it has none.
-
-    Returns:
-        policy -> 1 where it is idle, else 0.
+    Without a gradient AdamW leaves it out, which else would move it by momentum and weight decay.
+    Where advantages weigh every loss (`weighed`), a policy is idle if its rows weigh zero on every
+    process, else if it has none. `total` sums a scalar over all processes.
     """
     weigh = total_weight if weighed else own_tokens
     idle = {}
@@ -84,12 +69,7 @@ def leave_idle(
 def clip_each(
     team: TeamModel, clip: Callable[[list[torch.nn.Parameter]], Any]
 ) -> dict[str, torch.Tensor]:
-    """Clip each trained policy's gradient on its own: policy -> its norm before.
-
-    Args:
-        team: whose policies are trained.
-        clip: clips the gradient of some parameters, returns its norm.
-    """
+    """Clip each trained policy's gradient on its own: policy -> its norm before."""
     return {
         policy: torch.as_tensor(clip(team.parameters(policy))) for policy in team.trained_policies
     }

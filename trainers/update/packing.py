@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,32 +24,13 @@ from trl.trainer.utils import pad
 
 from llm_marl_envs.records import Episode, EpisodeGroup, Turn
 
-# Losses that are means over rows (TRL divides by the rows of the micro-batch) and those that are
-# sums over tokens (TRL divides by `num_items_in_batch`).
+# TRL divides these losses by the rows of the micro-batch. Here they become means over all rows of
+# the policy; PER_TRAJECTORY over the trajectories that were planned and did not fail, however many
+# rows came of them.
 ROW_LOSSES = ("grpo", "dr_grpo", "luspo", "sapo")
+PER_TRAJECTORY = "dr_grpo"
+# TRL divides these by `num_items_in_batch`: the policy's own tokens.
 TOKEN_LOSSES = ("dapo", "cispo", "vespo")
-
-
-@dataclass(frozen=True, slots=True)
-class LossScale:
-    """What a loss of TRL must be scaled by, so that the split into micro-batches changes nothing.
-
-    Attributes:
-        by_rows: TRL takes a mean over the micro-batch's rows, which becomes one over the policy's;
-            else it divides by `num_items_in_batch`, the policy's tokens, and nothing is left to do.
-        planned: the mean is over the trajectories that were planned and did not fail, not over the
-            rows that came of them.
-    """
-
-    by_rows: bool
-    planned: bool
-
-
-def scale_of(loss_type: str) -> LossScale:
-    """How a loss of TRL is scaled."""
-    return LossScale(by_rows=loss_type in ROW_LOSSES, planned=loss_type == "dr_grpo")
-
-
 # Padding is masked everywhere, so any id that every vocabulary has will do.
 PAD = 0
 PADDING = "padding"
@@ -85,15 +66,12 @@ class Row:
 
     def add(self, turn: Turn, advantage: float, trained: bool) -> None:
         """Append one turn, with the environment's tokens that lead to it."""
-        response = turn.response
         prompt, sampled, logprobs = _tokens(turn)
         between = prompt[len(self.prompt_ids) + len(self.completion_ids) :]
         self.completion_ids += [*between, *sampled]
         self.own += [0] * len(between) + [int(trained)] * len(sampled)
         self.advantages += [0.0] * len(between) + [advantage * trained] * len(sampled)
         self.logprobs += [0.0] * len(between) + list(logprobs)
-        if response.policy != self.policy:
-            raise AssertionError(f"{self.label}: acted with {response.policy!r}")
 
 
 def _tokens(turn: Turn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]:
@@ -104,6 +82,17 @@ def _tokens(turn: Turn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, 
             "TokenPolicy can be trained"
         )
     return response.prompt_ids, response.completion_ids, response.logprobs
+
+
+def turns_taken(
+    groups: Sequence[EpisodeGroup], agents: Sequence[str]
+) -> Iterator[tuple[tuple[int, int, int, int], Turn]]:
+    """Every turn of these agents and its place (p, g, a, k); a failed episode took none."""
+    for p, group in enumerate(groups):
+        for g, episode in group.living:
+            for turn in episode.turns:
+                if turn.agent in agents:
+                    yield (p, g, agents.index(turn.agent), turn.index), turn
 
 
 def reward_array(
@@ -121,14 +110,10 @@ def reward_array(
     turns = max(indices, default=0) + 1
     rewards = np.zeros((len(groups), len(groups[0].episodes), len(agents), turns))
     alive = np.zeros(rewards.shape, dtype=bool)
-    for p, group in enumerate(groups):
-        for g, episode in group.living:
-            for turn in episode.turns:
-                if turn.agent in agents:
-                    where = (p, g, agents.index(turn.agent), turn.index)
-                    team = credit == "team" and turn.team_reward is not None
-                    rewards[where] = turn.team_reward if team else turn.reward
-                    alive[where] = True
+    for where, turn in turns_taken(groups, agents):
+        team = credit == "team" and turn.team_reward is not None
+        rewards[where] = turn.team_reward if team else turn.reward
+        alive[where] = True
     return rewards, alive
 
 
@@ -175,11 +160,8 @@ def _pack_trajectory(
 def uncut(groups: Sequence[EpisodeGroup], agents: Sequence[str], shape: tuple[int, ...]) -> Any:
     """bool, (P, G, A, K): turns that ended by themselves, for `mask_truncated_completions`."""
     whole = np.ones(shape, dtype=bool)
-    for p, group in enumerate(groups):
-        for g, episode in group.living:
-            for turn in episode.turns:
-                if turn.agent in agents and turn.response.cut:
-                    whole[p, g, agents.index(turn.agent), turn.index] = False
+    for where, turn in turns_taken(groups, agents):
+        whole[where] = not turn.response.cut
     return whole
 
 
@@ -243,11 +225,11 @@ def micro_batches(
     another, because TRL gathers numbers per row (`most_rows`: policy -> rows on the busiest one).
     """
     batches: list[dict[str, Any]] = []
-    losses = scale_of(plan.loss_type)
     for policy, count in plan.micro_batches.items():
         mine = [row for row in rows if row.policy == policy]
         tokens = sum(sum(row.own) for row in mine)
-        total = plan.trajectories[policy] if losses.planned else len(mine)
+        per_trajectory = plan.loss_type == PER_TRAJECTORY
+        total = plan.trajectories[policy] if per_trajectory else len(mine)
         most = max(len(mine), (most_rows or {}).get(policy, 0))
         padded = [*mine, *(_empty_row(policy) for _ in range(most - len(mine)))]
         size = max(plan.rows_per_micro_batch, -(-most // count))
@@ -265,7 +247,7 @@ def micro_batches(
             batch["num_items_in_batch"] = torch.tensor(float(tokens), device=device)
             # TRL: mean over the B rows here, divided by all accumulation steps of the update.
             scale = plan.total * len(part) / max(total, 1)
-            batch["loss_scale"] = scale if losses.by_rows else 1.0
+            batch["loss_scale"] = scale if plan.loss_type in ROW_LOSSES else 1.0
             batch["policy"] = policy
             batch["policy_rows"] = len(mine)
             batch["labels"] = [row.label for row in part]
@@ -284,35 +266,29 @@ def count_everywhere(
 
     `groups` are the episodes of all processes; `total` sums a scalar over them.
     """
-    losses = scale_of(loss_type)
     episodes = sum(len(group.episodes) for group in groups)
     played = sum(len(group.living) for group in groups)
     for batch in batches:
         tokens = batch["num_items_in_batch"]
         batch["num_items_in_batch"] = torch.full_like(tokens, total(tokens))
-        if losses.planned:  # an episode that failed is no trajectory
+        if loss_type == PER_TRAJECTORY:  # an episode that failed is no trajectory
             batch["loss_scale"] *= episodes / max(played, 1)
-        elif losses.by_rows:
+        elif loss_type in ROW_LOSSES:
             local = float(batch["policy_rows"])
             batch["loss_scale"] *= local * processes / max(total(torch.tensor(local)), 1.0)
 
 
 def total_weight(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Tensor:
     """Sum of |advantage| over a policy's own tokens; 0 means there is nothing to learn."""
-    weight = torch.zeros(())
-    for batch in batches:
-        if batch["policy"] == policy:
-            weight = weight + (batch["advantages"] * batch["tool_mask"]).abs().sum().cpu()
-    return weight
+    own = [batch for batch in batches if batch["policy"] == policy]
+    weights = ((one["advantages"] * one["tool_mask"]).abs().sum().cpu() for one in own)
+    return sum(weights, torch.zeros(()))
 
 
 def own_tokens(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Tensor:
     """How many tokens of a policy are trained on."""
-    tokens = torch.zeros(())
-    for batch in batches:
-        if batch["policy"] == policy:
-            tokens = tokens + batch["tool_mask"].sum().cpu()
-    return tokens
+    own = [batch for batch in batches if batch["policy"] == policy]
+    return sum((one["tool_mask"].sum().cpu() for one in own), torch.zeros(()))
 
 
 def not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[str]:

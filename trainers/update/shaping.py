@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from llm_marl_envs.records import EpisodeGroup
+from trainers.update.packing import turns_taken
 
 if TYPE_CHECKING:
     from trainers.update.returns import Paid
@@ -155,14 +156,11 @@ def correctness(groups: Sequence[EpisodeGroup], turns: int) -> tuple[np.ndarray,
     agents = groups[0].episodes[0].agents
     right = np.zeros((len(groups), len(groups[0].episodes), len(agents), turns), dtype=bool)
     acted = np.zeros_like(right)
-    for p, group in enumerate(groups):
-        for g, episode in group.living:
-            for turn in episode.turns:
-                if "right" not in turn.info:
-                    raise ValueError(
-                        f"returns 'maporl' need info['right'] of every turn; {episode.env_id} has "
-                        "none: use 'discounted'"
-                    )
-                where = (p, g, agents.index(turn.agent), turn.index)
-                right[where], acted[where] = turn.info["right"], True
+    for where, turn in turns_taken(groups, agents):
+        if "right" not in turn.info:
+            raise ValueError(
+                "returns 'maporl' need info['right'] of every turn; "
+                f"{groups[0].episodes[0].env_id} has none: use 'discounted'"
+            )
+        right[where], acted[where] = turn.info["right"], True
     return right, acted
