@@ -7,9 +7,8 @@ supervised warm start on demonstrations that the environments' scripted experts 
 follow several conventions at random, so each seat of the warm-started model is competent alone and
 the team is not coordinated: what is left to learn is to agree.
 
-It owns the tokenizer, the size of the model, the warm start and the cache. It knows no task: texts
-come in as demonstrations, (chat messages, answer) pairs. Nothing else in `trainers` knows that the
-model is tiny; any other `from_pretrained` model takes its place.
+It knows no task: texts come in as demonstrations, (chat messages, answer) pairs. Nothing else in
+`trainers` knows that the model is tiny; any other `from_pretrained` model takes its place.
 
 Shapes: B rows of a batch, T tokens.
 """
@@ -26,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -326,13 +325,13 @@ def tiny_model(
         if not fresh:
             return str(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent))
-    try:
-        record = {"key": key, "seed": seed, "env_ids": list(env_ids), "settings": asdict(settings)}
-        _make(partial, demonstrations, seed, settings, record)
-        _put(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)  # gone already if all went well
+    record = {"key": key, "seed": seed, "env_ids": list(env_ids), "settings": asdict(settings)}
+    with TemporaryDirectory(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent) as one:
+        made = Path(one) / "model"
+        _make(made, demonstrations, seed, settings, record)
+        if folder.exists():
+            shutil.rmtree(folder)
+        made.rename(folder)
     return str(folder)
 
 
@@ -373,14 +372,6 @@ def _repeated_lines(demonstrations: Sequence[Demonstration]) -> list[str]:
     least = REPEATED * len(demonstrations)
     found = [line for line, count in counts.items() if line and count >= least]
     return sorted(found, key=lambda line: (-len(line), line))
-
-
-def _put(partial: Path, folder: Path) -> None:
-    """Rename a finished folder into its place; an older one there goes first."""
-    partial.chmod(0o755)  # mkdtemp makes it private
-    if folder.exists():
-        shutil.rmtree(folder)
-    partial.rename(folder)
 
 
 def _cache() -> Path:

@@ -88,7 +88,7 @@ class TokenPolicy:
                 self._past.pop((request.episode, request.agent), None)
         openings: dict[tuple[str, tuple[Message, ...]], list[int]] = {}
         prompts = [self._prompt(request, openings) for request in requests]
-        responses: list[Response | None] = [None] * len(requests)
+        responses: dict[int, Response] = {}
         with self.team.evaluating():
             for behind in (False, True):
                 rows = [
@@ -100,19 +100,19 @@ class TokenPolicy:
                 with ExitStack() as stack:
                     for policy in dict.fromkeys(policies if behind else ()):
                         stack.enter_context(self.team.at_start(policy))
-                    self._fill(responses, requests, prompts, rows, policies)
-        return [response for response in responses if response is not None]
+                    responses |= self._sampled(requests, prompts, rows, policies)
+        return [responses[row] for row in range(len(requests))]
 
-    def _fill(
+    def _sampled(
         self,
-        responses: list[Response | None],
         requests: Sequence[Request],
         prompts: list[list[int]],
         rows: list[int],
         policies: list[str],
-    ) -> None:
-        """Sample the `rows` among the requests; `policies` says who acts in each of them."""
-        for batch in self.team.sampling_batches(policies) if rows else ():
+    ) -> dict[int, Response]:
+        """Row -> response, of the `rows` among the requests; `policies` says who acts in each."""
+        responses: dict[int, Response] = {}
+        for batch in self.team.sampling_batches(policies):
             self.team.activate(batch.policy)
             for places, kwargs in _chunks(batch.rows, batch.kwargs, self.batch_size):
                 done = self._generate(
@@ -126,6 +126,7 @@ class TokenPolicy:
                     responses[row] = self._respond(
                         requests[row], prompts[row], ids, logprobs, policies[place]
                     )
+        return responses
 
     def _policy(self, agent: str) -> str:
         if agent not in self.team.policy_of:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
+from trainers.models.control_tokens import cleaned
+
 BATCH_SIZE = 32
 DIGITS = 5
 """Decimals that are kept: what a row's neighbours in a batch change is far below."""
@@ -60,7 +62,7 @@ class PairClassifier:
         Of a pair that is too long the longer text loses its end. Control tokens that a text spells
         are tokenised as text, lone surrogates as "?".
         """
-        pairs = [(_valid(first), _valid(second)) for first, second in pairs]
+        pairs = [(cleaned(first), cleaned(second)) for first, second in pairs]
         order = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
         found = torch.empty(len(pairs), len(self.labels))
         for first in range(0, len(order), BATCH_SIZE):
@@ -80,7 +82,7 @@ class PairClassifier:
     def length(self, first: str, second: str) -> int:
         """Tokens of a pair, uncut."""
         encoded = self.tokenizer(
-            _valid(first), _valid(second), split_special_tokens=True, verbose=False
+            cleaned(first), cleaned(second), split_special_tokens=True, verbose=False
         )
         return len(encoded["input_ids"])
 
@@ -90,7 +92,3 @@ def _loaded(kind: Any, model: str) -> Any:
         return kind.from_pretrained(model)
     except (OSError, ValueError) as error:
         raise ValueError(f"scorer model {model!r}: cannot be loaded: {error}") from error
-
-
-def _valid(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
