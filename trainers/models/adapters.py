@@ -32,9 +32,9 @@ class AdapterWeights(TeamModel):
 
     Args:
         model: the base; wrapped in place.
-        tokenizer: its tokenizer.
-        policy_of: agent -> adapter name; two seats may share one.
-        peft_config: configuration of every adapter.
+        tokenizer: of the base.
+        policy_of: agent -> adapter name.
+        peft_config: of every adapter.
         seed: adapters are initialised from (seed, name).
 
     Raises:

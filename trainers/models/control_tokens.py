@@ -5,13 +5,13 @@ dialogue is rendered, a mark is put into each control string that a content spel
 text is cut at the marks and tokenised piece by piece, so no token reaches over a cut. Content that
 spells none carries no mark: its ids are those that the tokenizer gives.
 
-Control strings are
+The *frame* are the lines that a template writes around messages. Control strings are
 
-- added tokens that are special, that look like markup (`<think>`, `[INST]`), or that the template
-  writes around messages and that are more than a word. Not those of white space alone or of one
-  printable ASCII character, nor other added words and runs of spaces;
-- ordinary text that the template writes around messages (`### User:`) or that looks like markup in
-  its source (`<<SYS>>`), and the names of bytes (`<0x0A>`) where the vocabulary holds them.
+- added tokens that are special, that look like markup (`<think>`, `[INST]`), or that stand in the
+  frame and are more than a word. Not those of white space alone or of one printable ASCII
+  character, nor other added words and runs of spaces;
+- ordinary text in the frame (`### User:`) or that looks like markup in the template's source
+  (`<<SYS>>`), and the names of bytes (`<0x0A>`) where the vocabulary holds them.
 
 A tokenizer may take other spellings for a control token (compatibility forms, other case), and
 a template may join pieces of contents. So each dialogue is rendered once more, with marks around
@@ -52,9 +52,7 @@ def control_tokens(
 ) -> dict[str, int | None]:
     """Spelling -> id of the control tokens; None where honest text has the id too (unknown, bytes).
 
-    Args:
-        tokenizer: whose added tokens are looked at.
-        frame: lines that the template writes around messages.
+    Looks at the tokenizer's added tokens.
     """
     tokens = {str(t.content): (i, t.special) for i, t in tokenizer.added_tokens_decoder.items()}
     named = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
@@ -73,12 +71,9 @@ def control_tokens(
 
 
 def plain_control(source: str, frame: Sequence[str], tokens: Collection[str]) -> set[str]:
-    """Control strings that are no tokens: ordinary text that the template writes.
+    """Control strings that are no tokens: ordinary text that the template's `source` writes.
 
-    Args:
-        source: the template.
-        frame: lines that it writes around messages.
-        tokens: spellings of the control tokens.
+    `tokens` are the spellings of the control tokens.
     """
     found = {match for text in literals(source) for match in MARKUP_IN_SOURCE.findall(text)}
     between = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or r"(?!)")
@@ -116,12 +111,7 @@ class Spellings:
 
 
 class Control:
-    """The control strings of one tokenizer with one template.
-
-    Args:
-        tokenizer: of the model.
-        source: the template.
-        frame: lines that the template writes around messages.
+    """The control strings of one tokenizer with one template, whose text is `source`.
 
     Attributes:
         ids: of the control tokens.

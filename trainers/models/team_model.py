@@ -259,13 +259,7 @@ class FullWeights(TeamModel):
 
 
 class SeparateWeights(TeamModel):
-    """One full model per policy; bases and tokenizers may differ.
-
-    Args:
-        models: policy -> model; no two may be the same object.
-        tokenizers: policy -> tokenizer.
-        policy_of: agent -> policy; two seats may share one.
-    """
+    """One full model per policy, no two the same object; bases and tokenizers may differ."""
 
     mode = "separate"
 

@@ -42,10 +42,8 @@ LAUNCHED = "LLM_MARL_LAUNCHED"
 class SaveOnInterrupt(TrainerCallback):
     """The first Ctrl-C, or SIGTERM, ends the run with a checkpoint after the current update.
 
-    A second one interrupts at once, as usual.
-
-    Args:
-        anyone: whether the flag is set on any process; all must stop after the same update.
+    A second one interrupts at once, as usual. `anyone` says whether the flag is set on any process:
+    all must stop after the same update.
 
     Attributes:
         signum: the signal that this process received, None without one.

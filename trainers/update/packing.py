@@ -1,9 +1,8 @@
 """Episodes and advantages to the padded tensors that TRL's loss reads.
 
-The only module that builds token tensors for training. One row per (episode, agent): all turns of
-that agent in one sequence, the environment's tokens between them masked. Where a later prompt does
-not extend the ids before it (a template that rewrites history, a fresh context, a control token
-within an action), a new row begins.
+One row per (episode, agent): all turns of that agent in one sequence, the environment's tokens
+between them masked. Where a later prompt does not extend the ids before it (a template that
+rewrites history, a fresh context, a control token within an action), a new row begins.
 
 At this boundary TRL's names hold: `completion_mask` marks real tokens, `tool_mask` the agent's own.
 
