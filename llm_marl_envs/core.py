@@ -53,6 +53,8 @@ class TextEnv:
         max_turns: K, actions per agent and episode, >= 1.
         max_action_chars: longer actions are cut to this many code points.
         render_mode: None, "ansi" (string), "human" (prints) or "html" (string).
+        observation_chars: most code points of what an agent sees in an episode; None takes a
+            million for the environment's own texts, and room for every agent's actions.
 
     Raises:
         ValueError: an argument out of range.
@@ -79,6 +81,7 @@ class TextEnv:
         max_turns: int,
         max_action_chars: int,
         render_mode: str | None,
+        observation_chars: int | None = None,
     ) -> None:
         if render_mode not in (None, *RENDER_MODES):
             raise ValueError(f"render_mode={render_mode!r}: expected None or one of {RENDER_MODES}")
@@ -99,7 +102,8 @@ class TextEnv:
         # A transcript holds this environment's own texts and every agent's actions, each shown
         # once with a name; a quotation of empty lines is three times as long.
         actions = max_turns * len(self.possible_agents)
-        observation_chars = 1_000_000 + actions * (3 * max_action_chars + MAX_NAME_CHARS)
+        derived = 1_000_000 + actions * (3 * max_action_chars + MAX_NAME_CHARS)
+        observation_chars = derived if observation_chars is None else observation_chars
         self._observation_spaces = {a: TextSpace(observation_chars) for a in self.possible_agents}
         self.state_space = TextSpace(observation_chars * len(self.possible_agents))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from llm_marl_envs.plugins import DISTRIBUTION, ENVIRONMENTS, REFERENCE, Entry, 
 
 APIS = ("parallel", "aec")
 ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
-FIELDS = {"entry_point", "api", "kwargs", "extras", "agents", "summary"}
+NAMESPACED = re.compile(r"([a-z0-9_]+)/([A-Za-z0-9_.-]+|\*)")
+"""`namespace/Name`: an environment of another library; `namespace/*` stands for all of them."""
+FIELDS = {"entry_point", "api", "kwargs", "extras", "agents", "summary", "argument"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +32,15 @@ class EnvSpec:
     """One registered environment.
 
     Attributes:
-        id: `name-vN`; "module:Class" of one that was made without being registered.
+        id: `name-vN`; `namespace/Name` of another library's, where `namespace/*` is registered;
+            "module:Class" of one that was made without being registered.
         entry_point: "module:Class", or a callable that returns the environment.
         api: the native form, "parallel" or "aec"; None where it shows when one is made.
         kwargs: defaults passed to the entry point.
         extras: extras of this distribution that it needs.
         agents: its seats.
         summary: one line.
+        argument: of `namespace/*`: the entry point's argument that takes what stands for `*`.
     """
 
     id: str
@@ -46,13 +50,18 @@ class EnvSpec:
     extras: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     summary: str = ""
+    argument: str = ""
 
     def __post_init__(self) -> None:
         named = isinstance(self.id, str) and (
-            ID_PATTERN.fullmatch(self.id) or self.id == self.entry_point
+            ID_PATTERN.fullmatch(self.id)
+            or NAMESPACED.fullmatch(self.id)
+            or self.id == self.entry_point
         )
         if not named:
             raise ValueError(f"environment id {self.id!r}: expected lower case `name-vN`")
+        if self.id.endswith("/*") and not self.argument:
+            raise ValueError(f"{self.id}: expected `argument`, which takes what stands for *")
         if isinstance(self.entry_point, str):
             if not REFERENCE.fullmatch(self.entry_point):
                 raise ValueError(
@@ -151,14 +160,19 @@ def _of_entry(entry: Entry) -> dict[str, EnvSpec]:
 
 
 def list_envs() -> list[str]:
-    """All registered ids, sorted; imports none of the environments."""
-    return sorted(_all_specs())
+    """All registered ids, sorted; imports none of the environments. `namespaces` lists the rest."""
+    return sorted(one for one in _all_specs() if not one.endswith("/*"))
+
+
+def namespaces() -> list[str]:
+    """Libraries whose environments have ids here, as `namespace/*`."""
+    return sorted(one for one in _all_specs() if one.endswith("/*"))
 
 
 def spec(env_id: str) -> EnvSpec:
     """The spec of an id; an id without version means the newest.
 
-    "module:Class" needs no registration: it is a spec of its own.
+    "module:Class" needs no registration: it is a spec of its own, and so is each id of a namespace.
 
     Raises:
         ValueError: no such environment; the message names near ids.
@@ -168,11 +182,16 @@ def spec(env_id: str) -> EnvSpec:
         return specs[env_id]
     if isinstance(env_id, str) and REFERENCE.fullmatch(env_id):
         return EnvSpec(id=env_id, entry_point=env_id, api=None)
-    versions = [s for s in specs.values() if s.name == env_id]
+    space = NAMESPACED.fullmatch(env_id) if isinstance(env_id, str) else None
+    if space and (whole := specs.get(f"{space[1]}/*")):
+        named = {**whole.kwargs, whole.argument: space[2]}
+        return replace(whole, id=env_id, kwargs=named, argument="")
+    single = [s for s in specs.values() if not s.argument]
+    versions = [s for s in single if s.name == env_id]
     if versions:
         return max(versions, key=lambda s: s.version)
     versioned = ID_PATTERN.fullmatch(str(env_id))
-    hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in specs.values()))
+    hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in single))
     raise ValueError(f"no environment {env_id!r}{hint}; `llm-marl list` shows them")
 
 

@@ -10,9 +10,9 @@ from llm_marl_envs.commands import Command
 
 
 def _list(options: Namespace) -> None:
-    from llm_marl_envs.specs import list_envs, spec
+    from llm_marl_envs.specs import list_envs, namespaces, spec
 
-    for env_id in list_envs():
+    for env_id in [*list_envs(), *namespaces()]:
         one = spec(env_id)
         about = "; ".join(part for part in (one.api, ", ".join(one.agents)) if part)
         print(f"{env_id}{f'  ({about})' if about else ''}\n    {one.summary}")
