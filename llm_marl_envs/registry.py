@@ -71,7 +71,7 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
         kwargs["single_seat"] = True
     forms = [env]
     if api not in (None, form):
-        convert = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
+        convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
         forms.append(convert(env))
         kwargs["api"] = api
     for one in forms:  # a rollout plays what stands inside the parallel form of a debate

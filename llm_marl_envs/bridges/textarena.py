@@ -2,7 +2,7 @@
 
 A seat `player_<i>` is told what the game sends it, each message once, when it is to act; the own
 wrapper of TextArena repeats the whole game every time. A task is a seed of the game. The game's
-rewards are paid at its end. Actions are in the form that the game's rules ask for, usually `[bet]` in brackets.
+rewards are paid at its end. Actions are in the form that the game's rules ask for, such as `[bet]`.
 
 TextArena draws from the process's random generators. They are put back after every call, and each
 game goes on with its own. Needs the extra `textarena`.
@@ -12,6 +12,7 @@ game goes on with its own. Needs the extra `textarena`.
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,7 +114,7 @@ class TextArenaEnv(TextAECEnv):
     def _made(self) -> Any:
         """A fresh game without TextArena's wrappers."""
         try:
-            import textarena
+            textarena: Any = importlib.import_module("textarena")
         except ImportError as error:
             raise ImportError(
                 "TextArena's games need the extra 'textarena': "

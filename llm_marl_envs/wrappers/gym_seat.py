@@ -50,7 +50,7 @@ class GymSeat(gymnasium.Env[Any, Any]):
         self.observation_space = env.observation_space(self.seat)
         self.action_space = env.action_space(self.seat)
         self.metadata = dict(env.metadata)
-        self.render_mode = env.render_mode
+        self.render_mode = self.env.render_mode
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -58,7 +58,9 @@ def _imported(node: ast.AST, package: str) -> Iterator[str]:
         yield home
         yield from (f"{home}.{alias.name}" for alias in node.names)
     elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
-        yield from (a.value for a in node.args if isinstance(a, ast.Constant))
+        yield from (
+            a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)
+        )
 
 
 def _with_parents(name: str) -> Iterator[str]:

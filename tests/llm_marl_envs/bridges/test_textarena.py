@@ -96,7 +96,7 @@ def test_random_numbers_of_the_process_stay_its_own():
 
 
 def test_games_side_by_side_are_games_alone():
-    team = dict.fromkeys(("player_0", "player_1"), ScriptedPolicy(some_move))
+    team: Any = dict.fromkeys(("player_0", "player_1"), ScriptedPolicy(some_move))
     starts = [Start(task=index, seed=index, sample_seed=index) for index in range(12)]
     alone = rollout(VectorTextEnv([make(KUHN)]), team, starts)
     together = rollout(VectorTextEnv([make(KUHN) for _ in starts]), team, starts)

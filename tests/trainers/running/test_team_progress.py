@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from trainers.running.callbacks import TeamProgress
 
 
 def _train(updates: int, main: bool) -> None:
-    bar = TeamProgress()
+    bar: Any = TeamProgress()
     state = SimpleNamespace(is_world_process_zero=main, max_steps=updates, global_step=0)
     bar.on_train_begin(None, state, None)
     for n in range(1, updates + 1):
