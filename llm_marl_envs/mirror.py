@@ -9,14 +9,14 @@ from __future__ import annotations
 import gymnasium
 
 HOME = "llm_marl_envs.registry"
-"""Where PettingZoo finds `make_parallel` and `make_aec` when an environment is made."""
+"""Where `make_parallel`, `make_aec` and `make_gym` are found when an environment is made."""
 
 
 def mirror(env_id: str) -> None:
     """Register one id in all registries; nothing of the environment is imported."""
     name, kwargs = f"llm_marl/{env_id}", {"env_id": env_id}
     if name not in gymnasium.registry:
-        gymnasium.register(name, "llm_marl_envs.wrappers.gym_seat:make_gym", kwargs=kwargs)
+        gymnasium.register(name, f"{HOME}:make_gym", kwargs=kwargs)
     try:
         from pettingzoo.env_registry.registration import register
     except ModuleNotFoundError:

@@ -11,8 +11,9 @@ import importlib.util
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import gymnasium
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
@@ -20,6 +21,9 @@ from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.plugins import from_reference
 from llm_marl_envs.specs import APIS, EnvSpec, spec
 from llm_marl_envs.vector import VectorTextEnv
+
+if TYPE_CHECKING:
+    from llm_marl_envs.policies.base import Policy
 
 # The import that proves that an extra is installed.
 EXTRA_IMPORTS = {
@@ -180,6 +184,26 @@ def _hints(create: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(create.__init__ if inspect.isclass(create) else create)
     except (NameError, TypeError, AttributeError):
         return {}
+
+
+def make_gym(
+    env_id: str, partners: Mapping[str, Policy | str] | None = None, **kwargs: Any
+) -> gymnasium.Env[Any, Any]:
+    """What `gymnasium.make("llm_marl/<id>")` gives: one seat, in text.
+
+    Args:
+        env_id: as `make`.
+        partners: agent -> policy of all seats but one; without them one agent plays all seats.
+        kwargs: as `make`.
+
+    Raises:
+        ValueError: as `make`, `Partners` and `GymSeat`.
+    """
+    from llm_marl_envs.wrappers import GymSeat, Partners
+
+    if partners is None:
+        return GymSeat(make(env_id, single_seat=True, **kwargs))
+    return GymSeat(Partners(make(env_id, **kwargs), partners))
 
 
 def make_parallel(env_id: str, **kwargs: Any) -> Any:

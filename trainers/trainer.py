@@ -153,10 +153,9 @@ class MAGRPOTrainer(GRPOTrainer):
             init_kwargs=args.take_init_kwargs(),
         )
         self.origin = origin(self.team)
-        frozen = args.frozen or ()
-        if frozen:
-            self.team.freeze(frozen)
-        self.trained = tuple(seat for seat in seats if seat not in frozen)
+        if args.frozen:
+            self.team.freeze(args.frozen)
+        self.trained = tuple(seat for seat in seats if seat not in (args.frozen or ()))
         self.token_policy = _token_policy(self.team, args)
         self.collector = Collector(
             self.make_env, self.algorithm, args, self.trained, self.team.policy_of
@@ -180,9 +179,8 @@ class MAGRPOTrainer(GRPOTrainer):
         self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
         self.sampled_tokens = 0
         self.prompt_tokens: int | None = 0
-        self.failures = FailedEpisodes(
-            args, self.accelerator.is_main_process, self._save_before_the_end
-        )
+        main = self.accelerator.is_main_process
+        self.failures = FailedEpisodes(args, main, self._save_before_the_end)
         self._settle()
 
     # -- set-up -----------------------------------------------------------------------------------

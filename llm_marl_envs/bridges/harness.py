@@ -1,4 +1,4 @@
-"""An episode over endpoints: for trainers that see a server and leave the loop to the harness.
+"""An episode over endpoints, for libraries that offer a server and leave the loop to the harness.
 
     episode = await play_episode(
         "debate-v0",

@@ -1,4 +1,4 @@
-"""Reward functions of other trainers as a one-seat environment.
+"""Reward functions in TRL's and verifiers' form as a one-seat environment.
 
     env = RewardFunctionEnv(rows=[{"prompt": "2 + 2?", "answer": "4"}], rewards=[right])
 

@@ -1,4 +1,4 @@
-"""`Choose`: an action is the number of a message in a menu. For trainers with discrete actions.
+"""`Choose`: an action is the number of a message in a menu.
 
     env = Choose(make("coop_writing_tldr-v0"))     # Discrete(3): the plans of the scripted experts
     env = Choose(env, k=2, menu=my_menu, mask="info")

@@ -1,4 +1,4 @@
-"""Text as arrays of a fixed length, for trainers that know no text.
+"""Text as arrays of a fixed length.
 
 A reader says what an observation looks like: `Bytes`, `Tokens` and `Words` have `space` and
 `encode`. The first two are writers, too: they have `size`, how many ids there are, and `decode`.

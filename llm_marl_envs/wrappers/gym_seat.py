@@ -6,7 +6,6 @@ env = gymnasium.make("llm_marl/debate-v0", partners={"debater_1": "expert"})
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -16,10 +15,6 @@ from pettingzoo.utils.conversions import (
     turn_based_aec_to_parallel,
     turn_based_aec_to_parallel_wrapper,
 )
-
-from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.registry import make
-from llm_marl_envs.wrappers.partners import Partners
 
 
 class GymSeat(gymnasium.Env[Any, Any]):
@@ -85,21 +80,3 @@ class GymSeat(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         """As the environment inside."""
         self.env.close()
-
-
-def make_gym(
-    env_id: str, partners: Mapping[str, Policy | str] | None = None, **kwargs: Any
-) -> GymSeat:
-    """What `gymnasium.make("llm_marl/<id>")` gives: one seat, in text.
-
-    Args:
-        env_id: as `make`.
-        partners: agent -> policy of all seats but one; without them one agent plays all seats.
-        kwargs: as `make`.
-
-    Raises:
-        ValueError: as `make`, `Partners` and `GymSeat`.
-    """
-    if partners is None:
-        return GymSeat(make(env_id, single_seat=True, **kwargs))
-    return GymSeat(Partners(make(env_id, **kwargs), partners))

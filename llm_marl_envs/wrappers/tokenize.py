@@ -1,4 +1,4 @@
-"""`Tokenize`: observations and actions are token ids. For trainers with networks of their own."""
+"""`Tokenize`: observations and actions are token ids. For networks that embed tokens."""
 
 from __future__ import annotations
 

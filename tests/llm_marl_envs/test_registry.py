@@ -195,6 +195,7 @@ def test_what_a_test_registers_and_leaves_is_found_and_put_back() -> None:
     assert left == [
         *(f"'{one}' in llm_marl_envs.specs" for one in ("coop_coding-v0", "debate-v0")),
         "'word_pair-v0' in llm_marl_envs.specs",
+        "'llm_marl/word_pair-v0' in Gymnasium's registry",
         "'llm_marl/word_pair-v0' in PettingZoo's AEC registry",
         "'llm_marl/word_pair-v0' in PettingZoo's parallel registry",
     ]

@@ -45,7 +45,7 @@ def moves(env: Any, agent: str) -> dict[int, str]:
     "game", [*GAMES, *(pytest.param(game, marks=pytest.mark.long) for game in FURTHER)]
 )
 def test_contract(game: str):
-    env_id = f"textarena/{game}"
+    env_id = "textarena/*".replace("*", game)
     check_text_env(lambda: make(env_id), seeds=(0,))
     api_test(make(env_id), num_cycles=15)
     seed_test(lambda: make(env_id), num_cycles=8)

@@ -14,7 +14,7 @@ from llm_marl_envs.cli import main
 from llm_marl_envs.commands import COMMANDS, Command
 from llm_marl_envs.commands.options import assignments
 from llm_marl_envs.core import TextEnv
-from llm_marl_envs.specs import EnvSpec, list_envs
+from llm_marl_envs.specs import EnvSpec, list_envs, namespaces
 
 ROOT = Path(__file__).parents[3]
 
@@ -60,7 +60,7 @@ def test_the_examples_are_accepted(command: str) -> None:
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
-    assert [line.split()[0] for line in shown.splitlines()[::2]] == list_envs()
+    assert [line.split()[0] for line in shown.splitlines()[::2]] == [*list_envs(), *namespaces()]
 
 
 def test_spec(capsys: pytest.CaptureFixture[str]) -> None:
