@@ -293,6 +293,8 @@ class MAGRPOConfig(GRPOConfig):
         """A setting that would be ignored, or cannot be right here, is an error."""
         defaults = {f.name: f.default for f in dataclasses.fields(GRPOConfig)}
         for name, reason in NOT_READ.items():
-            value = getattr(self, name)
-            if (value or None) != (defaults[name] or None):  # off is off, however it is written
-                raise ValueError(f"{name}={value!r} cannot be set here: {reason}")
+            value, default = getattr(self, name), defaults[name]
+            if (value or None) != (default or None):  # off is off, however it is written
+                raise ValueError(
+                    f"{name}={value!r} cannot be set here, leave it at {default!r}: {reason}"
+                )

@@ -376,7 +376,7 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"algorithm": "magrp"}, "no algorithm 'magrp'; did you mean 'magrpo'"),
         ({"weights": "adapter"}, "weights='adapter'"),
         ({"loss_type": "bnpo"}, "split would change"),
-        ({"top_p": 0.9}, "top_p=0.9"),
+        ({"top_p": 0.9}, "top_p=0.9 cannot be set here, leave it at 1.0: training samples from"),
         ({"top_k": 50}, "top_k=50"),
         ({"repetition_penalty": 1.1}, "repetition_penalty"),
         ({"temperature": 0.0}, "temperature=0"),
