@@ -76,7 +76,7 @@ def from_json(kind: Any, value: Any, where: Any) -> Any:
         kind: a dataclass, `tuple[X, ...]`, `tuple[X, Y]`, `Mapping[str, X]`, `X | None`, bool, int,
             float, str or Any. A field of a dataclass that has a default may be missing or null,
             unless its metadata say `needed`; they may say another `key` that it has in files.
-        value: what JSON holds. NaN counts as null where null is allowed.
+        value: what JSON holds.
         where: the file; begins every error.
 
     Raises:
@@ -91,8 +91,7 @@ def from_json(kind: Any, value: Any, where: Any) -> Any:
 def _read(kind: Any, value: Any, name: str) -> Any:
     of, inside = get_origin(kind) or kind, get_args(kind)
     if of in (Union, UnionType):  # X | None
-        known = value is not None and value == value
-        return _read(inside[0], value, name) if known else None
+        return None if value is None else _read(inside[0], value, name)
     if is_dataclass(of) and isinstance(value, Mapping):
         return _record(of, value, f"{name}." if name else "")
     if of in (Mapping, dict) and isinstance(value, Mapping):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, as_filed
 from llm_marl_envs.evaluation.numbers.format import number, whole, with_interval
@@ -41,12 +42,21 @@ def read_cross_play(path: str | Path) -> tuple[CrossPlay, tuple[ZeroShot, ...]]:
         )
     if isinstance(data.get("teams"), list):  # others may number theirs
         data["teams"] = [str(team) for team in data["teams"]]
+    for name in data.keys() & {"matrix", "success_matrix", "match_matrix"}:
+        data[name] = _without_nan(data[name])
     found: CrossPlay = from_json(CrossPlay, data, path)
     _check_shapes(found, path)
     if found.failed is None and found.seatings:  # of a release that counted them there alone
         found = replace(found, failed=sum(one.failed for one in found.seatings))
     strangers = data.get("zero_shot") or []
     return found, from_json(tuple[ZeroShot, ...], strangers, f"{path}, zero_shot")
+
+
+def _without_nan(rows: Any) -> Any:
+    """A matrix with null for NaN, as others write that nobody played."""
+    if isinstance(rows, list):
+        return [_without_nan(one) for one in rows]
+    return rows if rows == rows else None
 
 
 def _check_shapes(found: CrossPlay, where: str | Path) -> None:

@@ -32,7 +32,7 @@ def test_json_becomes_records() -> None:
     value = {"name": "a", "leaves": [told, {"share": 0.5, "n": 3}], "pair": [0, 1], "more": None}
     leaves = (Leaf(1.0, 2), Leaf(0.5, 3))
     assert from_json(Tree, value, "f") == Tree("a", leaves, (0.0, 1.0))
-    value |= {"pair": None, "more": {"x": float("nan"), "y": 2}, "kwargs": {"z": [{}]}}
+    value |= {"pair": None, "more": {"x": None, "y": 2}, "kwargs": {"z": [{}]}}
     found = from_json(Tree, value, "f")
     assert (found.pair, found.more, found.kwargs) == (None, {"x": None, "y": 2.0}, {"z": [{}]})
 
@@ -49,6 +49,8 @@ def test_json_becomes_records() -> None:
         ({"leaves": [[1]]}, r"leaves\[0\]: expected an object"),
         ({"pair": [1]}, "pair: expected 2 entries, got 1"),
         ({"more": {"x": "y"}}, r"more\.x: expected a finite number, got 'y'"),
+        ({"more": {"x": float("nan")}}, r"more\.x: expected a finite number, got nan"),
+        ({"pair": float("nan")}, "pair: expected a list, got nan"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], words: str) -> None:

@@ -321,6 +321,8 @@ def test_several_evaluations_of_one_team_are_no_runs():
         (json.dumps(result(1.0, tasks=[])), "list of tasks is empty"),
         (json.dumps(result(1.0, tasks=[{"task_id": "t", "returns": ["x"]}])), "returns"),
         (json.dumps(result(float("nan"))), "expected a finite number, got nan"),
+        (json.dumps(result(1.0, cost={"seconds": float("nan")})), r"cost\.seconds: expected"),
+        (json.dumps(result(1.0, success=float("nan"))), "success: expected a finite number"),
         (
             json.dumps(
                 result(1.0, tasks=[{"task_id": "t", "returns": [1], "solved": [True, True]}])
