@@ -5,6 +5,7 @@
 Rows have `prompt`, a text or a chat, and what the functions want. A function is of TRL's form
 (lists: `prompts`, `completions`, one list per further column) or of verifiers' (`completion`, and
 columns by name), told apart by its arguments. In both forms a chat prompt has chat completions.
+What the seat wrote stands in the place of a row's own `completion`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from llm_marl_envs.tasks import ListSource, Task
 
 WRITER = "writer_0"
 RewardFunction = Callable[..., Any]
+OWN = ("prompt", "prompts", "completion", "completions")
+"""What functions are given beside the columns; a row's column of such a name is no column."""
 
 
 class RewardFunctionEnv(TextParallelEnv):
@@ -35,7 +38,7 @@ class RewardFunctionEnv(TextParallelEnv):
         render_mode: as every environment.
 
     Raises:
-        ValueError: a row without `prompt`, no function, or two of one name.
+        ValueError: a row without `prompt`, no function, two of one name, or an asynchronous one.
     """
 
     metadata: ClassVar[dict[str, Any]] = described("reward_function")
@@ -76,11 +79,12 @@ class RewardFunctionEnv(TextParallelEnv):
         """The functions' values are the terms of the reward.
 
         Raises:
+            TypeError: a function in TRL's form gives no list of one value.
             ValueError: a function gives no finite number.
         """
         terms: dict[str, float] = {}
         for name, function in self.rewards.items():
-            value = _call(function, joint_action[WRITER], self.task.data)
+            value = _call(name, function, joint_action[WRITER], self.task.data)
             # TRL: a function that has nothing to say of a row gives None, which counts nothing.
             paid = 0.0 if value is None else float(value)
             if not math.isfinite(paid):
@@ -104,21 +108,34 @@ def _named(
             f"reward functions {list(named)}: expected at least one, each of another name; "
             "a map name -> function says names"
         )
+    waiting = [name for name, one in named.items() if inspect.iscoroutinefunction(one)]
+    if waiting:
+        raise ValueError(
+            f"reward functions {waiting}: expected functions that return a value, got `async def`; "
+            "wrap each in one that runs it, e.g. with asyncio.run"
+        )
     return named
 
 
-def _call(function: RewardFunction, text: str, row: Mapping[str, Any]) -> Any:
+def _call(name: str, function: RewardFunction, text: str, row: Mapping[str, Any]) -> Any:
     """What a function of either form pays for one answer."""
     parameters = inspect.signature(function).parameters
     prompt = row["prompt"]
     completion = text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
-    columns = {name: value for name, value in row.items() if name != "prompt"}
+    columns = {column: value for column, value in row.items() if column not in OWN}
     if "completions" in parameters:
-        lists = {name: [value] for name, value in columns.items()}
+        lists = {column: [value] for column, value in columns.items()}
         given = {"prompts": [prompt], "completions": [completion], **lists}
     else:
         given = {"prompt": prompt, "completion": completion, **columns}
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    wanted = {name: value for name, value in given.items() if anything or name in parameters}
+    wanted = {one: value for one, value in given.items() if anything or one in parameters}
     value = function(**wanted)
-    return value[0] if "completions" in parameters else value
+    if "completions" not in parameters:
+        return value
+    if not hasattr(value, "__len__") or len(value) != 1:
+        raise TypeError(
+            f"reward function {name!r}: expected a list of one value for one completion, "
+            f"got {value!r:.80}"
+        )
+    return value[0]

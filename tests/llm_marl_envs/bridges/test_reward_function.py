@@ -55,6 +55,17 @@ def test_both_forms(task: int, text: str, terms: dict[str, float]):
     assert paid(made(), task, text) == (sum(terms.values()), terms)
 
 
+def test_a_reference_completion_is_not_what_was_written():
+    def both(completions: Any, **columns: Any) -> list[float]:
+        assert not columns.keys() & {"completion", "completions", "prompt"}
+        return [float(one == "4") for one in completions]
+
+    rows = [{"prompt": "2 + 2?", "completion": "4", "completions": "4", "answer": "4"}]
+    env = made(rows=rows, rewards=[right, both])
+    assert paid(env, 0, "5") == (0.0, {"right": 0.0, "both": 0.0})
+    assert paid(env, 0, "4")[0] == 2.0
+
+
 def test_functions_that_trl_ships():
     rows = [{"prompt": [{"role": "user", "content": "2 + 2?"}], "solution": r"\boxed{4}"}]
     env = made(rows=rows, rewards=[think_format_reward], reward_range=(0.0, 1.0))
@@ -66,6 +77,16 @@ def test_none_counts_nothing_and_nan_is_an_error():
     assert paid(made(rewards={"none": lambda completion: None}), 0, "x") == (0.0, {"none": 0.0})
     with pytest.raises(ValueError, match=r"'bad', task 'train/0': expected a finite number"):
         paid(made(rewards={"bad": lambda completion: float("nan")}), 0, "x")
+
+
+def test_functions_that_give_something_else():
+    async def later(completion: str) -> float:
+        return 1.0
+
+    with pytest.raises(ValueError, match=r"\['later'\]: .* got `async def`; wrap each"):
+        made(rewards=[later])
+    with pytest.raises(TypeError, match=r"'one': expected a list of one value .* got 0\.5"):
+        paid(made(rewards={"one": lambda completions: 0.5}), 0, "x")
 
 
 def test_rows_and_functions_that_cannot_be():
