@@ -56,7 +56,13 @@ class GymSeat(gymnasium.Env[Any, Any]):
         return observations[self.seat], infos[self.seat]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One action of the seat."""
+        """One action of the seat.
+
+        Raises:
+            RuntimeError: before `reset` or after the end of the episode.
+        """
+        if not getattr(self.env, "agents", ()):
+            raise RuntimeError("GymSeat: no episode is running; call reset()")
         observations, rewards, ended, cut, infos = self.env.step({self.seat: action})
         seat = self.seat
         return observations[seat], float(rewards[seat]), ended[seat], cut[seat], infos[seat]

@@ -105,7 +105,17 @@ class NumbersParallel(BaseParallelWrapper[str, Any, Any]):
         return self._shown(observations), self._infos(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """As the environment inside, in numbers."""
+        """As the environment inside, in numbers.
+
+        Raises:
+            RuntimeError: before `reset` or after the end of the episode.
+            ValueError: an agent is missing or unknown.
+        """
+        live = getattr(self.env, "agents", ())
+        if not live:
+            raise RuntimeError(f"{type(self.form).__name__}: no episode is running; call reset()")
+        if set(actions) != set(live):
+            raise ValueError(f"actions for {[*actions]}: expected one for each of {live}")
         texts = {a: self.form.text(self.env, a, actions[a]) for a in self.env.agents}
         observations, rewards, ended, cut, infos = self.env.step(texts)
         self.form.renew()

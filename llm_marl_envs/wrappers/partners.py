@@ -110,7 +110,16 @@ class PartnersParallel(BaseParallelWrapper[str, Any, Any]):
         raise RuntimeError(_no_turn(self))
 
     def step(self, actions: Mapping[str, str]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The learners act, and with them the partners that are to act."""
+        """The learners act, and with them the partners that are to act.
+
+        Raises:
+            ValueError: an action for a partner's seat; other errors as the environment inside.
+        """
+        taken = [agent for agent in actions if agent in self.partners.team]
+        if taken:
+            raise ValueError(
+                f"actions for {taken}: partners play there; expected one for each of {self.agents}"
+            )
         return self._left(self._stepped(actions))
 
     def _stepped(self, actions: Mapping[str, str]) -> Any:
@@ -247,4 +256,8 @@ def Partners(  # noqa: N802 - a wrapper, which has one class per form of environ
     if not isinstance(env, AECEnv):
         return PartnersParallel(env, policies)
     turns = PartnersAEC(env, policies)
-    return turn_based_aec_to_parallel(turns) if len(left) == 1 else turns
+    if len(left) > 1:
+        return turns
+    alone: Any = turn_based_aec_to_parallel(turns)
+    alone.spec, alone.env_kwargs = turns.spec, getattr(env, "env_kwargs", {})
+    return alone

@@ -116,6 +116,16 @@ def test_choices_that_cannot_be(action: Any, error: type[Exception]):
         env.step({"left_0": action, "right_0": 0})
 
 
+def test_joint_actions_that_cannot_be():
+    env = Choose(WordPair())
+    with pytest.raises(RuntimeError, match="Choices: no episode is running"):
+        env.step({"left_0": 0, "right_0": 0})
+    env.reset(seed=0)
+    for actions in ({}, {"left_0": 0}, {"left_0": 0, "right_0": 0, "nobody_0": 0}):
+        with pytest.raises(ValueError, match=r"expected one for each of \['left_0', 'right_0'\]"):
+            env.step(actions)
+
+
 def test_arguments_of_choose():
     with pytest.raises(TypeError, match="expected k"):
         Choose(WordPair(), menu=words)

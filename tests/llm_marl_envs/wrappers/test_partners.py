@@ -14,8 +14,9 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
+from llm_marl_envs.specs import env_arguments, env_name
 from llm_marl_envs.vector import VectorTextEnv
-from llm_marl_envs.wrappers import GymSeat, Partners, SingleSeat
+from llm_marl_envs.wrappers import Choose, GymSeat, Partners, SingleSeat
 
 
 class Noted:
@@ -151,6 +152,21 @@ def test_seats_that_cannot_be(team: dict[str, str]):
         Partners(WordPair(), team)
 
 
+def test_actions_for_partners_are_refused():
+    env = Partners(WordPair(), {"right_0": "expert"})
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"\['right_0'\]: partners play there.*\['left_0'\]"):
+        env.step({"left_0": "x", "right_0": "y"})
+
+
+def test_what_is_left_is_known_by_its_id():
+    team = {"debater_1": "expert", "debater_2": "expert"}
+    env = Partners(make("debate-v0", rounds=1), team)
+    assert (env_name(env), env_arguments(env)) == ("debate-v0", {"rounds": 1})
+    assert Choose(env).spec.id == "debate-v0"
+    assert env_name(Partners(Relay(), {"runner_1": "expert", "runner_2": "expert"})) == "Relay"
+
+
 def test_partners_that_are_none():
     policy: Any = object()
     with pytest.raises(TypeError, match=r"right_0: expected an object with act"):
@@ -165,3 +181,16 @@ def test_a_seat_needs_one_agent():
     with pytest.raises(TypeError, match="GymSeat: expected a PettingZoo environment, got str"):
         GymSeat("debate-v0")
     assert GymSeat(SingleSeat(WordPair())).seat == "writer_0"
+
+
+def test_steps_without_an_episode():
+    runners = {"runner_1": "expert", "runner_2": "expert"}
+    for inner in (Partners(Relay(), runners), Partners(WordPair(), {"right_0": "expert"})):
+        for env, action in ((GymSeat(inner), "x"), (GymSeat(Choose(inner)), 0)):
+            with pytest.raises(RuntimeError, match=r"GymSeat: no episode is running; call reset"):
+                env.step(action)
+            env.reset(seed=0)
+            while not env.step(action)[2]:
+                pass
+            with pytest.raises(RuntimeError, match=r"GymSeat: no episode is running; call reset"):
+                env.step(action)
