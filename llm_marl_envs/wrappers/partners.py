@@ -9,6 +9,8 @@ becomes parallel: its steps go from one turn of this seat to its next, and so do
 
 from __future__ import annotations
 
+import copy
+import itertools
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -29,10 +31,15 @@ from llm_marl_envs.specs import env_name
 
 DRAWS = 100
 """Episodes that are begun until one is left to the learners."""
+_NUMBERS = itertools.count()
+"""Of environments that share a policy, so that it tells their trajectories apart."""
 
 
 class _Seated:
     """The policies in their seats, and what they draw from.
+
+    Copies of an environment share their policies, which keep nothing of an episode: a model is in
+    memory once, however many copies play.
 
     Args:
         team: agent -> policy.
@@ -41,7 +48,14 @@ class _Seated:
     def __init__(self, team: Mapping[str, Policy]) -> None:
         self.team = dict(team)
         self.rng = random.Random()
+        self.number = next(_NUMBERS)
         self.begin(None)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Seated:
+        other = copy.copy(self)
+        other.team, other.turns = dict(self.team), dict(self.turns)
+        other.rng, other.number = copy.deepcopy(self.rng, memo), next(_NUMBERS)
+        return other
 
     def begin(self, seed: int | None) -> None:
         """A new episode; its sampling follows from the reset seed, else from the one before."""
@@ -60,7 +74,7 @@ class _Seated:
                 env_id=env_name(env),
                 agent=agent,
                 turn=turn,
-                episode=0,
+                episode=self.number,
                 task_id=task,
                 messages=getattr(seen, "messages", None) or (Message("user", seen),),
                 observation=str(seen),
@@ -173,7 +187,8 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
     def step(self, action: Any) -> None:
         """A learner acts, then the partners do until it is a learner's turn again."""
         self.rewards = dict.fromkeys(self.possible_agents, 0.0)
-        self._terms = {}
+        if action is not None:  # the last terms stay where agents of an ended episode leave
+            self._terms = {}
         self._step(action)
         self._on()
 

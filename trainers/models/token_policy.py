@@ -8,6 +8,7 @@ token in it that does not end it is not kept so: the next prompt is made from te
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -24,6 +25,9 @@ from trainers.models.team_model import SamplingBatch, TeamModel
 # One trajectory's past: the messages shown, the action, and the ids up to and with that action.
 # The last is the id that closed the action, None where it was cut.
 _Past = tuple[tuple[Message, ...], str, list[int], int | None]
+
+# Sampling changes a model's mode and settings for a while, and policies may share their weights.
+_ONE_AT_A_TIME = threading.RLock()
 
 
 class TokenPolicy:
@@ -77,12 +81,16 @@ class TokenPolicy:
 
     @torch.no_grad()
     def act(self, requests: Sequence[Request]) -> list[Response]:
-        """One sampled action per request.
+        """One sampled action per request; of several threads one at a time.
 
         Raises:
             ValueError: an agent that the team does not play, or a prompt that leaves no room for
                 an action in the model's context.
         """
+        with _ONE_AT_A_TIME:
+            return self._act(requests)
+
+    def _act(self, requests: Sequence[Request]) -> list[Response]:
         for request in requests:
             if request.turn == 0:
                 self._past.pop((request.episode, request.agent), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,6 +152,39 @@ def test_environments_of_other_libraries():
 def test_seats_that_cannot_be(team: dict[str, str]):
     with pytest.raises(ValueError, match=r"Partners: .*expected some of \['left_0', 'right_0'\]"):
         Partners(WordPair(), team)
+
+
+def test_terms_stay_while_agents_of_an_ended_episode_leave():
+    class Paying(Relay):
+        def play_one(self, agent: str, action: str) -> Outcome:
+            terms = {one: {agent: 1.0} for one in self.possible_agents}
+            return Outcome(reward_terms=terms, ended=agent == "runner_2")
+
+    env = Partners(Paying(), {"runner_2": "expert"})
+    env.reset(seed=0)
+    env.step("x")
+    env.step("x")
+    terms = {"runner_1": 1.0, "runner_2": 1.0}
+    seen = []
+    while env.agents:
+        assert env.last()[4]["reward_terms"] == terms
+        seen.append(env.agent_selection)
+        env.step(None)
+    assert seen == ["runner_0", "runner_1"]
+
+
+def test_copies_share_policies_and_are_told_apart():
+    noted = Noted()
+    env = Partners(SameCase(), {"right_0": noted})
+    env.reset(seed=4)
+    twin = copy.deepcopy(env)
+    for one in (env, twin):
+        one.step({"left_0": "x"})
+    first, second = (call[0] for call in noted.calls)
+    assert first.episode != second.episode
+    assert dataclasses.replace(second, episode=first.episode) == first
+    env.reset()
+    assert twin.partners.rng.getstate() != env.partners.rng.getstate()
 
 
 def test_actions_for_partners_are_refused():
