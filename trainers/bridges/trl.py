@@ -18,16 +18,19 @@ The first is the better way for text. `MAGRPOTrainer` trains all seats together;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from datasets import Dataset
 
 from llm_marl_envs.core import task_source
 from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.policies.named import Context, named_partners
 from llm_marl_envs.records import Episode
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import RESET_SEEDS, Start, derive_seed
+from llm_marl_envs.spaces import Message
 from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import Partners
 from trainers.models.team_model import FullWeights
@@ -55,6 +58,14 @@ def one_seat(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -
     return env
 
 
+def made_once(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -> Team | None:
+    """The partners as policies: a model that is named is loaded once, however many copies play."""
+    names = {agent: one for agent, one in (partners or {}).items() if isinstance(one, str)}
+    if not partners or not names:
+        return partners
+    return {**partners, **named_partners(names, Context(env=make(env_id, **arguments)))}
+
+
 def task_ids(env: Any, n: int) -> list[str]:
     """The ids of the first `n` tasks of an environment of this library.
 
@@ -80,8 +91,10 @@ class SeatRollout:
     """Plays the episodes of a step; `GRPOTrainer` calls it with the prompts, which are task ids.
 
     Tokens in, tokens out: a row holds the ids that were sampled and, masked, those of what the
-    environment said between them. Each row's sampling follows from its own seed. The trainer's
-    temperature holds, none of its other sampling options.
+    environment said between them. A row ends with an action that holds a control token or that the
+    environment cut, for the next prompt does not hold it as it was sampled; later turns count in
+    the return alone. Each row's sampling follows from its own seed. The trainer's temperature
+    holds, none of its other sampling options.
 
     Args:
         env_id: of the environment.
@@ -103,9 +116,10 @@ class SeatRollout:
         seed: int = 0,
         **arguments: Any,
     ) -> None:
-        self.env_id, self.partners, self.arguments = env_id, partners, arguments
+        self.env_id, self.arguments = env_id, arguments
         self.max_completion_length, self.seed = max_completion_length, seed
-        self.envs = [one_seat(env_id, partners, arguments)]
+        self.partners = made_once(env_id, partners, arguments)
+        self.envs = [one_seat(env_id, self.partners, arguments)]
         (self.seat,) = self.envs[0].possible_agents
 
     def dataset(self, n: int) -> Dataset:
@@ -129,7 +143,8 @@ class SeatRollout:
         )
         copies = VectorTextEnv(self.envs[: len(prompts)])
         episodes = rollout(copies, {self.seat: policy}, self._starts(prompts, trainer))
-        rows = [_row(episode, self.seat) for episode in episodes]
+        (chat,) = policy.chats.values()
+        rows = [_row(episode, self.seat, rewrites=not chat.appends) for episode in episodes]
         return {
             "prompt_ids": [row.prompt_ids for row in rows],
             "completion_ids": [row.completion_ids for row in rows],
@@ -150,12 +165,14 @@ class SeatRollout:
         ]
 
 
-def _row(episode: Episode, seat: str) -> Row:
-    """The turns of a seat as one row."""
-    first, *later = turns = episode.trajectory(seat)
+def _row(episode: Episode, seat: str, *, rewrites: bool) -> Row:
+    """The turns of a seat as one row, up to where a prompt does not hold what was sampled."""
+    first, *_ = turns = episode.trajectory(seat)
     row = Row(first.response.policy, seat, list(first.response.prompt_ids or ()))
     for turn in turns:
-        if turn in later and not row.extended_by(turn.response.prompt_ids or ()):
+        if not row.extended_by(turn.response.prompt_ids or ()):
+            if not rewrites:
+                break
             raise ValueError(
                 f"task {episode.task_id!r}, {seat}, turn {turn.index}: the prompt does not extend "
                 "what was said before, so the episode is not one row; use a chat template that "
@@ -163,6 +180,14 @@ def _row(episode: Episode, seat: str) -> Row:
             )
         row.add(turn, 0.0, True)
     return row
+
+
+def _told_since(observation: str) -> str:
+    """What a seat was told since its last action; a bare text is all there is."""
+    messages: Sequence[Message] = getattr(observation, "messages", ())
+    told = takewhile(lambda message: message.role != "assistant", reversed(messages))
+    news = [message.content for message in told]
+    return "\n\n".join(reversed(news)) if messages else str(observation)
 
 
 def seat_dataset(env_id: str, n: int, **arguments: Any) -> Dataset:
@@ -189,13 +214,14 @@ def seat_environment(
     Raises:
         ValueError: as `one_seat`.
     """
-    one_seat(env_id, partners, arguments)  # what cannot be is refused now
+    team = made_once(env_id, partners, arguments)
+    one_seat(env_id, team, arguments)  # what cannot be is refused now
 
     class SeatEnvironment:
         """One seat of one episode. TRL makes a tool of each public method."""
 
         def __init__(self) -> None:
-            self._env = one_seat(env_id, partners, arguments)
+            self._env = one_seat(env_id, team, arguments)
             (self._seat,) = self._env.possible_agents
             self._paid = 0.0
 
@@ -219,7 +245,7 @@ def seat_environment(
                 observations, rewards, *_ = self._env.step({self._seat: text})
                 self._paid += rewards[self._seat]
                 if self._env.agents:
-                    return observations[self._seat].messages[-1].content
+                    return _told_since(observations[self._seat])
             return "The episode is over."
 
         def get_reward(self) -> float:

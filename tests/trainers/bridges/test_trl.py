@@ -16,8 +16,11 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from llm_marl_envs import register
+from llm_marl_envs.outcome import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.policies.named import register_policy
 from trainers.bridges.trl import SeatRollout, episode_return, seat_dataset, seat_environment
+from trainers.models.token_policy import TokenPolicy
 
 FOUR_DIGITS = {"b_0": ScriptedPolicy(lambda request: "1234")}
 TOOLS = Path(trl.__file__).parent / "chat_templates" / "qwen3_instruct_2507.jinja"
@@ -108,6 +111,50 @@ def test_draws_differ_within_a_group_and_repeat_with_the_step(tmp_path: Path):
     assert rollout(["train/3"] * 8, trainer)["completion_ids"] != first
 
 
+@pytest.mark.parametrize("reason", ["control token", "cut"])
+def test_a_row_ends_where_the_next_prompt_is_another(
+    reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    rollout = SeatRollout("digits-v0", FOUR_DIGITS, max_completion_length=6, turns=2)
+    trainer = trainer_with(rollout, tmp_path)
+    whole = rollout(["train/3"] * 2, trainer)
+    if reason == "cut":
+        for env in rollout.envs:
+            env.unwrapped.max_action_chars = 1
+    else:
+        inside = trainer.processing_class.encode("<|im_start|>")
+        generate = TokenPolicy._generate
+
+        def with_control(self: Any, *given: Any) -> Any:
+            return [([*inside, *ids], [0.0, *some]) for ids, some in generate(self, *given)]
+
+        monkeypatch.setattr(TokenPolicy, "_generate", with_control)
+    out = rollout(["train/3"] * 2, trainer)
+    for ids, mask, longer in zip(
+        out["completion_ids"], out["env_mask"], whole["completion_ids"], strict=True
+    ):
+        assert len(ids) == len(mask) == sum(mask) < len(longer)  # no text of the environment
+
+
+def test_partners_are_made_once(tmp_path: Path):
+    made: list[str] = []
+
+    def four_digits(argument: str, context: Any) -> ScriptedPolicy:
+        made.append(argument)
+        return FOUR_DIGITS["b_0"]
+
+    register_policy("four", four_digits)
+    rollout = SeatRollout("digits-v0", {"b_0": "four"}, max_completion_length=6)
+    rollout(["train/3"] * 3, trainer_with(rollout, tmp_path))
+    assert (len(rollout.envs), len(made)) == (3, 1)
+    seat = seat_environment("digits-v0", {"b_0": "four"})
+    for one in (seat(), seat()):
+        one.reset(task="train/1")
+        one.say("1234")
+        assert one.get_reward() == 1.0
+    assert len(made) == 2
+
+
 def test_the_only_tool_is_say(tmp_path: Path):
     seat = seat_environment("digits-v0", FOUR_DIGITS)
     _, tokenizer = untrained()
@@ -141,6 +188,19 @@ def test_turn_based_environments():
     word = env.reset(task="cedar-fig").removeprefix("The word: ")
     assert env.say(word) == "The episode is over."
     assert env.get_reward() == 1.0
+
+
+def test_a_seat_is_told_all_that_came_since_it_spoke():
+    class Loud(Relay):
+        def play_one(self, agent: str, action: str) -> Outcome:
+            others = [one for one in self.agents if one != agent]
+            return Outcome(reward_terms={}, feedback=dict.fromkeys(others, f"{agent} spoke"))
+
+    register("loud-v0", Loud, api="aec")
+    team = {"runner_1": "expert", "runner_2": "expert"}
+    env = seat_environment("loud-v0", team, rounds=2)()
+    env.reset(task="cedar-fig")
+    assert env.say("x") == "runner_1 spoke\n\nrunner_2 spoke"
 
 
 def test_what_cannot_be():
