@@ -52,7 +52,7 @@ class Endpoint:
 
 
 class _AtOnce:
-    """Asks the policies of all seats that are to act at the same time.
+    """Asks the policies of all seats that are to act at the same time, each policy once.
 
     Args:
         team: agent -> policy.
@@ -63,9 +63,17 @@ class _AtOnce:
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """One response per request."""
-        with ThreadPoolExecutor(len(requests), "seat") as pool:
-            asked = [pool.submit(self.team[one.agent].act, [one]) for one in requests]
-            return [one.result()[0] for one in asked]
+        seats: dict[int, list[Request]] = {}
+        for one in requests:
+            seats.setdefault(id(self.team[one.agent]), []).append(one)
+        with ThreadPoolExecutor(len(seats), "seat") as pool:
+            asked = [(own, pool.submit(self.team[own[0].agent].act, own)) for own in seats.values()]
+            said = {
+                request.agent: response
+                for own, future in asked
+                for request, response in zip(own, future.result(), strict=True)
+            }
+        return [said[one.agent] for one in requests]
 
 
 async def play_episode(
@@ -80,7 +88,8 @@ async def play_episode(
     """Play one episode in a worker thread; many can run at once.
 
     Args:
-        env: an id or a text environment, which no other episode may use meanwhile.
+        env: an id or a text environment, which no other episode may use meanwhile; what is made of
+            an id is closed at the end.
         task: index, id or `Task`; drawn from the seed where None.
         seats: agent -> who plays it, for every agent: a server, a policy, or a policy's name.
         seed: the reset seed.
@@ -101,5 +110,12 @@ async def play_episode(
     check_team(team, made.possible_agents)
     everybody = dict.fromkeys(made.possible_agents, _AtOnce(team))
     start = Start(task=task, seed=seed, sample_seed=sample_seed)
-    (episode,) = await asyncio.to_thread(rollout, VectorTextEnv([made]), everybody, [start])
-    return episode
+
+    def play() -> Episode:
+        try:
+            return rollout(VectorTextEnv([made]), everybody, [start])[0]
+        finally:
+            if made is not env:
+                made.close()
+
+    return await asyncio.to_thread(play)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from support.toys import Relay, WordPair
 from llm_marl_envs import make
 from llm_marl_envs.bridges.harness import Endpoint, play_episode
 from llm_marl_envs.policies.endpoint import EndpointError
-from llm_marl_envs.records import Episode
+from llm_marl_envs.records import Episode, Request, Response
 
 server = pytest.fixture(serving, name="server")
 QUICK: dict[str, Any] = {"timeout": 5.0, "retries": 0}
@@ -42,6 +43,29 @@ def test_seats_that_act_at_once_are_asked_at_once(server: Server):
     assert [turn.action for turn in episode.turns] == ["fig", "apple"]
     assert (episode.team_return, episode.success, episode.seed) == (1.0, True, 3)
     assert episode.trajectory("right_0")[0].reward_terms == {"words": 1.0}
+
+
+def test_a_policy_in_several_seats_is_asked_once():
+    calls: list[list[str]] = []
+
+    class Noted:
+        def act(self, requests: Sequence[Request]) -> list[Response]:
+            calls.append([one.agent for one in requests])
+            return [Response(text=one.agent) for one in requests]
+
+    episode = played(WordPair(turns=1), seats=dict.fromkeys(("left_0", "right_0"), Noted()))
+    assert calls == [["left_0", "right_0"]]
+    assert [turn.action for turn in episode.turns] == ["left_0", "right_0"]
+
+
+def test_what_is_made_of_an_id_is_closed(monkeypatch: pytest.MonkeyPatch):
+    closed: list[Any] = []
+    monkeypatch.setattr(WordPair, "close", lambda env: closed.append(env))
+    seats: Any = dict.fromkeys(("left_0", "right_0"), "expert")
+    played("support.toys:WordPair", seats=seats)
+    assert len(closed) == 1
+    played(WordPair(), seats=seats)
+    assert len(closed) == 1
 
 
 def test_servers_policies_and_names_play_together(server: Server):
