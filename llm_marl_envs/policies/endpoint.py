@@ -71,7 +71,8 @@ class EndpointPolicy:
 
     The key for the server is `key`, else the environment variable `LLM_MARL_API_KEY`, if it is set.
     It goes to the URL's own scheme, host and port alone: where the server redirects elsewhere, the
-    request follows without it. No error shows it, nothing keeps it.
+    request follows without it. No error and no record shows it; a copy or a pickle of the policy
+    holds what was passed as `key`.
 
     Raises:
         ValueError: an argument out of range, no http URL or one with a password or a query, a key
@@ -254,7 +255,7 @@ class EndpointPolicy:
             raise EndpointError(f"{url}: {error}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise _TransientError(
-                f"not the expected JSON ({error!r}): {self._quote(content)}"
+                f"not the expected JSON ({self._hidden(repr(error))}): {self._quote(content)}"
             ) from error
 
 
