@@ -5,7 +5,7 @@ wrapper of TextArena repeats the whole game every time. A task is a seed of the 
 rewards are paid at its end. Actions are in the form that the game's rules ask for, such as `[bet]`.
 
 TextArena draws from the process's random generators. They are put back after every call, and each
-game goes on with its own. Needs the extra `textarena`.
+game goes on with its own; threads wait for each other. Needs the extra `textarena`.
 """
 
 # ruff: noqa: NPY002 - the games draw from the generators of the process
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import random
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -29,8 +30,12 @@ GAME = -1
 """Who speaks where the game does."""
 TRIED = (2, 1, 3, 4, 5, 6, 7, 8)
 """Numbers of players that are tried where none is given."""
-FIRST_SEEDS = {"train": 0, "val": 10**6, "test": 2 * 10**6, "ood": 3 * 10**6}
+LARGEST = 10**6
+"""Seeds of one split."""
+FIRST_SEEDS = {"train": 0, "val": LARGEST, "test": 2 * LARGEST, "ood": 3 * LARGEST}
 YOUR_TURN = "It is your turn."
+_GENERATORS = threading.Lock()
+"""Held while the process's random generators are a game's."""
 
 
 class GameSeeds(IndexedSource):
@@ -71,8 +76,9 @@ class TextArenaEnv(TextAECEnv):
 
     Raises:
         ImportError: TextArena is not installed.
-        ValueError: no such game, or it cannot be played here: a game that downloads word lists or
-            asks a judge needs the network.
+        AssertionError: the game does not take so many players.
+        ValueError: an argument out of range, no such game, or it cannot be played here: a game that
+            downloads word lists or asks a judge needs the network.
     """
 
     metadata: ClassVar[dict[str, Any]] = described("textarena")
@@ -92,8 +98,10 @@ class TextArenaEnv(TextAECEnv):
     ) -> None:
         if split not in FIRST_SEEDS:
             raise ValueError(f"split={split!r}: expected one of {[*FIRST_SEEDS]}")
-        if size < 1:
-            raise ValueError(f"size={size}: expected at least 1 seed")
+        if not 1 <= size <= LARGEST:
+            raise ValueError(f"size={size}: expected 1 to {LARGEST} seeds")
+        if players is not None and players < 1:
+            raise ValueError(f"players={players}: expected at least 1")
         self.game = game
         self._generators: Any = None
         self._arena: Any = None
@@ -146,6 +154,7 @@ class TextArenaEnv(TextAECEnv):
         """
         self._generators = None
         with self._own_generators():
+            random.seed(seed)
             np.random.seed(seed)
             try:
                 self._arena = self._made()
@@ -162,16 +171,17 @@ class TextArenaEnv(TextAECEnv):
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
         """The game's random numbers inside, the process's outside."""
-        before = random.getstate(), np.random.get_state()
-        if self._generators is not None:
-            random.setstate(self._generators[0])
-            np.random.set_state(self._generators[1])
-        try:
-            yield
-        finally:
-            self._generators = random.getstate(), np.random.get_state()
-            random.setstate(before[0])
-            np.random.set_state(before[1])
+        with _GENERATORS:
+            before = random.getstate(), np.random.get_state()
+            if self._generators is not None:
+                random.setstate(self._generators[0])
+                np.random.set_state(self._generators[1])
+            try:
+                yield
+            finally:
+                self._generators = random.getstate(), np.random.get_state()
+                random.setstate(before[0])
+                np.random.set_state(before[1])
 
     def _news(self, player: int) -> str:
         """What a player has not been told yet, but for its own words."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,25 @@ def test_games_side_by_side_are_games_alone():
     assert len({str(e.turns) for e in alone}) > 6
 
 
+def test_games_in_threads_are_games_alone():
+    def played(seed: int) -> list[str]:
+        env = make(KUHN)
+        told = []
+        for task in range(4):
+            env.reset(seed=seed, options={"task": 10 * seed + task})
+            while env.agents and not any(env.terminations.values()):
+                told.append(env.observe(env.agent_selection))
+                env.step(MOVES[(seed + len(told)) % len(MOVES)])
+        return told
+
+    random.seed(7)
+    expected = random.Random(7).random()
+    alone = [played(seed) for seed in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(played, range(8))) == alone
+    assert random.random() == expected
+
+
 def test_splits_share_no_seed():
     seeds = [
         {int(task.data["seed"]) for task in TextArenaEnv(game="KuhnPoker-v0", split=split).source}
@@ -134,6 +154,9 @@ def test_games_that_cannot_be():
         make("arena/KuhnPoker-v0")
     with pytest.raises(AssertionError, match="2, received 3"):
         make(KUHN, players=3)
+    for wrong in ({"players": 0}, {"size": 0}, {"size": 10**6 + 1}):
+        with pytest.raises(ValueError, match=r"(players|size)=\d+: expected"):
+            make(KUHN, **wrong)
     with pytest.raises(ValueError, match="split='all': expected one of"):
         make(KUHN, split="all")
 
