@@ -1,7 +1,8 @@
 """Every number that is measured, once: what it is called, its unit, its meaning, what computes it.
 
 The log of a training, the summary of an evaluation, tables, reports and the documentation read this
-table. A new number is one entry in it. Means over episodes are `estimate.py`, digits `format.py`.
+table. A new number is one entry in it; one that a summary holds is a field of `results.py`, too.
+Means over episodes are `estimate.py`, digits `format.py`.
 
 A name may hold a place, `<agent>`, `<term>` and the like, which stands for any name; `named` fills
 it in.
