@@ -162,10 +162,10 @@ def trained(folder: Path, speaker: Any, turns: int, **changes: Any) -> tuple[Any
 @pytest.mark.parametrize(
     ("turns", "best", "weights"),
     [
-        (1, 1.0, "shared"),
-        (2, 2.1, "separate"),
-        pytest.param(1, 1.0, "separate", marks=pytest.mark.long),
-        pytest.param(2, 2.1, "shared", marks=pytest.mark.long),
+        (1, 1.0, "separate"),
+        (2, 2.1, "shared"),
+        pytest.param(1, 1.0, "shared", marks=pytest.mark.long),
+        pytest.param(2, 2.1, "separate", marks=pytest.mark.long),
     ],
 )
 def test_training_reaches_the_optimum(
@@ -176,7 +176,8 @@ def test_training_reaches_the_optimum(
         speaker,
         turns,
         max_steps=60 * turns,
-        learning_rate=3e-3,
+        # One policy of both seats collapses at 3e-3, and where nothing is paid nothing is learned.
+        learning_rate=2e-3 if weights == "shared" else 3e-3,
         weights=weights,
     )
     assert best_return(turns) == pytest.approx(best)
