@@ -21,7 +21,7 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import task_source
-from llm_marl_envs.policies.base import Team, check_team
+from llm_marl_envs.policies.base import Team, ask, check_team
 from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
 from llm_marl_envs.seeds import Start, derive_seed
 from llm_marl_envs.spaces import Message
@@ -436,26 +436,14 @@ def _ask(
     live: Sequence[_Live], part: Sequence[int], team: Team, first: int
 ) -> dict[int, dict[str, str]]:
     """Ask each policy once for what is pending in a part; position in `live` -> joint action."""
-    asked: dict[int, tuple[Any, list[tuple[int, Request]]]] = {}
+    pending: list[tuple[int, Request]] = []
     for position in part:
         one = live[position]
-        for request in one.guarded(partial(one.requests, first + position), []):
-            policy = team[request.agent]
-            asked.setdefault(id(policy), (policy, []))[1].append((position, request))
+        requests = one.guarded(partial(one.requests, first + position), [])
+        pending += [(position, request) for request in requests]
     actions: dict[int, dict[str, str]] = {}
-    for policy, requests in asked.values():
-        responses = policy.act([request for _, request in requests])
-        if len(responses) != len(requests):
-            raise ValueError(
-                f"{type(policy).__name__} answered {len(requests)} requests with "
-                f"{len(responses)} responses; expected one each"
-            )
-        for (position, request), response in zip(requests, responses, strict=True):
-            if not isinstance(response, Response):
-                raise TypeError(
-                    f"{type(policy).__name__} answered with {type(response).__name__}; "
-                    "expected records.Response(text=...)"
-                )
-            live[position].note(request.agent, request.messages, response)
-            actions.setdefault(position, {})[request.agent] = response.text
+    responses = ask(team, [request for _, request in pending])
+    for (position, request), response in zip(pending, responses, strict=True):
+        live[position].note(request.agent, request.messages, response)
+        actions.setdefault(position, {})[request.agent] = response.text
     return actions

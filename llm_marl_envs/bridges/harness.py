@@ -9,7 +9,7 @@
 
 Seats that act at once are asked at once. Each request has its own time-out and retries. The record
 is an `Episode`, as everywhere in this library: rewards, their terms, and per turn what was sent and
-said, with token ids and log-probs where `Endpoint(token_ids=True)` asks for them.
+said, with token ids and log-probs where the option `token_ids` of an endpoint asks for them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_marl_envs.policies.base import Policy, check_team
+from llm_marl_envs.policies.base import Policy, answers, by_policy, check_team
 from llm_marl_envs.policies.endpoint import EndpointPolicy
-from llm_marl_envs.policies.named import Context, named_partners
+from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Episode, Request, Response
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import rollout
@@ -63,17 +63,18 @@ class _AtOnce:
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """One response per request."""
-        seats: dict[int, list[Request]] = {}
-        for one in requests:
-            seats.setdefault(id(self.team[one.agent]), []).append(one)
-        with ThreadPoolExecutor(len(seats), "seat") as pool:
-            asked = [(own, pool.submit(self.team[own[0].agent].act, own)) for own in seats.values()]
+        policies = by_policy(self.team, requests)
+        with ThreadPoolExecutor(len(policies), "seat") as pool:
+            asked = [
+                (places, pool.submit(answers, policy, [requests[place] for place in places]))
+                for policy, places in policies
+            ]
             said = {
-                request.agent: response
-                for own, future in asked
-                for request, response in zip(own, future.result(), strict=True)
+                place: response
+                for places, future in asked
+                for place, response in zip(places, future.result(), strict=True)
             }
-        return [said[one.agent] for one in requests]
+        return [said[place] for place in range(len(requests))]
 
 
 async def play_episode(
@@ -102,11 +103,8 @@ async def play_episode(
         Exception: what the environment raises.
     """
     made = make(env, **(env_kwargs or {})) if isinstance(env, str) else env
-    names = {agent: one for agent, one in seats.items() if isinstance(one, str)}
-    team: dict[str, Any] = {
-        **{a: one.policy() if isinstance(one, Endpoint) else one for a, one in seats.items()},
-        **(named_partners(names, Context(env=made)) if names else {}),
-    }
+    given = {a: one.policy() if isinstance(one, Endpoint) else one for a, one in seats.items()}
+    team = seated(given, Context(env=made))
     check_team(team, made.possible_agents)
     everybody = dict.fromkeys(made.possible_agents, _AtOnce(team))
     start = Start(task=task, seed=seed, sample_seed=sample_seed)

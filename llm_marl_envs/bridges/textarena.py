@@ -76,9 +76,9 @@ class TextArenaEnv(TextAECEnv):
 
     Raises:
         ImportError: TextArena is not installed.
-        AssertionError: the game does not take so many players.
-        ValueError: an argument out of range, no such game, or it cannot be played here: a game that
-            downloads word lists or asks a judge needs the network.
+        ValueError: an argument out of range, no such game, other players than it takes, or it
+            cannot be played here: a game that downloads word lists or asks a judge needs the
+            network.
     """
 
     metadata: ClassVar[dict[str, Any]] = described("textarena")
@@ -108,7 +108,10 @@ class TextArenaEnv(TextAECEnv):
         self._player = 0
         self.players = players or self._smallest()
         if players is not None:
-            self._begin_game(FIRST_SEEDS[split])
+            try:
+                self._begin_game(FIRST_SEEDS[split])
+            except AssertionError as error:
+                raise ValueError(f"{game}, players={players}: {error}") from error
         super().__init__(
             agents=[f"player_{i}" for i in range(self.players)],
             source=GameSeeds(split, size),

@@ -6,12 +6,15 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from llm_marl_envs.experts.protocol import Experts, experts_of, text_env
+from llm_marl_envs.experts.protocol import (
+    LOOKED_AT,
+    Experts,
+    conventions_of,
+    experts_of,
+    text_env,
+)
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.tasks import Task, TaskSource
-
-_LOOKED_AT = 512
-"""Tasks that are searched for a convention; kinds of tasks take turns, so all come early."""
 
 
 class ExpertPolicy:
@@ -58,13 +61,8 @@ class ExpertPolicy:
 
 
 def _check_convention(experts: Experts, source: TaskSource, convention: str) -> None:
-    known: dict[str, None] = {}
-    looked = min(len(source), _LOOKED_AT)
-    for index in range(looked):
-        known |= dict.fromkeys(experts.conventions(source[index]))
-        if convention in known:
-            return
-    raise ValueError(
-        f"convention {convention!r}: the first {looked} tasks of this split allow "
-        f"{[*known] or 'none'}"
-    )
+    if convention not in conventions_of(experts, source):
+        raise ValueError(
+            f"convention {convention!r}: the first {min(len(source), LOOKED_AT)} tasks of this "
+            f"split allow {[*conventions_of(experts, source)] or 'none'}"
+        )

@@ -7,15 +7,17 @@ to them. Who plays them is `policy.py`, what they show is `demonstrations.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.tasks import Task, TaskSource
 
 Demonstration = tuple[tuple[Message, ...], str]
 """Messages shown, and what an expert answers."""
+LOOKED_AT = 512
+"""Tasks that are searched for conventions; kinds of tasks take turns, so all come early."""
 
 
 class Experts(ABC):
@@ -92,6 +94,16 @@ def find_experts(env: Any) -> Experts | None:
     """The scripted experts of an environment; None where it has none, as another library's."""
     inner = getattr(env, "unwrapped", env)
     return inner.experts() if isinstance(inner, TextEnv) else None
+
+
+def conventions_of(experts: Experts, source: TaskSource) -> Iterator[str]:
+    """The conventions that the first tasks allow, each once, as they come."""
+    seen: set[str] = set()
+    for index in range(min(len(source), LOOKED_AT)):
+        for name in experts.conventions(source[index]):
+            if name not in seen:
+                seen.add(name)
+                yield name
 
 
 def experts_of(env: Any) -> Experts:

@@ -1,4 +1,4 @@
-"""The policy protocol, teams, and the seeds that sampling uses.
+"""The policy protocol, teams, and how a team is asked.
 
 Owns the contract between `rollout` and whatever acts. Knows no tokens.
 """
@@ -49,3 +49,43 @@ def check_team(team: Team, agents: Sequence[str]) -> None:
                 f"policy of {agent}: expected an object with act(requests), "
                 f"got {type(policy).__name__}"
             )
+
+
+def by_policy(team: Team, requests: Sequence[Request]) -> list[tuple[Policy, list[int]]]:
+    """Each policy once, with the positions of its requests."""
+    found: dict[int, tuple[Policy, list[int]]] = {}
+    for position, request in enumerate(requests):
+        policy = team[request.agent]
+        found.setdefault(id(policy), (policy, []))[1].append(position)
+    return list(found.values())
+
+
+def answers(policy: Policy, requests: Sequence[Request]) -> Sequence[Response]:
+    """What a policy answers, one response per request.
+
+    Raises:
+        ValueError: it gives another number of responses.
+        TypeError: it gives something else.
+    """
+    responses = policy.act(requests)
+    if len(responses) != len(requests):
+        raise ValueError(
+            f"{type(policy).__name__} answered {len(requests)} requests with "
+            f"{len(responses)} responses; expected one each"
+        )
+    for response in responses:
+        if not isinstance(response, Response):
+            raise TypeError(
+                f"{type(policy).__name__} answered with {type(response).__name__}; "
+                "expected records.Response(text=...)"
+            )
+    return responses
+
+
+def ask(team: Team, requests: Sequence[Request]) -> list[Response]:
+    """One response per request, in order; each policy is asked once. Errors as `answers`."""
+    responses: dict[int, Response] = {}
+    for policy, places in by_policy(team, requests):
+        given = answers(policy, [requests[place] for place in places])
+        responses |= zip(places, given, strict=True)
+    return [responses[place] for place in range(len(requests))]

@@ -201,6 +201,13 @@ def named_partners(names: Mapping[str, str], context: Context) -> dict[str, Poli
     return {agent: made[str(name)] for agent, name in names.items()}
 
 
+def seated(team: Mapping[str, Policy | str], context: Context) -> dict[str, Policy]:
+    """A team in which some policies are named; errors as `named_partners`."""
+    names = {agent: one for agent, one in team.items() if isinstance(one, str)}
+    policies: dict[str, Any] = {**team, **named_partners(names, context)}
+    return policies
+
+
 # -- kinds that need no weights --------------------------------------------------------------------
 def make_random(argument: str, context: Context) -> Policy:
     """`random`: random printable text.

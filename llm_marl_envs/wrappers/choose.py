@@ -15,18 +15,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from llm_marl_envs.experts.protocol import experts_of, text_env
+from llm_marl_envs.experts.protocol import conventions_of, experts_of, text_env
 from llm_marl_envs.wrappers.codecs import Reader, Words
-from llm_marl_envs.wrappers.numbers import (
-    Form,
-    MaskPlace,
-    can_act,
-    in_numbers,
-)
+from llm_marl_envs.wrappers.numbers import Form, MaskPlace, can_act, in_numbers
 
 Menu = Callable[[Any, str], Mapping[int, str]]
-_LOOKED_AT = 512
-"""Tasks whose conventions `ExpertMenu` looks at; kinds of tasks take turns, so all come early."""
 
 
 class ExpertMenu:
@@ -48,11 +41,7 @@ class ExpertMenu:
             TypeError: an environment of another library.
             ValueError: it has no scripted experts.
         """
-        experts, source = experts_of(env), text_env(env).source
-        looked = range(min(len(source), _LOOKED_AT))
-        return cls(
-            sorted({name for i in looked for name in experts.conventions(source[i])} or [""])
-        )
+        return cls(sorted(conventions_of(experts_of(env), text_env(env).source)) or [""])
 
     def __call__(self, env: Any, agent: str) -> dict[int, str]:
         """Number -> message, of the task and the turn that are being played."""

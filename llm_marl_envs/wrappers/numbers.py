@@ -78,13 +78,20 @@ class Form(ABC):
         return {**found, "action_mask": self.action_mask(env, agent)}
 
 
-class NumbersParallel(BaseParallelWrapper[str, Any, Any]):
-    """A simultaneous text environment in a `Form`."""
+class _Numbers:
+    """What both PettingZoo forms share; `env` is the environment inside."""
+
+    env: Any
 
     def __init__(self, env: Any, form: Form) -> None:
-        super().__init__(env)
-        _take(self, env, form)
-        self._seen: dict[str, str] = {}
+        super().__init__(env)  # pyright: ignore[reportCallIssue] - PettingZoo's wrapper
+        self.form, self.spec = form, getattr(env, "spec", None)
+        self.possible_agents = list(env.possible_agents)
+        self._observation_spaces = {a: form.observation_space() for a in self.possible_agents}
+        self._action_spaces = {a: form.action_space() for a in self.possible_agents}
+        box, n = form.box, len(self.possible_agents)
+        low, high = np.tile(box.low, n), np.tile(box.high, n)
+        self.state_space = spaces.Box(low, high, dtype=box.dtype.type)
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """The same object at each call."""
@@ -97,6 +104,14 @@ class NumbersParallel(BaseParallelWrapper[str, Any, Any]):
     def action_mask(self, agent: str) -> np.ndarray:
         """Which actions of a seat are possible now, int8 (k,)."""
         return self.form.action_mask(self.env, agent)
+
+
+class NumbersParallel(_Numbers, BaseParallelWrapper[str, Any, Any]):
+    """A simultaneous text environment in a `Form`."""
+
+    def __init__(self, env: Any, form: Form) -> None:
+        super().__init__(env, form)
+        self._seen: dict[str, str] = {}
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         """As the environment inside, in numbers."""
@@ -135,24 +150,8 @@ class NumbersParallel(BaseParallelWrapper[str, Any, Any]):
         return {agent: self.form.info(self.env, agent, info) for agent, info in infos.items()}
 
 
-class NumbersAEC(BaseWrapper[str, Any, Any]):
+class NumbersAEC(_Numbers, BaseWrapper[str, Any, Any]):
     """A turn-based text environment in a `Form`."""
-
-    def __init__(self, env: Any, form: Form) -> None:
-        super().__init__(env)
-        _take(self, env, form)
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The same object at each call."""
-        return self._observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """The same object at each call."""
-        return self._action_spaces[agent]
-
-    def action_mask(self, agent: str) -> np.ndarray:
-        """Which actions of a seat are possible now, int8 (k,)."""
-        return self.form.action_mask(self.env, agent)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """As the environment inside."""
@@ -204,14 +203,3 @@ def can_act(env: Any, agent: str) -> bool:
     if agent not in env.agents or env.agent_selection != agent:
         return False
     return not (env.terminations[agent] or env.truncations[agent])
-
-
-def _take(shell: Any, env: Any, form: Form) -> None:
-    """What both shells keep."""
-    shell.form, shell.spec = form, getattr(env, "spec", None)
-    shell.possible_agents = list(env.possible_agents)
-    shell._observation_spaces = {a: form.observation_space() for a in env.possible_agents}
-    shell._action_spaces = {a: form.action_space() for a in env.possible_agents}
-    box, n = form.box, len(env.possible_agents)
-    low, high = np.tile(box.low, n), np.tile(box.high, n)
-    shell.state_space = spaces.Box(low, high, dtype=box.dtype.type)

@@ -22,8 +22,8 @@ from pettingzoo.utils.conversions import (
 )
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from llm_marl_envs.policies.base import Policy, check_team
-from llm_marl_envs.policies.named import Context, named_partners
+from llm_marl_envs.policies.base import Policy, ask, check_team
+from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Request
 from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message
@@ -67,7 +67,7 @@ class _Seated:
     def ask(self, env: Any, observations: Mapping[str, str]) -> dict[str, str]:
         """What partners say to what they see; a policy in several seats is asked once."""
         task = getattr(getattr(env.unwrapped, "task", None), "id", "")
-        asked: dict[int, list[Request]] = {}
+        requests: list[Request] = []
         for agent, seen in observations.items():
             turn, self.turns[agent] = self.turns[agent], self.turns[agent] + 1
             request = Request(
@@ -80,15 +80,9 @@ class _Seated:
                 observation=str(seen),
                 seed=derive_seed(self.seed, agent, turn),
             )
-            asked.setdefault(id(self.team[agent]), []).append(request)
-        said: dict[str, str] = {}
-        for requests in asked.values():
-            responses = self.team[requests[0].agent].act(requests)
-            said |= {
-                request.agent: response.text
-                for request, response in zip(requests, responses, strict=True)
-            }
-        return said
+            requests.append(request)
+        said = [response.text for response in ask(self.team, requests)]
+        return dict(zip(observations, said, strict=True))
 
 
 class PartnersParallel(BaseParallelWrapper[str, Any, Any]):
@@ -246,7 +240,7 @@ def Partners(  # noqa: N802 - a wrapper, which has one class per form of environ
 
     Args:
         env: a text environment of either form.
-        team: agent -> policy, or its name as `llm-marl eval --policy` takes it ("expert").
+        team: agent -> policy, or its name as `llm-marl eval --team` takes it ("expert").
 
     Raises:
         ValueError: no seats, all seats, or unknown ones; a name without a policy.
@@ -264,9 +258,7 @@ def Partners(  # noqa: N802 - a wrapper, which has one class per form of environ
             f"Partners: got policies for {sorted(team)}; expected some of {seats}, and at least "
             "one seat left to learn"
         )
-    names = {agent: one for agent, one in team.items() if isinstance(one, str)}
-    named = named_partners(names, Context(env=env)) if names else {}
-    policies: dict[str, Any] = {**team, **named}
+    policies = seated(team, Context(env=env))
     check_team(policies, [*team])
     if not isinstance(env, AECEnv):
         return PartnersParallel(env, policies)

@@ -25,7 +25,7 @@ from datasets import Dataset
 
 from llm_marl_envs.core import task_source
 from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.policies.named import Context, named_partners
+from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Episode
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import rollout
@@ -60,10 +60,7 @@ def one_seat(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -
 
 def made_once(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -> Team | None:
     """The partners as policies: a model that is named is loaded once, however many copies play."""
-    names = {agent: one for agent, one in (partners or {}).items() if isinstance(one, str)}
-    if not partners or not names:
-        return partners
-    return {**partners, **named_partners(names, Context(env=make(env_id, **arguments)))}
+    return seated(partners, Context(env=make(env_id, **arguments))) if partners else None
 
 
 def task_ids(env: Any, n: int) -> list[str]:

@@ -81,8 +81,8 @@ class TinySettings:
     vocab_size: int = 1024
     """Most tokens of the vocabulary, the 256 bytes and 3 special ones included."""
     words_per_token: int = 1
-    """Most words of one token. With 1 a new prompt of known words is one of known tokens. With 2
-    rows are shorter and copying from a prompt is learned in fewer steps."""
+    """Most words of one token. With 1 a new prompt of known words is one of known tokens. With
+    more, rows are shorter and copying from a prompt is learned in fewer steps."""
     hidden_size: int = 96
     num_layers: int = 2
     num_heads: int = 4
