@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from pettingzoo import ParallelEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import BaseParallelWrapper, OrderEnforcingWrapper
 from support.toys import BareAEC, BareParallel, Relay, WordPair
@@ -15,7 +16,7 @@ from llm_marl_envs.registry import make
 from llm_marl_envs.replay import replay
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
-from llm_marl_envs.spaces import Message
+from llm_marl_envs.spaces import Message, TextSpace
 from llm_marl_envs.specs import register
 from llm_marl_envs.vector import VectorTextEnv
 
@@ -64,6 +65,32 @@ def test_one_policy_is_asked_once_for_all_its_seats() -> None:
     rollout(copies, team, [Start(seed=s) for s in range(5)])
     assert [len(batch) for batch in policy.batches] == [6, 6, 4, 4]  # 3 episodes, then 2
     assert policy.batches[2][0] == (3, "left_0", 0)
+
+
+def test_turns_of_one_step_stand_in_the_order_of_the_seats() -> None:
+    class Three(ParallelEnv[str, str, str]):
+        metadata: ClassVar[dict[str, Any]] = {"name": "three"}
+        possible_agents = ["a", "b", "c"]  # noqa: RUF012 - as PettingZoo declares it
+
+        def observation_space(self, agent: str) -> TextSpace:
+            return TextSpace(10)
+
+        action_space = observation_space
+
+        def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+            self.agents = list(self.possible_agents)
+            return dict.fromkeys(self.agents, "go"), {agent: {} for agent in self.agents}
+
+        def step(self, actions: dict[str, str]) -> Any:
+            names, self.agents = self.agents, []
+            over, on = dict.fromkeys(names, True), dict.fromkeys(names, False)
+            texts, infos = dict.fromkeys(names, "over"), {agent: {} for agent in names}
+            return texts, dict.fromkeys(names, 0.0), over, on, infos
+
+    own, shared = Counting(), Counting()
+    one = rollout(VectorTextEnv([Three()]), {"a": shared, "b": own, "c": shared}, [Start()])[0]
+    assert [turn.agent for turn in one.turns] == ["a", "b", "c"]
+    assert [agent for _, agent, _ in shared.batches[0]] == ["a", "c"]
 
 
 def test_the_result_does_not_depend_on_the_number_of_copies() -> None:

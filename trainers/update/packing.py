@@ -23,13 +23,30 @@ from trl.trainer.utils import pad
 
 from llm_marl_envs.records import Episode, EpisodeGroup, Turn
 
-# TRL divides these losses by the rows of the micro-batch. Here they become means over all rows of
-# the policy; PER_TRAJECTORY over the trajectories that were planned and did not fail, however many
-# rows came of them.
+# Losses that TRL divides by the rows of the micro-batch, and by `num_items_in_batch`.
 ROW_LOSSES = ("grpo", "dr_grpo", "luspo", "sapo")
-PER_TRAJECTORY = "dr_grpo"
-# TRL divides these by `num_items_in_batch`: the policy's own tokens.
 TOKEN_LOSSES = ("dapo", "cispo", "vespo")
+
+
+@dataclass(frozen=True, slots=True)
+class LossScale:
+    """What a loss of TRL is divided by, whatever its micro-batches are.
+
+    Attributes:
+        by_rows: by rows, all of the policy's; else by its own tokens.
+        planned: by the trajectories that were planned and did not fail, however many rows came of
+            them.
+    """
+
+    by_rows: bool
+    planned: bool
+
+
+def scale_of(loss_type: str) -> LossScale:
+    """How a loss of TRL is scaled."""
+    return LossScale(by_rows=loss_type in ROW_LOSSES, planned=loss_type == "dr_grpo")
+
+
 # Padding is masked everywhere, so any id that every vocabulary has will do.
 PAD = 0
 PADDING = "padding"
@@ -224,11 +241,11 @@ def micro_batches(
     another, because TRL gathers numbers per row (`most_rows`: policy -> rows on the busiest one).
     """
     batches: list[dict[str, Any]] = []
+    losses = scale_of(plan.loss_type)
     for policy, count in plan.micro_batches.items():
         mine = [row for row in rows if row.policy == policy]
         tokens = sum(sum(row.own) for row in mine)
-        per_trajectory = plan.loss_type == PER_TRAJECTORY
-        total = plan.trajectories[policy] if per_trajectory else len(mine)
+        total = plan.trajectories[policy] if losses.planned else len(mine)
         most = max(len(mine), (most_rows or {}).get(policy, 0))
         padded = [*mine, *(_empty_row(policy) for _ in range(most - len(mine)))]
         size = max(plan.rows_per_micro_batch, -(-most // count))
@@ -246,7 +263,7 @@ def micro_batches(
             batch["num_items_in_batch"] = torch.tensor(float(tokens), device=device)
             # TRL: mean over the B rows here, divided by all accumulation steps of the update.
             scale = plan.total * len(part) / max(total, 1)
-            batch["loss_scale"] = scale if plan.loss_type in ROW_LOSSES else 1.0
+            batch["loss_scale"] = scale if losses.by_rows else 1.0
             batch["policy"] = policy
             batch["policy_rows"] = len(mine)
             batch["labels"] = [row.label for row in part]
@@ -267,12 +284,13 @@ def count_everywhere(
     """
     episodes = sum(len(group.episodes) for group in groups)
     played = sum(len(group.living) for group in groups)
+    losses = scale_of(loss_type)
     for batch in batches:
         tokens = batch["num_items_in_batch"]
         batch["num_items_in_batch"] = torch.full_like(tokens, total(tokens))
-        if loss_type == PER_TRAJECTORY:  # an episode that failed is no trajectory
+        if losses.planned:  # an episode that failed is no trajectory
             batch["loss_scale"] *= episodes / max(played, 1)
-        elif loss_type in ROW_LOSSES:
+        elif losses.by_rows:
             local = float(batch["policy_rows"])
             batch["loss_scale"] *= local * processes / max(total(torch.tensor(local)), 1.0)
 
