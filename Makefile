@@ -9,10 +9,10 @@ JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check lint format bench docs clean
+.PHONY: help setup demo test test-long test-bridges check lint format bench docs clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "PYTHON=/path/to/python3.12 make setup   uses another Python (3.11 or newer)"
 
 setup: $(STAMP) ## Create .venv and install everything (skipped when up to date)
@@ -36,6 +36,9 @@ test: $(STAMP) ## Run the tests
 
 test-long: $(STAMP) ## Run the tests that take longer
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m long
+
+test-bridges: $(STAMP) ## Try every bridge with its library, each in its own environment (an hour)
+	$(BIN)/python tests/bridges/run.py
 
 check: lint test ## Lint, format check, types and the tests
 

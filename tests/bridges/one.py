@@ -1,0 +1,47 @@
+"""Run one example with one seed and print what came of it as one line of JSON.
+
+    python tests/bridges/one.py NAME SEED [ENV MODEL]
+
+`tests/bridges/run.py` starts it with the Python of the library's own environment.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def example(name: str) -> Any:
+    """The module `examples/NAME.py`, under that name, so that what it defines can be pickled."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise ValueError(f"no example {name!r}")
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def main(name: str, seed: str, *toy: str) -> None:
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "examples")]
+    given: dict[str, Any] = {}
+    if toy:
+        from llm_marl_envs import register
+
+        register("digits-v0", "support.digits:Digits")
+        given = {"env": toy[0], "model": toy[1]}
+    module = example(name)
+    kind = next(one for one in ("train", "play", "check") if hasattr(module, one))
+    started = time.perf_counter()
+    result = getattr(module, kind)(int(seed), **given)
+    seconds = time.perf_counter() - started
+    print("\n" + json.dumps({"kind": kind, "result": result, "seconds": round(seconds, 1)}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,91 @@
+"""The table of what was tried with other libraries: docs/bridges.json as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "docs" / "bridges.json"
+PAGES = (ROOT / "docs" / "howto" / "other_trainers.md", ROOT / "README.md")
+BLOCK = re.compile(r"(<!-- bridges -->\n).*?(<!-- /bridges -->)", re.DOTALL)
+RISE = 0.2
+"""What the mean reward must gain between the first and the last fifth of a run."""
+HEAD = "| library | version | the environment as | what ran: `examples/` | mean reward | seconds |"
+
+
+def ends(curve: Sequence[float]) -> tuple[float, float]:
+    """Means of the first and of the last fifth of a run, at least one number each."""
+    fifth = max(1, len(curve) // 5)
+    return mean(curve[:fifth]), mean(curve[-fifth:])
+
+
+def failed(record: Mapping[str, Any]) -> list[str]:
+    """One line per seed that failed."""
+    lines = []
+    for run in record["runs"]:
+        where = f"{record['example']}, seed {run['seed']}"
+        if "error" in run:
+            lines.append(f"{where}: {run['error']}")
+        elif run["kind"] == "train":
+            first, last = ends(run["result"])
+            if not last - first >= RISE:  # nan does not rise
+                lines.append(f"{where}: {first:.2f} to {last:.2f}, expected a rise of {RISE}")
+        elif run["kind"] == "play":
+            if not run["result"] or any(abs(a - b) > 1e-6 for a, b in run["result"]):
+                lines.append(f"{where}: returns there and in process differ: {run['result']}")
+    return lines
+
+
+def shown(record: Mapping[str, Any]) -> str:
+    """What came of all seeds, in a cell."""
+    if failed(record):
+        return "**failed**"
+    runs, kind = record["runs"], record["runs"][0]["kind"]
+    if kind == "check":
+        return "interface checked, not run"
+    if kind == "play":
+        played = sum(len(run["result"]) for run in runs)
+        return f"{played} episodes, returns as in process"
+    pairs = [ends(run["result"]) for run in runs]
+    first, last = (median(values) for values in zip(*pairs, strict=True))
+    worst = min(end for _, end in pairs)
+    return f"{first:.2f} → {last:.2f} (worst of {len(runs)} seeds {worst:.2f})"
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown, one row per example."""
+    rows = [HEAD, "|---" * 6 + "|"]
+    for one in records:
+        seconds = [run["seconds"] for run in one["runs"] if "seconds" in run]
+        cells = [
+            one["library"],
+            one["version"],
+            f"`{one['form']}`",
+            f"{one['ran']}: `{one['example']}.py`",
+            shown(one),
+            f"{median(seconds):.0f}" if seconds else "",
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def with_table(page: str, text: str) -> str:
+    """A page with the table between its two marks."""
+    return BLOCK.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page)
+
+
+def pages() -> dict[Path, str]:
+    """Each page that holds the table, as it should be."""
+    text = table(json.loads(RECORDS.read_text()))
+    return {page: with_table(page.read_text(), text) for page in PAGES}
+
+
+def write_tables() -> None:
+    """Bring the pages up to date."""
+    for page, text in pages().items():
+        page.write_text(text)
