@@ -6,7 +6,8 @@
 Libraries pin what others need otherwise, so each has its own environment under runs/bridges. It
 sees the packages of the environment that runs this, and torch stays the build that is installed
 there. Results go to docs/bridges.json, library by library; the tables of
-docs/howto/other_trainers.md and of the README are made of it. Exit code 1: some example failed, or its reward did not rise by 0.2.
+docs/howto/other_trainers.md and of the README are made of it. Where tests/bridges/test_NAME.py
+exists, it runs there too. Exit code 1: something failed, or a reward did not rise by 0.2.
 """
 
 from __future__ import annotations
@@ -70,23 +71,36 @@ def asked(python: Path, code: str) -> str:
 
 def tried(python: Path, name: str, seed: int, toy: Sequence[str]) -> dict[str, Any]:
     """What an example gave with one seed, or {"error": the end of what it printed}."""
-    command = [python, HERE / "one.py", name, str(seed), *toy]
+    printed, wrong = called([python, HERE / "one.py", name, str(seed), *toy], ENVIRONMENTS)
+    return {"error": printed[-2000:]} if wrong else json.loads(printed.strip().splitlines()[-1])
+
+
+def called(command: Sequence[Any], folder: Path) -> tuple[str, bool]:
+    """What a command printed, and whether it failed; with one thread, and this checkout first."""
     scarce = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     try:
         done = subprocess.run(
             command,
-            env={**os.environ, **scarce},
+            env={**os.environ, **scarce, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             timeout=LONGEST,
-            cwd=ENVIRONMENTS,
+            cwd=folder,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"not done after {LONGEST} s"}
-    if done.returncode:
-        return {"error": (done.stdout + done.stderr)[-2000:]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+        return f"not done after {LONGEST} s", True
+    return (done.stdout + done.stderr if done.returncode else done.stdout), done.returncode != 0
+
+
+def tests_fail(python: Path, name: str) -> list[str]:
+    """What the tests of a library printed, if they failed."""
+    file = HERE / f"test_{name}.py"
+    if not file.exists():
+        return []
+    printed, wrong = called([python, "-m", "pytest", "-q", file], ROOT)
+    skipped = " skipped" in printed.splitlines()[-1]
+    return [f"{file.name}: {printed[-2000:]}"] if wrong or skipped else []
 
 
 def records(name: str, library: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -128,6 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in tqdm(chosen.library or list(LIBRARIES), unit="library"):
         new = records(name, LIBRARIES[name], range(chosen.seeds))
         wrong += [line for record in new for line in failed(record)]
+        wrong += tests_fail(environment(name, LIBRARIES[name].get("requires", [])), name)
         known = json.loads(RECORDS.read_text()) if RECORDS.exists() else []
         kept = [one for one in known if one["name"] != name] + new
         order = list(LIBRARIES)
