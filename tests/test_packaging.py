@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 
@@ -40,6 +43,22 @@ def run(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
+def link_what_is_required(requires: Sequence[str], packages: Path) -> None:
+    """Let a folder hold these distributions and what they require, from this environment."""
+    left, seen = list(requires), set[str]()
+    while left:
+        required = Requirement(left.pop())
+        name = canonicalize_name(required.name)
+        if name in seen or (required.marker and not required.marker.evaluate({"extra": ""})):
+            continue
+        seen.add(name)
+        found = metadata.distribution(name)
+        left += found.requires or []
+        for top in {file.parts[0] for file in found.files or ()} - {".."}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(found.locate_file(top))
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
@@ -62,11 +81,14 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
 
 
 def test_an_installed_wheel_needs_neither_torch_nor_a_checkout(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
-    binaries = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
+    binaries = tmp_path / "venv" / "bin"
     python = binaries / "python"
-    constraints = ROOT / "constraints.txt"
-    run(python, "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=tmp_path)
+    install = ("-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", wheel)
+    run(sys.executable, *install, cwd=tmp_path)
+    packages = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
+    (installed,) = metadata.distributions(name="llm-marl-envs", path=[str(packages)])
+    link_what_is_required(installed.requires or [], packages)
     lines = run(python, "-I", "-c", PROGRAM, cwd=tmp_path).splitlines()
     listed = run(binaries / "llm-marl", "list", cwd=tmp_path)
     assert lines
