@@ -1,0 +1,307 @@
+"""TorchRL's side for language models: a text environment as an `EnvBase` of chats.
+
+    env = TextChatEnv([make("coop_writing_tldr-v0") for _ in range(8)], groups=8)
+    data = env.rollout(100, policy=OnlyActing(TransformersWrapper(model, ...)))
+
+Owns `TextChatEnv`, one batch element per seat; `OnlyActing`, a policy that leaves the others alone
+where seats act one after the other; `trajectories`, what each seat did and what it was paid for it.
+For networks of numbers no bridge is needed: TorchRL's `PettingZooWrapper` takes `Choose(env)`.
+
+Needs the extra `torchrl`.
+"""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gymnasium import spaces
+from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
+
+from llm_marl_envs.seeds import RESET_SEEDS, derive_seed
+from llm_marl_envs.spaces import Message
+
+try:
+    import torch
+    from tensordict import TensorDict, lazy_stack
+    from tensordict.nn import TensorDictModuleBase
+    from torchrl.data import Binary, Composite, NonTensor, Unbounded
+    from torchrl.data.llm.history import History
+    from torchrl.envs import EnvBase
+    from torchrl.modules.llm.policies import ChatHistory
+except ImportError as error:
+    raise ImportError(
+        "TorchRL's bridge needs the extra 'torchrl': pip install 'llm-marl-envs[torchrl]'"
+    ) from error
+
+ENDS = ("done", "terminated", "truncated")
+
+
+class _Game:
+    """One environment of either form, played by joint actions of the seats that are to act.
+
+    Args:
+        env: simultaneous or turn-based.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def begin(self, seed: int) -> None:
+        """Begin an episode."""
+        self.start, self.cut = seed, False
+        first = self.env.reset(seed=seed)
+        self._seen: dict[str, str] = {} if isinstance(self.env, AECEnv) else dict(first[0])
+
+    @property
+    def acting(self) -> list[str]:
+        """The seats that are to act; nobody after the end."""
+        if not self.env.agents or not isinstance(self.env, AECEnv):
+            return list(self.env.agents)
+        return [self.env.agent_selection]
+
+    def play(self, texts: Mapping[str, str]) -> Mapping[str, float]:
+        """One step; what each seat was paid."""
+        env = self.env
+        if not isinstance(env, AECEnv):
+            seen, paid, _, cut, _ = env.step(texts)
+            self._seen.update(seen)
+            self.cut |= any(cut.values())
+            return paid
+        (text,) = texts.values()
+        env.step(text)
+        paid = dict(env.rewards)
+        self.cut |= any(env.truncations.values())
+        while env.agents and self._left(env.agent_selection):
+            env.step(None)
+        return paid
+
+    def _left(self, seat: str) -> bool:
+        return self.env.terminations[seat] or self.env.truncations[seat]
+
+    def chat(self, seat: str) -> Sequence[Message]:
+        """What a seat is shown, or was shown last; a bare string is one message."""
+        if isinstance(self.env, AECEnv) and seat in (self.env.agents or self.env.possible_agents):
+            self._seen[seat] = self.env.observe(seat) or ""
+        seen = self._seen[seat]
+        return getattr(seen, "messages", ()) or (Message("user", seen),)
+
+
+class TextChatEnv(EnvBase):
+    """A text environment of either form, one batch element per seat.
+
+    What a seat is shown: `("history", "prompt")`, its chat; `acting`, whether it is to act now;
+    `agent`, its name; `group`, equal for the episodes of one seat that begin alike, which is what
+    `MCAdvantage(prompt_key="group")` compares. What it says is the last message of
+    `("history", "full")`, after those of the prompt. `reward` is what the seat was paid at this
+    step. `done` comes to all at once, when the last episode is over.
+
+    Where seats act one after the other, one seat acts at each step. An answer of another seat
+    would be heard by nobody, so it is an error: put `OnlyActing` around the policy.
+
+    Args:
+        env: a text environment of either form, or several copies, whose episodes are played side
+            by side: then the batch holds the seats of the first, those of the second, and so on.
+            They must not be used elsewhere. Where observations are bare strings, each is a chat of
+            one message.
+        groups: G, how many episodes, one after the other or side by side, begin alike, >= 1.
+        seed: what reset seeds follow from, as `set_seed` sets it.
+
+    Raises:
+        TypeError: no PettingZoo environment, or one of numbers.
+        ValueError: no copy, copies that are one object or have other seats, or `groups` below 1.
+    """
+
+    def __init__(self, env: Any, *, groups: int = 1, seed: int = 0) -> None:
+        envs = [_texts(one) for one in (env if isinstance(env, (list, tuple)) else [env])]
+        if not envs or len({id(one) for one in envs}) < len(envs):
+            raise ValueError(
+                "TextChatEnv: expected an environment, or copies that are not the same"
+            )
+        seats = list(envs[0].possible_agents)
+        if any(list(one.possible_agents) != seats for one in envs):
+            raise ValueError(
+                f"TextChatEnv: expected copies that have the seats of the first, {seats}"
+            )
+        if groups < 1:
+            raise ValueError(f"TextChatEnv: groups={groups}: expected at least 1 episode")
+        size = (len(envs) * len(seats),)
+        super().__init__(batch_size=size)
+        self.groups, self._games = groups, [_Game(one) for one in envs]
+        self._places = [(game, seat) for game in self._games for seat in seats]
+        self._set_seed(seed)
+        chats = {
+            key: ChatHistory.default_spec(shape=size, keys=[key]) for key in ("prompt", "full")
+        }
+        self.observation_spec = Composite(
+            history=chats["prompt"],
+            agent=NonTensor(shape=size, example_data=""),
+            group=NonTensor(shape=size, example_data=""),
+            acting=Binary(shape=size, dtype=torch.bool),
+            shape=size,
+        )
+        self.action_spec = Composite(history=chats["full"], shape=size)
+        self.reward_spec = Unbounded((*size, 1))
+        flag = {end: Binary(1, shape=(*size, 1), dtype=torch.bool) for end in ENDS}
+        self.done_spec = Composite(flag, shape=size)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._seed, self._begun = seed or 0, 0
+
+    def _reset(self, tensordict: Any = None, **_: Any) -> Any:
+        """All begin together; `groups` episodes in a row share their reset seed."""
+        for game in self._games:
+            group = self._begun // self.groups
+            game.begin(derive_seed("torchrl", self._seed, group) % RESET_SEEDS)
+            self._begun += 1
+        return self._shown()
+
+    def _step(self, tensordict: Any) -> Any:
+        texts: dict[_Game, dict[str, str]] = {game: {} for game in self._games}
+        for (game, seat), row, told in zip(
+            self._places, tensordict.unbind(0), self._told, strict=True
+        ):
+            said = _said(row["history"].full[told:])
+            if seat not in game.acting:
+                if said:
+                    raise ValueError(
+                        f"TextChatEnv: {seat} answered, and {' or '.join(game.acting) or 'nobody'} "
+                        "is to act; put OnlyActing around the policy, then nobody else is asked"
+                    )
+                continue
+            if not said:
+                raise ValueError(
+                    f"TextChatEnv: {seat} is to act; expected an answer after the prompt in "
+                    '("history", "full")'
+                )
+            texts[game][seat] = said[-1]
+        paid = {game: game.play(said) for game, said in texts.items() if said}
+        return self._after(paid)
+
+    def _after(self, paid: Mapping[_Game, Mapping[str, float]]) -> Any:
+        """What a step leads to."""
+        shown = self._shown()
+        rewards = [[float(paid.get(game, {}).get(seat, 0.0))] for game, seat in self._places]
+        over = not any(game.acting for game in self._games)
+        cut = [[over and game.cut] for game, _ in self._places]
+        shown.set("reward", torch.tensor(rewards))
+        shown.set("truncated", torch.tensor(cut))
+        shown.set("terminated", torch.tensor([[over and not game.cut] for game, _ in self._places]))
+        shown.set("done", torch.full((len(self._places), 1), over))
+        return shown
+
+    def _shown(self) -> Any:
+        """What each seat is shown, one batch element each."""
+        rows = []
+        self._told: list[int] = []
+        for game, seat in self._places:
+            chat = game.chat(seat)
+            self._told.append(len(chat))
+            row = TensorDict({"acting": torch.tensor(seat in game.acting)}, batch_size=())
+            told = lazy_stack([History(role=one.role, content=one.content) for one in chat])
+            row.set("history", ChatHistory(prompt=told))
+            row.set_non_tensor("agent", seat)
+            row.set_non_tensor("group", f"{seat}/{game.start}")
+            rows.append(row)
+        return lazy_stack(rows)
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close the environments inside, too."""
+        super().close(raise_if_closed=raise_if_closed)
+        for game in self._games:
+            game.env.close()
+
+
+def _texts(env: Any) -> Any:
+    """The environment, if it is one of texts.
+
+    Raises:
+        TypeError: it is not.
+    """
+    seats = getattr(env, "possible_agents", None)
+    if seats is None:
+        raise TypeError(f"TextChatEnv: expected a PettingZoo environment, got {type(env).__name__}")
+    for seat in seats:
+        space = env.action_space(seat)
+        if not isinstance(space, spaces.Text):
+            raise TypeError(
+                f"TextChatEnv: {seat} acts in {space}, and expected is text; leave out Choose and "
+                "Tokenize (the environment inside is `.env`), or give what has numbers to "
+                "torchrl.envs.PettingZooWrapper"
+            )
+    # The parallel form of turns would ask seats whose answers it throws away.
+    return env.aec_env if isinstance(env, turn_based_aec_to_parallel_wrapper) else env
+
+
+def _said(messages: Any) -> list[str]:
+    """Texts of the messages after the prompt.
+
+    TorchRL reads them out of the decoded text, so a prompt that holds control tokens is several
+    messages there; the answer is the last. "<none>" fills up where others have more.
+    """
+    return [one.content for one in messages.unbind(0) if one.role != "<none>"]
+
+
+class OnlyActing(TensorDictModuleBase):
+    """A policy that is asked for the seats alone that are to act; the others say nothing.
+
+    Args:
+        policy: what TorchRL takes for a policy of chats, such as a `TransformersWrapper`.
+    """
+
+    def __init__(self, policy: Any) -> None:
+        super().__init__()
+        self.policy = policy
+        self.in_keys = [("history", "prompt"), "acting"]
+        self.out_keys = list(getattr(policy, "out_keys", [("history", "full")]))
+
+    def forward(self, tensordict: Any) -> Any:
+        """The same seats, with what the policy adds to those that act."""
+        rows = list(tensordict.unbind(0))
+        asked = [place for place, row in enumerate(rows) if row["acting"]]
+        answers = self.policy(lazy_stack([rows[place] for place in asked])) if asked else ()
+        for place, answer in zip(asked, answers, strict=True):
+            rows[place] = answer
+        for row in rows:
+            if not row["acting"]:
+                row["history"].full = row["history"].prompt
+        return lazy_stack(rows)
+
+
+def trajectories(data: Any) -> list[Any]:
+    """Per seat and finished episode the steps at which it acted.
+
+    The reward of a step is what the seat was paid from this action to its next; what was paid
+    before its first action belongs to this one. The last step is `done`. So `MCAdvantage` and
+    losses see actions alone.
+
+    Args:
+        data: what a rollout or a collector gave, of shape (seats, steps).
+
+    Returns:
+        One lazy stack of steps per trajectory, copies; seats that did not act have none.
+    """
+    found = []
+    for seat in data.unbind(0):
+        turns: list[Any] = []
+        early = 0.0
+        for step in seat.unbind(0):
+            after = step["next"]
+            if step["acting"]:
+                turns.append(step.clone())
+                turns[-1]["next", "reward"] += early
+                early = 0.0
+            elif turns:
+                turns[-1]["next", "reward"] += after["reward"]
+            else:
+                early = early + after["reward"]
+            if not after["done"]:
+                continue
+            for end in ENDS if turns else ():
+                turns[-1]["next", end] = after[end].clone()
+            found += [lazy_stack(turns)] if turns else []
+            turns, early = [], 0.0
+    return found
