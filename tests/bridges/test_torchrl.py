@@ -1,5 +1,7 @@
 """TorchRL's bridge, with TorchRL."""
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 from typing import Any
