@@ -15,8 +15,9 @@ said, with token ids and log-probs where the option `token_ids` of an endpoint a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +76,47 @@ class _AtOnce:
                 for place, response in zip(places, future.result(), strict=True)
             }
         return [said[place] for place in range(len(requests))]
+
+
+class Awaited:
+    """A policy that awaits a function in the event loop where it was made; for one episode.
+
+        asked = Awaited(ask)  # async def ask(request: Request) -> Response
+        with asked:
+            episode = await play_episode(env, task, seats=dict.fromkeys(agents, asked))
+
+    Requests of one turn are awaited together. Left, it answers nothing more: an episode that nobody
+    waits for any longer ends at its next turn.
+    """
+
+    def __init__(self, ask: Callable[[Request], Awaitable[Response]]) -> None:
+        self.ask = ask
+        self.loop = asyncio.get_running_loop()
+        # What libraries keep per task, e.g. whose log a model call goes to.
+        self.context = copy_context()
+        self.over = False
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One response per request.
+
+        Raises:
+            RuntimeError: the episode is over for those who waited for it.
+            Exception: what the function raises.
+        """
+        if self.over:
+            raise RuntimeError("nobody waits for this episode any longer")
+
+        async def answered() -> list[Response]:
+            return list(await asyncio.gather(*map(self.ask, requests)))
+
+        start = asyncio.run_coroutine_threadsafe
+        return self.context.run(start, answered(), self.loop).result()
+
+    def __enter__(self) -> Awaited:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over = True
 
 
 async def play_episode(

@@ -1,0 +1,176 @@
+"""Environments of this library for verifiers: one agent and one trace per seat.
+
+verifiers loads an environment from a module, by its name. This is the whole module:
+
+    from llm_marl_envs.bridges.verifiers import InProcess, environment
+
+    __all__ = ["InProcess", "Tasks", "Team"]
+    Tasks, Team = environment("debate-v0")
+
+Each seat is an `AgentConfig` of the environment's config under its own name, so it may have a model,
+a client and sampling of its own. A seat's return is its trace's reward `return`; `success`, the
+number of turns and the sums of the reward terms are metrics, and `info["turns"]` has the reward and
+its terms turn by turn. Needs the extra `verifiers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from llm_marl_envs.bridges.harness import Awaited, play_episode
+from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.records import Episode, Request, Response
+from llm_marl_envs.registry import make
+
+try:
+    import verifiers.v1 as vf  # pyright: ignore[reportMissingImports]
+    from openai import AsyncOpenAI
+    from pydantic import create_model
+    from verifiers.v1.dialects.chat import (  # pyright: ignore[reportMissingImports]
+        message_to_wire,
+    )
+    from verifiers.v1.types import AssistantMessage  # pyright: ignore[reportMissingImports]
+except ImportError as error:
+    raise ImportError(
+        "verifiers needs the extra 'verifiers': pip install 'llm-marl-envs[verifiers]'"
+    ) from error
+
+
+class InProcess(vf.Harness[vf.HarnessConfig]):
+    """A chat without tools, in this process; verifiers' own starts a `uv` process per agent."""
+
+    APPENDS_SYSTEM_PROMPT = True
+    SUPPORTS_RESUME = True
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def launch(
+        self,
+        ctx: Any,
+        trace: Any,
+        runtime: Any,
+        endpoint: str,
+        secret: str,
+        mcp_urls: Mapping[str, str],
+        data: Any,
+    ) -> Any:
+        """One answer to the chat, through verifiers' endpoint, which records it."""
+        system, prompt = self.resolve_prompt(data)
+        chat = [] if system is None else [{"role": "system", "content": system}]
+        chat += [message_to_wire(message) for message in prompt or []]
+        async with AsyncOpenAI(base_url=endpoint, api_key=secret, max_retries=0) as client:
+            await client.chat.completions.create(model=ctx.model, messages=chat)
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+
+class Seat:
+    """One seat's exchange with its agent.
+
+    Args:
+        agent: the seat's name.
+        exchange: its open `Interaction`.
+    """
+
+    def __init__(self, agent: str, exchange: Any) -> None:
+        self.agent, self.exchange = agent, exchange
+        self.heard = 0
+        self.over = False
+
+    async def ask(self, request: Request) -> Response:
+        """What the agent says to what is new to it; "" once a limit of verifiers ended it.
+
+        Raises:
+            RuntimeError: its model or harness failed; the message names the seat.
+        """
+        if self.over:
+            return Response(text="")
+        new = [m for m in request.messages[self.heard :] if m.role != "assistant"]
+        self.heard = len(request.messages)
+        segment = await self.exchange.turn([{"role": m.role, "content": m.content} for m in new])
+        if errors := self.exchange.trace.errors:
+            raise RuntimeError(
+                f"task {request.task_id!r}, {self.agent}, turn {request.turn}: "
+                f"{errors[-1].type}: {errors[-1].message}"
+            )
+        self.over = segment.terminated
+        said = [m.content for m in segment.messages if isinstance(m, AssistantMessage)]
+        return Response(text=(said[-1] if said else "") or "")
+
+    def book(self, episode: Episode) -> None:
+        """What the seat earned, on its trace."""
+        trace, turns = self.exchange.trace, episode.trajectory(self.agent)
+        trace.record_reward("return", episode.undiscounted_return(self.agent))
+        trace.record_metric("turns", len(turns))
+        if episode.success is not None:
+            trace.record_metric("success", episode.success)
+        for name in sorted({name for turn in turns for name in turn.reward_terms}):
+            trace.record_metric(name, sum(turn.reward_terms.get(name, 0.0) for turn in turns))
+        trace.info["turns"] = [
+            {"reward": turn.reward, "reward_terms": dict(turn.reward_terms)} for turn in turns
+        ]
+
+
+def environment(
+    env_id: str,
+    *,
+    partners: Mapping[str, Policy | str] | None = None,
+    seed: int = 0,
+    **kwargs: Any,
+) -> tuple[type[Any], type[Any]]:
+    """The taskset and the environment of an id, as classes for a module's `__all__`.
+
+    Args:
+        env_id: as `make`.
+        partners: agent -> policy, or its name ("expert"), of seats that are no agents of verifiers.
+        seed: the reset seed of every episode, so all episodes of a task are one group.
+        kwargs: arguments of `make`, e.g. `split="test"`.
+
+    Raises:
+        ValueError: no such environment or argument, an unknown partner, or no seat is left.
+    """
+    env = make(env_id, **kwargs)
+    source, played = env.unwrapped.source, dict(partners or {})
+    seats = [agent for agent in env.possible_agents if agent not in played]
+    unknown = sorted(set(played) - set(env.possible_agents))
+    if unknown or not seats:
+        raise ValueError(
+            f"{env_id}, partners: got {sorted(played)}; expected some of {env.possible_agents}, "
+            "and at least one seat left for an agent of verifiers"
+        )
+    roles: dict[str, Any] = {
+        seat: (vf.AgentConfig, vf.AgentConfig(runtime=vf.SubprocessConfig())) for seat in seats
+    }
+    config = create_model("SeatsConfig", __base__=vf.EnvConfig, **roles)
+
+    class Tasks(vf.Taskset[vf.Task, vf.TasksetConfig]):
+        """The tasks of the environment's split, by id."""
+
+        def load(self) -> Iterable[Any]:
+            """One task per task of the environment."""
+            return (vf.Task(vf.TaskData(id=one.id, name=one.id)) for one in source)
+
+    class Team(vf.Env[config]):  # pyright: ignore[reportInvalidTypeForm]
+        """Plays an episode; each seat is an agent."""
+
+        async def run(self, task: Any, agents: Any) -> None:
+            """One episode of one task."""
+            async with AsyncExitStack() as stack:
+                team = {}
+                for agent in seats:
+                    own = vf.Task(vf.TaskData(**task.data.model_dump(include={"idx", "id", "name"})))
+                    exchange = getattr(agents, agent).interaction(own)
+                    team[agent] = Seat(agent, await stack.enter_async_context(exchange))
+                asked = stack.enter_context(Awaited(lambda request: team[request.agent].ask(request)))
+                episode = await play_episode(
+                    env_id,
+                    task.data.id,
+                    seats={**dict.fromkeys(seats, asked), **played},
+                    seed=seed,
+                    env_kwargs=kwargs,
+                )
+                for one in team.values():
+                    one.book(episode)
+
+    return Tasks, Team
