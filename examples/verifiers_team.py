@@ -1,6 +1,6 @@
 """verifiers: a module that it loads as an environment, one agent and one trace per seat.
 
-`vf-eval` and prime-rl find it by its name, once it can be imported: `--env.taskset.id verifiers_team`.
+`vf-eval verifiers_team` finds it by its name, once it can be imported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from llm_marl_envs.bridges.verifiers import InProcess, environment
 from llm_marl_envs.policies import ScriptedPolicy
 
 __all__ = ["InProcess", "Tasks", "Team"]
-ENV = "solve_critique_refine-v0"
+ENV = "debate-v0"  # two turns per seat
 Tasks, Team = environment(ENV, split="test")
 
 
@@ -41,8 +41,9 @@ def play(seed: int) -> list[tuple[float, float]]:
                 expert = ScriptedPolicy(lambda request: answer(request.messages))
                 seats = dict.fromkeys(here.possible_agents, expert)
                 same = await play_episode(here, task.data.id, seats=seats)
-                returns = {trace.agent.name: trace.rewards["return"].score for trace in there.traces}
-                pairs += [(returns[seat], same.undiscounted_return(seat)) for seat in seats]
+                for trace in there.traces:
+                    own = same.undiscounted_return(trace.agent.name)
+                    pairs.append((trace.rewards["return"].score, own))
         return pairs
 
     with answering(answer) as server:

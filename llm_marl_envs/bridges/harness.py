@@ -78,6 +78,31 @@ class _AtOnce:
         return [said[place] for place in range(len(requests))]
 
 
+def divided(
+    env: Any, partners: Mapping[str, Policy | str] | None
+) -> tuple[list[str], dict[str, Policy]]:
+    """The seats of an environment that are left to a library, and the policies of the others.
+
+    Args:
+        env: the environment.
+        partners: agent -> policy, or its name ("expert").
+
+    Raises:
+        ValueError: an unknown seat, no seat left, or no such policy.
+        TypeError: a partner that is no policy.
+    """
+    given, agents = dict(partners or {}), list(env.possible_agents)
+    left = [agent for agent in agents if agent not in given]
+    unknown = [agent for agent in given if agent not in agents]
+    if unknown or not left:
+        raise ValueError(
+            f"partners: got {sorted(given)}; expected some of {agents}, and at least one seat left"
+        )
+    policies = seated(given, Context(env=env))
+    check_team(policies, [*given])
+    return left, policies
+
+
 class Awaited:
     """A policy that awaits a function in the event loop where it was made; for one episode.
 

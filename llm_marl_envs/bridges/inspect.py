@@ -15,35 +15,43 @@ and `success`; the score's metadata has each seat's return and reward terms. `st
 has the whole episode under "episode", as transcripts keep it. Needs the extra `inspect`.
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from llm_marl_envs.bridges.harness import Awaited, play_episode
+from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
 from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.records import Episode, Request, Response, episode_to_dict
+from llm_marl_envs.records import (
+    Episode,
+    Request,
+    Response,
+    episode_from_dict,
+    episode_to_dict,
+)
 from llm_marl_envs.registry import make
-from llm_marl_envs.spaces import Message
 
 try:
-    from inspect_ai import Task  # pyright: ignore[reportMissingImports]
-    from inspect_ai.dataset import MemoryDataset, Sample  # pyright: ignore[reportMissingImports]
-    from inspect_ai.model import (  # pyright: ignore[reportMissingImports]
+    from inspect_ai import Task
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import (
         ChatMessageAssistant,
         ChatMessageSystem,
         ChatMessageUser,
         get_model,
         model_roles,
     )
-    from inspect_ai.scorer import (  # pyright: ignore[reportMissingImports]
+    from inspect_ai.scorer import (
         Score,
         Target,
         mean,
         scorer,
         stderr,
     )
-    from inspect_ai.solver import (  # pyright: ignore[reportMissingImports]
+    from inspect_ai.solver import (
         Generate,
         TaskState,
         solver,
@@ -81,16 +89,12 @@ def task(
         ValueError: no such environment or argument, or a partner in a seat that there is not. In a
             run: a seat that neither a role nor a partner plays, by name.
     """
-    env, played = make(env_id, **kwargs), dict(partners or {})
-    unknown = sorted(set(played) - set(env.possible_agents))
-    if unknown:
-        raise ValueError(f"{env_id}, partners: no {unknown}; it has {list(env.possible_agents)}")
-    samples = [
-        Sample(id=one.id, input=f"{env_id}, task {one.id}") for one in env.unwrapped.source
-    ]
+    env = make(env_id, **kwargs)
+    seats, policies = divided(env, partners)
+    samples = [Sample(id=one.id, input=f"{env_id}, task {one.id}") for one in env.unwrapped.source]
     return Task(
         dataset=MemoryDataset(samples, name=env_id),
-        solver=team(env_id, played, seed, kwargs),
+        solver=team(env_id, seats, policies, seed, kwargs),
         scorer=returns(),
         name=env_id,
     )
@@ -98,20 +102,26 @@ def task(
 
 @solver
 def team(
-    env_id: str, partners: dict[str, Any], seed: int, kwargs: dict[str, Any]
+    env_id: str, seats: list[str], partners: dict[str, Any], seed: int, kwargs: dict[str, Any]
 ) -> Any:
-    """Plays the episode of a sample; arguments as `task`."""
-    seats = list(make(env_id, **kwargs).possible_agents)
+    """Plays the episode of a sample.
+
+    Args:
+        env_id: as `make`.
+        seats: agents that model roles play.
+        partners: agent -> policy of the others.
+        seed: the reset seed.
+        kwargs: arguments of `make`.
+    """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        asked_seats = [agent for agent in seats if agent not in partners]
-        empty = [agent for agent in asked_seats if agent not in model_roles()]
+        empty = [agent for agent in seats if agent not in model_roles()]
         if empty:
             raise ValueError(
                 f"{env_id}: nobody plays {empty}; name a model for each, e.g. model_roles="
                 f"{{{empty[0]!r}: ...}}, or a partner, e.g. partners={{{empty[0]!r}: 'expert'}}"
             )
-        models = {agent: get_model(role=agent) for agent in asked_seats}
+        models = {agent: get_model(role=agent) for agent in seats}
 
         async def ask(request: Request) -> Response:
             output = await models[request.agent].generate(
@@ -125,7 +135,7 @@ def team(
             episode = await play_episode(
                 env_id,
                 str(state.sample_id),
-                seats={**dict.fromkeys(asked_seats, asked), **partners},
+                seats={**dict.fromkeys(seats, asked), **partners},
                 seed=seed,
                 sample_seed=state.epoch,
                 env_kwargs=kwargs,
@@ -144,7 +154,27 @@ def returns() -> Any:
     """The team's return, and success; NaN, which Inspect leaves out, where nobody says."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        episode = state.metadata[EPISODE]
-        ...
+        if EPISODE not in state.metadata:  # a limit of Inspect ended the sample
+            nothing = {"return": math.nan, "success": math.nan}
+            return Score(value=nothing, explanation="the episode was not played to its end")
+        episode = episode_from_dict(state.metadata[EPISODE])
+        success = math.nan if episode.success is None else float(episode.success)
+        return Score(
+            value={"return": episode.team_return, "success": success},
+            metadata={
+                "returns": {a: episode.undiscounted_return(a) for a in episode.agents},
+                "reward_terms": {a: _terms(episode, a) for a in episode.agents},
+                "stop_reason": str(episode.stop_reason),
+            },
+        )
 
     return score
+
+
+def _terms(episode: Episode, agent: str) -> dict[str, float]:
+    """Each reward term of a seat, summed over its turns."""
+    sums: dict[str, float] = {}
+    for turn in episode.trajectory(agent):
+        for name, value in turn.reward_terms.items():
+            sums[name] = sums.get(name, 0.0) + value
+    return sums

@@ -9,6 +9,8 @@ environment is one. It answers with the chats, rewards and infos of all seats, a
 Sessions go over its WebSocket, each with an environment of its own. Needs the extra `openenv`.
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import json
@@ -30,24 +32,24 @@ from llm_marl_envs.specs import env_name
 from llm_marl_envs.tasks import IndexedSource, ListSource, Task, TaskSource
 
 try:
-    from openenv.core.env_client import EnvClient  # pyright: ignore[reportMissingImports]
-    from openenv.core.env_server.http_server import (  # pyright: ignore[reportMissingImports]
+    from openenv.core.env_client import EnvClient
+    from openenv.core.env_server.http_server import (
         create_fastapi_app,
     )
-    from openenv.core.env_server.interfaces import (  # pyright: ignore[reportMissingImports]
+    from openenv.core.env_server.interfaces import (
         Environment,
     )
-    from openenv.core.env_server.types import (  # pyright: ignore[reportMissingImports]
+    from openenv.core.env_server.types import (
         Action,
         EnvironmentMetadata,
         Observation,
         State,
     )
-    from openenv.core.generic_client import (  # pyright: ignore[reportMissingImports]
+    from openenv.core.generic_client import (
         GenericEnvClient,
     )
     from pydantic import WithJsonSchema
-    from websockets.exceptions import ConnectionClosed  # pyright: ignore[reportMissingImports]
+    from websockets.exceptions import ConnectionClosed
 except ImportError as error:
     raise ImportError(
         "OpenEnv needs the extra 'openenv': pip install 'llm-marl-envs[openenv]'"
@@ -92,10 +94,10 @@ class JointObservation(Observation):
     acting: list[str]
     agents: list[str]
     chats: dict[str, list[dict[str, str]]]
-    rewards: dict[str, float] = {}
-    terminations: dict[str, bool] = {}
-    truncations: dict[str, bool] = {}
-    infos: dict[str, dict[str, Any]] = {}
+    rewards: dict[str, float]
+    terminations: dict[str, bool]
+    truncations: dict[str, bool]
+    infos: dict[str, dict[str, Any]]
 
 
 class TeamState(State):
@@ -128,7 +130,9 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
         super().__init__()
         made = make(env_id, **kwargs)
         # The parallel form of a turn-based environment asks agents whose answers it throws away.
-        self.env = made.aec_env if isinstance(made, turn_based_aec_to_parallel_wrapper) else made
+        self.env: Any = (
+            made.aec_env if isinstance(made, turn_based_aec_to_parallel_wrapper) else made
+        )
         self.turn_based = isinstance(self.env, AECEnv)
         self.episode_id: str | None = None
         self.steps = 0
@@ -365,7 +369,7 @@ class ServedTasks(IndexedSource):
         return Task(task_id, self.split, {})
 
 
-class _Remote:
+class _Remote(TextEnv):
     """What both forms of a remote team share; `RemoteTeam` makes them."""
 
     metadata: ClassVar[dict[str, Any]] = described("openenv_team")
@@ -389,11 +393,11 @@ class _Remote:
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Any:
         """As any environment's; the server gets the seed and the task."""
         self._seed = seed
-        return super().reset(seed=seed, options=options)  # pyright: ignore
+        return super().reset(seed=seed, options=options)  # pyright: ignore[reportAttributeAccessIssue]
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """What the server tells each seat."""
-        seed = self.rng.getrandbits(32) if self._seed is None else self._seed  # pyright: ignore
+        seed = self.rng.getrandbits(32) if self._seed is None else self._seed
         told = self.session.ask("reset", seed=seed, task=task.id).observation
         self._acting = told["acting"]
         self._heard = {agent: len(chat) for agent, chat in told["chats"].items()}
@@ -438,7 +442,7 @@ class _Remote:
         self.session.close()
 
 
-class RemoteParallel(_Remote, TextParallelEnv):  # pyright: ignore
+class RemoteParallel(_Remote, TextParallelEnv):
     """A remote team that acts at once; see `RemoteTeam`."""
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
@@ -446,7 +450,7 @@ class RemoteParallel(_Remote, TextParallelEnv):  # pyright: ignore
         return self._play(joint_action)
 
 
-class RemoteTurns(_Remote, TextAECEnv):  # pyright: ignore
+class RemoteTurns(_Remote, TextAECEnv):
     """A remote team that acts in turns; see `RemoteTeam`."""
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:

@@ -7,35 +7,45 @@ verifiers loads an environment from a module, by its name. This is the whole mod
     __all__ = ["InProcess", "Tasks", "Team"]
     Tasks, Team = environment("debate-v0")
 
-Each seat is an `AgentConfig` of the environment's config under its own name, so it may have a model,
-a client and sampling of its own. A seat's return is its trace's reward `return`; `success`, the
+Each seat is an `AgentConfig` of the environment's config under its own name, so it may have a
+model, a client and sampling of its own. A seat's return is its trace's reward `return`; `success`, the
 number of turns and the sums of the reward terms are metrics, and `info["turns"]` has the reward and
 its terms turn by turn. Needs the extra `verifiers`.
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from functools import cache
 from typing import Any
 
-from llm_marl_envs.bridges.harness import Awaited, play_episode
+from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.records import Episode, Request, Response
 from llm_marl_envs.registry import make
 
 try:
-    import verifiers.v1 as vf  # pyright: ignore[reportMissingImports]
-    from openai import AsyncOpenAI
+    import verifiers.v1 as vf
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
     from pydantic import create_model
-    from verifiers.v1.dialects.chat import (  # pyright: ignore[reportMissingImports]
+    from verifiers.v1.dialects.chat import (
         message_to_wire,
     )
-    from verifiers.v1.types import AssistantMessage  # pyright: ignore[reportMissingImports]
+    from verifiers.v1.types import AssistantMessage
 except ImportError as error:
     raise ImportError(
         "verifiers needs the extra 'verifiers': pip install 'llm-marl-envs[verifiers]'"
     ) from error
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: it takes a tenth of a second, in which no other agent goes on."""
+    return ssl.create_default_context()
 
 
 class InProcess(vf.Harness[vf.HarnessConfig]):
@@ -58,9 +68,12 @@ class InProcess(vf.Harness[vf.HarnessConfig]):
     ) -> Any:
         """One answer to the chat, through verifiers' endpoint, which records it."""
         system, prompt = self.resolve_prompt(data)
-        chat = [] if system is None else [{"role": "system", "content": system}]
+        chat: list[Any] = [] if system is None else [{"role": "system", "content": system}]
         chat += [message_to_wire(message) for message in prompt or []]
-        async with AsyncOpenAI(base_url=endpoint, api_key=secret, max_retries=0) as client:
+        http = DefaultAsyncHttpxClient(verify=_certificates())
+        async with AsyncOpenAI(
+            base_url=endpoint, api_key=secret, max_retries=0, http_client=http
+        ) as client:
             await client.chat.completions.create(model=ctx.model, messages=chat)
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
@@ -131,14 +144,8 @@ def environment(
         ValueError: no such environment or argument, an unknown partner, or no seat is left.
     """
     env = make(env_id, **kwargs)
-    source, played = env.unwrapped.source, dict(partners or {})
-    seats = [agent for agent in env.possible_agents if agent not in played]
-    unknown = sorted(set(played) - set(env.possible_agents))
-    if unknown or not seats:
-        raise ValueError(
-            f"{env_id}, partners: got {sorted(played)}; expected some of {env.possible_agents}, "
-            "and at least one seat left for an agent of verifiers"
-        )
+    source = env.unwrapped.source
+    seats, policies = divided(env, partners)
     roles: dict[str, Any] = {
         seat: (vf.AgentConfig, vf.AgentConfig(runtime=vf.SubprocessConfig())) for seat in seats
     }
@@ -159,14 +166,13 @@ def environment(
             async with AsyncExitStack() as stack:
                 team = {}
                 for agent in seats:
-                    own = vf.Task(vf.TaskData(**task.data.model_dump(include={"idx", "id", "name"})))
-                    exchange = getattr(agents, agent).interaction(own)
+                    exchange = getattr(agents, agent).interaction(task)
                     team[agent] = Seat(agent, await stack.enter_async_context(exchange))
-                asked = stack.enter_context(Awaited(lambda request: team[request.agent].ask(request)))
+                asked = stack.enter_context(Awaited(lambda one: team[one.agent].ask(one)))
                 episode = await play_episode(
                     env_id,
                     task.data.id,
-                    seats={**dict.fromkeys(seats, asked), **played},
+                    seats={**dict.fromkeys(seats, asked), **policies},
                     seed=seed,
                     env_kwargs=kwargs,
                 )

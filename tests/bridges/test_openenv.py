@@ -1,5 +1,7 @@
 """Environments as OpenEnv servers, and servers as environments, over a real WebSocket."""
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import copy
@@ -123,7 +125,7 @@ def test_what_a_reset_does_not_take(pair: Any):
 
 
 def test_wrong_arguments_are_refused_before_anything_is_served():
-    with pytest.raises(ValueError, match="no environment 'debat-v0'.*debate-v0"):
+    with pytest.raises(ValueError, match=r"no environment 'debat-v0'.*debate-v0"):
         app("debat-v0")
     with pytest.raises(ValueError, match="splitt"):
         app("debate-v0", splitt="test")
@@ -131,9 +133,7 @@ def test_wrong_arguments_are_refused_before_anything_is_served():
 
 def test_sessions_side_by_side(urls: dict[str, str]):
     with ExitStack() as stack:
-        clients = [
-            stack.enter_context(GenericEnvClient(urls["pair"]).sync()) for _ in range(3)
-        ]
+        clients = [stack.enter_context(GenericEnvClient(urls["pair"]).sync()) for _ in range(3)]
         words = ["fig-apple", "birch-elder", "daisy-fig"]
         for client, task in zip(clients, words, strict=True):
             client.reset(task=task)
@@ -146,7 +146,9 @@ def test_more_sessions_than_there_is_room_for():
     with serve_app(app(TOYS["pair"], sessions=1)) as url:
         first = RemoteTeam(url)
         # Which of both comes depends on who is quicker.
-        with pytest.raises((ConnectionError, RuntimeError), match="more sessions|CAPACITY_REACHED"):
+        with pytest.raises(
+            (ConnectionError, RuntimeError), match=r"more sessions|CAPACITY_REACHED"
+        ):
             RemoteTeam(url)
         assert first.reset(seed=0)
         first.close()
@@ -209,7 +211,7 @@ def test_other_settings_reach_the_other_end():
 
 
 def test_a_copy_has_a_session_of_its_own(urls: dict[str, str]):
-    env = RemoteTeam(urls["pair"])
+    env: Any = RemoteTeam(urls["pair"])
     env.reset(options={"task": "fig-apple"})
     for other in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
         other.reset(options={"task": "birch-elder"})
@@ -220,7 +222,7 @@ def test_a_copy_has_a_session_of_its_own(urls: dict[str, str]):
 
 
 def test_nobody_is_there():
-    with pytest.raises(ConnectionError, match="127.0.0.1:9"):
+    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:9"):
         RemoteTeam("http://127.0.0.1:9")
 
 
@@ -241,8 +243,11 @@ class Guess(Environment[Say, Heard, State]):
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Heard:
         self.digit = random.Random(seed if self.seeded else None).randrange(10)
-        return Heard(echo=f"Guess; it is above {self.digit - 1}." if self.seeded else
-                     f"Guess {random.Random().random()}.")
+        return Heard(
+            echo=f"Guess; it is above {self.digit - 1}."
+            if self.seeded
+            else f"Guess {random.Random().random()}."
+        )
 
     def step(self, action: Say, timeout_s: float | None = None, **_: Any) -> Heard:
         if action.message == "bug":
@@ -265,12 +270,17 @@ def guess() -> Iterator[str]:
         yield url
 
 
+def told(text: str) -> int:
+    """The digit to guess."""
+    return int(text.split()[-1][:-1]) + 1
+
+
 def test_any_server_is_an_environment(guess: str):
     env = OpenEnvSeat(server=guess, reward_range=(-6.4, 1.0))
     digit = {}
 
     def script(request: Any) -> str:
-        digit["is"] = int(request.messages[0].content.split()[-1][:-1]) + 1
+        digit["is"] = told(request.messages[0].content)
         return str(digit["is"] if request.turn else "naïve 漢字 🦜")
 
     episode = played(env, {"player_0": ScriptedPolicy(script)}, "train/4", 0)
@@ -298,8 +308,8 @@ def test_what_a_server_raises_ends_the_episode(guess: str):
     episode = played(env, bug, 0, 0)
     assert [turn.reward for turn in episode.turns] == [-2.0]
     assert "a bug of the server" in episode.turns[0].info["error"]
-    right = {"player_0": ScriptedPolicy(lambda r: str(int(r.messages[0].content.split()[-1][:-1]) + 1))}
-    assert played(env, right, 0, 0).team_return == 1.0  # the session goes on
+    right = ScriptedPolicy(lambda request: str(told(request.messages[0].content)))
+    assert played(env, {"player_0": right}, 0, 0).team_return == 1.0  # the session goes on
     env.close()
 
 
@@ -311,7 +321,7 @@ def test_own_mappings(guess: str):
     )
     first, _ = env.reset(options={"task": "train/4"})
     assert first["player_0"].startswith("GUESS; IT IS ABOVE")
-    digit = int(first["player_0"].split()[-1][:-1]) + 1
+    digit = told(first["player_0"])
     assert env.step({"player_0": f"[{digit}]"})[1] == {"player_0": 1.0}
     env.close()
 

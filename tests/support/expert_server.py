@@ -12,13 +12,14 @@ from support.endpoint_server import Server
 from llm_marl_envs.experts import experts_of
 from llm_marl_envs.experts.protocol import text_env
 from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import hash_of
 
 
 def expert_answers(env: Any, tasks: Sequence[int]) -> Callable[[Sequence[Message]], str]:
-    """What the expert says who is shown a chat, in the first convention of its task.
+    """What the expert says who is shown a chat; seats draw their conventions, so some disagree.
 
     Raises:
-        KeyError: no seat was told so in these tasks.
+        StopIteration: no seat was told so in these tasks.
         ValueError: two seats were told the same.
     """
     inner, experts = text_env(env), experts_of(env)
@@ -27,14 +28,16 @@ def expert_answers(env: Any, tasks: Sequence[int]) -> Callable[[Sequence[Message
         task = inner.source[index]
         for agent, told in inner.first_words(task).items():
             if told in known:
-                raise ValueError(f"task {task.id}: {agent} is told what {known[told][1]} is told")
+                other, seat = known[told]
+                raise ValueError(f"{agent}, {task.id}: told what {seat} is told in {other.id}")
             known[told] = (task, agent)
     lengths = {len(told) for told in known}
 
     def answer(messages: Sequence[Message]) -> str:
         prefixes = (tuple(messages[:length]) for length in lengths)
         task, agent = next(known[one] for one in prefixes if one in known)
-        convention = (experts.conventions(task) or ("",))[0]
+        possible = experts.conventions(task) or ("",)
+        convention = possible[hash_of(f"{task.id}/{agent}") % len(possible)]
         return experts.reply(task, agent, convention, messages)
 
     return answer

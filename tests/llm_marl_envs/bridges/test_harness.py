@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from support.endpoint_server import Server, completion, serving
 from support.toys import Relay, WordPair
 
 from llm_marl_envs import make
-from llm_marl_envs.bridges.harness import Endpoint, play_episode
+from llm_marl_envs.bridges.harness import Awaited, Endpoint, divided, play_episode
+from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.policies.endpoint import EndpointError
 from llm_marl_envs.records import Episode, Request, Response
 
@@ -168,3 +170,87 @@ def test_each_endpoint_has_its_own_key(server: Server, monkeypatch: pytest.Monke
 def test_seats_that_nobody_plays():
     with pytest.raises(ValueError, match=r"missing \['right_0'\]"):
         played(WordPair(), seats={"left_0": "expert"})
+
+
+def test_an_awaited_function_plays_seats_beside_partners():
+    library: ContextVar[str] = ContextVar("library", default="none")
+    asked: list[tuple[str, str, int]] = []
+
+    async def run() -> Episode:
+        library.set("this run's")
+        both = asyncio.Event()
+
+        async def ask(request: Request) -> Response:
+            asked.append((request.agent, library.get(), threading.get_ident()))
+            if len(asked) == 2:
+                both.set()
+            await asyncio.wait_for(both.wait(), 10)  # seats of one turn are asked together
+            return Response(text=request.messages[-1].content.removeprefix("Your word: "))
+
+        with Awaited(ask) as seat:
+            seats: Any = dict.fromkeys(("left_0", "right_0"), seat)
+            episode = await play_episode(WordPair(), "fig-apple", seats=seats)
+            relay = {"runner_0": seat, "runner_1": "expert", "runner_2": "expert"}
+            await play_episode(Relay(), "cedar-fig", seats=relay)
+        return episode
+
+    assert asyncio.run(run()).team_return == 1.0
+    assert [agent for agent, _, _ in asked] == ["left_0", "right_0", "runner_0"]
+    # In the loop's own thread, with what the library keeps for this task.
+    assert {(told, thread) for _, told, thread in asked} == {("this run's", threading.get_ident())}
+
+
+def test_what_an_awaited_function_raises_comes_through():
+    async def ask(request: Request) -> Response:
+        raise OSError(f"{request.agent} is down")
+
+    async def run() -> None:
+        with Awaited(ask) as seat:
+            await play_episode(WordPair(), seats={"left_0": seat, "right_0": "expert"})
+
+    with pytest.raises(OSError, match="left_0 is down"):
+        asyncio.run(run())
+
+
+def test_an_episode_that_nobody_waits_for_asks_no_more():
+    asked: list[int] = []
+    release = threading.Event()
+
+    async def ask(request: Request) -> Response:
+        asked.append(request.turn)
+        return Response(text="wrong")
+
+    class Slow:
+        """Holds the episode until its caller has left."""
+
+        def act(self, requests: Sequence[Request]) -> list[Response]:
+            assert release.wait(10)
+            return [Response(text="wrong") for _ in requests]
+
+    async def run() -> None:
+        with Awaited(ask) as seat:
+            seats: Any = {"left_0": seat, "right_0": Slow()}
+            waiting = asyncio.create_task(play_episode(WordPair(turns=2), seats=seats))
+            while not asked:
+                await asyncio.sleep(0.01)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        release.set()
+        await asyncio.sleep(0.2)
+
+    asyncio.run(run())
+    assert asked == [0]
+
+
+def test_seats_are_divided_between_a_library_and_partners():
+    left, partners = divided(Relay(), {"runner_1": "expert"})
+    assert left == ["runner_0", "runner_2"]
+    assert isinstance(partners["runner_1"], ExpertPolicy)
+    assert divided(Relay(), None) == (list(Relay().possible_agents), {})
+    with pytest.raises(ValueError, match=r"got \['runner_9'\]; expected some of \['runner_0'"):
+        divided(Relay(), {"runner_9": "expert"})
+    with pytest.raises(ValueError, match="at least one seat left"):
+        divided(Relay(), dict.fromkeys(Relay().possible_agents, "expert"))
+    nobody: Any = object()
+    with pytest.raises(TypeError, match="policy of runner_1: expected an object with act"):
+        divided(Relay(), {"runner_1": nobody})
