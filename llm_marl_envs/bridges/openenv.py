@@ -128,11 +128,9 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
 
     def __init__(self, env_id: str, kwargs: Mapping[str, Any]) -> None:
         super().__init__()
-        made = make(env_id, **kwargs)
-        # The parallel form of a turn-based environment asks agents whose answers it throws away.
-        self.env: Any = (
-            made.aec_env if isinstance(made, turn_based_aec_to_parallel_wrapper) else made
-        )
+        self.env: Any = make(env_id, **kwargs)
+        if isinstance(self.env, turn_based_aec_to_parallel_wrapper):
+            self.env = self.env.aec_env  # that form asks agents whose answers it throws away
         self.turn_based = isinstance(self.env, AECEnv)
         self.episode_id: str | None = None
         self.steps = 0

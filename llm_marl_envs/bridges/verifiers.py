@@ -8,9 +8,9 @@ verifiers loads an environment from a module, by its name. This is the whole mod
     Tasks, Team = environment("debate-v0")
 
 Each seat is an `AgentConfig` of the environment's config under its own name, so it may have a
-model, a client and sampling of its own. A seat's return is its trace's reward `return`; `success`, the
-number of turns and the sums of the reward terms are metrics, and `info["turns"]` has the reward and
-its terms turn by turn. Needs the extra `verifiers`.
+model, a client and sampling of its own. A seat's return is its trace's reward `return`. `success`,
+the number of turns and the sums of the reward terms are metrics, and `info["turns"]` has the
+reward and its terms turn by turn. Needs the extra `verifiers`.
 """
 
 # pyright: reportMissingImports=false
@@ -115,11 +115,11 @@ class Seat:
         """What the seat earned, on its trace."""
         trace, turns = self.exchange.trace, episode.trajectory(self.agent)
         trace.record_reward("return", episode.undiscounted_return(self.agent))
+        for name in sorted({name for turn in turns for name in turn.reward_terms}):
+            trace.record_metric(name, sum(turn.reward_terms.get(name, 0.0) for turn in turns))
         trace.record_metric("turns", len(turns))
         if episode.success is not None:
             trace.record_metric("success", episode.success)
-        for name in sorted({name for turn in turns for name in turn.reward_terms}):
-            trace.record_metric(name, sum(turn.reward_terms.get(name, 0.0) for turn in turns))
         trace.info["turns"] = [
             {"reward": turn.reward, "reward_terms": dict(turn.reward_terms)} for turn in turns
         ]

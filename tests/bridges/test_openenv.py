@@ -20,7 +20,7 @@ import pytest
 from support.serve_app import serve_app
 
 from llm_marl_envs import list_envs, make
-from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Episode
 from llm_marl_envs.rollout import rollout
@@ -198,6 +198,16 @@ def test_a_remote_team_keeps_the_contract(urls: dict[str, str], name: str):
         env.close()
 
 
+def test_copies_play_side_by_side(urls: dict[str, str]):
+    starts = [Start(task=index, seed=index, sample_seed=index) for index in range(5)]
+    copies = VectorTextEnv([RemoteTeam(urls["pair"]) for _ in range(3)])
+    team = dict.fromkeys(("left_0", "right_0"), RandomPolicy())
+    there = rollout(copies, team, starts)
+    here = rollout(VectorTextEnv([make(TOYS["pair"])]), team, starts)
+    assert [one.turns for one in there] == [one.turns for one in here]
+    copies.close()
+
+
 def test_other_settings_reach_the_other_end():
     given = {"split": "test", "turns": 2}
     with serve_app(app("coop_coding-v0", **given)) as url:
@@ -314,7 +324,8 @@ def test_what_a_server_raises_ends_the_episode(guess: str):
 
 
 def test_own_mappings(guess: str):
-    env = OpenEnvSeat(
+    env = make(
+        "llm_marl_envs.bridges.openenv:OpenEnvSeat",
         server=lambda: GenericEnvClient(guess),
         to_action=lambda text: {"message": text.strip("[]")},
         to_text=lambda observation: observation["echo"].upper(),

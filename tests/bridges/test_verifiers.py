@@ -111,6 +111,15 @@ def test_a_turn_based_environment_with_a_partner(loaded: Any):
     assert len(asked) == 2
 
 
+def test_an_answer_comes_as_it_was_written(loaded: Any):
+    env = loaded(RELAY, partners={"runner_2": "expert"})
+    with answering(lambda messages: " naïve\n 漢字 🦜 \n") as server:
+        [episode] = episodes(env, server.url, ["cedar-fig"])
+        asked = server.asked
+    assert episode.ok, episode.errors
+    assert asked[1]["messages"][-1]["content"].endswith("You hear:  naïve\n 漢字 🦜 \n")
+
+
 def test_many_episodes_at_once(loaded: Any):
     env = loaded(PAIR)
     names = ["fig-apple", "birch-elder", "daisy-fig", "elder-cedar"]
