@@ -22,6 +22,7 @@ from llm_marl_envs.plugins import DISTRIBUTION, ENVIRONMENTS, REFERENCE, Entry, 
 
 APIS = ("parallel", "aec")
 ID_PATTERN = re.compile(r"[a-z0-9_]+-v\d+")
+VERSION = re.compile(r"-v(\d+)\Z")
 NAMESPACED = re.compile(r"([a-z0-9_]+)/([A-Za-z0-9_.-]+|\*)")
 """`namespace/Name`: an environment of another library; `namespace/*` stands for all of them."""
 FIELDS = {"entry_point", "api", "kwargs", "extras", "agents", "summary", "argument"}
@@ -77,13 +78,17 @@ class EnvSpec:
 
     @property
     def name(self) -> str:
-        """The id without its version."""
-        return self.id.rpartition("-v")[0]
+        """The id without its version; the whole id where it has none."""
+        return VERSION.sub("", self.id)
 
     @property
-    def version(self) -> int:
-        """N of `-vN`."""
-        return int(self.id.rpartition("-v")[2])
+    def version(self) -> int | None:
+        """N of `-vN` at the end; None: the id has none, as `textarena/2048-v0-easy`.
+
+        PettingZoo and Gymnasium read ids so.
+        """
+        found = VERSION.search(self.id)
+        return int(found[1]) if found else None
 
 
 def registry_file() -> Path:
@@ -189,7 +194,7 @@ def spec(env_id: str) -> EnvSpec:
     single = [s for s in specs.values() if not s.argument]
     versions = [s for s in single if s.name == env_id]
     if versions:
-        return max(versions, key=lambda s: s.version)
+        return max(versions, key=lambda s: s.version or 0)
     versioned = ID_PATTERN.fullmatch(str(env_id))
     hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in single))
     raise ValueError(f"no environment {env_id!r}{hint}; `llm-marl list` shows them")

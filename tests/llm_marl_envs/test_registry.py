@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gymnasium.envs.registration import parse_env_id
 from support.registries import registries, restored
 from support.toys import Relay, WordPair
 
@@ -33,6 +34,20 @@ def test_the_newest_version_is_the_default() -> None:
         register(f"word_pair-v{version}", "support.toys:WordPair", kwargs={"turns": version})
     assert make("word_pair").max_turns == 10
     assert make("word_pair-v2").max_turns == 2
+
+
+@pytest.mark.parametrize(
+    "env_id", ["word_pair-v12", "textarena/KuhnPoker-v0", "textarena/2048-v0-easy", "textarena/Nim"]
+)
+def test_versions_are_read_as_gymnasium_reads_them(env_id: str) -> None:
+    space, name, version = parse_env_id(env_id)
+    one = EnvSpec(id=env_id, entry_point=WordPair)
+    assert (one.name, one.version) == (f"{space}/{name}" if space else name, version)
+
+
+def test_what_is_not_registered_has_no_version() -> None:
+    one = spec("support.toys:WordPair")
+    assert (one.name, one.version) == ("support.toys:WordPair", None)
 
 
 def test_other_form() -> None:
