@@ -25,6 +25,10 @@ ROW_SHARES = (("train", 0.7), ("val", 0.1), ("test", 0.2))
 
 Row = Mapping[str, Any]
 P = ParamSpec("P")
+QUESTIONS = re.compile(r"(reasoning[-_]gym|generated):")
+"""What `tasks` begins with where it names questions (`questions/source.py`)."""
+ASKING = ("debate-v0", "solve_and_evaluate-v0", "solve_critique_refine-v0")
+"""Environments that take every question; `debate_pro_con-v0` wants wrong answers, too."""
 INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
 """The number in an id, as it is written there: in ASCII digits, without zeros before it."""
 
@@ -189,7 +193,8 @@ def open_tasks(
         splits: what the generator can make; rows are in one of `SPLITS`.
 
     Raises:
-        ValueError: unknown split or form, malformed JSONL (with the line), nothing in the split.
+        ValueError: unknown split or form, malformed JSONL (with the line), nothing in the split, or
+            questions, of an environment that asks none.
         TypeError: `tasks` or a row is none of the kinds above.
     """
     if split not in (*splits, "all"):
@@ -201,6 +206,11 @@ def open_tasks(
             raise ValueError(f"split 'all' is for given rows; generated tasks have {tuple(splits)}")
         return procedural(split)
     where = f"tasks={str(tasks)!r}, " if isinstance(tasks, (str, Path)) else ""
+    if isinstance(tasks, str) and QUESTIONS.match(tasks):
+        raise ValueError(
+            f"tasks={tasks!r}: these are questions, and this environment asks none; "
+            f"{', '.join(ASKING)} do"
+        )
     if isinstance(tasks, str) and tasks.startswith("hub:"):
         rows = hub_rows(tasks.removeprefix("hub:"), split)
     elif isinstance(tasks, str) and tasks.startswith("bundled:"):
@@ -223,6 +233,7 @@ def _tasks_of_rows(
     rows: Sequence[Row], where: str, split: str, from_row: Callable[[Row], Task]
 ) -> list[Task]:
     found: list[Task] = []
+    counts: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
             raise TypeError(f"{where}row {number}: expected a dict, got {type(row).__name__}")
@@ -230,8 +241,15 @@ def _tasks_of_rows(
             task = from_row(row)
         except ValueError as error:
             raise ValueError(f"{where}row {number}: {error}") from error
+        counts[task.split] = counts.get(task.split, 0) + 1
         if split in ("all", task.split):
             found.append(task)
+    if not found:
+        there = ", ".join(f"{counts[one]} in {one!r}" for one in SPLITS if one in counts)
+        raise ValueError(
+            f"{where}no tasks in split {split!r}: there are {there}; name another split, 'all' for "
+            "every row, or add tasks"
+        )
     return found
 
 

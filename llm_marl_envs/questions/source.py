@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
@@ -31,7 +32,7 @@ TRAIN_PER_KIND = 1024
 """Questions of each kind in `train`, at least."""
 ORDER_SEED = 0
 """Of the order and the draws."""
-GYM = "reasoning-gym:"
+GYM = re.compile(r"reasoning[-_]gym:")  # the distribution's name, or the package's
 GENERATED = "generated:"
 PATIENCE = 200
 """Draws before another answer takes its turn."""
@@ -134,8 +135,8 @@ def question_tasks(
         ImportError: reasoning-gym is named and not installed.
     """
     chosen = tuple(KINDS if kinds is None else kinds)
-    if isinstance(tasks, str) and tasks.startswith(GYM):
-        return gym_questions(tasks.removeprefix(GYM), split)
+    if isinstance(tasks, str) and GYM.match(tasks):
+        return gym_questions(GYM.sub("", tasks, count=1), split)
     if isinstance(tasks, str) and tasks.startswith(GENERATED):
         names, _, number = tasks.removeprefix(GENERATED).partition(":")
         chosen = tuple(name.strip() for name in names.split(","))

@@ -70,7 +70,12 @@ def test_rows_in_a_list() -> None:
     ("tasks", "split", "error", "words"),
     [
         ([], "all", ValueError, "no rows at all"),
-        ([{"id": 1, "split": "val"}], "train", ValueError, "no tasks in split 'train'"),
+        (
+            [{"id": 1, "split": "val"}, {"id": 2, "split": "val"}, {"id": 3, "split": "test"}],
+            "train",
+            ValueError,
+            "no tasks in split 'train': there are 2 in 'val', 1 in 'test'; name another split",
+        ),
         ([{"id": 1}, {"id": 1}], "all", ValueError, "task id '1' appears more than once"),
         ([{"id": 1}, {"di": 2}], "all", ValueError, r"row 2: no 'id' among \['di'\]"),
         ([{"id": 1}, 5], "all", TypeError, "row 2: expected a dict, got int"),

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from llm_marl_envs import make
+from llm_marl_envs import list_envs, make
 from llm_marl_envs.questions import is_right, question_of, question_tasks, read_answer
 from llm_marl_envs.questions.reasoning_gym import ALLOWED
+from llm_marl_envs.tasks import ASKING
 
 GSM = [
     {
@@ -157,8 +158,33 @@ def test_no_set_with_an_executing_scorer_can_be_named() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("reasoning_gym") is not None, reason="is installed")
 def test_without_reasoning_gym_the_extra_is_named() -> None:
-    with pytest.raises(ImportError, match=r"llm-marl-envs\[reasoning-gym\]"):
-        question_tasks("reasoning-gym:gcd")
+    for name in ("reasoning-gym:gcd", "reasoning_gym:gcd"):
+        with pytest.raises(ImportError, match=r"llm-marl-envs\[reasoning-gym\]"):
+            question_tasks(name)
+
+
+@pytest.mark.parametrize("tasks", ["reasoning-gym:gcd", "reasoning_gym:gcd"])
+def test_environments_that_ask_no_questions_name_those_that_do(tasks: str) -> None:
+    asking = set()
+    for env_id in list_envs():
+        with pytest.raises(ValueError, match=r"reasoning.gym") as refused:
+            make(env_id, tasks=tasks, split="ood")  # those that ask have no such split
+        if "reasoning-gym's sets have ('train', 'val', 'test')" in str(refused.value):
+            asking.add(env_id)
+        else:
+            assert str(refused.value) == (
+                f"tasks={tasks!r}: these are questions, and this environment asks none; "
+                "debate-v0, solve_and_evaluate-v0, solve_critique_refine-v0 do"
+            )
+    assert asking == {*ASKING, "debate_pro_con-v0"}
+    with pytest.raises(ValueError, match=r"tasks='generated:order': these are questions"):
+        make("coop_coding-v0", tasks="generated:order")
+
+
+def test_two_sides_refuse_sets_without_evidence() -> None:
+    pytest.importorskip("reasoning_gym")
+    with pytest.raises(ValueError, match=r"a debate needs a source, and .* neither `evidence` nor"):
+        make("debate_pro_con-v0", tasks="reasoning-gym:gcd").reset(seed=0)
 
 
 @pytest.mark.parametrize("name", ALLOWED)
