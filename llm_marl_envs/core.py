@@ -241,8 +241,11 @@ class TextEnv:
 
     def _check(self, agent: str, action: Any) -> None:
         if not isinstance(action, str):
+            numbers = isinstance(action, (int, float, list, tuple)) or hasattr(action, "dtype")
+            hint = "; `Choose` or `Tokenize` around it takes numbers" if numbers else ""
             raise TypeError(
                 f"action of {agent}: expected str, got {type(action).__name__} ({action!r:.80})"
+                f"{hint}"
             )
 
     def _accept(self, agent: str, action: Any) -> tuple[str, bool]:

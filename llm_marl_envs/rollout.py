@@ -201,7 +201,7 @@ class _Live:
         if not isinstance(observation, str):
             raise TypeError(
                 f"observation of {agent}: expected str, got {type(observation).__name__}; "
-                "only text environments can be rolled out"
+                "only text environments can be rolled out, without `Choose` and `Tokenize`"
             )
         if not appends(self.context):
             return (Message("user", observation),)

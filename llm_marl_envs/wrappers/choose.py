@@ -17,7 +17,14 @@ from gymnasium import spaces
 
 from llm_marl_envs.experts.protocol import conventions_of, experts_of, text_env
 from llm_marl_envs.wrappers.codecs import Reader, Words
-from llm_marl_envs.wrappers.numbers import Form, MaskPlace, can_act, in_numbers
+from llm_marl_envs.wrappers.numbers import (
+    Form,
+    MaskPlace,
+    can_act,
+    check_text,
+    in_numbers,
+    is_whole,
+)
 
 Menu = Callable[[Any, str], Mapping[int, str]]
 
@@ -97,7 +104,7 @@ class Choices(Form):
             TypeError: the action is no number.
             ValueError: it is not one of 0 to k - 1.
         """
-        if isinstance(action, str) or not np.issubdtype(np.asarray(action).dtype, np.integer):
+        if not is_whole(action, 0):
             raise TypeError(
                 f"Choose: action of {agent}: expected a number from 0 to {self.k - 1}, got "
                 f"{action!r:.80}; the environment inside (`.env`) takes texts"
@@ -111,6 +118,7 @@ class Choices(Form):
         """The menu of this turn.
 
         Raises:
+            TypeError: it is no dict of numbers and texts.
             ValueError: it is empty, or has numbers that are not below k.
         """
         if agent not in self._menus:
@@ -119,11 +127,17 @@ class Choices(Form):
             where = f"Choose: the menu of {agent}, task {task!r}"
             if not menu:
                 raise ValueError(f"{where}, is empty; expected at least one message")
+            if not isinstance(menu, Mapping) or not all(map(_is_entry, menu.items())):
+                raise TypeError(f"{where}: expected a dict number -> message, got {menu!r:.80}")
             beyond = [number for number in menu if not 0 <= number < self.k]
             if beyond:
                 raise ValueError(f"{where}, has the numbers {beyond}; expected 0 to {self.k - 1}")
             self._menus[agent] = menu
         return self._menus[agent]
+
+
+def _is_entry(entry: tuple[Any, Any]) -> bool:
+    return isinstance(entry[0], (int, np.integer)) and isinstance(entry[1], str)
 
 
 def Choose(  # noqa: N802 - a wrapper, which has one class per form of environment
@@ -145,10 +159,16 @@ def Choose(  # noqa: N802 - a wrapper, which has one class per form of environme
             gives it in any case.
 
     Raises:
-        TypeError: no PettingZoo environment, or no k for a menu of one's own.
+        TypeError: no PettingZoo environment of texts, no menu for one of another library, or no k
+            for a menu of one's own.
         ValueError: k below 1, an unknown place for masks, or there are no scripted experts.
     """
-    menu = ExpertMenu.of(env) if menu is None else menu
+    check_text(env, "Choose")
+    if menu is None:
+        try:
+            menu = ExpertMenu.of(env)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Choose: no menu of experts ({error}); give k= and menu=") from error
     if k is None and not isinstance(menu, ExpertMenu):
         raise TypeError("Choose: expected k, how many numbers the menu has at most")
     k = len(menu.conventions) if k is None and isinstance(menu, ExpertMenu) else k

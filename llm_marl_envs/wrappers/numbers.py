@@ -21,6 +21,8 @@ from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 from llm_marl_envs.wrappers.codecs import Reader
 
 MaskPlace = Literal["info", "observation"]
+NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+"""Action spaces that no text is in."""
 
 
 class Form(ABC):
@@ -102,7 +104,13 @@ class _Numbers:
         return self._action_spaces[agent]
 
     def action_mask(self, agent: str) -> np.ndarray:
-        """Which actions of a seat are possible now, int8 (k,)."""
+        """Which actions of a seat are possible now, int8 (k,).
+
+        Raises:
+            ValueError: an unknown seat.
+        """
+        if agent not in self.possible_agents:
+            raise ValueError(f"seat {agent!r}: expected one of {self.possible_agents}")
         return self.form.action_mask(self.env, agent)
 
 
@@ -124,11 +132,13 @@ class NumbersParallel(_Numbers, BaseParallelWrapper[str, Any, Any]):
 
         Raises:
             RuntimeError: before `reset` or after the end of the episode.
+            TypeError: no dict of actions.
             ValueError: an agent is missing or unknown.
         """
         live = getattr(self.env, "agents", ())
         if not live:
             raise RuntimeError(f"{type(self.form).__name__}: no episode is running; call reset()")
+        check_joint(actions)
         if set(actions) != set(live):
             raise ValueError(f"actions for {[*actions]}: expected one for each of {live}")
         texts = {a: self.form.text(self.env, a, actions[a]) for a in self.env.agents}
@@ -180,17 +190,48 @@ class NumbersAEC(_Numbers, BaseWrapper[str, Any, Any]):
         self.infos = {agent: self.form.info(self.env, agent, given[agent]) for agent in given}
 
 
+def is_whole(action: Any, dimensions: int) -> bool:
+    """Whether an action is whole numbers: one (0 dimensions), or a list of them (1)."""
+    try:
+        array = np.asarray(action)
+    except ValueError:  # lists of different lengths
+        return False
+    return array.ndim == dimensions and np.issubdtype(array.dtype, np.integer)
+
+
+def check_joint(actions: Any) -> None:
+    """Refuse what is no joint action.
+
+    Raises:
+        TypeError: no dict.
+    """
+    if not isinstance(actions, Mapping):
+        raise TypeError(f"actions: expected a dict agent -> action, got {type(actions).__name__}")
+
+
+def check_text(env: Any, wrapper: str) -> None:
+    """Refuse what is no PettingZoo environment of texts.
+
+    Raises:
+        TypeError: as it says; the message names the wrapper.
+    """
+    if not hasattr(env, "possible_agents"):
+        raise TypeError(f"{wrapper}: expected a PettingZoo environment, got {type(env).__name__}")
+    for agent in env.possible_agents:
+        space = env.action_space(agent)
+        if isinstance(space, NUMBERS):
+            raise TypeError(
+                f"{wrapper}: expected a text environment, but actions of {agent} are {space}; "
+                "`Choose` or `Tokenize` comes last, around `Partners` and inside `GymSeat`"
+            )
+
+
 def in_numbers(env: Any, form: Form) -> Any:
     """A text environment of either form in numbers.
 
     A turn-based environment that was made parallel is taken as it was: the parallel form asks
     seats whose answers it throws away, and a trainer would learn from those.
-
-    Raises:
-        TypeError: no PettingZoo environment.
     """
-    if not hasattr(env, "possible_agents"):
-        raise TypeError(f"expected a PettingZoo environment, got {type(env).__name__}")
     if isinstance(env, turn_based_aec_to_parallel_wrapper) and len(env.possible_agents) > 1:
         env = env.aec_env
     return NumbersAEC(env, form) if isinstance(env, AECEnv) else NumbersParallel(env, form)

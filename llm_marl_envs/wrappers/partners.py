@@ -16,10 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import (
-    turn_based_aec_to_parallel,
-    turn_based_aec_to_parallel_wrapper,
-)
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from llm_marl_envs.policies.base import Policy, ask, check_team
@@ -28,6 +25,7 @@ from llm_marl_envs.records import Request
 from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.specs import env_name
+from llm_marl_envs.wrappers.numbers import check_joint, check_text
 
 DRAWS = 100
 """Episodes that are begun until one is left to the learners."""
@@ -121,8 +119,10 @@ class PartnersParallel(BaseParallelWrapper[str, Any, Any]):
         """The learners act, and with them the partners that are to act.
 
         Raises:
+            TypeError: no dict of actions.
             ValueError: an action for a partner's seat; other errors as the environment inside.
         """
+        check_joint(actions)
         taken = [agent for agent in actions if agent in self.partners.team]
         if taken:
             raise ValueError(
@@ -221,6 +221,22 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
         return {**info, "reward_terms": self._terms[agent]} if self._terms.get(agent) else info
 
 
+class _Alone(turn_based_aec_to_parallel_wrapper):
+    """The one seat that is left of a turn-based environment, as a parallel environment."""
+
+    def step(self, actions: Mapping[str, Any]) -> Any:
+        """As PettingZoo's.
+
+        Raises:
+            TypeError: no dict of actions.
+            ValueError: an action is missing, or there are others.
+        """
+        check_joint(actions)
+        if self.agents and set(actions) != set(self.agents):
+            raise ValueError(f"actions for {[*actions]}: expected one for each of {self.agents}")
+        return super().step(dict(actions))
+
+
 def _no_turn(shell: Any) -> str:
     """Why no episode is left to the learners."""
     task = getattr(getattr(shell.unwrapped, "task", None), "id", "unknown")
@@ -244,10 +260,11 @@ def Partners(  # noqa: N802 - a wrapper, which has one class per form of environ
 
     Raises:
         ValueError: no seats, all seats, or unknown ones; a name without a policy.
-        TypeError: no environment, or a partner that is no policy.
+        TypeError: no environment of texts, no dict of partners, or one that is no policy.
     """
-    if not hasattr(env, "possible_agents"):
-        raise TypeError(f"Partners: expected a PettingZoo environment, got {type(env).__name__}")
+    check_text(env, "Partners")
+    if not isinstance(team, Mapping):
+        raise TypeError(f"Partners: expected a dict seat -> policy, got {team!r:.80}")
     if isinstance(env, turn_based_aec_to_parallel_wrapper):
         env = env.aec_env  # that form would ask agents whose answers it throws away
     seats = list(env.possible_agents)
@@ -265,6 +282,6 @@ def Partners(  # noqa: N802 - a wrapper, which has one class per form of environ
     turns = PartnersAEC(env, policies)
     if len(left) > 1:
         return turns
-    alone: Any = turn_based_aec_to_parallel(turns)
+    alone: Any = _Alone(turns)
     alone.spec, alone.env_kwargs = turns.spec, getattr(env, "env_kwargs", {})
     return alone

@@ -49,7 +49,8 @@ class SingleSeat(TextParallelEnv):
     def __init__(self, env: TextEnv) -> None:
         if not isinstance(env, (TextParallelEnv, TextAECEnv)):
             raise TypeError(
-                f"single_seat: expected an environment of this library, got {type(env).__name__}"
+                f"single_seat: expected an environment of this library, got {type(env).__name__}; "
+                "wrappers go around single_seat"
             )
         super().__init__(
             agents=[WRITER],

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from llm_marl_envs.wrappers.codecs import Bytes, Writer
-from llm_marl_envs.wrappers.numbers import Form, in_numbers
+from llm_marl_envs.wrappers.numbers import Form, check_text, in_numbers, is_whole
 
 
 class TokenForm(Form):
@@ -42,12 +42,12 @@ class TokenForm(Form):
             TypeError: these are no whole numbers.
             ValueError: there are more or fewer than `action_tokens`, or one is out of range.
         """
-        ids = np.asarray(action)
-        if isinstance(action, str) or not np.issubdtype(ids.dtype, np.integer):
+        if not is_whole(action, 1):
             raise TypeError(
                 f"Tokenize: action of {agent}: expected {self.action_tokens} token ids, got "
                 f"{action!r:.80}; the environment inside (`.env`) takes texts"
             )
+        ids = np.asarray(action)
         if ids.shape != (self.action_tokens,) or (ids < 0).any() or (ids >= self.size).any():
             raise ValueError(
                 f"Tokenize: action of {agent}: expected {self.action_tokens} ids from 0 to "
@@ -75,9 +75,10 @@ def Tokenize(  # noqa: N802 - a wrapper, which has one class per form of environ
         vocabulary: pieces of text that actions are made of, in the place of the codec's.
 
     Raises:
-        TypeError: no PettingZoo environment.
+        TypeError: no PettingZoo environment of texts.
         ValueError: a length below 1, or an empty vocabulary.
     """
+    check_text(env, "Tokenize")
     if vocabulary is not None and not vocabulary:
         raise ValueError("Tokenize: the vocabulary is empty; expected at least one piece of text")
     form = TokenForm(codec(observation_tokens), action_tokens, codec(action_tokens), vocabulary)

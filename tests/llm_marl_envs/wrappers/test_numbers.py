@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 from support.models import tiny_tokenizer
-from support.toys import Relay, SameCase, WordPair
+from support.toys import BareParallel, Relay, SameCase, WordPair
 
 from llm_marl_envs import make
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
+from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import (
     Bytes,
     Choose,
     ExpertMenu,
     GymSeat,
     Partners,
+    SingleSeat,
     Tokenize,
     Tokens,
     Words,
@@ -106,14 +111,102 @@ def test_menus_that_cannot_be(menu: dict[int, str], message: str):
         env.step({"left_0": 0, "right_0": 0})
 
 
+@pytest.mark.parametrize("menu", [["a", "b"], {"a": "b"}, {0: None}, "ab"], ids=repr)
+def test_menus_of_a_wrong_kind(menu: Any):
+    env = Choose(WordPair(), k=2, menu=lambda env, agent: menu)
+    env.reset(options={"task": "fig-apple"})
+    with pytest.raises(TypeError, match=r"left_0, task 'fig-apple': expected a dict number -> mes"):
+        env.step({"left_0": 0, "right_0": 0})
+
+
+@pytest.mark.parametrize("mask", ["info", "observation"])
+def test_a_task_that_leaves_nothing_to_choose(mask: Any):
+    """A mask without a legal action: trainers sample from it without an error."""
+    env = Choose(SameCase(), menu=ExpertMenu(["shouted"]), mask=mask)
+    with pytest.raises(ValueError, match=r"the menu of left_0, task 'apple-fig', is empty"):
+        env.reset(options={"task": "apple-fig"})
+    seat = GymSeat(Choose(Partners(SameCase(), {"right_0": "expert"}), menu=ExpertMenu(["no"])))
+    seat.reset(options={"task": "apple-fig"})
+    with pytest.raises(ValueError, match=r"the menu of left_0, task 'apple-fig', is empty"):
+        seat.action_masks()
+
+
 @pytest.mark.parametrize(
-    ("action", "error"), [(2, ValueError), (-1, ValueError), ("lower", TypeError), (0.5, TypeError)]
+    ("action", "error"),
+    [
+        *((2, ValueError), (-1, ValueError), ("lower", TypeError), (0.5, TypeError)),
+        *((None, TypeError), (True, TypeError), (np.array([0, 1]), TypeError)),
+    ],
 )
 def test_choices_that_cannot_be(action: Any, error: type[Exception]):
     env = Choose(WordPair())
     env.reset(seed=0)
     with pytest.raises(error, match=r"Choose: action .*left_0: expected .*0 to 1"):
         env.step({"left_0": action, "right_0": 0})
+
+
+@pytest.mark.parametrize("wrap", [Choose, Tokenize])
+@pytest.mark.parametrize("actions", [3, "lower", [0, 0], None])
+def test_what_is_no_joint_action(wrap: Any, actions: Any):
+    env = wrap(WordPair())
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match=r"actions: expected a dict agent -> action, got "):
+        env.step(actions)
+
+
+def test_seats_that_are_unknown():
+    env = Choose(WordPair())
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"'x_0': expected one of \['left_0', 'right_0'\]"):
+        env.action_mask("x_0")
+
+
+def number_seat() -> Any:
+    return Choose(Partners(SameCase(), {"right_0": "expert"}))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "name"),
+    [
+        (Choose, "Choose"),
+        (partial(Choose, k=2, menu=words), "Choose"),
+        (Tokenize, "Tokenize"),
+        (lambda env: Partners(env, {"left_0": "expert"}), "Partners"),
+    ],
+    ids=["choose", "own menu", "tokenize", "partners"],
+)
+def test_numbers_where_texts_are_needed(wrap: Any, name: str):
+    with pytest.raises(TypeError, match=rf"{name}: expected a text env.*Discrete\(2\); `Choose`"):
+        wrap(Choose(SameCase()))
+    with pytest.raises(TypeError, match=rf"{name}: expected a text env.*MultiDiscrete"):
+        wrap(Tokenize(SameCase(), action_tokens=2))
+    with pytest.raises(TypeError, match=f"{name}: expected a PettingZoo environment, got GymSeat"):
+        wrap(GymSeat(number_seat()))
+
+
+def test_numbers_where_an_episode_is_played():
+    seats: Any = dict.fromkeys(("left_0", "right_0"), ScriptedPolicy(lambda request: "x"))
+    with pytest.raises(TypeError, match=r"only text environments .* without `Choose` and `Token"):
+        rollout(VectorTextEnv([Choose(SameCase())]), seats, [Start(seed=0)])
+    with pytest.raises(TypeError, match=r"got NumbersParallel; wrappers go around single_seat"):
+        SingleSeat(Choose(SameCase()))
+
+
+@pytest.mark.parametrize("action", [3, 0.5, np.int64(1), [1, 2], np.zeros(2)])
+def test_numbers_for_what_takes_texts_name_the_wrappers(action: Any):
+    seats = {
+        "one learner": GymSeat(Partners(SameCase(), {"right_0": "expert"})),
+        "one agent": GymSeat(SingleSeat(SameCase())),
+        "turn by turn": GymSeat(Partners(Relay(), {"runner_1": "expert", "runner_2": "expert"})),
+    }
+    for env in seats.values():
+        env.reset(seed=0)
+        with pytest.raises(TypeError, match=rf"{env.seat}: expected str.*`Choose` or `Tokenize`"):
+            env.step(action)
+    several = Partners(Relay(), {"runner_1": "expert"})
+    several.reset(seed=0)
+    with pytest.raises(TypeError, match=r"runner_0: expected str.*`Choose` or `Tokenize`"):
+        several.step(action)
 
 
 def test_joint_actions_that_cannot_be():
@@ -133,8 +226,13 @@ def test_arguments_of_choose():
         Choose(WordPair(), k=0)
     with pytest.raises(ValueError, match=r"mask='obs': expected None, 'info' or 'observation'"):
         Choose(WordPair(), mask="obs")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="expected a PettingZoo environment, got int"):
-        Choose(3, k=2, menu=words)
+    for wrap in (partial(Choose, k=2, menu=words), Choose):
+        with pytest.raises(TypeError, match="Choose: expected a PettingZoo environment, got int"):
+            wrap(3)
+    with pytest.raises(TypeError, match="Tokenize: expected a PettingZoo environment, got int"):
+        Tokenize(3)
+    with pytest.raises(TypeError, match=r"got BareParallel\); give k= and menu="):
+        Choose(BareParallel())
     assert ExpertMenu.of(Relay()).conventions == ("",)
 
 
@@ -192,8 +290,16 @@ def test_a_vocabulary_of_pieces():
 
 @pytest.mark.parametrize(
     ("action", "error"),
-    [("abc", TypeError), ([0.5, 1.0], TypeError), ([1], ValueError), ([1, 257], ValueError)],
-    ids=["text", "fractions", "too few", "out of range"],
+    [
+        *(
+            ("abc", TypeError),
+            ([0.5, 1.0], TypeError),
+            (None, TypeError),
+            ([[1], [2, 3]], TypeError),
+        ),
+        *(([1], ValueError), ([1, 257], ValueError)),
+    ],
+    ids=["text", "fractions", "nothing", "ragged", "too few", "out of range"],
 )
 def test_token_ids_that_cannot_be(action: Any, error: type[Exception]):
     env = Tokenize(WordPair(), action_tokens=2)

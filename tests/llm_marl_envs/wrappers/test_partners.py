@@ -14,6 +14,7 @@ from llm_marl_envs import make
 from llm_marl_envs.outcome import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Request, Response
+from llm_marl_envs.registry import make_gym
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
 from llm_marl_envs.specs import env_arguments, env_name
@@ -133,6 +134,48 @@ def test_a_partner_that_ends_the_episode_first_begins_another():
     never = Partners(Ending(), {"runner_0": ScriptedPolicy(lambda r: "end")})
     with pytest.raises(RuntimeError, match=r"100 episodes runner_0 ended .* runner_1 .* task '"):
         never.reset(seed=0)
+    alone = Partners(Ending(), {"runner_0": ScriptedPolicy(lambda r: "end"), "runner_2": "expert"})
+    with pytest.raises(RuntimeError, match=r"runner_0, runner_2 ended .* runner_1 could .*'fig-"):
+        alone.reset(seed=0, options={"task": "fig-elder"})
+
+
+class OpenedBy(WordPair):
+    """`right_0` speaks first, alone, and may end the episode by saying "end"."""
+
+    begun = 0
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.begun += 1
+        out = super().reset(seed=seed, options=options)
+        self.agents = ["right_0"]
+        return out
+
+    def step(self, actions: Any) -> Any:
+        if self.agents == ["left_0", "right_0"]:
+            return super().step(actions)
+        self.agents = [] if actions["right_0"] == "end" else ["left_0", "right_0"]
+        seats = self.possible_agents
+        seen = {agent: self._observe(agent) for agent in seats}
+        over = dict.fromkeys(seats, not self.agents)
+        return seen, dict.fromkeys(seats, 0.0), over, over, {agent: {} for agent in seats}
+
+
+def test_a_partner_that_ends_a_simultaneous_episode_first():
+    def ends(request: Request) -> str:
+        return "end" if request.turn == 0 and request.seed % 3 else "go on"
+
+    inner = OpenedBy()
+    env = Partners(inner, {"right_0": ScriptedPolicy(ends)})
+    for seed in range(10):
+        env.reset(seed=seed)
+        assert env.agents == ["left_0"]
+    assert inner.begun > 10
+    inner = OpenedBy()
+    never = Partners(inner, {"right_0": ScriptedPolicy(lambda request: "end")})
+    words = r"in 100 episodes right_0 ended the episode before left_0 could act.* task 'fig-elder'"
+    with pytest.raises(RuntimeError, match=words):
+        never.reset(seed=0, options={"task": "fig-elder"})
+    assert inner.begun == 101
 
 
 def test_environments_of_other_libraries():
@@ -194,6 +237,32 @@ def test_actions_for_partners_are_refused():
         env.step({"left_0": "x", "right_0": "y"})
 
 
+@pytest.mark.parametrize(
+    ("actions", "error", "words"),
+    [
+        ("x", TypeError, "expected a dict agent -> action, got str"),
+        (None, TypeError, "expected a dict agent -> action, got NoneType"),
+        ({}, ValueError, "expected one for each of"),
+        ({"nobody_0": "x"}, ValueError, "'nobody_0'.* expected one for each of"),
+    ],
+    ids=["text", "nothing", "empty", "unknown"],
+)
+def test_actions_that_cannot_be(actions: Any, error: type[Exception], words: str):
+    runners = {"runner_1": "expert", "runner_2": "expert"}
+    for env in (Partners(WordPair(), {"right_0": "expert"}), Partners(Relay(), runners)):
+        env.reset(seed=0)
+        with pytest.raises(error, match=words):
+            env.step(actions)
+
+
+@pytest.mark.parametrize("action", [None, {"runner_0": "x"}], ids=["nothing", "a dict"])
+def test_turns_that_cannot_be(action: Any):
+    env = Partners(Relay(), {"runner_1": "expert"})
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="action of runner_0: expected str, got"):
+        env.step(action)
+
+
 def test_what_is_left_is_known_by_its_id():
     team = {"debater_1": "expert", "debater_2": "expert"}
     env = Partners(make("debate-v0", rounds=1), team)
@@ -208,11 +277,18 @@ def test_partners_that_are_none():
         Partners(WordPair(), {"right_0": policy})
     with pytest.raises(TypeError, match="Partners: expected a PettingZoo environment, got int"):
         Partners(3, {"right_0": "expert"})
+    several: Any = ["right_0"]
+    with pytest.raises(TypeError, match=r"Partners: expected a dict seat -> policy, got \['right"):
+        Partners(WordPair(), several)
 
 
 def test_a_seat_needs_one_agent():
     with pytest.raises(ValueError, match=r"GymSeat: expected one seat.*`Partners`.*single_seat"):
         GymSeat(WordPair())
+    with pytest.raises(ValueError, match=r"one seat, got \['runner_0', 'runner_2'\]; give the oth"):
+        GymSeat(Choose(Partners(Relay(), {"runner_1": "expert"})))
+    with pytest.raises(ValueError, match=r"one seat, got \['debater_0', 'debater_2'\]"):
+        make_gym("debate-v0", partners={"debater_1": "expert"})
     with pytest.raises(TypeError, match="GymSeat: expected a PettingZoo environment, got str"):
         GymSeat("debate-v0")
     assert GymSeat(SingleSeat(WordPair())).seat == "writer_0"
