@@ -77,6 +77,8 @@ class Response:
         policy: name of the weights that acted, "" where there are none.
         usage: (prompt tokens, completion tokens) that the action cost, where they are not the
             lengths of the ids: counted by a server, or summed over several calls.
+        id: what the server calls this answer, "" without one. Not in transcripts and no part of
+            what is equal: every server draws its own.
     """
 
     text: str
@@ -86,6 +88,7 @@ class Response:
     cut: bool = False
     policy: str = ""
     usage: tuple[int, int] | None = None
+    id: str = field(default="", compare=False)
 
     @property
     def tokens(self) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ said, with token ids and log-probs where the option `token_ids` of an endpoint a
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_marl_envs.policies.base import Policy, answers, by_policy, check_team
-from llm_marl_envs.policies.endpoint import EndpointPolicy
+from llm_marl_envs.policies.endpoint import SEED_BITS, EndpointError, EndpointPolicy
 from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Episode, Request, Response
 from llm_marl_envs.registry import make
@@ -144,13 +145,23 @@ class Awaited:
         self.over = True
 
 
+def _policy(agent: str, one: Endpoint | Policy | str, task: Any) -> Policy | str:
+    """Who plays a seat; a server that does not answer is named with the seat."""
+    if not isinstance(one, Endpoint):
+        return one
+    try:
+        return one.policy()
+    except EndpointError as error:
+        raise EndpointError(f"task {task!r}, {agent}: {error}") from error
+
+
 async def play_episode(
     env: Any,
     task: int | str | Task | None = None,
     *,
     seats: Mapping[str, Endpoint | Policy | str],
     seed: int = 0,
-    sample_seed: int = 0,
+    sample_seed: int | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> Episode:
     """Play one episode in a worker thread; many can run at once.
@@ -161,7 +172,8 @@ async def play_episode(
         task: index, id or `Task`; drawn from the seed where None.
         seats: agent -> who plays it, for every agent: a server, a policy, or a policy's name.
         seed: the reset seed.
-        sample_seed: what requests' seeds follow from; episodes of a group differ in it.
+        sample_seed: what requests' seeds follow from; drawn where None, for servers answer equal
+            seeds equally, and the episodes of a group must differ.
         env_kwargs: arguments of `make` where `env` is an id.
 
     Raises:
@@ -170,11 +182,12 @@ async def play_episode(
         Exception: what the environment raises.
     """
     made = make(env, **(env_kwargs or {})) if isinstance(env, str) else env
-    given = {a: one.policy() if isinstance(one, Endpoint) else one for a, one in seats.items()}
+    given = {agent: _policy(agent, one, task) for agent, one in seats.items()}
     team = seated(given, Context(env=made))
     check_team(team, made.possible_agents)
     everybody = dict.fromkeys(made.possible_agents, _AtOnce(team))
-    start = Start(task=task, seed=seed, sample_seed=sample_seed)
+    drawn = secrets.randbits(SEED_BITS) if sample_seed is None else sample_seed
+    start = Start(task=task, seed=seed, sample_seed=drawn)
 
     def play() -> Episode:
         try:

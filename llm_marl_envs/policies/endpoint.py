@@ -68,6 +68,9 @@ class EndpointPolicy:
         token_ids: ask for the ids and log-probs of every action, as vLLM gives them
             (`return_token_ids`), so that a trainer learns from exactly what was sampled. A server
             that sends none is an error.
+        prefix: what the paths of the server begin with, "/v1" by the protocol; added to a `url`
+            that does not end with it. "" for a server that answers at `/chat/completions`, and then
+            `model` must be named.
 
     The key for the server is `key`, else the environment variable `LLM_MARL_API_KEY`, if it is set.
     It goes to the URL's own scheme, host and port alone: where the server redirects elsewhere, the
@@ -92,6 +95,7 @@ class EndpointPolicy:
     strip_control: bool = True
     token_ids: bool = False
     key: str | None = None
+    prefix: str = "/v1"
 
     def __post_init__(self) -> None:
         check_url(self.url)
@@ -107,7 +111,7 @@ class EndpointPolicy:
                 f"temperature={self.temperature}, retries={self.retries}: expected 0 or more"
             )
         base = self.url.rstrip("/")
-        self.base = base if base.endswith("/v1") else f"{base}/v1"
+        self.base = base if base.endswith(self.prefix) else base + self.prefix
         self.model = self.model or self._only_model()
         self.options = dict(self.options or {})
         self.identity = (
@@ -172,6 +176,7 @@ class EndpointPolicy:
         prompt_ids, completion_ids, logprobs = _tokens(answer) if self.token_ids else (None,) * 3
         return Response(
             text=text or "",
+            id=str(answer.get("id") or ""),
             cut=choice.get("finish_reason") == "length",
             policy=self.model or "",
             usage=(int(counts[0] or 0), int(counts[1] or 0)) if known else None,

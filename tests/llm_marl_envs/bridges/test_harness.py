@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -11,13 +12,14 @@ from typing import Any
 
 import pytest
 from support.endpoint_server import Server, completion, serving
-from support.toys import Relay, WordPair
+from support.toys import Relay, SameCase, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.bridges.harness import Awaited, Endpoint, divided, play_episode
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.policies.endpoint import EndpointError
-from llm_marl_envs.records import Episode, Request, Response
+from llm_marl_envs.records import Episode, Request, Response, episode_to_dict
+from llm_marl_envs.wrappers import Choose
 
 server = pytest.fixture(serving, name="server")
 QUICK: dict[str, Any] = {"timeout": 5.0, "retries": 0}
@@ -97,6 +99,20 @@ def test_many_episodes_run_at_once(server: Server):
     assert all(episode.success for episode in episodes)
 
 
+def test_episodes_of_a_group_are_sampled_anew(server: Server):
+    """A server that answers equal seeds equally would make all episodes of a group one."""
+    server.script = own_word
+
+    def seeds(**how: Any) -> list[int]:
+        server.asked.clear()
+        seats: Any = {"left_0": Endpoint(server.url, "tiny"), "right_0": "expert"}
+        played(WordPair(), "fig-apple", seats=seats, **how)
+        return [one["seed"] for one in server.asked]
+
+    assert seeds() != seeds()
+    assert seeds(sample_seed=3) == seeds(sample_seed=3) != seeds(sample_seed=4)
+
+
 def test_an_id_and_its_arguments():
     env = make("coop_writing_tldr-v0", split="test")
     seats = dict.fromkeys(env.possible_agents, "expert:first")
@@ -149,6 +165,26 @@ def test_a_server_that_is_down(server: Server):
         played(WordPair(), "fig-apple", seats=seats)
 
 
+@pytest.mark.parametrize("model", ["tiny", None], ids=["named", "to be asked for"])
+def test_nobody_answers_there(model: str | None):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    seats = {"left_0": "expert", "right_0": Endpoint(url, model, QUICK)}
+    with pytest.raises(EndpointError, match=r"task 'fig-apple', right_0.*no answer.*refused"):
+        played(WordPair(), "fig-apple", seats=seats)
+
+
+def test_a_server_without_the_prefix_and_the_ids_of_its_answers(server: Server):
+    server.script = lambda body, n: completion("wrong", id=f"answer-{n}")
+    there = Endpoint(f"{server.url}/", "default", {"prefix": ""})
+    episode = played(WordPair(turns=2), "fig-apple", seats={"left_0": there, "right_0": "expert"})
+    assert [one["path"] for one in server.asked] == ["/chat/completions"] * 2
+    responses = [turn.response for turn in episode.trajectory("left_0")]
+    assert [response.id for response in responses] == ["answer-0", "answer-1"]
+    assert responses[0] == responses[1]  # servers draw ids
+    assert "answer-0" not in json.dumps(episode_to_dict(episode, tokens=True))
+
+
 def test_each_endpoint_has_its_own_key(server: Server, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LLM_MARL_API_KEY", "of the environment")
     server.script = own_word
@@ -170,6 +206,10 @@ def test_each_endpoint_has_its_own_key(server: Server, monkeypatch: pytest.Monke
 def test_seats_that_nobody_plays():
     with pytest.raises(ValueError, match=r"missing \['right_0'\]"):
         played(WordPair(), seats={"left_0": "expert"})
+    with pytest.raises(ValueError, match=r"unknown \['nobody_0'\]"):
+        played(WordPair(), seats=dict.fromkeys(("left_0", "right_0", "nobody_0"), "expert"))
+    with pytest.raises(TypeError, match=r"only text environments can be rolled out"):
+        played(Choose(SameCase()), seats=dict.fromkeys(("left_0", "right_0"), "expert"))
 
 
 def test_an_awaited_function_plays_seats_beside_partners():
