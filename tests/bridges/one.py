@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import time
@@ -17,18 +16,10 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def example(name: str) -> Any:
-    """The module `examples/NAME.py`, under that name, so that what it defines can be pickled."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    if spec is None or spec.loader is None:
-        raise ValueError(f"no example {name!r}")
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def main(name: str, seed: str, *toy: str) -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "examples")]
+    from support.examples import example
+
     given: dict[str, Any] = {}
     if toy:
         from llm_marl_envs import register

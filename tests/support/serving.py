@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 
@@ -28,7 +27,8 @@ def served(model: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [str(Path(sys.executable).parent / "transformers"), "serve", model]
+    main = "from transformers.cli.transformers import main; main()"
+    command = [sys.executable, "-c", main, "serve", model]
     server = subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--port", str(port)],
         stdout=subprocess.DEVNULL,
