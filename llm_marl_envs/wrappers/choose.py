@@ -71,6 +71,8 @@ class Choices(Form):
         mask: where the masks stand.
     """
 
+    name = "Choose"
+
     def __init__(self, k: int, menu: Menu, reader: Reader, mask: MaskPlace | None) -> None:
         super().__init__(reader)
         self.k, self.menu, self.mask = k, menu, mask

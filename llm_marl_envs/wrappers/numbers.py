@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from gymnasium import spaces
@@ -32,9 +32,11 @@ class Form(ABC):
         reader: text -> array.
 
     Attributes:
+        name: of the wrapper, for its errors.
         mask: where masks of possible actions stand; None: there are none.
     """
 
+    name: ClassVar[str]
     mask: MaskPlace | None = None
 
     def __init__(self, reader: Reader) -> None:
@@ -60,7 +62,7 @@ class Form(ABC):
 
     def action_mask(self, env: Any, agent: str) -> np.ndarray:
         """Which actions are possible now, int8."""
-        raise AttributeError(f"{type(self).__name__} has no action masks; Choose has")
+        raise AttributeError(f"{self.name} has no action masks; Choose has")
 
     def renew(self) -> None:  # noqa: B027 - most forms keep nothing
         """Forget what held for the turn before."""
@@ -137,10 +139,12 @@ class NumbersParallel(_Numbers, BaseParallelWrapper[str, Any, Any]):
         """
         live = getattr(self.env, "agents", ())
         if not live:
-            raise RuntimeError(f"{type(self.form).__name__}: no episode is running; call reset()")
+            raise RuntimeError(f"{self.form.name}: no episode is running; call reset()")
         check_joint(actions)
         if set(actions) != set(live):
-            raise ValueError(f"actions for {[*actions]}: expected one for each of {live}")
+            raise ValueError(
+                f"{self.form.name}: actions for {[*actions]}: expected one for each of {live}"
+            )
         texts = {a: self.form.text(self.env, a, actions[a]) for a in self.env.agents}
         observations, rewards, ended, cut, infos = self.env.step(texts)
         self.form.renew()

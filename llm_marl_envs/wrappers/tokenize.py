@@ -22,6 +22,8 @@ class TokenForm(Form):
         vocabulary: pieces of text in the place of a writer's.
     """
 
+    name = "Tokenize"
+
     def __init__(
         self, reader: Writer, action_tokens: int, writer: Writer, vocabulary: Sequence[str] | None
     ) -> None:

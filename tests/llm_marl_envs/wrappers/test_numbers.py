@@ -209,13 +209,14 @@ def test_numbers_for_what_takes_texts_name_the_wrappers(action: Any):
         several.step(action)
 
 
-def test_joint_actions_that_cannot_be():
-    env = Choose(WordPair())
-    with pytest.raises(RuntimeError, match="Choices: no episode is running"):
+@pytest.mark.parametrize("wrapper", [Choose, Tokenize])
+def test_joint_actions_that_cannot_be(wrapper: Any):
+    env, name = wrapper(WordPair()), wrapper.__name__
+    with pytest.raises(RuntimeError, match=f"{name}: no episode is running"):
         env.step({"left_0": 0, "right_0": 0})
     env.reset(seed=0)
     for actions in ({}, {"left_0": 0}, {"left_0": 0, "right_0": 0, "nobody_0": 0}):
-        with pytest.raises(ValueError, match=r"expected one for each of \['left_0', 'right_0'\]"):
+        with pytest.raises(ValueError, match=rf"{name}: .*for each of \['left_0', 'right_0'\]"):
             env.step(actions)
 
 
