@@ -1,4 +1,5 @@
 """What docs/bridges/sb3.md says, with Stable-Baselines3 and sb3-contrib."""
+# pyright: reportMissingImports=false
 
 from __future__ import annotations
 

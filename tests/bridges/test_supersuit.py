@@ -1,4 +1,5 @@
 """What docs/bridges/supersuit.md says, with SuperSuit."""
+# pyright: reportMissingImports=false
 
 from __future__ import annotations
 
