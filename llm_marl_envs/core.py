@@ -438,6 +438,22 @@ def task_source(env: Any) -> TaskSource | None:
     return inner.source if isinstance(inner, TextEnv) else None
 
 
+def task_ids(env: Any, n: int) -> list[str]:
+    """The ids of the first `n` tasks of an environment of this library.
+
+    Raises:
+        ValueError: fewer than 1, more than there are, or another library's environment.
+    """
+    source = task_source(env)
+    if source is None:
+        raise ValueError(
+            f"{type(env.unwrapped).__name__} names no tasks; write the dataset by hand"
+        )
+    if not 1 <= n <= len(source):
+        raise ValueError(f"n={n} tasks: expected 1 to {len(source)}")
+    return [source[index].id for index in range(n)]
+
+
 def parallel_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
     """An environment under PettingZoo's name for the number of turns."""
     return env_class(turns=max_cycles, **kwargs)

@@ -23,7 +23,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from llm_marl_envs.core import task_source
+from llm_marl_envs.core import task_ids
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Episode
@@ -61,22 +61,6 @@ def one_seat(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -
 def made_once(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -> Team | None:
     """The partners as policies: a model that is named is loaded once, however many copies play."""
     return seated(partners, Context(env=make(env_id, **arguments))) if partners else None
-
-
-def task_ids(env: Any, n: int) -> list[str]:
-    """The ids of the first `n` tasks of an environment of this library.
-
-    Raises:
-        ValueError: fewer than 1, more than there are, or another library's environment.
-    """
-    source = task_source(env)
-    if source is None:
-        raise ValueError(
-            f"{type(env.unwrapped).__name__} names no tasks; write the dataset by hand"
-        )
-    if not 1 <= n <= len(source):
-        raise ValueError(f"n={n} tasks: expected 1 to {len(source)}")
-    return [source[index].id for index in range(n)]
 
 
 def episode_return(episode_return: Sequence[float], **_: Any) -> list[float | None]:
