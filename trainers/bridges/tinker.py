@@ -44,7 +44,9 @@ try:
         RLDatasetBuilder,
         StepResult,
     )
-    from tinker_cookbook.tokenizer_utils import get_tokenizer  # pyright: ignore
+    from tinker_cookbook.tokenizer_utils import (  # pyright: ignore[reportMissingImports]
+        get_tokenizer,
+    )
 except ImportError as error:
     raise ImportError(
         "Tinker's cookbook needs the extra 'tinker': pip install 'llm-marl-envs[tinker]'"
