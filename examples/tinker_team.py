@@ -7,8 +7,8 @@ from typing import Any
 
 from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
 from tinker_cookbook.renderers import get_renderer
-from tinker_cookbook.rl import train
 from tinker_cookbook.rl.rollouts import do_group_rollout
+from tinker_cookbook.rl.train import Config
 
 from llm_marl_envs.bridges.harness import play_episode
 from llm_marl_envs.registry import make
@@ -16,8 +16,8 @@ from trainers.bridges.tinker import TeamDatasetBuilder, TeamGroup, prompt_of
 from trainers.models.tiny import build_tokenizer
 
 
-def config(env: str = "debate-v0", model: str = "Qwen/Qwen3-8B") -> train.Config:
-    """What to train on the service: `asyncio.run(train.main(config()))`."""
+def config(env: str = "debate-v0", model: str = "Qwen/Qwen3-8B") -> Config:
+    """What to train on the service: `asyncio.run(tinker_cookbook.rl.train.main(config()))`."""
     renderer = "qwen3_disable_thinking"
     builder = TeamDatasetBuilder(
         env_id=env,
@@ -27,7 +27,7 @@ def config(env: str = "debate-v0", model: str = "Qwen/Qwen3-8B") -> train.Config
         groups_per_batch=16,
         episodes=8,
     )
-    return train.Config(
+    return Config(
         model_name=model,
         recipe_name="llm_marl_envs",
         renderer_name=renderer,

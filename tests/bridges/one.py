@@ -22,9 +22,9 @@ def main(name: str, seed: str, *toy: str) -> None:
 
     given: dict[str, Any] = {}
     if toy:
-        from llm_marl_envs import register
+        from support.digits import register_toys
 
-        register("digits-v0", "support.digits:Digits")
+        register_toys()
         given = {"env": toy[0], "model": toy[1]}
     module = example(name)
     kind = next(one for one in ("train", "play", "check") if hasattr(module, one))

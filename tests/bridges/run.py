@@ -31,7 +31,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from support.bridge_table import RECORDS, failed, write_tables  # noqa: E402
-from support.digits import half_knowing  # noqa: E402
+from support.digits import toy  # noqa: E402
 
 from llm_marl_envs.files.json_files import write_json  # noqa: E402
 
@@ -59,7 +59,8 @@ def environment(name: str, requires: Sequence[str]) -> Path:
         held = folder / "constraints.txt"
         held.write_text(f"torch=={version('torch').split('+')[0]}\n")
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--constraint", held, *requires], check=True)
+        if requires:
+            subprocess.run([*pip, "--constraint", held, *requires], check=True)
         stamp.write_text(wanted)
     return python
 
@@ -110,8 +111,8 @@ def records(name: str, library: Mapping[str, Any], seeds: Sequence[int]) -> list
     installed = f"import importlib.metadata as m; print(m.version({package!r}))"
     found = []
     for example, said in library["examples"].items():
-        toy = ("digits-v0", half_knowing()) if said.get("toy") else ()
-        runs = [tried(python, example, seed, toy) for seed in seeds]
+        given = toy(said["toy"]) if said.get("toy") else ()
+        runs = [tried(python, example, seed, given) for seed in seeds]
         found.append(
             {
                 "name": name,

@@ -1,0 +1,38 @@
+"""TRL: a model that calls tools plays one seat by the tool `say`; its GRPOTrainer trains it."""
+
+from __future__ import annotations
+
+from trl import GRPOConfig, GRPOTrainer
+
+from llm_marl_envs import make
+from trainers.bridges.trl import seat_dataset, seat_environment
+
+
+def train(seed: int, env: str = "debate-v0", model: str = "Qwen/Qwen3-0.6B") -> list[float]:
+    """Mean returns of the seat, one per update of 32 episodes."""
+    seat, *others = make(env).possible_agents
+    config = GRPOConfig(
+        "runs/trl",
+        max_steps=40,
+        per_device_train_batch_size=32,
+        num_generations=8,
+        max_completion_length=64,  # of the whole episode: calls, and what the tool answers
+        learning_rate=2e-3,  # of a tiny model; 1e-6 for one of 0.6 billion parameters
+        bf16=False,  # true on a GPU
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        seed=seed,
+    )
+    trainer = GRPOTrainer(
+        model,
+        environment_factory=seat_environment(env, dict.fromkeys(others, "expert"), seed=seed),
+        train_dataset=seat_dataset(env, 64),
+        args=config,
+    )
+    trainer.train()
+    return [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
+
+
+if __name__ == "__main__":
+    print(train(seed=0))
