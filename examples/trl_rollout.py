@@ -10,7 +10,7 @@ from trainers.bridges.trl import SeatRollout, episode_return
 
 def train(seed: int, env: str = "debate-v0", model: str = "Qwen/Qwen3-0.6B") -> list[float]:
     """Mean returns of the seat, one per update of 32 episodes."""
-    seat, *others = make(env).possible_agents
+    others = make(env).possible_agents[1:]
     rollout = SeatRollout(env, dict.fromkeys(others, "expert"), max_completion_length=64, seed=seed)
     config = GRPOConfig(
         "runs/trl",

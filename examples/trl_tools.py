@@ -10,7 +10,7 @@ from trainers.bridges.trl import seat_dataset, seat_environment
 
 def train(seed: int, env: str = "debate-v0", model: str = "Qwen/Qwen3-0.6B") -> list[float]:
     """Mean returns of the seat, one per update of 32 episodes."""
-    seat, *others = make(env).possible_agents
+    others = make(env).possible_agents[1:]
     config = GRPOConfig(
         "runs/trl",
         max_steps=40,

@@ -143,8 +143,8 @@ def _calling(tokenizer: Any, sizes: TinySettings) -> Any:
     warm start of the library's tiny model writes such markup out, so this one has its own.
     """
     with restored():
-        register_toys()
-        say = seat_environment("digits_own-v0", {"b_0": "expert"})().say
+        register("half_knowing-v0", Digits)
+        say = seat_environment("half_knowing-v0", {"b_0": "expert"})().say
     tokenizer.chat_template = TEMPLATE.read_text()
     text = tokenizer.apply_chat_template([TOLD], tools=[say], tokenize=False)
     offer = text.removeprefix("<|im_start|>system\n").partition("<|im_end|>")[0]

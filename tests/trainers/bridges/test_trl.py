@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import trl
-from support.digits import Digits, half_knowing
+from support.digits import half_knowing, register_toys
 from support.models import untrained
 from support.toys import Relay
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWa
 @pytest.fixture(autouse=True)
 def toys(own_registry: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-    register("digits-v0", Digits)
+    register_toys()
     register("relay-v0", Relay, api="aec")
 
 
@@ -168,6 +168,19 @@ def test_the_only_tool_is_say(tmp_path: Path):
     )
     assert [tool.__name__ for tool in trainer.tools] == ["say"]
     assert trainer.reward_func_names == ["SeatEnvironment"]
+
+
+def test_the_tool_is_called_and_each_seat_is_paid_its_own(tmp_path: Path):
+    trainer = GRPOTrainer(
+        half_knowing(tool=True),
+        environment_factory=seat_environment("digits_own-v0", {"b_0": "expert"}, turns=2),
+        train_dataset=seat_dataset("digits_own-v0", 8, turns=2),
+        args=settings(tmp_path, max_completion_length=96),
+    )
+    trainer.train()
+    (entry,) = [entry for entry in trainer.state.log_history if "reward" in entry]
+    assert entry["reward"] == pytest.approx(0.5, abs=0.1)  # it knows half; experts are not counted
+    assert 1.7 < entry["tools/call_frequency"] <= 2.2  # one call a turn
 
 
 def test_a_seat_that_is_played_by_a_tool():
