@@ -1,4 +1,4 @@
-"""CoMLRL's trainers on environments of this library: MAGRPO and its kin, IAC and MAAC.
+"""CoMLRL on environments of this library: its MAGRPO and its kin, IAC and MAAC.
 
     parts = for_comlrl("coop_coding-v0", tokenizer, 500)
     MAGRPOTrainer(agents=[one, other], tokenizer=tokenizer, args=MAGRPOConfig(...), **parts)
@@ -8,8 +8,8 @@ what one turn pays, and a transition for the prompts of the next turn. All three
 again from its beginning, so they keep nothing of it: the same task begins the same episode.
 
 The reward function is not told the turns before. It learns them from the row: the transition writes
-into the row's prompt which branch it prepared, and CoMLRL scores that branch next (so do all its
-trainers, in training and in evaluation). Each time that CoMLRL reads a row, it is a new one.
+into the row's prompt which branch it prepared, and CoMLRL scores that branch next, in training and
+in evaluation. Each time that CoMLRL reads a row, it is a new one.
 
 Needs the extra `comlrl`.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,6 +78,54 @@ class Replay:
             return seen, paid
 
 
+class Asked:
+    """What CoMLRL asks of an environment.
+
+    Args:
+        replay: of the environment.
+        write: per seat, from what it sees to its prompt.
+    """
+
+    def __init__(self, replay: Replay, write: Sequence[Callable[[str], str]]) -> None:
+        self.replay, self.write = replay, write
+
+    def formatter(self, place: int) -> Callable[..., str]:
+        """The formatter of a seat: from a row to its first prompt; later ones are ready."""
+
+        def prompt(row: Mapping[str, Any], external_prompts: str | None = None) -> str:
+            if external_prompts is not None:
+                return external_prompts
+            seen, _ = self.replay.after(row["prompt"], ())
+            return self.write[place](seen[self.replay.seats[place]])
+
+        return prompt
+
+    def reward(
+        self, *completions: Sequence[str], batch_items: Sequence[Mapping[str, Any]]
+    ) -> list[float]:
+        """What the turn paid the team, per joint completion of the row's branch.
+
+        Raises:
+            ValueError: a row of another dataset, or another number of agents than of seats.
+        """
+        branch = _branch(batch_items[0]["prompt"])
+        turns = zip(*completions, strict=True)
+        return [self.replay.after(branch, [*branch.said, texts])[1] for texts in turns]
+
+    def transition(
+        self, *, prompt: str, response_history_per_agent: Sequence[Sequence[str]], **_: Any
+    ) -> list[str]:
+        """The prompts of a branch's next turn, which is scored next.
+
+        Raises:
+            ValueError: as `reward`.
+        """
+        branch = _branch(prompt)
+        branch.said = tuple(zip(*response_history_per_agent, strict=True))
+        seen, _paid = self.replay.after(branch, branch.said)
+        return [one(seen[seat]) for one, seat in zip(self.write, self.replay.seats, strict=True)]
+
+
 def for_comlrl(
     env: Any,
     tokenizer: Any,
@@ -116,31 +164,12 @@ def for_comlrl(
             f"got {len(tokenizers)} tokenizers: expected one, or one for each of {replay.seats}"
         )
     write = [partial(prompt_of, one, template=chat_template_kwargs or {}) for one in tokenizers]
-
-    def formatter(place: int) -> Any:
-        def first(row: Mapping[str, Any], external_prompts: str | None = None) -> str:
-            if external_prompts is not None:
-                return external_prompts
-            return write[place](replay.after(row["prompt"], ())[0][replay.seats[place]])
-
-        return first
-
-    def reward(*completions: Sequence[str], batch_items: Sequence[Mapping[str, Any]]) -> Any:
-        branch = _branch(batch_items[0]["prompt"])
-        turns = zip(*completions, strict=True)
-        return [replay.after(branch, [*branch.said, texts])[1] for texts in turns]
-
-    def transition(*, prompt: str, response_history_per_agent: Sequence[Sequence[str]], **_: Any):
-        branch = _branch(prompt)
-        branch.said = tuple(zip(*response_history_per_agent, strict=True))
-        seen, _paid = replay.after(branch, branch.said)
-        return [one(seen[seat]) for one, seat in zip(write, replay.seats, strict=True)]
-
+    asked = Asked(replay, write)
     return {
         "train_dataset": rows_of(made, n),
-        "formatters": [formatter(place) for place in range(len(replay.seats))],
-        "reward_func": reward,
-        "external_transition": transition,
+        "formatters": [asked.formatter(place) for place in range(len(replay.seats))],
+        "reward_func": asked.reward,
+        "external_transition": asked.transition,
     }
 
 
@@ -156,7 +185,7 @@ def rows_of(env: Any, n: int) -> Any:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
         raise ImportError(
-            "CoMLRL's trainers need the extra 'comlrl': pip install 'llm-marl-envs[comlrl]'"
+            "CoMLRL needs the extra 'comlrl': pip install 'llm-marl-envs[comlrl]'"
         ) from error
     tasks = datasets.Dataset.from_dict({"prompt": task_ids(env, n)})
     return tasks.with_transform(_fresh)
