@@ -14,10 +14,11 @@ def train(seed: int, env: str = "debate-v0", model: str = "Qwen/Qwen3-0.6B") -> 
     rollout = SeatRollout(env, dict.fromkeys(others, "expert"), max_completion_length=64, seed=seed)
     config = GRPOConfig(
         "runs/trl",
-        max_steps=40,
+        max_steps=60,
         per_device_train_batch_size=32,
         num_generations=8,
-        learning_rate=2e-3,  # of a tiny model; 1e-6 for one of 0.6 billion parameters
+        learning_rate=1e-3,  # of a tiny model; 1e-6 for one of 0.6 billion parameters
+        warmup_steps=10,
         bf16=False,  # true on a GPU
         logging_steps=1,
         save_strategy="no",
