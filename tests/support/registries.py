@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
-from pettingzoo.env_registry import registration
 
 from llm_marl_envs import specs
 from llm_marl_envs.commands import COMMANDS
 from llm_marl_envs.policies.named import POLICIES
 from llm_marl_envs.scorers import SCORERS
+
+try:
+    from pettingzoo.env_registry import registration
+except ModuleNotFoundError:  # before 1.27, which libraries in tests/bridges may hold
+    registration = None
 
 
 def registries() -> dict[str, dict[str, Any]]:
@@ -22,9 +26,10 @@ def registries() -> dict[str, dict[str, Any]]:
         "llm_marl_envs.specs": specs._specs(),
         **{one.group: one.added for one in (POLICIES, SCORERS, COMMANDS)},
         "Gymnasium's registry": gymnasium.registry,
-        "PettingZoo's AEC registry": registration.aec_registry,
-        "PettingZoo's parallel registry": registration.parallel_registry,
     }
+    if registration is not None:
+        found["PettingZoo's AEC registry"] = registration.aec_registry
+        found["PettingZoo's parallel registry"] = registration.parallel_registry
     if "trainers.algorithms" in sys.modules:
         found["trainers.algorithms"] = sys.modules["trainers.algorithms"].ALGORITHMS.added
     return found
