@@ -18,44 +18,23 @@ The first is the better way for text. `MAGRPOTrainer` trains all seats together;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any
 
 from datasets import Dataset
 
+from llm_marl_envs.bridges.seats import Team, one_seat, told_since
 from llm_marl_envs.core import task_ids
-from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Episode
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import RESET_SEEDS, Start, derive_seed
-from llm_marl_envs.spaces import Message
 from llm_marl_envs.vector import VectorTextEnv
-from llm_marl_envs.wrappers import Partners
 from trainers.models.team_model import FullWeights
 from trainers.models.token_policy import TokenPolicy
 from trainers.update.packing import Row
 
 RETURN = "episode_return"
-Team = Mapping[str, Policy | str]
-
-
-def one_seat(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -> Any:
-    """The environment that is left to one seat; with no partners one agent plays all seats.
-
-    Raises:
-        ValueError: several seats are left, or as `make` and `Partners`.
-    """
-    if not partners:
-        return make(env_id, single_seat=True, **arguments)
-    env = Partners(make(env_id, **arguments), partners)
-    if len(env.possible_agents) > 1:
-        raise ValueError(
-            f"{env_id}: {env.possible_agents} are left without a partner, and GRPOTrainer trains "
-            "one seat; name partners for all others, or use MAGRPOTrainer"
-        )
-    return env
 
 
 def made_once(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -> Team | None:
@@ -163,14 +142,6 @@ def _row(episode: Episode, seat: str, *, rewrites: bool) -> Row:
     return row
 
 
-def _told_since(observation: str) -> str:
-    """What a seat was told since its last action; a bare text is all there is."""
-    messages: Sequence[Message] = getattr(observation, "messages", ())
-    told = takewhile(lambda message: message.role != "assistant", reversed(messages))
-    news = [message.content for message in told]
-    return "\n\n".join(reversed(news)) if messages else str(observation)
-
-
 def seat_dataset(env_id: str, n: int, **arguments: Any) -> Dataset:
     """The first `n` tasks for `seat_environment`, which writes what the seat is told."""
     prompt = [{"role": "user", "content": ""}]
@@ -226,7 +197,7 @@ def seat_environment(
                 observations, rewards, *_ = self._env.step({self._seat: text})
                 self._paid += rewards[self._seat]
                 if self._env.agents:
-                    return _told_since(observations[self._seat])
+                    return told_since(observations[self._seat])
             return "The episode is over."
 
         def get_reward(self) -> float:
