@@ -70,5 +70,5 @@ def test_seats_of_one_role_share_a_network():
 
 
 def test_text_is_refused():
-    with pytest.raises(AttributeError, match="Can't access action dimensions for .*TextSpace"):
+    with pytest.raises(AttributeError, match=r"Can't access action dimensions for .*TextSpace"):
         ippo(make(ID))
