@@ -16,9 +16,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from llm_marl_envs.bridges.seats import Team, one_seat, told_since
-from llm_marl_envs.policies.named import Context, seated
-from llm_marl_envs.registry import make
+from llm_marl_envs.bridges.seats import Team, made_once, one_seat, told_since
 
 
 def seat_server(base: type, env_id: str, partners: Team | None = None, **arguments: Any) -> type:
@@ -37,7 +35,7 @@ def seat_server(base: type, env_id: str, partners: Team | None = None, **argumen
     Raises:
         ValueError: no such environment or partner, or several seats are left.
     """
-    team = seated(partners, Context(env=make(env_id, **arguments))) if partners else None
+    team = made_once(env_id, partners, arguments)
     one_seat(env_id, team, arguments)  # what cannot be is said now
 
     class SeatServer(base):

@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import Any
 
 from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.registry import make
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.wrappers import Partners
@@ -25,10 +26,15 @@ def one_seat(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -
     env = Partners(make(env_id, **arguments), partners)
     if len(env.possible_agents) > 1:
         raise ValueError(
-            f"{env_id}: {env.possible_agents} are left without a partner, and this trains one seat; "
-            "name partners for all others, or use MAGRPOTrainer"
+            f"{env_id}: {env.possible_agents} are left without a partner, and one seat is "
+            "trained here; name partners for all others, or use MAGRPOTrainer"
         )
     return env
+
+
+def made_once(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -> Team | None:
+    """The partners as policies: a model that is named is loaded once, however many copies play."""
+    return seated(partners, Context(env=make(env_id, **arguments))) if partners else None
 
 
 def told_since(observation: str) -> str:

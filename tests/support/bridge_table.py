@@ -51,7 +51,7 @@ def shown(record: Mapping[str, Any]) -> str:
         return "**failed**"
     runs, kind = record["runs"], record["runs"][0]["kind"]
     if kind == "check":
-        return "interface checked, not run"
+        return record["checked"]
     if kind == "play":
         played = sum(len(run["result"]) for run in runs)
         return f"{played} episodes, returns as in process"

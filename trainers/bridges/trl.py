@@ -17,14 +17,13 @@ The first is the better way for text. `MAGRPOTrainer` trains all seats together;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from datasets import Dataset
 
-from llm_marl_envs.bridges.seats import Team, one_seat, told_since
+from llm_marl_envs.bridges.seats import Team, made_once, one_seat, told_since
 from llm_marl_envs.core import task_ids
-from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Episode
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import rollout
@@ -35,11 +34,6 @@ from trainers.models.token_policy import TokenPolicy
 from trainers.update.packing import Row
 
 RETURN = "episode_return"
-
-
-def made_once(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) -> Team | None:
-    """The partners as policies: a model that is named is loaded once, however many copies play."""
-    return seated(partners, Context(env=make(env_id, **arguments))) if partners else None
 
 
 def episode_return(episode_return: Sequence[float], **_: Any) -> list[float | None]:
