@@ -93,3 +93,7 @@ def write_tables() -> None:
     """Bring the pages up to date."""
     for page, text in pages().items():
         page.write_text(text)
+
+
+if __name__ == "__main__":
+    write_tables()
