@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -29,33 +29,36 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_sizes(path: Path) -> None:
-    for function in functions(path):
-        where = f"{name(path)}:{function.lineno} {function.name}"
-        length = (function.end_lineno or 0) - function.lineno + 1
-        assert length <= MAX_FUNCTION_LINES, f"{where}: {length} lines"
-        given = function.args
-        count = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
-        count -= any(a.arg in ("self", "cls") for a in given.args[:1])
-        assert count <= MAX_PARAMETERS, f"{where}: {count} parameters"
+def test_sizes() -> None:
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(parsed(path)):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            where = f"{name(path)}:{node.lineno} {node.name}"
+            length = (node.end_lineno or 0) - node.lineno + 1
+            if length > MAX_FUNCTION_LINES:
+                wrong.append(f"{where}: {length} lines")
+            given = node.args
+            count = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
+            count -= any(a.arg in ("self", "cls") for a in given.args[:1])
+            if count > MAX_PARAMETERS:
+                wrong.append(f"{where}: {count} parameters")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_every_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+def test_every_module_says_what_it_is() -> None:
+    assert [name(path) for path in MODULES if not ast.get_docstring(parsed(path))] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_nothing_is_left_to_do(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
+def test_nothing_is_left_to_do() -> None:
+    left = re.compile(r"\b(TODO|FIXME|XXX)\b")
+    assert [name(path) for path in MODULES if left.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_the_environments_never_import_torch(run_python: Any) -> None:
