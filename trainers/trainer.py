@@ -48,6 +48,7 @@ from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, appends
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.config import NO_SHARDS, MAGRPOConfig
+from trainers.engines.generate import GenerateEngine
 from trainers.models.model_card import training_facts
 from trainers.models.team_files import Models, Tokenizers, build_team_model, save_team
 from trainers.models.team_model import SeparateWeights, TeamModel
@@ -579,7 +580,7 @@ def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:
         team,
         max_completion_length=args.max_completion_length,
         temperature=args.temperature,
-        batch_size=args.sampling_batch_size,
+        engine=GenerateEngine(team, args.sampling_batch_size),
         template_kwargs=template_kwargs,
     )
 

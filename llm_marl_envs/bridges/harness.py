@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_marl_envs.policies.base import Policy, answers, by_policy, check_team
-from llm_marl_envs.policies.endpoint import SEED_BITS, EndpointError, EndpointPolicy
+from llm_marl_envs.policies.endpoint import SEED_BITS, EndpointPolicy
+from llm_marl_envs.policies.json_server import EndpointError
 from llm_marl_envs.policies.named import Context, seated
 from llm_marl_envs.records import Episode, Request, Response
 from llm_marl_envs.registry import make

@@ -22,7 +22,8 @@ from llm_marl_envs.checks import check_maker, suggestion
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.plugins import REFERENCE, Registry
 from llm_marl_envs.policies.base import Policy, check_team
-from llm_marl_envs.policies.endpoint import EndpointPolicy, check_url
+from llm_marl_envs.policies.endpoint import EndpointPolicy
+from llm_marl_envs.policies.json_server import check_url
 from llm_marl_envs.policies.scripted import RandomPolicy
 
 TEAM_FILE = "team.json"

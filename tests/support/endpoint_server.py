@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llm_marl_envs.policies import endpoint
+from llm_marl_envs.policies import json_server
 
 Reply = tuple[int, dict[str, str], bytes]
 
@@ -78,7 +78,7 @@ class Server:
 
 
 def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(json_server, "FIRST_WAIT", 0.01)
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
     one = Server()
     yield one

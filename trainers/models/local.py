@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from llm_marl_envs.records import Request, Response
+from trainers.engines.generate import GenerateEngine
 from trainers.models.team_files import build_team_model
 from trainers.models.token_policy import TokenPolicy
 
@@ -51,7 +52,7 @@ class LocalPolicy:
             self.team,
             max_completion_length=length,
             temperature=temperature,
-            batch_size=batch_size,
+            engine=GenerateEngine(self.team, batch_size),
             template_kwargs=template_kwargs,
         )
         self._policy = self._make(max_completion_length)

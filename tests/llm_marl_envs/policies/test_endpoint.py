@@ -16,9 +16,9 @@ from support.toys import WordPair
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.policies import EndpointPolicy, endpoint
+from llm_marl_envs.policies import EndpointPolicy, json_server
 from llm_marl_envs.policies.control_strings import without_control
-from llm_marl_envs.policies.endpoint import EndpointError
+from llm_marl_envs.policies.json_server import EndpointError
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message
 
@@ -101,8 +101,8 @@ def test_the_server_says_how_long_to_wait(server: Server):
     server.script = script
     EndpointPolicy(server.url).act([request()])
     assert times[1] - times[0] >= 0.3
-    assert endpoint._seconds("Wed, 21 Oct 2026 07:28:00 GMT") == 0.0
-    assert endpoint._seconds(None) == 0.0
+    assert json_server._seconds("Wed, 21 Oct 2026 07:28:00 GMT") == 0.0
+    assert json_server._seconds(None) == 0.0
 
 
 def test_lasting_failures_quote_the_server(server: Server):
@@ -162,7 +162,7 @@ def test_a_server_that_sleeps_times_out(server: Server):
 
 
 def test_nobody_listens(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(endpoint, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(json_server, "FIRST_WAIT", 0.01)
     with pytest.raises(EndpointError, match="no answer"):
         EndpointPolicy("http://127.0.0.1:9", retries=1)
 
@@ -356,9 +356,9 @@ def test_the_key_does_not_come_back_on_the_way_home(
 
 def test_other_schemes_and_ports_are_other_origins():
     home = "https://host.example/v1"
-    assert endpoint._origin(home) == endpoint._origin("https://HOST.example:443/x")
+    assert json_server._origin(home) == json_server._origin("https://HOST.example:443/x")
     for other in ("http://host.example/v1", "https://host.example:8443", "https://x.host.example"):
-        assert endpoint._origin(home) != endpoint._origin(other)
+        assert json_server._origin(home) != json_server._origin(other)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_a_key_that_no_header_can_hold_is_refused_unseen(
     key: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     if "\x00" in key:  # no environment can hold it either
-        monkeypatch.setattr(endpoint.os, "environ", {endpoint.KEY_VARIABLE: key})
+        monkeypatch.setattr(json_server.os, "environ", {json_server.KEY_VARIABLE: key})
     else:
         monkeypatch.setenv("LLM_MARL_API_KEY", key)
     with pytest.raises(ValueError, match="LLM_MARL_API_KEY: expected printable ASCII") as caught:

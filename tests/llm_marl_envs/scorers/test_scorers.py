@@ -17,7 +17,7 @@ from support.endpoint_server import SPELLED, Server, completion, serving
 
 from llm_marl_envs import make, make_vec, spec
 from llm_marl_envs.cli import main
-from llm_marl_envs.policies.endpoint import EndpointError
+from llm_marl_envs.policies.json_server import EndpointError
 from llm_marl_envs.scorers import (
     FORMS,
     SCORERS,

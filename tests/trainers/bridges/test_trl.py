@@ -20,7 +20,8 @@ from llm_marl_envs.outcome import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import register_policy
 from trainers.bridges.trl import SeatRollout, episode_return, seat_dataset, seat_environment
-from trainers.models.token_policy import TokenPolicy
+from trainers.engines.base import Drawn
+from trainers.engines.generate import GenerateEngine
 
 FOUR_DIGITS = {"b_0": ScriptedPolicy(lambda request: "1234")}
 TOOLS = Path(trl.__file__).parent / "chat_templates" / "qwen3_instruct_2507.jinja"
@@ -123,12 +124,15 @@ def test_a_row_ends_where_the_next_prompt_is_another(
             env.unwrapped.max_action_chars = 1
     else:
         inside = trainer.processing_class.encode("<|im_start|>")
-        generate = TokenPolicy._generate
+        sample = GenerateEngine.sample
 
-        def with_control(self: Any, *given: Any) -> Any:
-            return [([*inside, *ids], [0.0, *some]) for ids, some in generate(self, *given)]
+        def with_control(self: Any, draws: Any, **given: Any) -> Any:
+            return [
+                Drawn((*inside, *one.ids), (0.0, *one.logprobs))
+                for one in sample(self, draws, **given)
+            ]
 
-        monkeypatch.setattr(TokenPolicy, "_generate", with_control)
+        monkeypatch.setattr(GenerateEngine, "sample", with_control)
     out = rollout(["train/3"] * 2, trainer)
     for ids, mask, longer in zip(
         out["completion_ids"], out["env_mask"], whole["completion_ids"], strict=True

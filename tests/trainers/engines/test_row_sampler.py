@@ -9,6 +9,7 @@ from support.models import untrained
 
 from llm_marl_envs.records import Request
 from llm_marl_envs.spaces import Message
+from trainers.engines.generate import GenerateEngine
 from trainers.engines.row_sampler import RowSampler, gumbel_noise
 from trainers.models.team_model import FullWeights
 from trainers.models.token_policy import TokenPolicy
@@ -94,7 +95,9 @@ def test_a_row_does_not_depend_on_its_neighbours():
     for i, text in enumerate(texts):
         alone = policy.act([request(text, seed=i)])[0]
         assert alone.completion_ids == together[i].completion_ids
-    halves = TokenPolicy(policy.team, max_completion_length=8, batch_size=2)
+    halves = TokenPolicy(
+        policy.team, max_completion_length=8, engine=GenerateEngine(policy.team, 2)
+    )
     again = halves.act([request(text, seed=i, episode=i) for i, text in enumerate(texts)])
     assert [r.completion_ids for r in again] == [r.completion_ids for r in together]
 

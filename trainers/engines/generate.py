@@ -1,0 +1,106 @@
+"""The default engine: `generate` of transformers, with the trainer's own weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from trainers.engines.base import Draw, Drawn, SamplingEngine
+from trainers.engines.row_sampler import RowSampler
+from trainers.models.team_model import SamplingBatch, TeamModel
+
+
+class GenerateEngine(SamplingEngine):
+    """Samples in as few `generate` calls as the weights allow.
+
+    Args:
+        team: the weights.
+        batch_size: most rows of one call; None puts all rows in one.
+
+    Raises:
+        ValueError: `batch_size` is less than 1.
+    """
+
+    name = "generate"
+
+    def __init__(self, team: TeamModel, batch_size: int | None = None) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: expected at least 1 or None")
+        self.team = team
+        self.batch_size = batch_size
+
+    @torch.no_grad()
+    def sample(self, draws: Sequence[Draw], *, max_tokens: int, temperature: float) -> list[Drawn]:
+        """One sample per draw, in order."""
+        drawn: dict[int, Drawn] = {}
+        with self.team.evaluating():
+            for start in (False, True):
+                rows = [row for row, draw in enumerate(draws) if draw.start is start]
+                with ExitStack() as stack:
+                    if start:
+                        for policy in dict.fromkeys(draws[row].policy for row in rows):
+                            stack.enter_context(self.team.at_start(policy))
+                    for batch in self._batches(draws, rows):
+                        self.team.activate(batch.policy)
+                        part = [draws[row] for row in batch.rows]
+                        done = self._generate(batch, part, max_tokens, temperature)
+                        drawn |= zip(batch.rows, done, strict=True)
+        return [drawn[row] for row in range(len(draws))]
+
+    def _batches(self, draws: Sequence[Draw], rows: Sequence[int]) -> Iterator[SamplingBatch]:
+        """What one `generate` call each can serve; `rows` are positions in the draws."""
+        for batch in self.team.sampling_batches([draws[row].policy for row in rows]):
+            size = self.batch_size or len(batch.rows)
+            for i in range(0, len(batch.rows), size):
+                kwargs = {name: value[i : i + size] for name, value in batch.kwargs.items()}
+                served = [rows[place] for place in batch.rows[i : i + size]]
+                yield SamplingBatch(served, batch.model, batch.policy, kwargs)
+
+    def _generate(
+        self, batch: SamplingBatch, draws: Sequence[Draw], max_tokens: int, temperature: float
+    ) -> list[Drawn]:
+        """One call; the draws are those of the batch's rows."""
+        device, eos = self.team.device, self.team.eos_ids(batch.policy)
+        width = max(len(draw.prompt_ids) for draw in draws)
+        pad = self.team.tokenizers[batch.policy].pad_token_id
+        blank = [width - len(draw.prompt_ids) for draw in draws]
+        ids = [[pad] * n + list(draw.prompt_ids) for n, draw in zip(blank, draws, strict=True)]
+        mask = [[0] * n + [1] * (width - n) for n in blank]
+        seeds = torch.tensor([draw.seed for draw in draws], device=device)
+        sampler = RowSampler(seeds, temperature)
+        config = GenerationConfig(
+            do_sample=False, max_new_tokens=max_tokens, pad_token_id=pad, eos_token_id=eos
+        )
+        with _without_defaults(batch.model, config):
+            out = batch.model.generate(
+                input_ids=torch.tensor(ids, device=device),
+                attention_mask=torch.tensor(mask, device=device),
+                generation_config=config,
+                logits_processor=[sampler],
+                **batch.kwargs,
+            )
+        done = []
+        for row, probs in zip(out[:, width:].tolist(), sampler.logprobs().tolist(), strict=True):
+            end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
+            done.append(Drawn(tuple(row[:end]), tuple(probs[:end])))
+        return done
+
+
+@contextmanager
+def _without_defaults(model: Any, config: GenerationConfig) -> Iterator[None]:
+    """Hide a model's own generation settings while it samples.
+
+    `generate` fills what a config leaves unset from them, and a penalty, a list of forbidden words
+    or a time limit there would sample from another distribution than the loss scores.
+    """
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    kept = base.generation_config
+    base.generation_config = config
+    try:
+        yield
+    finally:
+        base.generation_config = kept
