@@ -11,6 +11,7 @@ import random
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from http.client import HTTPException
 from typing import Any
@@ -67,14 +68,17 @@ class JsonServer:
     def __post_init__(self) -> None:
         self.secret()  # one that cannot be sent is refused now
 
-    def ask(self, path: str, body: Any, read: Any) -> Any:
+    def ask(
+        self, path: str, body: Any, read: Any, decode: Callable[[bytes], Any] = json.loads
+    ) -> Any:
         """One exchange with retries.
 
         Args:
             path: behind the server's address, e.g. "/models".
             body: what is posted, None for a GET.
-            read: takes the decoded JSON apart; a `UselessAnswerError` of it is final, what is not
-                as expected is asked again.
+            read: takes the decoded answer apart; a `UselessAnswerError` of it is final, what is
+                not as expected is asked again.
+            decode: of the answer's bytes.
 
         Raises:
             LostServerError: no attempt brought an answer.
@@ -83,7 +87,7 @@ class JsonServer:
         url = self.base + path
         for attempt in range(self.retries + 1):
             try:
-                return self._attempt(url, body, read)
+                return self._attempt(url, body, lambda content: read(decode(content)))
             except _TransientError as error:
                 if attempt == self.retries:
                     raise LostServerError(
@@ -140,12 +144,12 @@ class JsonServer:
         except ValueError as error:  # it sends on to what is no address
             raise EndpointError(f"{url}: no answer ({self.hidden(str(error))})") from error
         try:
-            return read(json.loads(content))
+            return read(content)
         except UselessAnswerError as error:
             raise EndpointError(f"{url}: {error}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise _TransientError(
-                f"not the expected JSON ({self.hidden(repr(error))}): {self._quote(content)}"
+                f"not the expected answer ({self.hidden(repr(error))}): {self._quote(content)}"
             ) from error
 
 

@@ -72,5 +72,8 @@ class SamplingEngine(ABC):
     def publish(self, update: int) -> None:  # noqa: B027 - most engines have nothing to do
         """Serve the team's present weights; every process calls it before it samples."""
 
+    def recover(self) -> None:  # noqa: B027 - as above
+        """After a `LostServerError`: wait until sampling can begin anew."""
+
     def close(self) -> None:  # noqa: B027 - as above
         """Let go of what `start` took."""

@@ -134,7 +134,7 @@ def test_malformed_answers_are_tried_again_and_then_quoted(server: Server, conte
     server.script = lambda body, n: (200, {}, content) if n == 0 else completion("fine")
     assert EndpointPolicy(server.url).act([request()])[0].text == "fine"
     server.script = lambda body, n: (200, {}, content)
-    with pytest.raises(EndpointError, match="not the expected JSON"):
+    with pytest.raises(EndpointError, match="not the expected answer"):
         EndpointPolicy(server.url, retries=1).act([request()])
 
 

@@ -1,0 +1,142 @@
+"""How far the sampler's log-probs are from the trainer's: measured, limited and corrected.
+
+Where copies of the weights sample, each token has two log-probs: `sampled`, as the engine gave it,
+and `scored`, of the trainer's own weights. Equal weights give almost equal numbers, so the mean
+difference shows a stale adapter, a swapped one, or an old head, before any step.
+
+The correction multiplies a token's loss by min(exp(scored - sampled), 3), TRL's `token_truncate`.
+It corrects a token given its prefix. It does not correct the distribution of histories, of the
+partners' messages, or of returns; and where ratios are cut, a baseline no longer cancels. What is
+left is shown by the sums over a policy's row and over all rows of an episode ("joint"): many small
+differences of one sign add up. The effective sample size of n weights w is (sum w)^2 / sum w^2, here
+as a share of n (Kish 1965).
+
+Shapes: B rows, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a rollout may differ by, else the run stops before a step.
+
+    Attributes:
+        difference: largest mean of |scored - sampled| over a policy's tokens, in nats.
+        signed: largest |mean of scored - sampled|, in nats; a bias adds up over an episode.
+        joint_size: smallest effective sample size of the joint weights, a share of the episodes.
+    """
+
+    difference: float
+    signed: float
+    joint_size: float
+
+
+EXACT = Limits(difference=1e-3, signed=1e-3, joint_size=0.9)
+"""float32 on both sides; measured 3e-7."""
+LOW_PRECISION = Limits(difference=2e-2, signed=5e-3, joint_size=0.5)
+"""bfloat16; measured 3e-3 on a CPU, not yet on a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Differences of one policy, or of all together, over a rollout.
+
+    Attributes:
+        tokens: how many were compared.
+        mean: of |scored - sampled|, in nats.
+        largest: of the same.
+        signed: mean of scored - sampled.
+        summed: mean over rows (joint: over episodes) of |sum of scored - sampled|, in nats.
+        size: effective sample size of exp of that sum, a share in (0, 1].
+    """
+
+    tokens: int
+    mean: float
+    largest: float
+    signed: float
+    summed: float
+    size: float
+
+
+def effective_share(log_weights: np.ndarray) -> float:
+    """(sum w)^2 / (n sum w^2), w = exp(log_weights); 1 where all are equal."""
+    if not len(log_weights):
+        return 1.0
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / (len(weights) * (weights**2).sum()))
+
+
+def measured(rows: Sequence[tuple[str, str, np.ndarray]]) -> dict[str, Drift]:
+    """Policy -> its drift, and "joint" -> that of whole episodes.
+
+    Args:
+        rows: (policy, episode, scored - sampled of the row's own tokens), all processes' rows.
+    """
+    parts: dict[str, list[np.ndarray]] = defaultdict(list)
+    episodes: dict[str, float] = defaultdict(float)
+    for policy, episode, differences in rows:
+        parts[policy].append(differences)
+        episodes[episode] += float(differences.sum())
+    found = {
+        policy: _drift(some, np.array([one.sum() for one in some]))
+        for policy, some in parts.items()
+    }
+    every = [one for some in parts.values() for one in some]
+    return {**found, "joint": _drift(every, np.array(list(episodes.values())))}
+
+
+def _drift(rows: Sequence[np.ndarray], sums: np.ndarray) -> Drift:
+    tokens = np.concatenate(rows) if rows else np.zeros(0)
+    if not len(tokens):
+        return Drift(0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    return Drift(
+        tokens=len(tokens),
+        mean=float(np.abs(tokens).mean()),
+        largest=float(np.abs(tokens).max()),
+        signed=float(tokens.mean()),
+        summed=float(np.abs(sums).mean()),
+        size=effective_share(sums),
+    )
+
+
+def refusal(drifts: Mapping[str, Drift], limits: Limits) -> str | None:
+    """Why a rollout must not be learned from, None where it may."""
+    for name, drift in drifts.items():
+        if not drift.mean <= limits.difference:  # nan is above every limit
+            return (
+                f"{name}: log-probs of the engine and of the trainer differ by {drift.mean:.2g} "
+                f"nats a token in the mean, at most {limits.difference:g} is allowed"
+            )
+        if abs(drift.signed) > limits.signed:
+            return (
+                f"{name}: the trainer's log-probs are {drift.signed:+.2g} nats a token from the "
+                f"engine's in the mean, at most {limits.signed:g} is allowed"
+            )
+    joint = drifts["joint"]
+    if joint.size < limits.joint_size:
+        return (
+            f"episodes weigh so unevenly that {joint.size:.0%} of them count, at least "
+            f"{limits.joint_size:.0%} must: the engine samples from another distribution"
+        )
+    return None
+
+
+def correction(
+    scored: torch.Tensor, sampled: torch.Tensor, own: torch.Tensor, most: float
+) -> torch.Tensor:
+    """min(exp(scored - sampled), most) where own, else 1; (B, T).
+
+    TRL's mode `token_truncate` (`vllm_importance_sampling_mode`), but that a ratio which is not
+    finite stays so, and the trainer stops, where TRL takes 1.
+    """
+    ratio = torch.exp(torch.where(own, scored - sampled, 0.0))
+    return torch.where(ratio.isnan(), ratio, ratio.clamp(max=most))
