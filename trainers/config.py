@@ -18,7 +18,9 @@ from llm_marl_envs.checks import check_types, suggestion
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import algorithm_class
 from trainers.algorithms.base import OPTIONS
+from trainers.engines import engine_class
 from trainers.models.team_model import WEIGHT_MODES, check_policy_names
+from trainers.update.drift import TOKEN_MODES
 from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.update.returns import make_returns, setting_of
 
@@ -35,10 +37,8 @@ NOT_READ = {
     **dict.fromkeys(("top_p", "top_k", "min_p", "repetition_penalty"), BIASED),
     **dict.fromkeys(("entropy_coef", "use_adaptive_entropy", "top_entropy_quantile"), SPLIT),
     **dict.fromkeys(("fsdp", "deepspeed"), NO_SHARDS),
-    **dict.fromkeys(
-        ("use_vllm", "use_transformers_continuous_batching"),
-        "sampling is by transformers.generate",
-    ),
+    **dict.fromkeys(("use_vllm", "vllm_mode", "vllm_server_base_url"), "set engine"),
+    "use_transformers_continuous_batching": "it serves all rows with one adapter; set engine",
     "sync_ref_model": "the reference is each policy's own start",
     "log_completions": "set transcript_every",
     "cache_implementation": "leave it out",
@@ -51,6 +51,14 @@ NOT_READ = {
     "fp16": "use bf16: gradients are clipped per policy, which its scaler cannot follow",
 }
 """Settings of TRL and transformers that stay at their defaults: why, or what to do instead."""
+REASONS = {
+    "bnpo": f" ('bnpo': {SPLIT})",
+    **dict.fromkeys(
+        ("sequence_truncate", "sequence_mask"),
+        ": a row is all turns of an episode, and its ratio is the product over them",
+    ),
+}
+"""Values of TRL that are refused: why."""
 RANGES: dict[str, tuple[float, float]] = {
     "num_generations": (2, math.inf),
     "num_iterations": (1, math.inf),
@@ -109,6 +117,9 @@ class MAGRPOConfig(GRPOConfig):
     """P: tasks of one update, over all processes; at least 1."""
     rows_per_micro_batch: int = 32
     """Most rows of one forward and backward pass, at least 1."""
+    engine: str | dict[str, Any] = "generate"
+    """Who samples: 'generate' (transformers, the trainer's own weights), or a map of a name in
+    trainers.engines and settings: {name: vllm, urls: ["http://localhost:8000"]}."""
     sampling_batch_size: int | None = None
     """Most rows of one generate call, at least 1; None: all."""
     rollout_chunks: int = 1
@@ -161,6 +172,11 @@ class MAGRPOConfig(GRPOConfig):
     """1, as `top_k` is 0: log-probs are those of the untruncated distribution, so truncated
     sampling would bias the gradient."""
     top_k: int = 0
+    vllm_importance_sampling_mode: str = "token_truncate"
+    """How an engine that is not exact is corrected for, per token: 'token_truncate' (ratios are at
+    most `vllm_importance_sampling_clip_max`) or 'token_mask' (tokens beyond it count nothing). The
+    'sequence_' modes of TRL are refused: a row is all turns of an episode, and its ratio a product
+    over them."""
     max_completion_length: int = 256  # type: ignore[assignment]
     """Most tokens of one *turn*, at least 1; no None."""
     logging_steps: float = 1
@@ -275,7 +291,9 @@ class MAGRPOConfig(GRPOConfig):
         if isinstance(self.scale_rewards, bool):  # as TRL takes it
             self.scale_rewards = "group" if self.scale_rewards else "none"
         algorithm_class(self.algorithm)
+        engine_class(self.engine)
         choices = {
+            "vllm_importance_sampling_mode": list(TOKEN_MODES),
             "weights": [None, *WEIGHT_MODES],
             "credit": list(CREDITS),
             "context": list(CONTEXTS),
@@ -286,7 +304,7 @@ class MAGRPOConfig(GRPOConfig):
         for name, accepted in choices.items():
             value = getattr(self, name)
             if value not in accepted:
-                reason = f" ('bnpo': {SPLIT})" if value == "bnpo" else ""
+                reason = REASONS.get(value, "")
                 raise ValueError(f"{name}={value!r}: expected one of {accepted}{reason}")
 
     def _refuse_what_is_not_read(self) -> None:

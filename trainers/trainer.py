@@ -17,12 +17,16 @@ Deviations from TRL:
    weight decay and momentum.
 4. Sampling uses one seed per row (`engines/row_sampler.py`), so an update is a function
    of (seed, update).
+5. Where another engine samples (`engines/`), its log-probs are compared with the trainer's before
+   every step, and an engine that is not exact is corrected for by a ratio per token. TRL's default
+   is one ratio per row, which here is all turns of an episode (`update/drift.py`).
 """
 
 from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -43,12 +47,14 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Policy
+from llm_marl_envs.policies.json_server import LostServerError
 from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, appends
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.config import NO_SHARDS, MAGRPOConfig
-from trainers.engines.generate import GenerateEngine
+from trainers.engines import make_engine
+from trainers.engines.base import SamplingEngine
 from trainers.models.model_card import training_facts
 from trainers.models.team_files import Models, Tokenizers, build_team_model, save_team
 from trainers.models.team_model import SeparateWeights, TeamModel
@@ -72,6 +78,16 @@ from trainers.update.collect import (
     evaluation_episodes,
     not_finite,
 )
+from trainers.update.drift import (
+    OLD,
+    EngineDriftError,
+    correction,
+    differences,
+    limits_of,
+    logged,
+    measured,
+    refusal,
+)
 from trainers.update.optimizer import clip_each, leave_idle, parameter_groups
 from trainers.update.packing import (
     PackPlan,
@@ -86,7 +102,9 @@ from trainers.update.packing import (
 
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
-NOT_OWN = {"old_per_token_logps": 0.0, "ref_per_token_logps": -1e4}
+NOT_OWN = {OLD: 0.0, "ref_per_token_logps": -1e4}
+REPEATS = 2
+"""Times that an update is played again after a sampling server was lost."""
 
 
 class MAGRPOTrainer(GRPOTrainer):
@@ -157,7 +175,8 @@ class MAGRPOTrainer(GRPOTrainer):
         if args.frozen:
             self.team.freeze(args.frozen)
         self.trained = tuple(seat for seat in seats if seat not in (args.frozen or ()))
-        self.token_policy = _token_policy(self.team, args)
+        self.engine = make_engine(args.engine, self.team, args)
+        self.token_policy = _token_policy(self.team, self.engine, args)
         self.collector = Collector(
             self.make_env, self.algorithm, args, self.trained, self.team.policy_of
         )
@@ -214,6 +233,8 @@ class MAGRPOTrainer(GRPOTrainer):
             self.model = self.model_wrapped = self.team.module.to(self.accelerator.device)
         if self.beta:
             self.team.remember_start(self.team.trained_policies)
+        # TRL's loss multiplies by the ratio only so; it never samples here.
+        self.use_vllm = not self.engine.exact
         self.checkpoints = Checkpoints(self.args, self.accelerator, self.this_run)
         self.add_callback(self.interrupt)
         self.add_callback(FlatRewards())
@@ -258,8 +279,10 @@ class MAGRPOTrainer(GRPOTrainer):
         rows = pack_rows(groups[mine], self.trained, advantages[mine], keep[mine])
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
         count_everywhere(batches, groups, self.loss_type, self._sum, self.args.world_size)
-        if self.num_iterations > 1:
-            self._score(batches, "old_per_token_logps", lambda policy: nullcontext())
+        if self.num_iterations > 1 or self.engine.remote:
+            self._score(batches, OLD, lambda policy: nullcontext())
+        if self.engine.remote:
+            self._check_engine(batches)
         if self.beta:
             self._score(batches, "ref_per_token_logps", self.team.at_start)
         self._log_update(groups, inputs.returns, begun)
@@ -277,11 +300,19 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _experience(self) -> tuple[list[EpisodeGroup], AdvantageInputs, np.ndarray]:
         """Play this process's share, judge the groups of all."""
-        groups, error = [], None
-        try:
-            groups = self.collector.play(self._update, self.seating)
-        except Exception as raised:  # noqa: BLE001 - raised again once every process knows of it
-            error = raised
+        for repeated in range(REPEATS + 1):
+            groups, error = [], None
+            try:
+                if repeated:
+                    self.engine.recover()
+                self.engine.publish(self._update)
+                groups = self.collector.play(self._update, self.seating)
+            except Exception as raised:  # noqa: BLE001 - raised again once every process knows of it
+                error = raised
+            lost = self._sum(torch.tensor(float(isinstance(error, LostServerError))))
+            if not lost or repeated == REPEATS:
+                break
+            warnings.warn(f"update {self._update} is played again: {error}", stacklevel=2)
         self._stop_together(error)
         if self.args.world_size > 1:
             groups = gather_object(groups)  # in the order of the ranks
@@ -321,6 +352,22 @@ class MAGRPOTrainer(GRPOTrainer):
             if bad and error is None:
                 error = not_finite(self._update, f"{key} of {bad[0]}")
         self._stop_together(error)
+
+    def _check_engine(self, batches: list[dict[str, Any]]) -> None:
+        """Stop where the engine's log-probs are not the trainer's; correct for it (deviation 5)."""
+        rows = differences(batches, self.args.process_index)
+        if self.args.world_size > 1:
+            rows = gather_object(rows)
+        drifts = measured(rows)
+        self._note(logged(drifts))
+        wrong = refusal(drifts, limits_of(self.team))
+        told = f"update {self._update}, engine {self.engine.name}: {wrong}; no step was taken"
+        self._stop_together(EngineDriftError(told) if wrong else None)
+        for batch in batches:
+            if not self.engine.exact:
+                batch["importance_sampling_ratio"] = correction(batch, self.args)
+            elif self.num_iterations == 1:
+                del batch[OLD]  # as with `generate`, to the last bit
 
     @torch.no_grad()
     def _log_probs(self, batch: Mapping[str, Any]) -> torch.Tensor:
@@ -574,13 +621,13 @@ def _evaluated_in(eval_env: Any, args: MAGRPOConfig) -> Callable[[], Any] | None
     return None
 
 
-def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:
+def _token_policy(team: TeamModel, engine: SamplingEngine, args: MAGRPOConfig) -> TokenPolicy:
     template_kwargs: Any = args.chat_template_kwargs  # parsed from JSON text by now
     return TokenPolicy(
         team,
         max_completion_length=args.max_completion_length,
         temperature=args.temperature,
-        engine=GenerateEngine(team, args.sampling_batch_size),
+        engine=engine,
         template_kwargs=template_kwargs,
     )
 

@@ -8,9 +8,9 @@ several policies and episodes in any order.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,20 @@ class SamplingEngine(ABC):
     name: ClassVar[str]
     exact: bool = True
     remote: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def for_run(cls, team: Any, args: Any, settings: Mapping[str, Any]) -> SamplingEngine:
+        """The engine of a training run.
+
+        Args:
+            team: the `TeamModel`.
+            args: the `MAGRPOConfig`.
+            settings: what the run file says of this engine beside its name.
+
+        Raises:
+            ValueError: a setting that is unknown, or does not fit the team.
+        """
 
     @abstractmethod
     def sample(self, draws: Sequence[Draw], *, max_tokens: int, temperature: float) -> list[Drawn]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from transformers import GenerationConfig
 
+from llm_marl_envs.checks import refuse_unknown
 from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.row_sampler import RowSampler
 from trainers.models.team_model import SamplingBatch, TeamModel
@@ -32,6 +33,12 @@ class GenerateEngine(SamplingEngine):
             raise ValueError(f"batch_size={batch_size}: expected at least 1 or None")
         self.team = team
         self.batch_size = batch_size
+
+    @classmethod
+    def for_run(cls, team: TeamModel, args: Any, settings: Mapping[str, Any]) -> GenerateEngine:
+        """With `sampling_batch_size` rows at once; there are no settings."""
+        refuse_unknown("engine, name='generate'", settings, [])
+        return cls(team, args.sampling_batch_size)
 
     @torch.no_grad()
     def sample(self, draws: Sequence[Draw], *, max_tokens: int, temperature: float) -> list[Drawn]:

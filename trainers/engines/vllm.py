@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 
+from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.policies.json_server import EndpointError, JsonServer, UselessAnswerError
 from trainers.engines.base import Draw, Drawn, SamplingEngine
@@ -35,6 +37,8 @@ RETURNING = 9
 """Times that a lost server is asked again, with growing waits: about three minutes."""
 SEED_BITS = 31
 START = "start"
+SETTINGS = ("urls", "exact", "timeout", "retries", "concurrency")
+"""What a run file may say."""
 PROBES = 4
 PROBE_TOKENS = 8
 
@@ -108,6 +112,18 @@ class VLLMEngine(SamplingEngine):
             for policy, some in found.items()
         }
         self._proven = not exact
+
+    @classmethod
+    def for_run(cls, team: TeamModel, args: Any, settings: Mapping[str, Any]) -> VLLMEngine:
+        """Versions lie in the run's folder, under `engine`; the first process publishes."""
+        known = [name for name in inspect.signature(cls).parameters if name in SETTINGS]
+        where = "engine, name='vllm'"
+        refuse_unknown(where, settings, known)
+        if "urls" not in settings:
+            raise ValueError(f"{where}: urls is missing; expected e.g. ['http://localhost:8000']")
+        check_types(where, settings, {name: get_type_hints(cls.__init__)[name] for name in known})
+        folder = Path(str(args.output_dir)) / "engine"
+        return cls(team, folder, writes=args.process_index == 0, **settings)
 
     # -- weights ----------------------------------------------------------------------------------
     def publish(self, update: int) -> None:

@@ -35,6 +35,7 @@ from llm_marl_envs.policies.named import identity_of
 from llm_marl_envs.records import plain
 from llm_marl_envs.specs import env_arguments, env_name, spec
 from trainers.config import MAGRPOConfig
+from trainers.engines import engine_class
 from trainers.models.adapters import AdapterWeights
 from trainers.models.team_files import TEAM_FILE
 from trainers.models.team_model import TeamModel
@@ -55,6 +56,8 @@ FREE = re.compile(
     r"|max_steps|num_train_epochs|max_failed_share"
     # where it runs; the number of processes is compared where it matters
     r"|use_cpu|local_rank|ddp_.*|dataloader_.*"
+    # of an engine: what counts of it stands under `engine`
+    r"|vllm_.*"
     # what the trainer derives from the other sizes
     r"|per_device_train_batch_size|gradient_accumulation_steps|steps_per_generation"
     r"|generation_batch_size"
@@ -111,8 +114,26 @@ def settings_of(
         **environments,
         "lora": None if peft_config is None else _adapter(peft_config),
         "partners": {agent: identity_of(policy) for agent, policy in partners.items()},
-        "trainer": json.loads(json.dumps(plain(args.to_dict()))),
+        "trainer": {
+            **json.loads(json.dumps(plain(args.to_dict()))),
+            "engine": sampled_by(args),
+        },
     }
+
+
+def sampled_by(args: MAGRPOConfig) -> dict[str, Any] | None:
+    """What an engine changes in what is learned; None for `generate`.
+
+    Where its servers are changes nothing, and an exact one is not corrected for.
+    """
+    kind, settings = engine_class(args.engine)
+    if not kind.remote:
+        return None
+    exact = settings.get("exact", False)
+    named = ("correction", "mode", "clip_min", "clip_max")
+    keys = {name: f"vllm_importance_sampling_{name}" for name in named}
+    corrected = {} if exact else {name: getattr(args, key) for name, key in keys.items()}
+    return {"name": kind.name, "exact": exact, **corrected}
 
 
 def environments_of(env: Any, eval_env: Any) -> dict[str, Any]:

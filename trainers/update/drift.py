@@ -4,25 +4,36 @@ Where copies of the weights sample, each token has two log-probs: `sampled`, as 
 and `scored`, of the trainer's own weights. Equal weights give almost equal numbers, so the mean
 difference shows a stale adapter, a swapped one, or an old head, before any step.
 
-The correction multiplies a token's loss by min(exp(scored - sampled), 3), TRL's `token_truncate`.
+The correction multiplies a token's loss by min(exp(scored - sampled), 3): TRL's `token_truncate`.
 It corrects a token given its prefix. It does not correct the distribution of histories, of the
-partners' messages, or of returns; and where ratios are cut, a baseline no longer cancels. What is
-left is shown by the sums over a policy's row and over all rows of an episode ("joint"): many small
-differences of one sign add up. The effective sample size of n weights w is (sum w)^2 / sum w^2, here
-as a share of n (Kish 1965).
+partners' messages, or of returns. Where ratios are cut, a baseline no longer cancels. What is left
+is shown by the sums over a policy's row and over all rows of an episode ("joint"): many small
+differences of one sign add up. The effective sample size of n weights w is (sum w)^2 / sum w^2,
+here as a share of n (Kish 1965).
 
 Shapes: B rows, T tokens.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+
+OLD = "old_per_token_logps"
+"""TRL's key of the trainer's own log-probs."""
+MASK = "token_mask"
+TOKEN_MODES = ("token_truncate", MASK)
+"""TRL's names of corrections that look at one token at a time."""
+
+
+class EngineDriftError(RuntimeError):
+    """An engine samples from other weights, or another distribution, than the trainer scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +86,14 @@ def effective_share(log_weights: np.ndarray) -> float:
     return float(weights.sum() ** 2 / (len(weights) * (weights**2).sum()))
 
 
-def measured(rows: Sequence[tuple[str, str, np.ndarray]]) -> dict[str, Drift]:
+def measured(rows: Sequence[tuple[str, Hashable, np.ndarray]]) -> dict[str, Drift]:
     """Policy -> its drift, and "joint" -> that of whole episodes.
 
     Args:
         rows: (policy, episode, scored - sampled of the row's own tokens), all processes' rows.
     """
     parts: dict[str, list[np.ndarray]] = defaultdict(list)
-    episodes: dict[str, float] = defaultdict(float)
+    episodes: dict[Hashable, float] = defaultdict(float)
     for policy, episode, differences in rows:
         parts[policy].append(differences)
         episodes[episode] += float(differences.sum())
@@ -130,13 +141,45 @@ def refusal(drifts: Mapping[str, Drift], limits: Limits) -> str | None:
     return None
 
 
-def correction(
-    scored: torch.Tensor, sampled: torch.Tensor, own: torch.Tensor, most: float
-) -> torch.Tensor:
-    """min(exp(scored - sampled), most) where own, else 1; (B, T).
+def limits_of(team: Any) -> Limits:
+    """What a team's engine may differ by: its weights are float32, or less precise."""
+    precise = {parameter.dtype for parameter in team.module.parameters()} == {torch.float32}
+    return EXACT if precise else LOW_PRECISION
 
-    TRL's mode `token_truncate` (`vllm_importance_sampling_mode`), but that a ratio which is not
-    finite stays so, and the trainer stops, where TRL takes 1.
+
+def differences(
+    batches: Sequence[Mapping[str, Any]], process: int
+) -> list[tuple[str, tuple[int, ...], np.ndarray]]:
+    """(policy, episode, scored - sampled of its own tokens) of every row: what `measured` takes."""
+    rows = []
+    for batch in batches:
+        gaps = (batch[OLD] - batch["sampling_per_token_logps"]).double().cpu().numpy()
+        own = batch["tool_mask"].bool().cpu().numpy()
+        for gap, mine, episode in zip(gaps, own, batch["episodes"], strict=True):
+            if mine.any():
+                rows.append((batch["policy"], (process, *episode), gap[mine]))
+    return rows
+
+
+def logged(drifts: Mapping[str, Drift]) -> dict[str, float]:
+    """Names of the log -> numbers."""
+    values: dict[str, float] = {}
+    for name, drift in drifts.items():
+        for key in ("mean", "largest", "signed", "summed", "size"):
+            values[f"sampling/{name}/{key}"] = getattr(drift, key)
+    return values
+
+
+def correction(batch: Mapping[str, Any], args: Any) -> torch.Tensor:
+    """What a token's loss is multiplied by, (B, T): a function of exp(scored - sampled).
+
+    1 where not own. `args` has TRL's settings: `vllm_importance_sampling_mode`, `_clip_min` and
+    `_clip_max`. A ratio that is no number stays so, and the trainer stops; TRL takes it for 1.
     """
-    ratio = torch.exp(torch.where(own, scored - sampled, 0.0))
-    return torch.where(ratio.isnan(), ratio, ratio.clamp(max=most))
+    own = batch["tool_mask"].bool()
+    ratio = torch.exp(torch.where(own, batch[OLD] - batch["sampling_per_token_logps"], 0.0))
+    low = args.vllm_importance_sampling_clip_min or 0.0
+    high = args.vllm_importance_sampling_clip_max or math.inf
+    if args.vllm_importance_sampling_mode == MASK:
+        return torch.where(own & ((ratio < low) | (ratio > high)), 0.0, ratio)
+    return torch.where(own, ratio.clamp(low, high), 1.0)

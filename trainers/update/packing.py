@@ -65,6 +65,7 @@ class Row:
         own: 1 where the agent sampled the token and the turn is trained on, per completion token.
         advantages: per completion token, 0 where not own.
         logprobs: behaviour log-probs per completion token, 0 where not own.
+        episode: its task's place in the process's share, and its own place in the group.
     """
 
     policy: str
@@ -74,6 +75,7 @@ class Row:
     own: list[int] = field(default_factory=list)
     advantages: list[float] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    episode: tuple[int, int] = (-1, -1)
 
     def extended_by(self, prompt_ids: Sequence[int]) -> bool:
         """Whether a later prompt continues this row's ids."""
@@ -156,19 +158,23 @@ def pack_rows(
     for p, group in enumerate(groups):
         for g, episode in group.living:
             for a, agent in enumerate(agents):
-                rows += _pack_trajectory(episode, agent, advantages[p, g, a], keep[p, g, a], g)
+                rows += _pack_trajectory(episode, agent, advantages[p, g, a], keep[p, g, a], (p, g))
     return rows
 
 
 def _pack_trajectory(
-    episode: Episode, agent: str, advantages: np.ndarray, keep: np.ndarray, number: int
+    episode: Episode,
+    agent: str,
+    advantages: np.ndarray,
+    keep: np.ndarray,
+    place: tuple[int, int],
 ) -> list[Row]:
     rows: list[Row] = []
     for turn in episode.trajectory(agent):
         prompt, _, _ = _tokens(turn)
         if not rows or not rows[-1].extended_by(prompt):
-            label = f"task {episode.task_id!r}, episode {number} of its group, {agent}"
-            rows.append(Row(turn.response.policy, label, list(prompt)))
+            label = f"task {episode.task_id!r}, episode {place[1]} of its group, {agent}"
+            rows.append(Row(turn.response.policy, label, list(prompt), episode=place))
         rows[-1].add(turn, float(advantages[turn.index]), bool(keep[turn.index]))
     return rows
 
@@ -267,6 +273,7 @@ def micro_batches(
             batch["policy"] = policy
             batch["policy_rows"] = len(mine)
             batch["labels"] = [row.label for row in part]
+            batch["episodes"] = [row.episode for row in part]
             batches.append(batch)
     return batches
 

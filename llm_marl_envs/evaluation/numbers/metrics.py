@@ -436,6 +436,36 @@ _OF_UPDATES = (
         "updates in which the policy had nothing to learn and kept still",
     ),
     _logged(
+        "sampling/<policy>/mean",
+        "mean difference of log-probs, <policy>",
+        "nats per token",
+        "between the trainer and the engine that sampled; `joint` is all policies together",
+    ),
+    _logged(
+        "sampling/<policy>/largest",
+        "largest difference of log-probs, <policy>",
+        "nats",
+        "of one token",
+    ),
+    _logged(
+        "sampling/<policy>/signed",
+        "signed difference of log-probs, <policy>",
+        "nats per token",
+        "mean of the trainer's log-prob less the engine's",
+    ),
+    _logged(
+        "sampling/<policy>/summed",
+        "difference over a row, <policy>",
+        "nats",
+        "mean size of the sum over a row; of `joint`: over all rows of an episode",
+    ),
+    _logged(
+        "sampling/<policy>/size",
+        "effective sample size, <policy>",
+        "share",
+        "of rows (of `joint`: episodes) weighed by the exponential of that sum",
+    ),
+    _logged(
         "algorithm/<counter>", "<counter>", "count", "what the algorithm counted in the update"
     ),
     _logged(

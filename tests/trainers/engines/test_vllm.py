@@ -1,0 +1,337 @@
+"""The vLLM engine against a server that computes from the published folders.
+
+The stub has the routes of vLLM and the errors that vLLM was seen to make
+(tests/support/engine_server.py). `make test-engines` runs the same against vLLM itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import IA3Config, LoraConfig
+from support.engine_server import StubEngine
+from support.models import lora, make_trainer, untrained, weights
+from support.toys import Lower
+
+from llm_marl_envs.policies import json_server
+from llm_marl_envs.policies.json_server import EndpointError, LostServerError
+from trainers.engines.base import Draw
+from trainers.engines.generate import GenerateEngine
+from trainers.engines.vllm import VLLMEngine, digest_of
+from trainers.models.adapters import AdapterWeights
+from trainers.models.team_model import FullWeights, SeparateWeights
+from trainers.update.drift import EngineDriftError
+
+# After a step this small the numbers cannot tell the versions apart. The name in an answer can, where
+# the server tells the truth. The page on engines says so.
+BELOW_THE_LIMIT = ("old adapter", "adapters swapped")
+SEATS = {"left_0": "left_0", "right_0": "right_0"}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("base")
+    model, tokenizer = untrained()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def stub(base: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEngine]:
+    monkeypatch.setattr(json_server, "FIRST_WAIT", 0.001)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    one = StubEngine(base)
+    yield one
+    one.close()
+
+
+def adapters(changed: bool = True) -> AdapterWeights:
+    model, tokenizer = untrained()
+    team = AdapterWeights(model, tokenizer, SEATS, lora())
+    for policy in team.policies if changed else ():
+        move(team, policy)
+    return team
+
+
+def move(team: Any, policy: str) -> None:
+    torch.manual_seed(len(policy))
+    with torch.no_grad():
+        for parameter in team.parameters(policy):
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+
+
+def draws(*policies: str, seeds: int = 4, start: bool = False) -> list[Draw]:
+    return [Draw(one, (5, 6, 7 + s), s, start) for one in policies for s in range(seeds)]
+
+
+def drawn(engine: Any, asked: list[Draw], temperature: float = 1.0) -> list[Any]:
+    return engine.sample(asked, max_tokens=6, temperature=temperature)
+
+
+# -- the contract of every engine ------------------------------------------------------------------
+@pytest.fixture(params=["generate", "vllm"])
+def engine(request: Any, stub: StubEngine, tmp_path: Path) -> Any:
+    team = adapters()
+    if request.param == "generate":
+        return GenerateEngine(team)
+    return VLLMEngine(team, tmp_path, urls=[stub.url], exact=True)
+
+
+def test_a_sample_is_a_function_of_weights_prompt_and_seed(engine: Any):
+    engine.publish(0)
+    asked = draws("left_0", "right_0")
+    together = drawn(engine, asked)
+    here = drawn(GenerateEngine(engine.team), asked)
+    assert [one.ids for one in together] == [one.ids for one in here]
+    for one, other in zip(together, here, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+    assert [drawn(engine, [one])[0].ids for one in reversed(asked)] == [
+        one.ids for one in reversed(together)
+    ]
+    assert len({one.ids for one in together}) > 4
+    assert drawn(engine, []) == []
+
+
+def test_actions_end_at_their_last_token(engine: Any):
+    eos = list(range(60))  # of 300 tokens, so that some actions end
+    engine.team.eos_ids = lambda policy: eos
+    engine.publish(0)
+    found = drawn(engine, draws("left_0", seeds=12))
+    ended = [one for one in found if one.ids[-1] in eos]
+    assert 0 < len(ended) < len(found)
+    assert all(token not in eos for one in found for token in one.ids[:-1])
+    assert all(len(one.ids) == 6 for one in found if one not in ended)
+    assert all(len(one.ids) == len(one.logprobs) for one in found)
+
+
+def test_new_weights_act_once_they_are_published(engine: Any):
+    engine.publish(0)
+    asked = draws("left_0", "right_0", seeds=8)
+    before = drawn(engine, asked)
+    move(engine.team, "left_0")
+    engine.publish(1)
+    after = drawn(engine, asked)
+    assert [one.ids for one in before[:8]] != [one.ids for one in after[:8]]
+    assert before[8:] == after[8:]
+
+
+def test_greedy(engine: Any):
+    engine.publish(0)
+    asked = draws("left_0", seeds=2)
+    asked[1] = Draw("left_0", asked[0].prompt_ids, 77)
+    first, second = drawn(engine, asked, temperature=0.0)
+    assert first.ids == second.ids
+
+
+def test_seats_left_behind_act_with_the_start(engine: Any, stub: StubEngine):
+    team = engine.team
+    team.policy_of["right_0"] = "left_0"
+    team.freeze(["right_0"])
+    engine.publish(0)
+    asked = draws("left_0", seeds=8, start=True)
+    before = drawn(engine, asked)
+    move(team, "left_0")
+    engine.publish(1)
+    assert [one.ids for one in drawn(engine, asked)] == [one.ids for one in before]
+    now = drawn(engine, draws("left_0", seeds=8))
+    assert [one.ids for one in now] != [one.ids for one in before]
+
+
+# -- versions --------------------------------------------------------------------------------------
+def test_only_what_changed_is_published_and_old_versions_go(stub: StubEngine, tmp_path: Path):
+    engine = VLLMEngine(adapters(), tmp_path, urls=[stub.url])
+    engine.publish(0)
+    assert len(stub.folders) == 2
+    for update in range(1, 5):
+        move(engine.team, "left_0")
+        engine.publish(update)
+    names = sorted(stub.folders)
+    assert [name.rsplit("-", 1)[0] for name in names] == ["left_0@3", "left_0@4", "right_0@0"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == names
+    assert names[1].endswith(digest_of(engine.team, "left_0"))
+    assert {one.version for one in drawn(engine, draws("left_0"))} == {names[1]}
+
+
+def test_a_second_engine_finds_its_versions_loaded(stub: StubEngine, tmp_path: Path):
+    """As after a resume: the names are those of the same weights."""
+    team = adapters()
+    for _ in range(2):
+        engine = VLLMEngine(team, tmp_path, urls=[stub.url], exact=True)
+        engine.publish(3)
+    assert len(stub.folders) == 2
+    assert drawn(engine, draws("left_0"))
+
+
+def test_several_servers_share_the_rows(stub: StubEngine, base: str, tmp_path: Path):
+    other = StubEngine(base)
+    try:
+        engine = VLLMEngine(adapters(), tmp_path, urls=[stub.url, other.url], exact=True)
+        engine.publish(0)
+        asked = draws("left_0", "right_0")
+        found = drawn(engine, asked)
+        assert [one.ids for one in found] == [
+            one.ids for one in drawn(GenerateEngine(engine.team), asked)
+        ]
+        route = "/inference/v1/generate"
+        assert stub.asked[route] == other.asked[route]
+    finally:
+        other.close()
+
+
+def test_full_weights_take_the_place_of_the_old(stub: StubEngine, tmp_path: Path):
+    team = FullWeights(*untrained(), ["left_0"])
+    move(team, "shared")
+    engine = VLLMEngine(team, tmp_path, urls=[stub.url], exact=True)
+    engine.publish(0)
+    asked = draws("shared")
+    assert [one.ids for one in drawn(engine, asked)] == [
+        one.ids for one in drawn(GenerateEngine(team), asked)
+    ]
+    order = ("/pause", "/collective_rpc", "/reset_prefix_cache", "/resume")
+    assert [stub.asked[path] for path in order] == [1, 1, 1, 1]
+
+
+# -- what is refused -------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (LoraConfig(r=2, use_dora=True, target_modules=["q_proj"]), "DoRA"),
+        (LoraConfig(r=2, bias="all", target_modules=["q_proj"]), "trained biases"),
+        (
+            LoraConfig(r=2, modules_to_save=["lm_head"], target_modules=["q_proj"]),
+            "modules_to_save",
+        ),
+        (IA3Config(target_modules=["q_proj"], feedforward_modules=[]), "IA3 adapters"),
+    ],
+)
+def test_what_no_server_can_hold(config: Any, reason: str, tmp_path: Path):
+    team = AdapterWeights(*untrained(), dict.fromkeys(SEATS, "both"), config)
+    with pytest.raises(ValueError, match=f"both has {reason}"):
+        VLLMEngine(team, tmp_path, urls=["http://localhost:1"])
+
+
+def test_servers_that_do_not_fit_the_team(tmp_path: Path):
+    pair = {"left_0": untrained(0), "right_0": untrained(1)}
+    models = {name: model for name, (model, _) in pair.items()}
+    tokenizers = {name: tokenizer for name, (_, tokenizer) in pair.items()}
+    separate = SeparateWeights(models, tokenizers, SEATS)
+    with pytest.raises(ValueError, match="each policy needs servers of its own"):
+        VLLMEngine(separate, tmp_path, urls=["http://localhost:1"])
+    with pytest.raises(ValueError, match="no list of servers for right_0"):
+        VLLMEngine(separate, tmp_path, urls={"left_0": ["http://localhost:1"]})
+    with pytest.raises(ValueError, match=r"urls for \['middle_0'\]"):
+        VLLMEngine(separate, tmp_path, urls={"middle_0": ["http://localhost:1"]})
+    team = FullWeights(*untrained(), ["left_0", "right_0"])
+    team.freeze(["right_0"])
+    with pytest.raises(ValueError, match=r"\['right_0'\] play with the weights"):
+        VLLMEngine(team, tmp_path, urls=["http://localhost:1"])
+
+
+def test_a_server_without_the_noise_is_not_exact(base: str, tmp_path: Path):
+    plain = StubEngine(base, noise=False)
+    try:
+        engine = VLLMEngine(adapters(), tmp_path, urls=[plain.url], exact=True)
+        with pytest.raises(ValueError, match=r"of 8 probes differ, left_0, seed \d"):
+            engine.publish(0)
+    finally:
+        plain.close()
+
+
+def test_errors_name_the_version(stub: StubEngine, tmp_path: Path):
+    engine = VLLMEngine(adapters(), tmp_path, urls=[stub.url])
+    engine.publish(0)
+    name = engine.served["left_0"][-1].name
+    stub.folders.clear()
+    with pytest.raises(EndpointError, match=f"version {name}: .* 404 .*does not exist") as found:
+        drawn(engine, draws("left_0", seeds=1))
+    assert not isinstance(found.value, LostServerError)
+    shutil.rmtree(tmp_path / name)
+    engine.served.clear()
+    with pytest.raises(ValueError, match=r"temperature=0\.5"):
+        drawn(VLLMEngine(adapters(), tmp_path, urls=[stub.url], exact=True), [], temperature=0.5)
+
+
+# -- a run -----------------------------------------------------------------------------------------
+def run(stub: StubEngine | None, folder: Path, *, exact: bool = True, **changes: Any) -> Any:
+    if stub is not None:
+        changes["engine"] = {"name": "vllm", "urls": [stub.url], "exact": exact, "retries": 0}
+    return make_trainer(folder, Lower, max_steps=3, **changes)
+
+
+@pytest.mark.parametrize("weighed", ["adapters", "shared"])
+def test_a_run_ends_at_the_weights_of_generate(weighed: str, stub: StubEngine, tmp_path: Path):
+    mode = {"adapters": weighed == "adapters"}
+    by_generate = run(None, tmp_path / "generate", **mode)
+    by_vllm = run(stub, tmp_path / "vllm", **mode)
+    by_generate.train()
+    by_vllm.train()
+    one, other = weights(by_generate), weights(by_vllm)
+    assert all(torch.equal(one[policy], other[policy]) for policy in one)
+    entry = by_vllm.state.log_history[0]
+    assert 0 <= entry["sampling/joint/mean"] < 1e-5
+    assert entry["sampling/joint/size"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_lost_server_changes_nothing(lost: int, stub: StubEngine, tmp_path: Path):
+    whole = run(stub, tmp_path / "whole")
+    whole.train()
+    broken = run(stub, tmp_path / "broken")
+    stub.wrong = f"cut {lost}"
+    with pytest.warns(UserWarning, match="update 0 is played again"):
+        broken.train()
+    one, other = weights(whole), weights(broken)
+    assert all(torch.equal(one[policy], other[policy]) for policy in one)
+
+
+def test_a_server_that_stays_lost_stops_the_run(stub: StubEngine, tmp_path: Path):
+    trainer = run(stub, tmp_path)
+    stub.wrong = "cut 1000000"
+    with pytest.raises(LostServerError), pytest.warns(UserWarning, match="played again"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+def test_a_resumed_run_publishes_again(stub: StubEngine, base: str, tmp_path: Path):
+    whole = run(stub, tmp_path / "whole")
+    whole.train()
+    first = run(stub, tmp_path / "parts", save_strategy="steps", save_steps=2)
+    first.args.max_steps = 2
+    first.train()
+    fresh = StubEngine(base)
+    try:
+        second = run(fresh, tmp_path / "parts", save_strategy="steps", save_steps=2)
+        second.train(resume_from_checkpoint=True)
+        one, other = weights(whole), weights(second)
+        assert all(torch.equal(one[policy], other[policy]) for policy in one)
+    finally:
+        fresh.close()
+
+
+@pytest.mark.parametrize("wrong", ["old adapter", "adapters swapped", "one NaN", "another model"])
+@pytest.mark.parametrize("rate", [1e-2, 1e-5])
+def test_a_wrong_server_stops_the_run_before_a_step(
+    wrong: str, rate: float, stub: StubEngine, tmp_path: Path
+):
+    trainer = run(stub, tmp_path, learning_rate=rate)
+    step = trainer.training_step
+
+    def later(*given: Any, **more: Any) -> Any:
+        if trainer.state.global_step == 1:
+            stub.wrong = wrong
+        return step(*given, **more)
+
+    trainer.training_step = later
+    if rate == 1e-5 and wrong in BELOW_THE_LIMIT:
+        trainer.train()
+        assert trainer.state.log_history[-2]["sampling/joint/mean"] < 1e-3
+        return
+    with pytest.raises((EngineDriftError, EndpointError, FloatingPointError)):
+        trainer.train()
+    assert trainer.state.global_step == 1
