@@ -10,7 +10,8 @@ sequence level, the geometric mean of it over the row) and the token's advantage
             lambda by A's sign                                         (arXiv 2602.10693)
 
 plus beta * r * (e^d - d - 1), d = log pi_start - log pi (Schulman's k3, weighed as DeepSeek-V3.2,
-arXiv 2512.02556, does). Rows are put together by `together`.
+arXiv 2512.02556, does). Where another engine sampled, the first term is multiplied by
+min(pi_old / q, 3), q the chance that it gave the token. Rows are put together by `together`.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ VESPO = ((2.0, 3.0), (3.0, 2.0))  # (k, lambda) for the same
 
 @dataclass(frozen=True)
 class TurnOf:
-    """One turn of a row: its token ids and the advantage of each of its tokens."""
+    """One turn of a row: its token ids, the advantage of each and the sampler's log-probs."""
 
     prompt: tuple[int, ...]
     action: tuple[int, ...]
     advantage: float
+    sampled: tuple[float, ...] = ()
 
 
 def rows_of(groups: list[EpisodeGroup], seats: list[str], advantages: Any) -> list[list[TurnOf]]:
@@ -44,6 +46,7 @@ def rows_of(groups: list[EpisodeGroup], seats: list[str], advantages: Any) -> li
                 turn.response.prompt_ids or (),
                 turn.response.completion_ids or (),
                 float(advantages[p][g][seat][turn.index]),
+                turn.response.logprobs or (),
             )
             for turn in episode.trajectory(seat)
         ]
@@ -84,6 +87,11 @@ def token_costs(
         return -weight * advantage * new, ratio
     clipped = ratio.clamp(1 - EPSILON, 1 + EPSILON)
     return -torch.minimum(ratio * advantage, clipped * advantage), ratio
+
+
+def weights_of(row: list[TurnOf], old: torch.Tensor, most: float = 3.0) -> torch.Tensor:
+    """min(pi_old / q, most) of each of the row's tokens."""
+    return (old - torch.tensor([one for turn in row for one in turn.sampled])).exp().clamp(max=most)
 
 
 def together(loss_type: str, rows: list[torch.Tensor], longest: int) -> torch.Tensor:

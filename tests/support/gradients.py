@@ -106,6 +106,31 @@ def acted_by(trainer: Any, groups: list[Any]) -> list[Any]:
     ]
 
 
+def sampled_elsewhere(trainer: Any, groups: list[Any], spread: float = 0.5) -> list[Any]:
+    """The groups with log-probs of an engine whose distribution is another, by `spread` nats."""
+    rng = np.random.default_rng(5)
+
+    def other(one: Any) -> Any:
+        trainer.team.activate(trainer.team.policy_of[one.agent])
+        said = formula.TurnOf(one.response.prompt_ids, one.response.completion_ids, 0.0)
+        with torch.no_grad():
+            own = formula.log_probs(trainer.model, [said], TEMPERATURE)
+        sampled = tuple((own.numpy() + rng.normal(0, spread, len(own))).tolist())
+        return dataclasses.replace(
+            one, response=dataclasses.replace(one.response, logprobs=sampled)
+        )
+
+    return [
+        dataclasses.replace(
+            each,
+            episodes=tuple(
+                dataclasses.replace(e, turns=tuple(map(other, e.turns))) for e in each.episodes
+            ),
+        )
+        for each in groups
+    ]
+
+
 def give(trainer: Any, groups: list[Any], advantages: Mapping[str, np.ndarray] | None) -> None:
     """Let the trainer play these groups; `advantages` None: as its algorithm computes them."""
     judge = trainer.collector.judge
@@ -180,6 +205,8 @@ def written_out(
             anchor = before if moved else new.detach()
             level = args.importance_sampling_level
             cost, ratio = formula.token_costs(args.loss_type, level, new, anchor, per_token)
+            if trainer.engine.remote and args.loss_type != "vespo":
+                cost = cost * formula.weights_of(row, before)
             if trainer.beta:
                 with trainer.team.at_start(policy), torch.no_grad():
                     d = formula.log_probs(trainer.model, row, TEMPERATURE)

@@ -253,3 +253,48 @@ def test_with_the_papers_mean_the_factor_of_an_agent_depends_on_others():
     found = expected_estimate(may_not_act, 2, baseline="mean")
     assert same(found[LEFT], exact[LEFT] / 2)
     assert same(found[RIGHT], exact[RIGHT] * 0.75)
+
+
+# -- a sampler whose distribution is another ------------------------------------------------------
+OTHER = LOGITS + np.array([[[0.5, -0.3, 0.1], [0.2, 0.0, -0.4]], [[-0.2, 0.4, 0.0], [0.1, 0.3, 0]]])
+
+CUTS = (None, 10.0)
+
+
+def disturbed(game: Game, *, both: bool, most: float | None) -> np.ndarray:
+    """`expected_estimate` of two episodes that another sampler played; None: not corrected."""
+    logits = OTHER if both else np.stack([OTHER[LEFT], LOGITS[RIGHT]])
+    sampler = torch.tensor(logits).softmax(-1).numpy()
+    ratios = PI / sampler
+
+    def weighed(row: Row) -> Row:
+        agent, turn = AGENTS.index(row.policy), 0
+        for place, token in enumerate(row.completion_ids):
+            turn += token == BETWEEN
+            if token < EOS and most is not None:
+                row.advantages[place] *= min(ratios[agent, turn, token], most)
+        return row
+
+    with pytest.MonkeyPatch.context() as patch:
+        chance = lambda moves: math.prod(float(sampler[m.agent, m.turn, m.word]) for m in moves)  # noqa: E731
+        patch.setitem(globals(), "likelihood", chance)
+        return expected_estimate(game, 2, spoil=weighed)
+
+
+def test_the_correction_mends_a_sampler_of_one_agent_and_one_turn():
+    exact = exact_gradient(one_turn)
+    assert not np.allclose(disturbed(one_turn, both=False, most=None)[LEFT], exact[LEFT], atol=0.01)
+    assert same(disturbed(one_turn, both=False, most=10.0)[LEFT], exact[LEFT])
+
+
+def test_the_correction_is_of_tokens_not_of_partners_or_histories():
+    """Where the partner is sampled wrongly too, much is left; here more than without correction."""
+    exact = exact_gradient(one_turn)
+    left = {most: np.abs(disturbed(one_turn, both=True, most=most) - exact).sum() for most in CUTS}
+    assert left[None] == pytest.approx(0.126, abs=1e-3)
+    assert left[10.0] == pytest.approx(0.156, abs=1e-3)
+
+
+def test_where_ratios_are_cut_the_baseline_does_not_cancel():
+    exact = exact_gradient(one_turn)
+    assert not same(disturbed(one_turn, both=False, most=1.1)[LEFT], exact[LEFT])

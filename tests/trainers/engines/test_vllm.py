@@ -27,7 +27,7 @@ from trainers.models.adapters import AdapterWeights
 from trainers.models.team_model import FullWeights, SeparateWeights
 from trainers.update.drift import EngineDriftError
 
-# After a step this small the numbers cannot tell the versions apart. The name in an answer can, where
+# After a step this small the numbers cannot tell the versions apart. The name in an answer can, if
 # the server tells the truth. The page on engines says so.
 BELOW_THE_LIMIT = ("old adapter", "adapters swapped")
 SEATS = {"left_0": "left_0", "right_0": "right_0"}
