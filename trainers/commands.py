@@ -127,6 +127,43 @@ def _train_baselines(options: Namespace) -> None:
     print(f"written to {options.output}")
 
 
+def _add_serve_team(parser: ArgumentParser) -> None:
+    parser.add_argument("config", help="the run that will train: a YAML file or a preset's name")
+    parser.add_argument("--port", type=int, default=8000, help="of the first server (default 8000)")
+    parser.add_argument(
+        "--python", default="python", help="of the environment that vLLM is installed in"
+    )
+    parser.add_argument(
+        "--exact", action="store_true", help="float32 and this library's noise: for engine exact"
+    )
+    parser.add_argument("--max-model-len", type=int, help="most tokens of prompt and action")
+    parser.add_argument("--cpu", action="store_true", help="flags for a machine without a GPU")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--start", action="store_true", help="start the server, not only print it")
+    what.add_argument(
+        "--check", action="store_true", help="publish to the run's servers and compare log-probs"
+    )
+    add_overrides(parser)
+
+
+def _serve_team(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.engines import serve_team
+    run_options = {
+        name: getattr(options, name) for name in ("port", "python", "exact", "max_model_len", "cpu")
+    }
+    if options.check:
+        for line in serve_team.check(options.config, options.override):
+            print(line)
+        return
+    calls = serve_team.calls(options.config, options.override, run_options)
+    print("\n".join(map(str, calls)), flush=True)
+    if options.start:
+        if len(calls) > 1:
+            raise ValueError(f"{len(calls)} servers: start each of these lines by itself")
+        calls[0].replace_this_process()
+
+
 TRAIN = Command(
     name="train",
     about="Train a team as a YAML file says.",
@@ -158,4 +195,11 @@ TRAIN_BASELINES = Command(
     run=_train_baselines,
     add=_add_train_baselines,
     resumes=True,
+)
+SERVE_TEAM = Command(
+    name="serve-team",
+    about="Print the command of the vLLM servers that sample for a run; start or check them.",
+    example="run.yaml --exact --python vllm_env/bin/python --start",
+    run=_serve_team,
+    add=_add_serve_team,
 )
