@@ -81,3 +81,9 @@ def test_gradients_are_clipped_and_stepped_through_our_methods():
     epoch = inspect.getsource(transformers.Trainer._run_epoch)
     assert "self._clip_grad_norm(model)" in epoch
     assert "self.optimizer.step()" in epoch
+
+
+def test_the_loss_multiplies_by_the_ratio_of_an_engine():
+    loss = source("_compute_loss")
+    assert "self.use_vllm and self.vllm_importance_sampling_correction" in loss
+    assert 'per_token_loss * inputs["importance_sampling_ratio"]' in loss
