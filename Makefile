@@ -9,7 +9,7 @@ JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-bridges check lint format bench docs clean
+.PHONY: help setup demo test test-long test-bridges test-engines check lint format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test-long: $(STAMP) ## Run the tests that take longer
 
 test-bridges: $(STAMP) ## Try every bridge with its library, each in its own environment (an hour)
 	$(BIN)/python tests/bridges/run.py
+
+test-engines: $(STAMP) ## Sample with vLLM itself, in an environment of its own (2.5 GB)
+	$(ONE_THREAD) $(BIN)/python -m pytest -s -m engines tests/engines
 
 check: lint test ## Lint, format check, types and the tests
 

@@ -18,7 +18,7 @@ from llm_marl_envs.checks import check_types, suggestion
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import algorithm_class
 from trainers.algorithms.base import OPTIONS
-from trainers.engines import engine_class
+from trainers.engines.registry import engine_class
 from trainers.models.team_model import WEIGHT_MODES, check_policy_names
 from trainers.update.drift import TOKEN_MODES
 from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES

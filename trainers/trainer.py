@@ -53,8 +53,8 @@ from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, appends
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.config import NO_SHARDS, MAGRPOConfig
-from trainers.engines import make_engine
 from trainers.engines.base import SamplingEngine
+from trainers.engines.registry import make_engine
 from trainers.models.model_card import training_facts
 from trainers.models.team_files import Models, Tokenizers, build_team_model, save_team
 from trainers.models.team_model import SeparateWeights, TeamModel

@@ -23,6 +23,7 @@ class ServerCall:
         rank: of the adapters.
         exact: with this library's noise per row, in float32.
         python: of the environment that vLLM is installed in.
+        dtype: of the weights, "auto" for what the model says; an exact server's is float32.
         max_model_len: most tokens of prompt and action; the model's own where None.
         cpu: one thread and a small cache, for a machine without a GPU.
     """
@@ -33,6 +34,7 @@ class ServerCall:
     rank: int = 8
     exact: bool = False
     python: str = "python"
+    dtype: str = "auto"
     max_model_len: int | None = None
     cpu: bool = False
 
@@ -45,6 +47,7 @@ class ServerCall:
         """
         flags = ["--model", self.model, "--host", "127.0.0.1", "--port", str(self.port)]
         flags += ["--generation-config", "vllm", "--enable-scale-out"]
+        flags += ["--dtype", "float32" if self.exact else self.dtype]
         flags += ["--logprobs-mode", "raw_logprobs" if self.exact else "processed_logprobs"]
         if self.max_model_len is not None:
             flags += ["--max-model-len", str(self.max_model_len)]
@@ -56,7 +59,7 @@ class ServerCall:
             flags += ["--enable-lora", "--max-loras", str(kept), "--max-cpu-loras", str(2 * kept)]
             flags += ["--max-lora-rank", str(served)]
         if self.exact:
-            flags += ["--dtype", "float32", "--no-enable-prefix-caching"]
+            flags += ["--no-enable-prefix-caching"]
             flags += ["--logits-processors", NOISE]
         if self.cpu:
             flags += ["--enforce-eager", "--max-num-seqs", "64"]

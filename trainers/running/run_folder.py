@@ -35,7 +35,7 @@ from llm_marl_envs.policies.named import identity_of
 from llm_marl_envs.records import plain
 from llm_marl_envs.specs import env_arguments, env_name, spec
 from trainers.config import MAGRPOConfig
-from trainers.engines import engine_class
+from trainers.engines.registry import engine_class
 from trainers.models.adapters import AdapterWeights
 from trainers.models.team_files import TEAM_FILE
 from trainers.models.team_model import TeamModel

@@ -22,8 +22,8 @@ from support.gradients import (
 )
 
 from trainers.config import MAGRPOConfig
-from trainers.engines import ENGINES
 from trainers.engines.generate import GenerateEngine
+from trainers.engines.registry import ENGINES
 from trainers.update import drift
 from trainers.update.drift import EXACT, EngineDriftError, correction, measured, refusal
 
