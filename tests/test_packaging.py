@@ -56,7 +56,7 @@ def link_what_is_required(requires: Sequence[str], packages: Path) -> None:
         left += found.requires or []
         for top in {file.parts[0] for file in found.files or ()} - {".."}:
             if not (packages / top).exists():
-                (packages / top).symlink_to(found.locate_file(top))
+                (packages / top).symlink_to(str(found.locate_file(top)))
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -100,6 +100,7 @@ from trainers.update.packing import (
     uncut,
 )
 
+T = TypeVar("T")
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
 NOT_OWN = {OLD: 0.0, "ref_per_token_logps": -1e4}
@@ -300,25 +301,47 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _experience(self) -> tuple[list[EpisodeGroup], AdvantageInputs, np.ndarray]:
         """Play this process's share, judge the groups of all."""
-        for repeated in range(REPEATS + 1):
-            groups, error = [], None
-            try:
-                if repeated:
-                    self.engine.recover()
-                self.engine.publish(self._update)
-                groups = self.collector.play(self._update, self.seating)
-            except Exception as raised:  # noqa: BLE001 - raised again once every process knows of it
-                error = raised
-            lost = self._sum(torch.tensor(float(isinstance(error, LostServerError))))
-            if not lost or repeated == REPEATS:
+        groups = None
+        for left in reversed(range(REPEATS + 1)):
+            publish = partial(self._publish, again=left < REPEATS)
+            play = partial(self.collector.play, self._update, self.seating)
+            if self._together(publish, repeats=left > 0):
+                groups = self._together(play, repeats=left > 0)
+            if groups is not None:
                 break
-            warnings.warn(f"update {self._update} is played again: {error}", stacklevel=2)
-        self._stop_together(error)
+        groups = groups or []
         if self.args.world_size > 1:
             groups = gather_object(groups)  # in the order of the ranks
         episodes = [episode for group in groups for episode in group.episodes]
         self.failures.after_update(self._update, episodes, self.collector.failures)
         return (groups, *self.collector.judge(self._update, groups))
+
+    def _publish(self, again: bool) -> bool:
+        """Let the engine sample with the present weights."""
+        if again:
+            self.engine.recover()
+        self.engine.publish(self._update)
+        return True
+
+    def _together(self, act: Callable[[], T], *, repeats: bool) -> T | None:
+        """What comes of it on this process, once every process has done it.
+
+        None where a sampling server was lost on one of them and `repeats` says to try again.
+
+        Raises:
+            Exception: what stopped this process or another one.
+        """
+        result, error = None, None
+        try:
+            result = act()
+        except Exception as raised:  # noqa: BLE001 - raised again once every process knows of it
+            error = raised
+        lost = self._sum(torch.tensor(float(isinstance(error, LostServerError))))
+        if lost and repeats:
+            warnings.warn(f"update {self._update} is played again: {error}", stacklevel=2)
+            return None
+        self._stop_together(error)
+        return result
 
     def _sum(self, value: torch.Tensor) -> float:
         """The sum of a scalar over all processes."""

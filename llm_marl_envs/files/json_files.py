@@ -116,7 +116,7 @@ _hints = cache(get_type_hints)
 def _record(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
     hints, given = _hints(kind), {}
     for one in fields(kind):
-        key = one.metadata.get("key")
+        key = str(one.metadata.get("key"))
         key = key if key in value else one.name
         optional = one.default is not MISSING or one.default_factory is not MISSING
         if key not in value and (one.metadata.get("needed") or not optional):

@@ -107,7 +107,8 @@ def tests_fail(python: Path, name: str) -> list[str]:
 def records(name: str, library: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """One record per example of a library."""
     python = environment(name, library.get("requires", []))
-    installed = f"import importlib.metadata as m; print(m.version({library['package']!r}))"
+    package = library.get("package")
+    installed = f"import importlib.metadata as m; print(m.version({package!r}))"
     found = []
     for example, said in library["examples"].items():
         given = toy(said["toy"]) if said.get("toy") else ()

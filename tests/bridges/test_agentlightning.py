@@ -21,7 +21,7 @@ from support.toys import WordPair
 from support.word_model import word_model_folder
 
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.policies.endpoint import EndpointError
+from llm_marl_envs.policies.json_server import EndpointError
 
 word_model = pytest.fixture(word_model_folder, name="word_model", scope="module")
 

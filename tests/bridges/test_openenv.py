@@ -201,7 +201,7 @@ def test_a_remote_team_keeps_the_contract(urls: dict[str, str], name: str):
 def test_copies_play_side_by_side(urls: dict[str, str]):
     starts = [Start(task=index, seed=index, sample_seed=index) for index in range(5)]
     copies = VectorTextEnv([RemoteTeam(urls["pair"]) for _ in range(3)])
-    team = dict.fromkeys(("left_0", "right_0"), RandomPolicy())
+    team: Any = dict.fromkeys(("left_0", "right_0"), RandomPolicy())
     there = rollout(copies, team, starts)
     here = rollout(VectorTextEnv([make(TOYS["pair"])]), team, starts)
     assert [one.turns for one in there] == [one.turns for one in here]

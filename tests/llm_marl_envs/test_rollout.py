@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from pettingzoo import ParallelEnv
@@ -69,7 +69,7 @@ def test_one_policy_is_asked_once_for_all_its_seats() -> None:
 
 def test_turns_of_one_step_stand_in_the_order_of_the_seats() -> None:
     class Three(ParallelEnv[str, str, str]):
-        metadata: ClassVar[dict[str, Any]] = {"name": "three"}
+        metadata = {"name": "three"}  # noqa: RUF012 - as PettingZoo declares it
         possible_agents = ["a", "b", "c"]  # noqa: RUF012 - as PettingZoo declares it
 
         def observation_space(self, agent: str) -> TextSpace:

@@ -52,7 +52,7 @@ class StubEngine:
             def do_GET(self) -> None:
                 stub._reply(self, None)
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

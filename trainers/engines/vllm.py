@@ -325,7 +325,7 @@ def digest_of(team: TeamModel, policy: str) -> str:
     digest = hashlib.sha256()
     for parameter in team.parameters(policy):
         plain = parameter.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(plain.numpy())
+        digest.update(plain.numpy().tobytes())
     return digest.hexdigest()[:8]
 
 

@@ -154,7 +154,8 @@ def test_games_that_cannot_be():
         make("arena/KuhnPoker-v0")
     with pytest.raises(ValueError, match=r"KuhnPoker-v0, players=3: .* 2, received 3"):
         make(KUHN, players=3)
-    for wrong in ({"players": 0}, {"size": 0}, {"size": 10**6 + 1}):
+    wrongs: list[dict[str, Any]] = [{"players": 0}, {"size": 0}, {"size": 10**6 + 1}]
+    for wrong in wrongs:
         with pytest.raises(ValueError, match=r"(players|size)=\d+: expected"):
             make(KUHN, **wrong)
     with pytest.raises(ValueError, match="split='all': expected one of"):
