@@ -176,8 +176,7 @@ class MAGRPOTrainer(GRPOTrainer):
         if args.frozen:
             self.team.freeze(args.frozen)
         self.trained = tuple(seat for seat in seats if seat not in (args.frozen or ()))
-        self.engine = make_engine(args.engine, self.team, args)
-        self.token_policy = _token_policy(self.team, self.engine, args)
+        self.token_policy = _token_policy(self.team, args)
         self.collector = Collector(
             self.make_env, self.algorithm, args, self.trained, self.team.policy_of
         )
@@ -352,6 +351,11 @@ class MAGRPOTrainer(GRPOTrainer):
         """What stops one process stops every one of them."""
         if self._sum(torch.tensor(float(error is not None))):
             raise error or RuntimeError("stopped by an error on another process; see there")
+
+    @property
+    def engine(self) -> SamplingEngine:
+        """Who samples."""
+        return self.token_policy.engine
 
     @property
     def seating(self) -> dict[str, Policy]:
@@ -644,13 +648,13 @@ def _evaluated_in(eval_env: Any, args: MAGRPOConfig) -> Callable[[], Any] | None
     return None
 
 
-def _token_policy(team: TeamModel, engine: SamplingEngine, args: MAGRPOConfig) -> TokenPolicy:
+def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:
     template_kwargs: Any = args.chat_template_kwargs  # parsed from JSON text by now
     return TokenPolicy(
         team,
         max_completion_length=args.max_completion_length,
         temperature=args.temperature,
-        engine=engine,
+        engine=make_engine(args.engine, team, args),
         template_kwargs=template_kwargs,
     )
 

@@ -54,7 +54,7 @@ def shown(record: Mapping[str, Any]) -> str:
         return record["checked"]
     if kind == "play":
         played = sum(len(run["result"]) for run in runs)
-        return f"{played} episodes, returns as in process"
+        return f"{played} returns, as in process"
     pairs = [ends(run["result"]) for run in runs]
     first, last = (median(values) for values in zip(*pairs, strict=True))
     worst = min(end for _, end in pairs)
