@@ -68,6 +68,7 @@ from trainers.running.run_folder import (
     Run,
     environments_of,
     origin,
+    sampled_by,
     settings_of,
     write_settings,
 )
@@ -561,6 +562,10 @@ class MAGRPOTrainer(GRPOTrainer):
             "env_kwargs": self._environments["env_kwargs"],
             "max_completion_length": self.args.max_completion_length,
         }
+        sampler = sampled_by(self.args)
+        if sampler is not None:
+            dtype = next(self.team.module.parameters()).dtype
+            env["sampled_by"] = {**sampler, "dtype": str(dtype).removeprefix("torch.")}
         if self.token_policy.template_kwargs:
             env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)
         trained = training_facts(self.args.algorithm, self.state)

@@ -225,6 +225,7 @@ def test_pettingzoo_performance(env_id: str, capsys: pytest.CaptureFixture[str])
 # -- the same everywhere --------------------------------------------------------------------------
 @each
 def test_episodes_do_not_depend_on_the_process(env_id: str, run_python: Any) -> None:
+    # Simultaneous environments take `turns`, so that episodes of several can be compared.
     kwargs: dict[str, Any] = {"turns": 2} if spec(env_id).api == "parallel" else {}
     here = episode_digest(lambda: make(env_id, **kwargs), range(4))
     program = (

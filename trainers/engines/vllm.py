@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -116,12 +115,11 @@ class VLLMEngine(SamplingEngine):
     @classmethod
     def for_run(cls, team: TeamModel, args: Any, settings: Mapping[str, Any]) -> VLLMEngine:
         """Versions lie in the run's folder, under `engine`; the first process publishes."""
-        known = [name for name in inspect.signature(cls).parameters if name in SETTINGS]
         where = "engine, name='vllm'"
-        refuse_unknown(where, settings, known)
+        refuse_unknown(where, settings, SETTINGS)
         if "urls" not in settings:
             raise ValueError(f"{where}: urls is missing; expected e.g. ['http://localhost:8000']")
-        check_types(where, settings, {name: get_type_hints(cls.__init__)[name] for name in known})
+        check_types(where, settings, get_type_hints(cls.__init__))
         folder = Path(str(args.output_dir)) / "engine"
         return cls(team, folder, writes=args.process_index == 0, **settings)
 

@@ -24,6 +24,7 @@ from trainers.engines.base import Draw
 from trainers.engines.generate import GenerateEngine
 from trainers.engines.vllm import VLLMEngine, digest_of
 from trainers.models.adapters import AdapterWeights
+from trainers.models.team_files import read_team_file
 from trainers.models.team_model import FullWeights, SeparateWeights
 from trainers.update.drift import EngineDriftError
 
@@ -271,6 +272,9 @@ def test_a_run_ends_at_the_weights_of_generate(weighed: str, stub: StubEngine, t
     by_vllm.train()
     one, other = weights(by_generate), weights(by_vllm)
     assert all(torch.equal(one[policy], other[policy]) for policy in one)
+    by_vllm.save_team(tmp_path / "team")
+    sampled = read_team_file(tmp_path / "team")["sampled_by"]
+    assert sampled == {"name": "vllm", "exact": True, "dtype": "float32"}
     entry = by_vllm.state.log_history[0]
     assert 0 <= entry["sampling/joint/mean"] < 1e-5
     assert entry["sampling/joint/size"] == pytest.approx(1)
