@@ -47,6 +47,7 @@ def test_the_refused_settings_are_refused():
     hooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hooks)
     page = hooks.on_page_markdown((ROOT / "docs" / "howto" / "vllm.md").read_text())
+    page = page[page.index("## What else of TRL is refused") :]
     others: dict[str, Any] = {
         "top_entropy_quantile": 0.5,
         "top_p": 0.9,
@@ -81,11 +82,10 @@ def test_examples_run(page: str):
 def test_examples_of_other_trainers_run():
     text = (ROOT / "docs" / "howto" / "other_trainers.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.S)
-    light = [block for block in blocks if "GRPOTrainer" not in block]  # those load a model
-    assert len(light) == len(blocks) - 2
+    assert len(blocks) > 3
     pytest.importorskip("textarena")
     namespace: dict[str, object] = {"__name__": "example"}
-    exec("\n".join(light), namespace)  # our own page
+    exec("\n".join(blocks), namespace)  # our own page
     assert namespace["reward"] is not None
 
 

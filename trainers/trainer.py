@@ -563,7 +563,7 @@ class MAGRPOTrainer(GRPOTrainer):
             "max_completion_length": self.args.max_completion_length,
         }
         sampler = sampled_by(self.args)
-        if sampler is not None:
+        if isinstance(sampler, dict):
             dtype = next(self.team.module.parameters()).dtype
             env["sampled_by"] = {**sampler, "dtype": str(dtype).removeprefix("torch.")}
         if self.token_policy.template_kwargs:

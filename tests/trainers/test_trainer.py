@@ -192,7 +192,7 @@ def test_an_advantage_or_loss_that_is_not_finite_stops_the_run(tmp_path: Path):
     before = weights(trainer)["right_0"]
     with torch.no_grad():
         trainer.team.parameters("left_0")[0][0, 0] = math.nan
-    trainer.token_policy.team = make_trainer(tmp_path / "x", Lower).team  # sampling stays healthy
+    trainer.token_policy.engine = make_trainer(tmp_path / "x", Lower).engine  # which stays healthy
     with pytest.raises(FloatingPointError, match=r"loss nan of .*left_0"):
         trainer.train()
     assert torch.equal(weights(trainer)["right_0"], before)
@@ -212,7 +212,7 @@ def test_a_sampled_log_prob_that_is_not_finite_names_the_episode(tmp_path: Path)
 def test_a_scored_log_prob_that_is_not_finite_names_the_row(tmp_path: Path, key: str):
     changes: dict[str, Any] = {"num_iterations": 2} if key == "old" else {"beta": 0.1}
     trainer = make_trainer(tmp_path, Lower, **changes)
-    trainer.token_policy.team = make_trainer(tmp_path / "x", Lower).team  # sampling stays healthy
+    trainer.token_policy.engine = make_trainer(tmp_path / "x", Lower).engine  # which stays healthy
     with torch.no_grad():
         if key == "old":
             trainer.team.parameters("right_0")[0][0, 0] = math.nan

@@ -121,14 +121,14 @@ def settings_of(
     }
 
 
-def sampled_by(args: MAGRPOConfig) -> dict[str, Any] | None:
-    """What an engine changes in what is learned; None for `generate`.
+def sampled_by(args: MAGRPOConfig) -> str | dict[str, Any]:
+    """What an engine changes in what is learned: its name, and more where it samples elsewhere.
 
     Where its servers are changes nothing, and an exact one is not corrected for.
     """
     kind, settings = engine_class(args.engine)
     if not kind.remote:
-        return None
+        return kind.name
     exact = settings.get("exact", False)
     named = ("correction", "mode", "clip_min", "clip_max")
     keys = {name: f"vllm_importance_sampling_{name}" for name in named}
