@@ -32,7 +32,7 @@ demo: $(STAMP) ## Train a team of two tiny models and show what changed (writes 
 	$(BIN)/llm-marl demo
 
 test: $(STAMP) ## Run the tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-long: $(STAMP) ## Run the tests that take longer
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m long

@@ -119,9 +119,20 @@ def test_an_agent_that_leaves_is_credited_with_what_its_team_earns_later(tmp_pat
     assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.05
 
 
-@pytest.mark.parametrize("credit", ["own", "team"])
-@pytest.mark.parametrize("context", ["append", "fresh"])
-@pytest.mark.parametrize("env", [Growing, Brief])
+# Every pair of env, context and credit in the default run, every triple in the long one.
+@pytest.mark.parametrize(
+    ("env", "context", "credit"),
+    [
+        (Growing, "append", "team"),
+        (Growing, "fresh", "own"),
+        (Brief, "append", "own"),
+        (Brief, "fresh", "team"),
+        pytest.param(Growing, "append", "own", marks=pytest.mark.long),
+        pytest.param(Growing, "fresh", "team", marks=pytest.mark.long),
+        pytest.param(Brief, "append", "team", marks=pytest.mark.long),
+        pytest.param(Brief, "fresh", "own", marks=pytest.mark.long),
+    ],
+)
 def test_it_learns(tmp_path: Path, env: Any, context: str, credit: str):
     trainer = make_trainer(
         tmp_path,

@@ -150,7 +150,7 @@ def assert_survives(folder: Path, mode: str, kills: int, steps: int) -> list[dic
 
 
 def test_killed_a_few_times_it_ends_as_if_unbroken(tmp_path: Path):
-    assert_survives(tmp_path, "adapters", kills=3, steps=30)
+    assert_survives(tmp_path, "adapters", kills=3, steps=18)
 
 
 @pytest.mark.long

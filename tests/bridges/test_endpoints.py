@@ -27,6 +27,7 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Episode
 from trainers import LocalPolicy
 
+pytestmark = pytest.mark.long  # a server that takes long to start; make test-bridges runs it, too
 word_model = pytest.fixture(word_model_folder, name="word_model", scope="module")
 SEATS = ("left_0", "right_0")
 TASK = "fig-apple"
