@@ -15,6 +15,7 @@ LONG = {
     "02_evaluate_baselines",
     "03_train_a_team",
     "04_compare_algorithms",
+    "05_add_your_own_environment",
 }
 ELSEWHERE = {"06_plug_into_another_trainer": "tests/bridges/test_notebook.py"}
 """Needs other trainers: `make test-bridges` runs it where they are installed."""
