@@ -193,7 +193,7 @@ class Seat(Env):
         return StepResult(
             reward=self.table.collect(self.name),
             episode_done=not goes_on,
-            next_observation=self._prompt() if goes_on else ModelInput.empty(),
+            next_observation=self._prompt() if goes_on else ModelInput.empty(),  # pyright: ignore[reportAttributeAccessIssue]
             next_stop_condition=self.renderer.get_stop_sequences(),
             metrics={} if goes_on else self._metrics(),
         )
