@@ -149,6 +149,40 @@ class IndexedSource(TaskSource):
         return self[int(index)]
 
 
+class NumberedSource(IndexedSource):
+    """Tasks of which a number is all that is known here.
+
+    Args:
+        split: of the tasks.
+        size: how many.
+    """
+
+    def __init__(self, split: str, size: int) -> None:
+        super().__init__(split)
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def make(self, index: int, task_id: str) -> Task:
+        """The task of an index."""
+        return Task(task_id, self.split, {})
+
+
+SEEDS_OF_A_SPLIT = 10**6
+FIRST_SEEDS = {
+    split: number * SEEDS_OF_A_SPLIT for number, split in enumerate(("train", "val", "test", "ood"))
+}
+
+
+class SeedSource(NumberedSource):
+    """Seeds of a foreign game, in `task.data["seed"]`; no two splits share one."""
+
+    def make(self, index: int, task_id: str) -> Task:
+        """The task of one seed."""
+        return Task(task_id, self.split, {"seed": FIRST_SEEDS[self.split] + index})
+
+
 def read_once(
     opener: Callable[Concatenate[Tasks, P], TaskSource],
 ) -> Callable[Concatenate[Tasks, P], TaskSource]:

@@ -21,15 +21,23 @@ from typing import Annotated, Any, ClassVar
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
-from llm_marl_envs.bridges.textarena import FIRST_SEEDS, GameSeeds
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv, described
 from llm_marl_envs.outcome import Outcome
+from llm_marl_envs.policies.json_server import valid
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.specs import env_name
-from llm_marl_envs.tasks import IndexedSource, ListSource, Task, TaskSource
+from llm_marl_envs.tasks import (
+    FIRST_SEEDS,
+    IndexedSource,
+    ListSource,
+    NumberedSource,
+    SeedSource,
+    Task,
+    TaskSource,
+)
 
 try:
     from openenv.core.env_client import EnvClient
@@ -342,31 +350,6 @@ class Session:
             client.close()
 
 
-def valid(text: str) -> str:
-    """A text as servers take it: lone surrogates, which are no UTF-8, as `?`."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-class ServedTasks(IndexedSource):
-    """The tasks of a server by number; their data stays there.
-
-    Args:
-        split: of the server.
-        size: how many.
-    """
-
-    def __init__(self, split: str, size: int) -> None:
-        super().__init__(split)
-        self.size = size
-
-    def __len__(self) -> int:
-        return self.size
-
-    def make(self, index: int, task_id: str) -> Task:
-        """The task of an index."""
-        return Task(task_id, self.split, {})
-
-
 class _Remote(TextEnv):
     """What both forms of a remote team share; `RemoteTeam` makes them."""
 
@@ -501,7 +484,7 @@ def RemoteTeam(  # noqa: N802 - an environment, which has one class per form
 def _tasks(facts: Mapping[str, Any]) -> TaskSource:
     split = facts["split"]
     if facts["task_ids"] is None:
-        return ServedTasks(split, facts["tasks"])
+        return NumberedSource(split, facts["tasks"])  # their data stays there
     return ListSource([Task(one, split, {}) for one in facts["task_ids"]], split)
 
 
@@ -560,7 +543,7 @@ class OpenEnvSeat(TextParallelEnv):
         refuse_other("split", split, tuple(FIRST_SEEDS))
         super().__init__(
             agents=[SEAT],
-            source=GameSeeds(split, size),
+            source=SeedSource(split, size),
             max_turns=turns,
             max_action_chars=100_000,
             render_mode=render_mode,

@@ -24,38 +24,15 @@ import numpy as np
 from llm_marl_envs.core import TextAECEnv, described
 from llm_marl_envs.outcome import Outcome
 from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import IndexedSource, Task
+from llm_marl_envs.tasks import FIRST_SEEDS, SEEDS_OF_A_SPLIT, SeedSource, Task
 
 GAME = -1
 """Who speaks where the game does."""
 TRIED = (2, 1, 3, 4, 5, 6, 7, 8)
 """Numbers of players that are tried where none is given."""
-LARGEST = 10**6
-"""Seeds of one split."""
-FIRST_SEEDS = {"train": 0, "val": LARGEST, "test": 2 * LARGEST, "ood": 3 * LARGEST}
 YOUR_TURN = "It is your turn."
 _GENERATORS = threading.Lock()
 """Held while the process's random generators are a game's."""
-
-
-class GameSeeds(IndexedSource):
-    """Seeds of a game; no two splits share one.
-
-    Args:
-        split: one of `FIRST_SEEDS`.
-        size: how many.
-    """
-
-    def __init__(self, split: str, size: int) -> None:
-        super().__init__(split)
-        self.size = size
-
-    def __len__(self) -> int:
-        return self.size
-
-    def make(self, index: int, task_id: str) -> Task:
-        """The task of one seed."""
-        return Task(task_id, self.split, {"seed": FIRST_SEEDS[self.split] + index})
 
 
 class TextArenaEnv(TextAECEnv):
@@ -98,8 +75,8 @@ class TextArenaEnv(TextAECEnv):
     ) -> None:
         if split not in FIRST_SEEDS:
             raise ValueError(f"split={split!r}: expected one of {[*FIRST_SEEDS]}")
-        if not 1 <= size <= LARGEST:
-            raise ValueError(f"size={size}: expected 1 to {LARGEST} seeds")
+        if not 1 <= size <= SEEDS_OF_A_SPLIT:
+            raise ValueError(f"size={size}: expected 1 to {SEEDS_OF_A_SPLIT} seeds")
         if players is not None and players < 1:
             raise ValueError(f"players={players}: expected at least 1")
         self.game = game
@@ -114,7 +91,7 @@ class TextArenaEnv(TextAECEnv):
                 raise ValueError(f"{game}, players={players}: {error}") from error
         super().__init__(
             agents=[f"player_{i}" for i in range(self.players)],
-            source=GameSeeds(split, size),
+            source=SeedSource(split, size),
             max_turns=turns,
             max_action_chars=max_action_chars,
             render_mode=render_mode,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -17,7 +16,9 @@ from llm_marl_envs.policies.json_server import (
     EndpointError,
     JsonServer,
     UselessAnswerError,
+    at_once,
     check_url,
+    valid,
 )
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
@@ -105,16 +106,7 @@ class EndpointPolicy:
         Raises:
             EndpointError: a request failed for good; the message names it and quotes the server.
         """
-        if not requests:
-            return []
-        with ThreadPoolExecutor(min(self.concurrency, len(requests)), "endpoint") as pool:
-            asked = [pool.submit(self._answer, request) for request in requests]
-            try:
-                return [one.result() for one in asked]
-            except BaseException:
-                for one in asked:  # those not begun yet; an error is not repeated for each
-                    one.cancel()
-                raise
+        return at_once(self._answer, requests, self.concurrency)
 
     def stretched(self, factor: int) -> EndpointPolicy:
         """The same model with actions `factor` times as long."""
@@ -140,7 +132,7 @@ class EndpointPolicy:
             ) from error
 
     def _sent(self, message: Message) -> str:
-        text = _valid(message.content)
+        text = valid(message.content)
         own = message.role == "assistant"
         return without_control(text, own=own) if self.strip_control else text
 
@@ -196,8 +188,3 @@ def _tokens(answer: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float,
     if len(ids) != len(logprobs):
         raise UselessAnswerError(f"it sent {len(ids)} token ids and {len(logprobs)} log-probs")
     return tuple(map(int, prompt)), tuple(map(int, ids)), logprobs
-
-
-def _valid(text: str) -> str:
-    """Lone surrogates, which models' bytes can leave in a text and which are no UTF-8, as `?`."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -11,12 +11,15 @@ import random
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from http.client import HTTPException
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+S = TypeVar("S")
+T = TypeVar("T")
 KEY_VARIABLE = "LLM_MARL_API_KEY"
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 FIRST_WAIT = 0.5
@@ -42,6 +45,25 @@ class _TransientError(Exception):
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
         self.wait = wait
+
+
+def at_once(ask: Callable[[T], S], what: Sequence[T], concurrency: int) -> list[S]:
+    """`ask` of each, in order, so many at once; after an error those not begun are not asked."""
+    if not what:
+        return []
+    with ThreadPoolExecutor(min(concurrency, len(what)), "asked") as pool:
+        asked = [pool.submit(ask, one) for one in what]
+        try:
+            return [one.result() for one in asked]
+        except BaseException:
+            for one in asked:
+                one.cancel()
+            raise
+
+
+def valid(text: str) -> str:
+    """A text as servers take it: lone surrogates, which are no UTF-8, as `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
