@@ -233,12 +233,26 @@ def make_endpoint(argument: str, context: Context) -> Policy:
         ValueError: no such URL, or variables of a chat template, which the server applies.
         EndpointError: the server cannot be reached.
     """
+    return _endpoint("endpoint", argument, context, token_ids=False)
+
+
+def make_vllm(argument: str, context: Context) -> Policy:
+    """`vllm:URL` or `vllm:URL#MODEL`: a server that sends token ids and log-probs, too.
+
+    Raises:
+        ValueError: as `make_endpoint`.
+        EndpointError: as `make_endpoint`.
+    """
+    return _endpoint("vllm", argument, context, token_ids=True)
+
+
+def _endpoint(kind: str, argument: str, context: Context, *, token_ids: bool) -> EndpointPolicy:
     url, _, model = argument.partition("#")
     check_url(url)  # before anything quotes it
     sampling = context.sampling
     if sampling.template:
         raise ValueError(
-            f"endpoint:{argument}: the server applies its chat template; set "
+            f"{kind}:{argument}: the server applies its chat template; set "
             f"{[*sampling.template]} there"
         )
     return EndpointPolicy(
@@ -246,4 +260,5 @@ def make_endpoint(argument: str, context: Context) -> Policy:
         model or None,
         temperature=sampling.temperature,
         max_completion_length=sampling.length,
+        token_ids=token_ids,
     )
