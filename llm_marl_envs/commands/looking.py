@@ -34,7 +34,15 @@ def _spec(options: Namespace) -> None:
     print(f"\n{page}")
 
 
+def _add_doctor(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine", metavar="URL", help="look at this vLLM server instead: what it can do for a run"
+    )
+
+
 def _doctor(options: Namespace) -> int:
+    if options.engine:
+        return _look_at_server(options.engine)
     from llm_marl_envs.sandbox import doctor, verdict
 
     layers = doctor()
@@ -43,6 +51,15 @@ def _doctor(options: Namespace) -> int:
     well, said = verdict(layers)
     print(said)
     return 0 if well else 1
+
+
+def _look_at_server(url: str) -> int:
+    from llm_marl_envs.policies.vllm_check import abilities
+
+    found = abilities(url)
+    for one in found:
+        print(f"{'yes' if one.there else 'no ':4}{one.name:14}{one.said}")
+    return 0 if all(one.there for one in found if one.needed) else 1
 
 
 def _version(options: Namespace) -> None:
@@ -70,8 +87,9 @@ DOCTOR = Command(
     name="doctor",
     about="Show which layers confine model-written programs here, and whether that is enough: the "
     "last line says so, and the exit status (0 all is well, 1 something is missing).",
-    example="",
+    example="--engine http://localhost:8000",
     run=_doctor,
+    add=_add_doctor,
 )
 VERSION = Command(
     name="version",
