@@ -77,8 +77,8 @@ class Response:
         policy: name of the weights that acted, "" where there are none.
         usage: (prompt tokens, completion tokens) that the action cost, where they are not the
             lengths of the ids: counted by a server, or summed over several calls.
-        id: what the server calls this answer, "" without one. Not in transcripts and no part of
-            what is equal: every server draws its own.
+        id: what the server calls this answer, or the version of the weights that a sampling engine
+            names; "" without one. Not in transcripts and no part of what is equal.
     """
 
     text: str

@@ -149,14 +149,12 @@ def _add_serve_team(parser: ArgumentParser) -> None:
 def _serve_team(options: Namespace) -> None:
     with _needs_torch():
         from trainers.engines import serve_team
-    run_options = {
-        name: getattr(options, name) for name in ("port", "python", "exact", "max_model_len", "cpu")
-    }
     if options.check:
         for line in serve_team.check(options.config, options.override):
             print(line)
         return
-    calls = serve_team.calls(options.config, options.override, run_options)
+    given = {name: getattr(options, name) for name in ("port", "python", "max_model_len", "cpu")}
+    calls = serve_team.calls(options.config, options.override, given, exact=options.exact)
     print("\n".join(map(str, calls)), flush=True)
     if options.start:
         if len(calls) > 1:

@@ -99,7 +99,7 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
     fields = [field.name for field in dataclasses.fields(MAGRPOConfig)]
     given = run.get("trainer") or {}
     refuse_unknown(f"{path}, trainer", given, fields, COMMON_NAMES, "trainers.config.MAGRPOConfig")
-    _check_adapter(run.get("lora"), f"{path}, lora")
+    adapter_of(run.get("lora"), f"{path}, lora")
     _check_names(path, run)
     import_plugins(run.get("plugins") or ())
     return run
@@ -151,7 +151,7 @@ def _apply(run: dict[str, Any], override: str) -> None:
     run[section][name] = value
 
 
-def _check_adapter(lora: Mapping[str, Any] | None, where: str = "lora") -> LoraConfig | None:
+def adapter_of(lora: Mapping[str, Any] | None, where: str = "lora") -> LoraConfig | None:
     """The adapters that a `lora` section asks for; None without one.
 
     Raises:
@@ -189,7 +189,7 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
     eval_kwargs = run.get("eval_env_kwargs")
     settings = {"output_dir": "runs/train", **(run.get("trainer") or {})}
     args = MAGRPOConfig(**settings)
-    adapter = _check_adapter(run.get("lora"))
+    adapter = adapter_of(run.get("lora"))
     env_id = run["env"]
     env = make(env_id, **kwargs)  # a wrong argument is said before a model is made
     return MAGRPOTrainer(

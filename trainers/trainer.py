@@ -304,7 +304,7 @@ class MAGRPOTrainer(GRPOTrainer):
         groups = None
         for left in reversed(range(REPEATS + 1)):
             publish = partial(self._publish, again=left < REPEATS)
-            play = partial(self.collector.play, self._update, self.seating)
+            play = partial(self.collector.play, self._update, self._seats)
             if self._together(publish, repeats=left > 0):
                 groups = self._together(play, repeats=left > 0)
             if groups is not None:
@@ -360,7 +360,16 @@ class MAGRPOTrainer(GRPOTrainer):
 
     @property
     def seating(self) -> dict[str, Policy]:
-        """Agent -> policy, partners included: who plays the environment."""
+        """Agent -> policy, partners included: the team with its present weights.
+
+        Raises:
+            ConnectionError: a sampling server does not take the weights.
+        """
+        self.engine.publish(self._update)
+        return self._seats
+
+    @property
+    def _seats(self) -> dict[str, Policy]:
         return {**dict.fromkeys(self.team.policy_of, self.token_policy), **self.partners}
 
     @torch.no_grad()
@@ -480,7 +489,8 @@ class MAGRPOTrainer(GRPOTrainer):
         if self.make_eval_env is None:
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         failures = Failures(self.make_eval_env)
-        episodes = evaluation_episodes(self.make_eval_env, self.seating, self.args, failures)
+        self._together(partial(self._publish, again=False), repeats=False)
+        episodes = evaluation_episodes(self.make_eval_env, self._seats, self.args, failures)
         values = metrics.evaluation_metrics(episodes, metric_key_prefix)
         failed = [episode for episode in episodes if episode.failed]
         if self.args.world_size > 1:  # one process's numbers for all: they decide what is saved
@@ -521,8 +531,11 @@ class MAGRPOTrainer(GRPOTrainer):
                 self._count_on(self.checkpoints.read(str(checkpoint), rank=0))
                 return TrainOutput(ended.global_step, 0.0, {})
             resume = None if checkpoint is None else str(checkpoint)
-            with self.interrupt.listening():
-                return super().train(resume, trial, ignore_keys_for_eval)
+            try:
+                with self.interrupt.listening():
+                    return super().train(resume, trial, ignore_keys_for_eval)
+            finally:
+                self.engine.close()
 
     @property
     def stopped(self) -> bool:
@@ -565,7 +578,8 @@ class MAGRPOTrainer(GRPOTrainer):
         sampler = sampled_by(self.args)
         if isinstance(sampler, dict):
             dtype = next(self.team.module.parameters()).dtype
-            env["sampled_by"] = {**sampler, "dtype": str(dtype).removeprefix("torch.")}
+            told = {"dtype": str(dtype).removeprefix("torch."), "software": self.engine.software}
+            env["sampled_by"] = {**sampler, **told}
         if self.token_policy.template_kwargs:
             env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)
         trained = training_facts(self.args.algorithm, self.state)

@@ -10,14 +10,10 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +24,12 @@ from support.paths import ROOT
 from support.toys import Lower
 
 from llm_marl_envs.policies.json_server import LostServerError
+from llm_marl_envs.policies.named import Context, named_policy
+from llm_marl_envs.policies.vllm_check import abilities
 from trainers.engines.base import Draw
 from trainers.engines.generate import GenerateEngine
 from trainers.engines.vllm import VLLMEngine
-from trainers.engines.vllm_server import ServerCall
+from trainers.engines.vllm_server import ServerProcess, calls_for
 from trainers.models.adapters import AdapterWeights
 from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
@@ -79,48 +77,47 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.fixture(autouse=True)
+def _without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("VLLM_NO_USAGE_STATS", "1")
+
+
 @contextmanager
-def serving(call: ServerCall, log: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The address of a server and its process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        call = replace(call, port=free.getsockname()[1])
-    offline = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-    environment = {**os.environ, **call.environment, **offline}
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            call.command, env=environment, stdout=out, stderr=out, start_new_session=True
-        )
-    url = f"http://127.0.0.1:{call.port}"
+def serving(python: str, base: str, log: Path, adapters: int = 0, **options: Any) -> Iterator[Any]:
+    """A server that runs."""
+    exact = options.pop("exact", True)
+    given = {"python": python, "cpu": True, **options}
+    [call] = calls_for({"": base}, [lora()] * adapters, given, exact=exact).values()
+    process = ServerProcess(call, log)
+    process.start()
     try:
-        for _ in range(600):
-            assert process.poll() is None, log.read_text()[-3000:]
-            with suppress(OSError):
-                urllib.request.urlopen(f"{url}/health", timeout=1).close()
-                break
-            time.sleep(0.5)
-        yield url, process
+        yield process
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.stop()
 
 
 def trained(base: str, folder: Path, engine: Any, *, adapters: bool = True, **changes: Any) -> Any:
+    more = {name: changes.pop(name) for name in ("partners", "eval_env") if name in changes}
     sizes = {"tasks_per_update": 2, "num_generations": 4, "max_steps": 3, **changes}
     return MAGRPOTrainer(
         base,
         Lower,
         settings(folder, engine=engine, **sizes),
         peft_config=lora() if adapters else None,
+        **more,
     )
 
 
+def abilities_of(url: str) -> set[str]:
+    return {one.name for one in abilities(url) if one.there}
+
+
 def test_adapters_with_this_librarys_noise(python: str, base: str, tmp_path: Path):
-    call = ServerCall(model=base, adapters=2, exact=True, python=python, cpu=True)
-    with serving(call, tmp_path / "log.txt") as (url, process):
-        same_tokens(url, base, tmp_path / "versions")
-        engine = {"name": "vllm", "urls": [url], "exact": True}
+    with serving(python, base, tmp_path / "log.txt", adapters=2) as server:
+        assert abilities_of(server.url) == {"answers", "ids", "adapters", "exact"}
+        same_tokens(server.url, base, tmp_path / "versions")
+        engine = {"name": "vllm", "urls": [server.url], "exact": True}
         by_vllm = trained(base, tmp_path / "vllm", engine)
         by_vllm.train()
         by_generate = trained(base, tmp_path / "generate", "generate")
@@ -131,8 +128,8 @@ def test_adapters_with_this_librarys_noise(python: str, base: str, tmp_path: Pat
         print(f"log-probs differ by {max(one['sampling/joint/mean'] for one in log):.1e}")
         lost = trained(base, tmp_path / "lost", {**engine, "retries": 0})
         lost.engine.publish(0)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        os.killpg(server.process.pid, signal.SIGKILL)
+        server.process.wait()
         with pytest.raises(LostServerError, match="no answer"):
             lost.engine.sample([Draw("left_0", (5, 6), 0)], max_tokens=4, temperature=1.0)
 
@@ -164,21 +161,51 @@ def same_tokens(url: str, base: str, folder: Path) -> None:
 
 
 def test_its_own_sampling_is_measured_and_corrected(python: str, base: str, tmp_path: Path):
-    call = ServerCall(model=base, adapters=2, python=python, cpu=True, dtype="float32")
-    with serving(call, tmp_path / "log.txt") as (url, _):
-        run = trained(base, tmp_path / "run", {"name": "vllm", "urls": [url]})
+    own = {"exact": False, "dtype": "float32"}
+    with serving(python, base, tmp_path / "log.txt", adapters=2, **own) as server:
+        assert abilities_of(server.url) == {"answers", "ids", "adapters"}
+        engine = {"name": "vllm", "urls": [server.url]}
+        run = trained(base, tmp_path / "run", engine)
         run.train()
         entry = run.state.log_history[0]
         assert 0 < entry["sampling/joint/mean"] < 1e-4
         with pytest.raises(ValueError, match=r"\d+ of 8 probes differ"):
-            trained(base, tmp_path / "x", {"name": "vllm", "urls": [url], "exact": True}).train()
+            trained(base, tmp_path / "x", {**engine, "exact": True}).train()
+        as_a_partner(server.url, run, tmp_path / "partner", base)
+
+
+def as_a_partner(url: str, run: Any, folder: Path, base: str) -> None:
+    """A seat of one run, behind the server, plays with another run."""
+    run.engine.publish(run.args.max_steps)
+    name = run.engine.weights.version("right_0").name
+    partner = named_policy(f"vllm:{url}#{name}", Context(env=Lower()))
+    other = trained(base, folder, "generate", partners={"right_0": partner})
+    [group] = other.collector.play(0, other.seating)[:1]
+    [answer] = [turn.response for turn in group.episodes[0].turns if turn.agent == "right_0"][:1]
+    assert answer.completion_ids
+    assert answer.logprobs
+    assert answer.prompt_ids
+    print(f"partner {answer.policy}: {len(answer.completion_ids)} token ids with log-probs")
+
+
+def test_servers_that_the_trainer_starts(python: str, base: str, tmp_path: Path):
+    engine = {"name": "vllm", "start": {"python": python, "cpu": True}, "exact": True}
+    by_vllm = trained(base, tmp_path / "vllm", engine, eval_env=Lower, eval_tasks=2)
+    by_vllm.train()
+    assert all(process.process is None for process in by_vllm.engine.processes)
+    by_generate = trained(base, tmp_path / "generate", "generate")
+    by_generate.train()
+    one, other = weights(by_vllm), weights(by_generate)
+    assert all(torch.equal(one[policy], other[policy]) for policy in one)
+    log = tmp_path / "vllm" / "engine" / "server.log"
+    assert "POST /inference/v1/generate" in log.read_text()
 
 
 def test_a_reload_that_keeps_the_old_head_is_caught(python: str, base: str, tmp_path: Path):
     """vLLM on a CPU packs a tied head once, and a reload does not pack it anew."""
-    call = ServerCall(model=base, exact=True, python=python, cpu=True)
-    with serving(call, tmp_path / "log.txt") as (url, _):
-        engine = {"name": "vllm", "urls": [url], "exact": True}
+    with serving(python, base, tmp_path / "log.txt") as server:
+        engine = {"name": "vllm", "urls": [server.url], "exact": True}
+        assert abilities_of(server.url) == {"answers", "ids", "full weights", "exact"}
         run = trained(base, tmp_path / "run", engine, adapters=False)
         with pytest.raises(EngineDriftError, match=r"update 1, engine vllm: .* no step was taken"):
             run.train()

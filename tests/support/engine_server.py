@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 from peft import PeftModel
 from peft.utils import set_peft_model_state_dict
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainers.engines.row_sampler import gumbel_noise
 
@@ -41,6 +41,7 @@ class StubEngine:
         self.folders: dict[str, str] = {}
         self.lock = threading.Lock()
         self.model: Any = AutoModelForCausalLM.from_pretrained(base).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(base)
         self.loaded: set[str] = set()
         stub = self
 
@@ -97,6 +98,12 @@ class StubEngine:
             return 200, {"results": [None]}
         if path == "/inference/v1/generate":
             return self._generated(body)
+        if path == "/v1/chat/completions":
+            return self._chatted(body)
+        if path == "/v1/models":
+            return 200, {"data": [{"id": BASE, "max_model_len": 512}]}
+        if path == "/version":
+            return 200, {"version": "0.0-stub"}
         return 200, ""
 
     def _reload(self, folder: str) -> None:
@@ -138,6 +145,28 @@ class StubEngine:
             "choices": [{"token_ids": ids, "logprobs": {"content": content}}],
         }
 
+    def _chatted(self, body: Any) -> tuple[int, Any]:
+        prompt = self.tokenizer.apply_chat_template(
+            body["messages"], add_generation_prompt=True, return_dict=False
+        )
+        settings = {
+            "max_tokens": body["max_tokens"],
+            "temperature": body["temperature"],
+            "seed": body["seed"],
+            "stop_token_ids": [self.tokenizer.eos_token_id],
+        }
+        asked = {"model": body["model"], "token_ids": prompt, "sampling_params": settings}
+        code, answer = self._generated(asked)
+        if code == 200:
+            [choice] = answer["choices"]
+            text = self.tokenizer.decode(choice["token_ids"], skip_special_tokens=True)
+            choice["message"] = {"role": "assistant", "content": text}
+            if not body.get("return_token_ids"):
+                del choice["token_ids"], choice["logprobs"]
+            else:
+                answer["prompt_token_ids"] = prompt
+        return code, answer
+
     def _activate(self, folder: str) -> None:
         if not isinstance(self.model, PeftModel):
             self.model = PeftModel.from_pretrained(self.model, folder, adapter_name="now").eval()
@@ -148,7 +177,7 @@ class StubEngine:
     def _sample(self, prompt: list[int], settings: Any) -> tuple[list[int], list[float]]:
         ids, logprobs = list(prompt), []
         seed = (settings.get("extra_args") or {}).get("row_seed") if self.noise else None
-        seeds = torch.tensor([seed if seed is not None else settings["seed"]])
+        seeds = torch.tensor([seed if seed is not None else settings.get("seed", 0)])
         noisy = seed is not None or settings["temperature"] > 0
         for position in range(settings["max_tokens"]):
             scores = self.model(input_ids=torch.tensor([ids])).logits[0, -1].float()
@@ -159,6 +188,6 @@ class StubEngine:
             token = int((scores + noise).argmax())
             ids.append(token)
             logprobs.append(float(scores[token]))
-            if token in settings["stop_token_ids"]:
+            if token in settings.get("stop_token_ids", ()):
                 break
         return ids[len(prompt) :], logprobs

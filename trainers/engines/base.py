@@ -53,11 +53,13 @@ class SamplingEngine(ABC):
         exact: its tokens are those of `GenerateEngine`: from the distribution that the trainer
             scores, with each row's own noise.
         remote: the weights that act are copies, so they must be published, and measured.
+        software: what samples and its version, e.g. "vllm 0.32.0"; "" while it is not known.
     """
 
     name: ClassVar[str]
     exact: bool = True
     remote: ClassVar[bool] = False
+    software: str = ""
 
     @classmethod
     @abstractmethod
@@ -90,4 +92,4 @@ class SamplingEngine(ABC):
         """After a `LostServerError`: wait until sampling can begin anew."""
 
     def close(self) -> None:  # noqa: B027 - as above
-        """Let go of what `start` took."""
+        """Training has ended: let go of what it took. A later `publish` begins anew."""

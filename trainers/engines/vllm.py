@@ -1,65 +1,38 @@
-"""vLLM servers over HTTP: ids in, ids and log-probs out, versions of weights by folder.
+"""Sampling on vLLM servers over HTTP: ids in, ids and log-probs out.
 
-    publish: weights -> folder "policy@update-digest" -> every server -> answers name that version
-
-Adapters are loaded beside each other, under names that never mean two contents. Full weights are
-put in the place of the old ones; then an answer cannot name its version, and the measurement of
-log-probs (`trainers.update.drift`) is what notices a server that has others. Servers read the
-folders, so they and the trainer share a file system. Measured with vLLM 0.32 (docs/howto/vllm.md).
+What the servers hold is `vllm_weights.py`, how they are started `vllm_server.py`. Measured with
+vLLM 0.32 (docs/howto/vllm.md).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import torch
-
 from llm_marl_envs.checks import check_types, refuse_unknown
-from llm_marl_envs.files.atomic import make_folder
-from llm_marl_envs.policies.json_server import EndpointError, JsonServer, UselessAnswerError
+from llm_marl_envs.policies.json_server import (
+    EndpointError,
+    JsonServer,
+    UselessAnswerError,
+    at_once,
+    check_url,
+)
 from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.generate import GenerateEngine
+from trainers.engines.vllm_server import ServerProcess, calls_for
+from trainers.engines.vllm_weights import ServedWeights, tell
 from trainers.models.adapters import AdapterWeights
 from trainers.models.team_model import SeparateWeights, TeamModel
 
-KEPT = 2
-"""Versions of a policy that servers keep: the present one and the one before."""
 RETURNING = 9
 """Times that a lost server is asked again, with growing waits: about three minutes."""
 SEED_BITS = 31
-START = "start"
-SETTINGS = ("urls", "exact", "timeout", "retries", "concurrency")
+SETTINGS = ("urls", "start", "exact", "timeout", "retries", "concurrency")
 """What a run file may say."""
 PROBES = 4
 PROBE_TOKENS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """Weights of a policy as servers know them.
-
-    Attributes:
-        policy: whose they are.
-        update: the update before which they were published, or "start".
-        digest: of the weights, 8 hex digits.
-    """
-
-    policy: str
-    update: int | str
-    digest: str
-
-    @property
-    def name(self) -> str:
-        """On servers, and of its folder."""
-        return f"{self.policy}@{self.update}-{self.digest}"
 
 
 class VLLMEngine(SamplingEngine):
@@ -71,11 +44,14 @@ class VLLMEngine(SamplingEngine):
         urls: of the servers, each of which serves all policies; with separate full weights
             policy -> its servers.
         exact: the servers add this library's noise per row (`llm-marl serve-team`), so that tokens
-            are those of `generate`. It is tried on probes before the first rollout.
+            are those of `generate`. It is tried on probes before the first sample.
         timeout: seconds that a request may take.
         retries: further attempts after a failure that may pass.
         concurrency: most requests under way at once.
         writes: whether this process publishes; one of several does.
+
+    Attributes:
+        processes: the servers, among those of `urls`, that the engine itself starts and stops.
 
     Raises:
         ValueError: weights that vLLM cannot serve, or servers that do not fit the policies.
@@ -98,49 +74,51 @@ class VLLMEngine(SamplingEngine):
     ) -> None:
         refuse_unservable(team)
         self.team = team
-        self.folder = Path(folder).absolute()
+        self.processes: tuple[ServerProcess, ...] = ()
         self.exact = exact
         self.concurrency = concurrency
-        self.writes = writes
-        self.by_name = isinstance(team, AdapterWeights)
-        self.served: dict[str, list[Version]] = {}
-        self.starts: dict[str, Version] = {}
         found = {policy: _urls_of(urls, policy, team) for policy in team.policies}
         self.servers = {
             policy: [JsonServer(url, timeout=timeout, retries=retries) for url in some]
             for policy, some in found.items()
         }
+        self.weights = ServedWeights(team, Path(folder).absolute(), self.servers, writes=writes)
         self._proven = not exact
 
     @classmethod
     def for_run(cls, team: TeamModel, args: Any, settings: Mapping[str, Any]) -> VLLMEngine:
         """Versions lie in the run's folder, under `engine`; the first process publishes."""
-        where = "engine, name='vllm'"
-        refuse_unknown(where, settings, SETTINGS)
-        if "urls" not in settings:
-            raise ValueError(f"{where}: urls is missing; expected e.g. ['http://localhost:8000']")
-        check_types(where, settings, get_type_hints(cls.__init__))
-        folder = Path(str(args.output_dir)) / "engine"
-        return cls(team, folder, writes=args.process_index == 0, **settings)
+        where, given = "engine, name='vllm'", dict(settings)
+        refuse_unknown(where, given, SETTINGS)
+        if ("urls" in given) is ("start" in given):
+            raise ValueError(
+                f"{where}: expected urls of servers, e.g. ['http://localhost:8000'], or start, a "
+                "map of how to start them, e.g. {python: vllm_env/bin/python}"
+            )
+        start = given.pop("start", None)
+        check_types(where, given, get_type_hints(cls.__init__))
+        folder, started = Path(str(args.output_dir)) / "engine", {}
+        if start is not None:
+            refuse_unservable(team)
+            started = _started(team, folder, start, args, given.get("exact", False))
+            given["urls"] = {policy: [one.url] for policy, one in started.items()}
+        engine = cls(team, folder, writes=args.process_index == 0, **given)
+        engine.processes = tuple(dict.fromkeys(started.values()))
+        return engine
 
     # -- weights ----------------------------------------------------------------------------------
     def publish(self, update: int) -> None:
-        """Serve the present weights of every policy whose weights are not served yet.
+        """As `ServedWeights.publish`; servers of the engine's own are started first.
 
         Raises:
             LostServerError: a server gives no answer.
-            EndpointError: a server refuses the weights.
+            EndpointError: a server refuses the weights, or one of its own does not start.
         """
-        behind = {self.team.policy_of[agent] for agent in self.team.left_behind}
-        for policy in sorted(behind - set(self.starts)):
-            self.starts[policy] = self._serve(policy, START)
-        for policy in self.team.policies:
-            versions = self.served.setdefault(policy, [])
-            if not versions or digest_of(self.team, policy) != versions[-1].digest:
-                versions.append(self._serve(policy, update))
-                self._drop_old(versions)
-        if not self._proven:
-            self._prove()
+        self._start()
+        if not self.software:
+            server = self.servers[self.team.policies[0]][0]
+            self.software = server.ask("/version", None, lambda said: f"vllm {said['version']}")
+        self.weights.publish(update)
 
     def recover(self) -> None:
         """Wait for servers that gave no answer; the next `publish` gives them everything again.
@@ -148,66 +126,29 @@ class VLLMEngine(SamplingEngine):
         Raises:
             LostServerError: one does not come back in time.
         """
+        self._start()
         for server in {one for some in self.servers.values() for one in some}:
-            patient = dataclasses.replace(server, retries=RETURNING)
-            _tell(patient, "/health", None)
-        self.served.clear()
-        self.starts.clear()
+            tell(dataclasses.replace(server, retries=RETURNING), "/health", None)
+        self.weights.forget()
 
-    def _serve(self, policy: str, update: int | str) -> Version:
-        weights = self.team.at_start(policy) if update == START else nullcontext()
-        with weights:
-            version = Version(policy, update, digest_of(self.team, policy))
-            if self.writes:
-                self._write(version)
-        if self.writes:
-            for server in self.servers[policy]:
-                self._load(server, version)
-        return version
+    def close(self) -> None:
+        """Stop the servers that the engine started; the next `publish` starts them again."""
+        for process in self.processes:
+            process.stop()
 
-    def _write(self, version: Version) -> None:
-        """The version's folder, whole or absent."""
-        place = self.folder / version.name
-        if place.exists():
-            return
-        make_folder(self.folder)
-        aside = place.with_name(f".{version.name}.partial")
-        shutil.rmtree(aside, ignore_errors=True)
-        self.team.save_policy(version.policy, aside)
-        aside.rename(place)
-
-    def _load(self, server: JsonServer, version: Version) -> None:
-        place = str(self.folder / version.name)
-        if self.by_name:
-            body = {"lora_name": version.name, "lora_path": place}
-            try:
-                _tell(server, "/v1/load_lora_adapter", body)
-            except EndpointError as error:
-                if "already" not in str(error):  # a name means one content, so that is well
-                    raise
-            return
-        reload = {"method": "reload_weights", "kwargs": {"weights_path": place}}
-        _tell(server, "/pause?mode=wait", {})
-        _tell(server, "/collective_rpc", reload)
-        _tell(server, "/reset_prefix_cache", {})
-        _tell(server, "/resume", {})
-
-    def _drop_old(self, versions: list[Version]) -> None:
-        """Unload and delete what is older than the versions that are kept."""
-        while len(versions) > KEPT:
-            old = versions.pop(0)
-            if not self.writes:
-                continue
-            for server in self.servers[old.policy] if self.by_name else ():
-                _tell(server, "/v1/unload_lora_adapter", {"lora_name": old.name})
-            shutil.rmtree(self.folder / old.name, ignore_errors=True)
+    def _start(self) -> None:
+        """Start own servers that do not run; new ones hold nothing."""
+        for process in self.processes:
+            if process.start():
+                self.weights.forget()
 
     # -- sampling ---------------------------------------------------------------------------------
     def sample(self, draws: Sequence[Draw], *, max_tokens: int, temperature: float) -> list[Drawn]:
         """One sample per draw, in order; the servers of a policy take turns.
 
         Raises:
-            ValueError: an exact engine at a temperature other than 0 and 1.
+            ValueError: an exact engine at a temperature other than 0 and 1, or whose samples are
+                not those of `generate`; or nothing was published.
             LostServerError: a server gives no answer.
             EndpointError: it refuses the request, or another model answers; the message names the
                 version.
@@ -217,18 +158,18 @@ class VLLMEngine(SamplingEngine):
                 f"temperature={temperature}: an exact vLLM engine samples at 1, for the log-probs "
                 "that it returns are those of temperature 1; set exact=False"
             )
-        if not draws:
-            return []
-        settings = {"max_tokens": max_tokens, "temperature": temperature}
+        if not self._proven and draws:
+            self._prove()
+        return self._asked(draws, {"max_tokens": max_tokens, "temperature": temperature})
 
+    def _asked(self, draws: Sequence[Draw], settings: Mapping[str, Any]) -> list[Drawn]:
         def one(place: int) -> Drawn:
             return self._sampled(draws[place], place, settings)
 
-        with ThreadPoolExecutor(min(self.concurrency, len(draws)), "vllm") as pool:
-            return list(pool.map(one, range(len(draws))))
+        return at_once(one, range(len(draws)), self.concurrency)
 
     def _sampled(self, draw: Draw, place: int, settings: Mapping[str, Any]) -> Drawn:
-        version = self.starts[draw.policy] if draw.start else self.served[draw.policy][-1]
+        version = self.weights.version(draw.policy, start=draw.start)
         sampling: dict[str, Any] = {
             **settings,
             "logprobs": 0,
@@ -239,14 +180,14 @@ class VLLMEngine(SamplingEngine):
         if self.exact and settings["temperature"]:  # the server adds the noise and takes the best
             sampling |= {"temperature": 0.0, "extra_args": {"row_seed": draw.seed}}
         body: dict[str, Any] = {"token_ids": list(draw.prompt_ids), "sampling_params": sampling}
-        if self.by_name:
+        if self.weights.by_name:
             body["model"] = version.name
         servers = self.servers[draw.policy]
         server = servers[place % len(servers)]
 
         def read(answer: Any) -> Drawn:
             model = answer.get("model")
-            if self.by_name and model != version.name:
+            if self.weights.by_name and model != version.name:
                 raise UselessAnswerError(f"{model!r} answered, {version.name!r} was asked")
             choice = answer["choices"][0]
             ids = tuple(int(token) for token in choice["token_ids"])
@@ -263,6 +204,9 @@ class VLLMEngine(SamplingEngine):
     def _prove(self) -> None:
         """Compare a few samples with those of `generate`, once.
 
+        Not while publishing: of several processes, only the one that writes knows then that the
+        servers have the weights.
+
         Raises:
             ValueError: they differ.
         """
@@ -272,7 +216,7 @@ class VLLMEngine(SamplingEngine):
             for seed in range(PROBES)
         ]
         here = GenerateEngine(self.team).sample(probes, max_tokens=PROBE_TOKENS, temperature=1.0)
-        there = self.sample(probes, max_tokens=PROBE_TOKENS, temperature=1.0)
+        there = self._asked(probes, {"max_tokens": PROBE_TOKENS, "temperature": 1.0})
         wrong = [
             f"{probe.policy}, seed {probe.seed}: {list(b.ids)}, `generate` gives {list(a.ids)}"
             for probe, a, b in zip(probes, here, there, strict=True)
@@ -318,15 +262,6 @@ def refuse_unservable(team: TeamModel) -> None:
                 )
 
 
-def digest_of(team: TeamModel, policy: str) -> str:
-    """8 hex digits of a policy's weights as they are now."""
-    digest = hashlib.sha256()
-    for parameter in team.parameters(policy):
-        plain = parameter.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(plain.numpy().tobytes())
-    return digest.hexdigest()[:8]
-
-
 def _urls_of(
     urls: Sequence[str] | Mapping[str, Sequence[str]], policy: str, team: TeamModel
 ) -> list[str]:
@@ -349,9 +284,38 @@ def _urls_of(
             )
     if not some or isinstance(urls, str):
         raise ValueError(f"urls: no list of servers for {policy}; expected ['http://host:8000']")
+    for url in some:
+        check_url(url)
     return [url.rstrip("/").removesuffix("/v1") for url in some]
 
 
-def _tell(server: JsonServer, path: str, body: Mapping[str, Any] | None) -> None:
-    """A request whose answer is no more than that it was done."""
-    server.ask(path, body, lambda said: said, decode=bytes)
+def _started(
+    team: TeamModel, folder: Path, start: Any, args: Any, exact: bool
+) -> dict[str, ServerProcess]:
+    """Policy -> the server that the engine will start for it; one for all but separate models.
+
+    Raises:
+        ValueError: settings that are unknown, a model without a folder or name, several processes.
+        TypeError: a setting of the wrong type.
+    """
+    if args.world_size > 1:
+        raise ValueError(
+            f"engine vllm, start: {args.world_size} processes would each start servers; start them "
+            "with `llm-marl serve-team` and give their urls"
+        )
+    separate = isinstance(team, SeparateWeights)
+    names = {one: str(team.model_of(one).config.name_or_path or "") for one in team.policies}
+    for policy, name in names.items():
+        if not name:
+            raise ValueError(
+                f"engine vllm, start: the model of {policy} has no folder or name that a server "
+                "could load; give the trainer a name or a folder, not an object"
+            )
+    adapters = team.module.peft_config if isinstance(team, AdapterWeights) else {}
+    models = names if separate else {"": next(iter(names.values()))}
+    found = calls_for(models, list(adapters.values()), start, exact=exact)
+    processes = {
+        policy: ServerProcess(call, folder / f"server{'_' * bool(policy)}{policy}.log")
+        for policy, call in found.items()
+    }
+    return {policy: processes[policy if separate else ""] for policy in team.policies}

@@ -154,4 +154,5 @@ class TokenPolicy:
             logprobs=drawn.logprobs,
             cut=not closed,
             policy=draw.policy,
+            id=drawn.version,
         )

@@ -99,20 +99,25 @@ def token_texts(ids: Sequence[int], tokenizer: Any) -> list[str]:
 
 
 class LogFile(TrainerCallback):
-    """Keeps the run's log in a file, entry by entry, so that a killed run has one too."""
+    """Keeps the run's log in a file, entry by entry, so that a killed run has one too.
+
+    Evaluations before the training are no part of it: a folder with a log holds a run.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / LOG_FILE
+        self.begun = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin with what a resumed run has logged up to its checkpoint."""
+        self.begun = True
         if state.is_world_process_zero:
             with replacing(self.path) as partial:
                 partial.write_text(_lines(state.log_history), encoding="utf-8")
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Add the newest entry."""
-        if state.is_world_process_zero:
+        if self.begun and state.is_world_process_zero:
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(_lines(state.log_history[-1:]))
 

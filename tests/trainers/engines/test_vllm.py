@@ -6,7 +6,6 @@ The stub has the routes of vLLM and the errors that vLLM was seen to make
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,11 @@ from support.toys import Lower
 
 from llm_marl_envs.policies import json_server
 from llm_marl_envs.policies.json_server import EndpointError, LostServerError
+from llm_marl_envs.policies.named import Context, named_policy
 from trainers.engines.base import Draw
 from trainers.engines.generate import GenerateEngine
-from trainers.engines.vllm import VLLMEngine, digest_of
+from trainers.engines.vllm import VLLMEngine
+from trainers.engines.vllm_weights import digest_of
 from trainers.models.adapters import AdapterWeights
 from trainers.models.team_files import read_team_file
 from trainers.models.team_model import FullWeights, SeparateWeights
@@ -182,6 +183,28 @@ def test_several_servers_share_the_rows(stub: StubEngine, base: str, tmp_path: P
         other.close()
 
 
+def test_processes_that_do_not_write_know_the_names(stub: StubEngine, tmp_path: Path):
+    """They may come before the one that writes: nothing is asked of a server while publishing."""
+    mine, writers = (adapters(), adapters())
+    reader = VLLMEngine(mine, tmp_path, urls=[stub.url], exact=True, writes=False)
+    writer = VLLMEngine(writers, tmp_path, urls=[stub.url], exact=True)
+    reader.publish(0)
+    assert not stub.asked
+    writer.publish(0)
+    asked = draws("left_0", "right_0")
+    assert drawn(reader, asked) == drawn(writer, asked)
+    assert len(stub.folders) == 2
+
+
+def test_after_an_error_the_rows_that_wait_are_not_asked(stub: StubEngine, tmp_path: Path):
+    engine = VLLMEngine(adapters(), tmp_path, urls=[stub.url], concurrency=1)
+    engine.publish(0)
+    stub.folders.clear()
+    with pytest.raises(EndpointError):
+        drawn(engine, draws("left_0", seeds=20))
+    assert stub.asked["/inference/v1/generate"] < 10
+
+
 def test_full_weights_take_the_place_of_the_old(stub: StubEngine, tmp_path: Path):
     team = FullWeights(*untrained(), ["left_0"])
     move(team, "shared")
@@ -235,8 +258,9 @@ def test_a_server_without_the_noise_is_not_exact(base: str, tmp_path: Path):
     plain = StubEngine(base, noise=False)
     try:
         engine = VLLMEngine(adapters(), tmp_path, urls=[plain.url], exact=True)
+        engine.publish(0)
         with pytest.raises(ValueError, match=r"of 8 probes differ, left_0, seed \d"):
-            engine.publish(0)
+            drawn(engine, draws("left_0"))
     finally:
         plain.close()
 
@@ -244,13 +268,14 @@ def test_a_server_without_the_noise_is_not_exact(base: str, tmp_path: Path):
 def test_errors_name_the_version(stub: StubEngine, tmp_path: Path):
     engine = VLLMEngine(adapters(), tmp_path, urls=[stub.url])
     engine.publish(0)
-    name = engine.served["left_0"][-1].name
+    name = engine.weights.version("left_0").name
     stub.folders.clear()
     with pytest.raises(EndpointError, match=f"version {name}: .* 404 .*does not exist") as found:
         drawn(engine, draws("left_0", seeds=1))
     assert not isinstance(found.value, LostServerError)
-    shutil.rmtree(tmp_path / name)
-    engine.served.clear()
+    engine.weights.forget()
+    with pytest.raises(ValueError, match=r"left_0: no weights were published; call .*publish"):
+        drawn(engine, draws("left_0", seeds=1))
     with pytest.raises(ValueError, match=r"temperature=0\.5"):
         drawn(VLLMEngine(adapters(), tmp_path, urls=[stub.url], exact=True), [], temperature=0.5)
 
@@ -274,10 +299,27 @@ def test_a_run_ends_at_the_weights_of_generate(weighed: str, stub: StubEngine, t
     assert all(torch.equal(one[policy], other[policy]) for policy in one)
     by_vllm.save_team(tmp_path / "team")
     sampled = read_team_file(tmp_path / "team")["sampled_by"]
-    assert sampled == {"name": "vllm", "exact": True, "dtype": "float32"}
+    told = {"dtype": "float32", "software": "vllm 0.0-stub"}
+    assert sampled == {"name": "vllm", "exact": True, **told}
     entry = by_vllm.state.log_history[0]
     assert 0 <= entry["sampling/joint/mean"] < 1e-5
     assert entry["sampling/joint/size"] == pytest.approx(1)
+
+
+def test_measurements_are_of_the_present_weights(stub: StubEngine, tmp_path: Path):
+    """Before the first update, while training and after it; such steps change what is said."""
+    found = []
+    evaluated = {"eval_env": Lower, "eval_tasks": 4, "eval_strategy": "steps", "eval_steps": 1}
+    for name, engine in (("generate", None), ("vllm", stub)):
+        trainer = run(engine, tmp_path / name, learning_rate=0.3, **evaluated)
+        trainer.evaluate()
+        trainer.train()
+        log = [entry for entry in trainer.state.log_history if "eval_reward" in entry]
+        groups = trainer.collector.play(9, trainer.seating)
+        texts = [turn.response.text for one in groups[0].episodes for turn in one.turns]
+        found.append(([entry["eval_reward"] for entry in log], texts))
+    assert found[0] == found[1]
+    assert len(set(found[0][0])) == 2
 
 
 def test_a_lost_server_changes_nothing(stub: StubEngine, tmp_path: Path):
@@ -313,6 +355,41 @@ def test_a_resumed_run_publishes_again(stub: StubEngine, base: str, tmp_path: Pa
         assert all(torch.equal(one[policy], other[policy]) for policy in one)
     finally:
         fresh.close()
+
+
+def test_trained_seats_behind_a_server_are_partners(stub: StubEngine, tmp_path: Path):
+    """The team of one run plays with another run, which gets its token ids and log-probs."""
+    first = run(stub, tmp_path / "first")
+    first.train()
+    first.engine.publish(first.args.max_steps)
+    name = first.engine.weights.version("right_0").name
+    env = Lower()
+    partner = named_policy(f"vllm:{stub.url}#{name}", Context(env=env))
+    second = run(None, tmp_path / "second", partners={"right_0": partner})
+    groups = second.collector.play(0, second.seating)
+    answers = [turn.response for one in groups[0].episodes for turn in one.turns[1:2]]
+    assert {answer.policy for answer in answers} == {name}
+    for answer in answers:
+        assert answer.completion_ids
+        assert answer.prompt_ids
+        assert answer.logprobs
+        ids = list(answer.completion_ids)
+        assert stub.tokenizer.decode(ids, skip_special_tokens=True) == answer.text
+        draw = Draw("right_0", answer.prompt_ids, 0)
+        assert score(first, draw, answer.completion_ids) == pytest.approx(
+            list(answer.logprobs), abs=1e-5
+        )
+    second.train()
+    assert second.trained == ("left_0",)
+
+
+def score(trainer: Any, draw: Draw, ids: Any) -> list[float]:
+    trainer.team.activate(draw.policy)
+    with torch.no_grad(), trainer.team.evaluating():
+        tokens = torch.tensor([[*draw.prompt_ids, *ids]])
+        logits = trainer.team.model_of(draw.policy)(input_ids=tokens).logits
+    scores = logits[0, len(draw.prompt_ids) - 1 : -1].log_softmax(-1)
+    return scores[range(len(ids)), list(ids)].tolist()
 
 
 FULL = ("publish is skipped", "stale head")

@@ -1,0 +1,176 @@
+"""Weights of a team on vLLM servers: versions, by folder.
+
+    publish: weights -> folder "policy@update-digest" -> every server -> answers name that version
+
+Adapters are loaded beside each other, under names that never mean two contents. Full weights are
+put in the place of the old ones; then an answer cannot name its version, and the measurement of
+log-probs (`trainers.update.drift`) is what notices a server that has others. Servers read the
+folders, so they and the trainer share a file system.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from llm_marl_envs.files.atomic import make_folder
+from llm_marl_envs.policies.json_server import EndpointError, JsonServer
+from trainers.models.adapters import AdapterWeights
+from trainers.models.team_model import TeamModel
+
+KEPT = 2
+"""Versions of a policy that servers keep: the present one and the one before."""
+START = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Weights of a policy as servers know them.
+
+    Attributes:
+        policy: whose they are.
+        update: the update before which they were published, or "start".
+        digest: of the weights, 8 hex digits.
+    """
+
+    policy: str
+    update: int | str
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """On servers, and of its folder."""
+        return f"{self.policy}@{self.update}-{self.digest}"
+
+
+class ServedWeights:
+    """What servers hold of a team.
+
+    Args:
+        team: whose weights.
+        folder: where versions are written; the servers must see it under the same path.
+        servers: policy -> its servers.
+        writes: whether this process writes and loads; one of several does, all know the names.
+
+    Attributes:
+        served: policy -> its versions, the present one last.
+        starts: policy -> the version that it began with, where a frozen seat acts with that.
+    """
+
+    def __init__(
+        self,
+        team: TeamModel,
+        folder: Path,
+        servers: Mapping[str, Sequence[JsonServer]],
+        *,
+        writes: bool = True,
+    ) -> None:
+        self.team = team
+        self.folder = folder
+        self.servers = servers
+        self.writes = writes
+        self.by_name = isinstance(team, AdapterWeights)
+        self.served: dict[str, list[Version]] = {}
+        self.starts: dict[str, Version] = {}
+
+    def publish(self, update: int) -> None:
+        """Serve the present weights of every policy whose weights are not served yet.
+
+        Raises:
+            LostServerError: a server gives no answer.
+            EndpointError: a server refuses the weights.
+        """
+        behind = {self.team.policy_of[agent] for agent in self.team.left_behind}
+        for policy in sorted(behind - set(self.starts)):
+            with self.team.at_start(policy):
+                self.starts[policy] = self._serve(policy, START, digest_of(self.team, policy))
+        for policy in self.team.policies:
+            versions = self.served.setdefault(policy, [])
+            digest = digest_of(self.team, policy)
+            if not versions or digest != versions[-1].digest:
+                versions.append(self._serve(policy, update, digest))
+                self._drop_old(versions)
+
+    def version(self, policy: str, *, start: bool = False) -> Version:
+        """The version that acts.
+
+        Raises:
+            ValueError: none was published.
+        """
+        found = self.starts.get(policy) if start else (self.served.get(policy) or [None])[-1]
+        if found is None:
+            raise ValueError(
+                f"{policy}: no weights were published; call the engine's publish(update) before "
+                "it samples"
+            )
+        return found
+
+    def forget(self) -> None:
+        """The servers hold nothing any more: the next `publish` gives them everything."""
+        self.served.clear()
+        self.starts.clear()
+
+    def _serve(self, policy: str, update: int | str, digest: str) -> Version:
+        version = Version(policy, update, digest)
+        if self.writes:
+            self._write(version)
+            for server in self.servers[policy]:
+                self._load(server, version)
+        return version
+
+    def _write(self, version: Version) -> None:
+        """The version's folder, whole or absent."""
+        place = self.folder / version.name
+        if place.exists():
+            return
+        make_folder(self.folder)
+        aside = place.with_name(f".{version.name}.partial")
+        shutil.rmtree(aside, ignore_errors=True)
+        self.team.save_policy(version.policy, aside)
+        aside.rename(place)
+
+    def _load(self, server: JsonServer, version: Version) -> None:
+        place = str(self.folder / version.name)
+        if self.by_name:
+            body = {"lora_name": version.name, "lora_path": place}
+            try:
+                tell(server, "/v1/load_lora_adapter", body)
+            except EndpointError as error:
+                if "already" not in str(error):  # a name means one content, so that is well
+                    raise
+            return
+        reload = {"method": "reload_weights", "kwargs": {"weights_path": place}}
+        tell(server, "/pause?mode=wait", {})
+        tell(server, "/collective_rpc", reload)
+        tell(server, "/reset_prefix_cache", {})
+        tell(server, "/resume", {})
+
+    def _drop_old(self, versions: list[Version]) -> None:
+        """Unload and delete what is older than the versions that are kept."""
+        while len(versions) > KEPT:
+            old = versions.pop(0)
+            if not self.writes:
+                continue
+            for server in self.servers[old.policy] if self.by_name else ():
+                tell(server, "/v1/unload_lora_adapter", {"lora_name": old.name})
+            shutil.rmtree(self.folder / old.name, ignore_errors=True)
+
+
+def digest_of(team: TeamModel, policy: str) -> str:
+    """8 hex digits of a policy's weights as they are now."""
+    digest = hashlib.sha256()
+    for parameter in team.parameters(policy):
+        plain = parameter.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(plain.numpy().tobytes())
+    return digest.hexdigest()[:8]
+
+
+def tell(server: JsonServer, path: str, body: Mapping[str, Any] | None) -> None:
+    """A request whose answer is no more than that it was done; errors as `JsonServer.ask`."""
+    server.ask(path, body, lambda said: said, decode=bytes)
