@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import os
 import re
@@ -34,6 +35,11 @@ def test_the_site_builds_strictly_and_without_the_network(tmp_path: Path):
     loaded = re.findall(r'(?:src|href)="(https?://[^"]+)"', start)
     assert not [url for url in loaded if not url.startswith("https://squidfunk.github.io")]
     assert "coop_coding-v0" in (tmp_path / "site" / "environments" / "index.html").read_text()
+    pages = [page.read_text() for page in (tmp_path / "site" / "bridges").rglob("*.html")]
+    shown = re.sub("<[^>]+>", "", "".join(pages))
+    for example in (ROOT / "examples").glob("*.py"):
+        about = example.read_text().splitlines()[0].strip('"')
+        assert about in html.unescape(shown), f"{example.name} is on no page"
 
 
 def test_the_refused_settings_are_refused():
