@@ -104,7 +104,11 @@ class _Zygote:
                 else:
                     os._exit(0)  # the parent has ended, whoever else holds the control socket
             if self.owed:
+                # An earlier child may end meanwhile. Were that handled between two forks, the later
+                # child would inherit what the handler leaves behind, and could tell.
+                signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
                 theirs = self.spawn(min(MAX_BATCH, self.owed))
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))  # in children, too
                 if theirs is not None:
                     return theirs
 
