@@ -234,6 +234,7 @@ class MAGRPOTrainer(GRPOTrainer):
             self.model = self.model_wrapped = self.team.module.to(self.accelerator.device)
         if self.beta:
             self.team.remember_start(self.team.trained_policies)
+        self._check_plan()
         # TRL's loss multiplies by the ratio only so; it never samples here.
         self.use_vllm = not self.engine.exact
         self.checkpoints = Checkpoints(self.args, self.accelerator, self.this_run)
@@ -245,6 +246,19 @@ class MAGRPOTrainer(GRPOTrainer):
             self.remove_callback(ProgressCallback)
             self.add_callback(TeamProgress())
         self.team.activate(self.team.policies[0])
+
+    def _check_plan(self) -> None:
+        """Every process must run the same policy at the same time.
+
+        DDP and FSDP would add up gradients of different policies, without an error.
+        """
+        mine = list(self.plan.micro_batches.items())
+        plans = gather_object([mine]) if self.args.world_size > 1 else [mine]
+        if any(plan != plans[0] for plan in plans):
+            raise ValueError(
+                f"the processes plan other micro-batches, (policy, number): {plans}; every process "
+                "must make the same environment, with the same seats in the same order"
+            )
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """A clock: one empty batch per micro-batch. Tasks come from the schedule instead."""
@@ -447,17 +461,19 @@ class MAGRPOTrainer(GRPOTrainer):
             self.optimizer.register_step_pre_hook(self._leave_idle_policies)
         return self.optimizer
 
-    def _leave_idle_policies(self, *_: Any) -> None:
+    def _leave_idle_policies(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Before the optimiser's step (deviation 3)."""
         own_loss = type(self.algorithm).extra_loss is not Algorithm.extra_loss
         batches: Any = self._buffered_inputs or ()
-        idle = leave_idle(self.team, batches, self._sum, weighed=not (self.beta or own_loss))
+        weighed = not (self.beta or own_loss)
+        idle = leave_idle(self.team, optimizer, batches, self._sum, weighed=weighed)
         self._note({f"{policy}/idle": value for policy, value in idle.items()})
 
     def _clip_grad_norm(self, model: Any) -> torch.Tensor:
         """Clip each policy's gradient on its own; returns the norm over all."""
+        optimizer: Any = self.optimizer
         clip = partial(self.accelerator.clip_grad_norm_, max_norm=self.args.max_grad_norm)
-        norms = clip_each(self.team, clip)
+        norms = clip_each(self.team, optimizer, clip)
         self._note({f"{policy}/grad_norm": float(norm) for policy, norm in norms.items()})
         return torch.stack(list(norms.values())).norm()
 

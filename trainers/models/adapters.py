@@ -74,27 +74,27 @@ class AdapterWeights(TeamModel):
                     raise ValueError(f"adapter of {name!r}: {error}") from error
         self.module = peft_model
         self._mixes = _can_mix(peft_config)
-        self._parameters = {name: self._only(name) for name in self.policies}
+        self._names = {name: self._only(name) for name in self.policies}
         self._active = ""
         self.activate(self.policies[0])
 
-    def _only(self, policy: str) -> list[torch.nn.Parameter]:
-        """What PEFT makes trainable when this adapter alone is active."""
+    def _only(self, policy: str) -> list[str]:
+        """Names of what PEFT makes trainable when this adapter alone is active."""
         self.module.set_adapter(policy)
-        return [p for p in self.module.parameters() if p.requires_grad]
+        return [name for name, p in self.module.named_parameters() if p.requires_grad]
 
     def activate(self, policy: str) -> None:
         """Switch adapters and keep all of them trainable, but the frozen ones."""
         if policy != self._active:
             self.module.set_adapter(policy)
             self._active = policy
-        for name, parameters in self._parameters.items():
-            for parameter in parameters:
+        for name in self.policies:
+            for parameter in self.parameters(name):
                 parameter.requires_grad_(name not in self.frozen)
 
     def parameters(self, policy: str) -> list[torch.nn.Parameter]:
-        """The adapter's parameters."""
-        return self._parameters[policy]
+        """The adapter's parameters; sharding puts others in their place, under the same names."""
+        return [self.module.get_parameter(name) for name in self._names[policy]]
 
     def model_of(self, policy: str) -> Any:
         """The one model that holds all adapters."""

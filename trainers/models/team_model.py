@@ -22,6 +22,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from trainers.models.sharding import as_bytes
 from trainers.models.team_module import TeamModule
 
 WEIGHT_MODES = ("shared", "adapters", "separate")
@@ -221,23 +222,25 @@ class TeamModel(ABC):
 
         Exact in every mode and for every initialisation, which switching adapters off is not.
         """
-        parameters = self.parameters(policy)
-        now = [parameter.data for parameter in parameters]
+        now = [parameter.detach().clone() for parameter in self.parameters(policy)]
         try:
-            for parameter, start in zip(parameters, self._starts[policy], strict=True):
-                parameter.data = start.to(parameter.device)
+            self._write(policy, self._starts[policy])
             yield
         finally:
-            for parameter, data in zip(parameters, now, strict=True):
-                parameter.data = data
+            self._write(policy, now)
+
+    @torch.no_grad()
+    def _write(self, policy: str, values: Sequence[torch.Tensor]) -> None:
+        """Copy into the parameters: one that is sharded ignores another `.data`, silently."""
+        for parameter, value in zip(self.parameters(policy), values, strict=True):
+            parameter.copy_(value)
 
     def start_digest(self) -> str:
         """A hash of the remembered starts: a resumed run must have begun at the same weights."""
         digest = hashlib.sha256()
         for policy in sorted(self._starts):
             for start in self._starts[policy]:
-                plain = start.detach().cpu().reshape(-1).contiguous().view(torch.uint8)
-                digest.update(plain.numpy().tobytes())
+                digest.update(as_bytes(start))
         return digest.hexdigest()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from trainers.config import MAGRPOConfig
+from trainers.models.sharding import full
 from trainers.models.team_model import TeamModel
 from trainers.update.packing import own_tokens, total_weight
 
@@ -44,8 +45,29 @@ def parameter_groups(
     return groups
 
 
+def own_parameters(
+    team: TeamModel, policy: str, optimizer: torch.optim.Optimizer
+) -> list[torch.nn.Parameter]:
+    """A trained policy's parameters, each of which the optimiser steps.
+
+    Raises:
+        RuntimeError: one that it does not step, so that clipping it or taking its gradient away
+            would have no effect.
+    """
+    stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    own = team.parameters(policy)
+    lost = sum(id(parameter) not in stepped for parameter in own)
+    if lost:
+        raise RuntimeError(
+            f"the optimiser does not step {lost} of {len(own)} parameters of {policy!r}: something "
+            "put others in the place of those that it was made with; make it after that"
+        )
+    return own
+
+
 def leave_idle(
     team: TeamModel,
+    optimizer: torch.optim.Optimizer,
     batches: Sequence[Mapping[str, Any]],
     total: Callable[[torch.Tensor], float],
     *,
@@ -61,15 +83,18 @@ def leave_idle(
     idle = {}
     for policy in team.trained_policies:
         idle[policy] = float(total(weigh(batches, policy)) == 0.0)
-        for parameter in team.parameters(policy) if idle[policy] else ():
+        for parameter in own_parameters(team, policy, optimizer) if idle[policy] else ():
             parameter.grad = None
     return idle
 
 
 def clip_each(
-    team: TeamModel, clip: Callable[[list[torch.nn.Parameter]], Any]
+    team: TeamModel,
+    optimizer: torch.optim.Optimizer,
+    clip: Callable[[list[torch.nn.Parameter]], Any],
 ) -> dict[str, torch.Tensor]:
     """Clip each trained policy's gradient on its own: policy -> its norm before."""
     return {
-        policy: torch.as_tensor(clip(team.parameters(policy))) for policy in team.trained_policies
+        policy: full(torch.as_tensor(clip(own_parameters(team, policy, optimizer))))
+        for policy in team.trained_policies
     }

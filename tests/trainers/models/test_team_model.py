@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trainers.models.adapters import AdapterWeights
 from trainers.models.team_files import build_team_model, load_team, save_team
 from trainers.models.team_model import TeamModel, check_policy_names
+from trainers.update.optimizer import own_parameters
 
 AGENTS = ["left_0", "right_0"]
 ENV = {"env_id": "word_pair-v0", "env_kwargs": {}}
@@ -262,3 +263,63 @@ def test_equal_adapters_have_equal_files(tmp_path: Path):
     written = json.loads((tmp_path / "a_0" / "adapter_config.json").read_text())
     assert written["target_modules"] == sorted(written["target_modules"])
     assert len(written["target_modules"]) == 2 * 7  # two layers
+
+
+def team_of(weights: str) -> TeamModel:
+    model, tokenizer = untrained()
+    config = lora() if weights == "adapters" else None
+    return build_team_model(
+        model, AGENTS, weights=weights, peft_config=config, tokenizer=tokenizer
+    )
+
+
+@pytest.mark.parametrize("weights", ["shared", "adapters", "separate"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_policy_acts_with_its_start_and_then_as_before(weights: str, fails: bool):
+    team = team_of(weights)
+    policy = team.policies[-1]
+    team.remember_start([policy])
+    started = logits(team, policy)
+    stir(team)
+    stirred = logits(team, policy)
+    assert not torch.allclose(started, stirred)
+    kept = [p.detach().clone() for p in team.parameters(policy)]
+    places = [p.data_ptr() for p in team.parameters(policy)]
+
+    def act() -> None:
+        with team.at_start(policy):
+            assert torch.equal(logits(team, policy), started)
+            # The very memory that a sharded or wrapped module reads.
+            assert [p.data_ptr() for p in team.parameters(policy)] == places
+            if fails:
+                raise OSError("in the block")
+
+    if fails:
+        with pytest.raises(OSError, match="in the block"):
+            act()
+    else:
+        act()
+    assert torch.equal(logits(team, policy), stirred)
+    assert all(map(torch.equal, kept, team.parameters(policy)))
+    assert all(p.requires_grad for p in team.parameters(policy))
+
+
+@pytest.mark.parametrize("weights", ["shared", "adapters", "separate"])
+def test_parameters_that_take_the_place_of_others_are_found(weights: str):
+    """As when a module is sharded: what is trained, stepped and frozen are the new ones."""
+    team = team_of(weights)
+    policy = team.policies[-1]
+    before = team.parameters(policy)
+    optimizer = torch.optim.SGD(before, lr=0.1)
+    assert own_parameters(team, policy, optimizer) == before
+    others = {p: torch.nn.Parameter(p.detach().clone()) for p in team.module.parameters()}
+    for module in team.module.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, others[parameter])
+    team.activate(policy)
+    after = team.parameters(policy)
+    assert len(after) == len(before)
+    assert not {id(p) for p in before} & {id(p) for p in after}
+    assert {id(p) for p in after} <= {id(p) for p in team.module.parameters()}
+    with pytest.raises(RuntimeError, match="does not step .* parameters of"):
+        own_parameters(team, policy, optimizer)
