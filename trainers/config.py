@@ -41,6 +41,7 @@ NOT_READ = {
     "use_transformers_continuous_batching": "it serves all rows with one adapter; set engine",
     "sync_ref_model": "the reference is each policy's own start",
     "log_completions": "set transcript_every",
+    "save_on_each_node": "nodes share output_dir, and one process writes",
     "cache_implementation": "leave it out",
     "reward_weights": "rewards come from the environment",
     "multi_objective_aggregation": "rewards come from the environment",

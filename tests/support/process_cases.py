@@ -1,9 +1,9 @@
 """Short training runs that several processes must do alike; also a program for torchrun.
 
-python -m torch.distributed.run --nproc_per_node=2 process_cases.py FOLDER
+python -m torch.distributed.run --nproc_per_node=2 process_cases.py FOLDER [CASE ...]
 
-runs every case and leaves FOLDER/<case>/result-<rank>.pt: the error that stopped it, if any, the
-step it reached and its weights.
+runs every case, or those named, and leaves FOLDER/<case>-<rank>.pt: the error that stopped it, if
+any, the step it reached and its weights.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from support.strangers import Growing
 from support.toys import Lower
 
 from llm_marl_envs.core import Outcome
+from trainers.running import checkpoints
 from trainers.update.schedules import TaskSchedule
 
 
@@ -90,6 +91,15 @@ class BrokenAtOnce(Lower):
         return super().reset(seed, options)
 
 
+class OtherSeats(Lower):
+    """Has its seats in another order on another process."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if os.environ.get("RANK") == "1":
+            self.possible_agents = self.possible_agents[::-1]
+
+
 class RankedLower(Lower):
     """Pays each process differently, as programs that time out on one of them would."""
 
@@ -121,6 +131,8 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"resumed {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
     "plain shaky": {**PLAIN, "env": ShakyLower, "max_failed_share": 1.0},
     "sick": {"env": SickAtTheEnd, "max_steps": 1},
+    "other seats": {"env": OtherSeats},
+    "own folders": {"max_steps": 1},
     "broken": {"env": BrokenAtTheEnd},
     "broken at once": {"env": BrokenAtOnce},
     "best": {
@@ -141,7 +153,13 @@ def run(folder: Path, name: str) -> dict[str, Any]:
     changes = dict(CASES[name])
     env = changes.pop("env", Uneven)
     directory = folder / name.replace("resumed", "saving")
-    trainer = make_trainer(directory, env, **changes)
+    if name == "own folders":
+        directory = folder / f"{name} {os.environ.get('RANK')}"
+        checkpoints.SECONDS_TO_SEE = 1
+    try:
+        trainer = make_trainer(directory, env, **changes)
+    except ValueError as refused:
+        return {"error": str(refused)}
     before = weights(trainer)
     error = ""
     if env is SickAtTheEnd:
@@ -150,7 +168,7 @@ def run(folder: Path, name: str) -> dict[str, Any]:
     try:
         resume = str(directory / "checkpoint-2") if name.startswith("resumed") else None
         trainer.train(resume_from_checkpoint=resume)
-    except (FloatingPointError, RuntimeError, OSError) as stopped:
+    except (FloatingPointError, RuntimeError, OSError, ValueError) as stopped:
         error = str(stopped)
     return {
         "error": error,
@@ -166,7 +184,7 @@ def main() -> None:
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
     rank = os.environ.get("RANK", "0")
-    for name in CASES:
+    for name in sys.argv[2:] or CASES:
         result = run(folder, name)
         torch.save(result, folder / f"{name}-{rank}.pt")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,16 +17,17 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, gather_object
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import rotate_checkpoints
 
 from trainers.config import MAGRPOConfig
-from trainers.running.run_folder import BusyError, Run, alone, write_settings
+from trainers.running.run_folder import SETTINGS_FILE, BusyError, Run, alone, write_settings
 
 STATE_FILE = "magrpo_state_{rank}.pt"
 STAGING = ".partial-checkpoint"
+SECONDS_TO_SEE = 10
 
 
 class Checkpoints:
@@ -56,7 +58,7 @@ class Checkpoints:
         """Hold the run's folder while the block runs; yields the checkpoint to go on from.
 
         Raises:
-            ValueError: as `check`, or another process trains there.
+            ValueError: as `check`, another process trains there, or one of this run does not see it.
         """
         with ExitStack() as held:
 
@@ -67,7 +69,24 @@ class Checkpoints:
                 write_settings(run.folder, run.settings)
                 return checkpoint
 
-            yield self._decided(begin)
+            checkpoint = self._decided(begin)
+            self._see(Path(str(self.args.output_dir)) / SETTINGS_FILE)
+            yield checkpoint
+
+    def _see(self, file: Path) -> None:
+        """Every process must see what the main one wrote, or a checkpoint would be in parts."""
+        for _ in range(SECONDS_TO_SEE):  # a network's file system may be late
+            if file.is_file():
+                break
+            time.sleep(1)
+        blind = [] if file.is_file() else [self.args.process_index]
+        if self.args.world_size > 1:
+            blind = gather_object(blind)
+        if blind:
+            raise ValueError(
+                f"processes {blind} do not see {file.absolute()}: every node must see output_dir "
+                "under the same path; choose a folder of a file system that they share"
+            )
 
     def _decided(self, decide: Callable[[], Path | None]) -> Path | None:
         """What the main process decides; its refusal is everybody's."""

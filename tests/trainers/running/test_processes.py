@@ -3,52 +3,33 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from support.launch import finished, on_two_nodes, under_one_launcher
+from support.paths import ROOT
 from support.process_cases import CASES, MODES, run
 
-ROOT = Path(__file__).parents[3]
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(
-        [str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
-    ),
-    "OMP_NUM_THREADS": "1",
-}
+PROGRAM = str(ROOT / "tests" / "support" / "process_cases.py")
+STOPPED = ("sick", "other seats", "own folders", "broken", "broken at once")
 
 
-STOPPED = ("sick", "broken", "broken at once")
-
-
-def finished(*command: str, timeout: float = 600) -> str:
-    done = subprocess.run(
-        [sys.executable, *command],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+def results(folder: Path, names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: [torch.load(folder / f"{name}-{rank}.pt", weights_only=False) for rank in (0, 1)]
+        for name in names
+    }
 
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """Case -> what each of two processes (gloo) made of it."""
+    """Case -> what each of two processes (gloo) made of it, each on a node of its own."""
     folder = tmp_path_factory.mktemp("together")
-    launch = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv_backend=c10d")
-    program = str(ROOT / "tests" / "support" / "process_cases.py")
-    finished(*launch, "--rdzv_endpoint=localhost:0", program, str(folder))
-    return {
-        name: [torch.load(folder / f"{name}-{rank}.pt", weights_only=False) for rank in (0, 1)]
-        for name in CASES
-    }
+    on_two_nodes(PROGRAM, str(folder))
+    return results(folder, CASES)
 
 
 def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
@@ -81,6 +62,28 @@ def test_two_processes_take_the_steps_of_one(together: Any, name: str, tmp_path:
         for metric in ("reward", "reward_std", "turns", "num_tokens", "episodes/failed"):
             if metric in one:
                 assert one[metric] == pytest.approx(two[metric], rel=1e-6), metric
+
+
+@pytest.mark.long
+def test_two_processes_of_one_node_do_what_two_nodes_do(together: Any, tmp_path: Path):
+    names = [f"{kind} {mode}" for kind in ("plain", "saving") for mode in MODES]
+    under_one_launcher(PROGRAM, str(tmp_path), *names)
+    for name, pair in results(tmp_path, names).items():
+        assert same(pair[0]["after"], together[name][0]["after"]), name
+        assert same(pair[1]["after"], together[name][0]["after"]), name
+
+
+def test_processes_with_other_seats_are_refused(together: Any):
+    """Their micro-batches would be of different policies, and their gradients mixed."""
+    for result in together["other seats"]:
+        assert "the processes plan other micro-batches" in result["error"]
+
+
+def test_nodes_without_a_common_folder_are_refused(together: Any):
+    """Before any work, not at the first checkpoint."""
+    for result in together["own folders"]:
+        assert "processes [1] do not see" in result["error"]
+        assert result["step"] == 0
 
 
 def test_episodes_and_rows_of_the_two_processes_differed(together: Any):
