@@ -51,21 +51,13 @@ class GenerateEngine(SamplingEngine):
                     if start:
                         for policy in dict.fromkeys(draws[row].policy for row in rows):
                             stack.enter_context(self.team.at_start(policy))
-                    for batch in self._batches(draws, rows):
-                        self.team.activate(batch.policy)
-                        part = [draws[row] for row in batch.rows]
-                        done = self._generate(batch, part, max_tokens, temperature)
-                        drawn |= zip(batch.rows, done, strict=True)
+                    for batch in self.team.sampling_batches([draws[row].policy for row in rows]):
+                        for part in batch.parts(self.batch_size):
+                            served = [rows[place] for place in part.rows]
+                            asked = [draws[row] for row in served]
+                            done = self._generate(part, asked, max_tokens, temperature)
+                            drawn |= zip(served, done, strict=True)
         return [drawn[row] for row in range(len(draws))]
-
-    def _batches(self, draws: Sequence[Draw], rows: Sequence[int]) -> Iterator[SamplingBatch]:
-        """What one `generate` call each can serve; `rows` are positions in the draws."""
-        for batch in self.team.sampling_batches([draws[row].policy for row in rows]):
-            size = self.batch_size or len(batch.rows)
-            for i in range(0, len(batch.rows), size):
-                kwargs = {name: value[i : i + size] for name, value in batch.kwargs.items()}
-                served = [rows[place] for place in batch.rows[i : i + size]]
-                yield SamplingBatch(served, batch.model, batch.policy, kwargs)
 
     def _generate(
         self, batch: SamplingBatch, draws: Sequence[Draw], max_tokens: int, temperature: float
@@ -82,13 +74,13 @@ class GenerateEngine(SamplingEngine):
         config = GenerationConfig(
             do_sample=False, max_new_tokens=max_tokens, pad_token_id=pad, eos_token_id=eos
         )
-        with _without_defaults(batch.model, config):
+        with self.team.acting(batch.policies) as kwargs, _without_defaults(batch.model, config):
             out = batch.model.generate(
                 input_ids=torch.tensor(ids, device=device),
                 attention_mask=torch.tensor(mask, device=device),
                 generation_config=config,
                 logits_processor=[sampler],
-                **batch.kwargs,
+                **kwargs,
             )
         done = []
         for row, probs in zip(out[:, width:].tolist(), sampler.logprobs().tolist(), strict=True):

@@ -65,14 +65,23 @@ class SamplingBatch:
     Attributes:
         rows: positions in the list of requests.
         model: what generates.
-        policy: whose tokenizer and end-of-action ids serve all rows.
-        kwargs: further arguments of `generate` (which adapter serves which row).
+        policies: who acts, one per row; the first one's tokenizer and end-of-action ids serve all.
     """
 
     rows: list[int]
     model: Any
-    policy: str
-    kwargs: dict[str, Any]
+    policies: list[str]
+
+    @property
+    def policy(self) -> str:
+        """Whose tokenizer and end-of-action ids serve all rows."""
+        return self.policies[0]
+
+    def parts(self, size: int | None) -> Iterator[SamplingBatch]:
+        """The same rows, at most `size` in a batch; None is all."""
+        step = size or len(self.rows)
+        for i in range(0, len(self.rows), step):
+            yield SamplingBatch(self.rows[i : i + step], self.model, self.policies[i : i + step])
 
 
 class TeamModel(ABC):
@@ -140,15 +149,20 @@ class TeamModel(ABC):
 
     def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
         """How to sample rows that act with these policies; element i of `policies` is row i."""
-        return [
-            SamplingBatch(
-                [i for i, p in enumerate(policies) if p == policy],
-                self.model_of(policy),
-                policy,
-                {},
-            )
-            for policy in dict.fromkeys(policies)
-        ]
+        batches = []
+        for policy in dict.fromkeys(policies):
+            rows = [i for i, other in enumerate(policies) if other == policy]
+            batches.append(SamplingBatch(rows, self.model_of(policy), [policy] * len(rows)))
+        return batches
+
+    @contextmanager
+    def acting(self, policies: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Let the rows of one sampling batch act with these policies, while the block runs.
+
+        Yields further arguments of `generate`.
+        """
+        self.activate(policies[0])
+        yield {}
 
     def save_policy(self, policy: str, folder: Path) -> None:
         """Write one policy as a folder that plain PEFT or Transformers can load."""
