@@ -197,6 +197,10 @@ class TextEnv:
     def _title(self) -> str:
         return f"{self.metadata['name']}, task {self.task.id}"
 
+    def redraw(self, seed: int) -> None:
+        """Draw what chance deals from here on from another seed; what was dealt stays."""
+        self.rng = random.Random(seed)
+
     def close(self) -> None:
         """Nothing to release; sandboxes are shared and close with the process."""
 

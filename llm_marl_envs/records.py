@@ -6,19 +6,23 @@ tensors.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.spaces import Message
 
+Chance = Literal["group", "episode"]
+CHANCES = ("group", "episode")
+"""Whether the episodes of a group share what chance deals (one reset seed), or each has its own."""
 TRANSCRIPT_VERSION = 1
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -47,6 +51,8 @@ class Request:
         messages: the chat so far, oldest first.
         observation: the text the environment sent, before it became messages.
         seed: all randomness of the answer comes from this number, never from batch neighbours.
+        before: the agent's turn before this one, where the policy was not asked for it (a branch
+            plays it as recorded): one that keeps token ids goes on from its ids. Else None.
     """
 
     env_id: str
@@ -57,6 +63,7 @@ class Request:
     messages: tuple[Message, ...]
     observation: str
     seed: int
+    before: Turn | None = None
 
     @property
     def role(self) -> str:
@@ -112,6 +119,9 @@ class Turn:
         team_reward: the mean over agents of what every step paid from this action until the
             agent's next one; None in records made by hand, and then it is `reward`.
         info: the remaining info of the environment for this agent.
+        given: nobody was asked: a branch took the action from a record, or was told it.
+        step: number of the environment's step that took the action, from 0; actions of one step are
+            taken at the same time. None in records made by hand and in transcripts.
     """
 
     agent: str
@@ -122,11 +132,36 @@ class Turn:
     reward_terms: Mapping[str, float] = field(default_factory=dict)
     team_reward: float | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+    given: bool = False
+    step: int | None = field(default=None, compare=False)
 
     @property
     def action(self) -> str:
         """The text the agent sent."""
         return self.response.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Where an episode leaves a recorded one of its group, and how.
+
+    All before the named action is as recorded, that one is another, and what comes later is sampled
+    anew.
+
+    Attributes:
+        parent: the place of the recorded episode in its group.
+        agent: whose action is the first that is not the recorded one.
+        turn: which of its actions, k.
+        held: whether those who act at the same time say what they said in the record; else they
+            are asked anew.
+        instead: what the agent says there; None: it is asked.
+    """
+
+    parent: int
+    agent: str
+    turn: int
+    held: bool = False
+    instead: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +180,7 @@ class Episode:
         failure: the traceback of what the environment raised, None where it raised nothing. Such an
             episode holds what was played before; its last actions may have earned nothing only
             because nobody judged them. It belongs in no mean.
+        branch: where it left another episode of its group; None where it was played from its reset.
 
     Raises:
         ValueError: `failure` without `StopReason.FAILED`, or the other way round.
@@ -159,6 +195,7 @@ class Episode:
     stop_reason: StopReason
     success: bool | None
     failure: str | None = None
+    branch: Branch | None = None
 
     def __post_init__(self) -> None:
         if self.failed is not isinstance(self.failure, str):
@@ -207,20 +244,28 @@ class EpisodeGroup:
 
     Attributes:
         task_id: the task they share.
-        seed: the reset seed they share.
-        episodes: the G episodes. Those that failed keep their places, so that element g of an array
-            (P, G, ...) is episode g; nothing is learned from them and nothing counts them.
+        seed: the reset seed they share; with a chance of each episode's own, what theirs are drawn
+            from.
+        episodes: the G episodes, then their branches. Those that failed keep their places, so that
+            element g of an array (P, G, ...) is episode g; nothing is learned from them and nothing
+            counts them.
+        chance: whether they share the reset seed, and so what chance deals.
+
+    Raises:
+        ValueError: an episode of another task, or, where it is shared, of another reset seed.
     """
 
     task_id: str
     seed: int
     episodes: tuple[Episode, ...]
+    chance: Chance = "group"
 
     def __post_init__(self) -> None:
         for episode in self.episodes:
             unnamed = episode.failed and not episode.task_id  # failed before it had a task
             task_id = self.task_id if unnamed else episode.task_id
-            if (task_id, episode.seed) != (self.task_id, self.seed):
+            seed = episode.seed if self.chance == "group" else self.seed
+            if (task_id, seed) != (self.task_id, self.seed):
                 raise ValueError(
                     f"group of task {self.task_id!r}, seed {self.seed} holds an episode of task "
                     f"{episode.task_id!r}, seed {episode.seed}; a group shares both"
@@ -230,6 +275,12 @@ class EpisodeGroup:
     def living(self) -> tuple[tuple[int, Episode], ...]:
         """(g, episode) of those that did not fail."""
         return tuple((g, one) for g, one in enumerate(self.episodes) if not one.failed)
+
+    @property
+    def roots(self) -> EpisodeGroup:
+        """The group without its branches: the episodes that were played from their reset."""
+        played = tuple(one for one in self.episodes if one.branch is None)
+        return dataclasses.replace(self, episodes=played)
 
 
 def living(episodes: Iterable[Episode]) -> list[Episode]:
@@ -249,6 +300,7 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         "stop_reason": str(episode.stop_reason),
         "success": episode.success,
         **({} if episode.failure is None else {"failure": episode.failure}),
+        **({} if episode.branch is None else {"branch": dataclasses.asdict(episode.branch)}),
         "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
     }
 
@@ -274,6 +326,7 @@ def _turn_to_dict(turn: Turn, tokens: bool) -> dict[str, Any]:
         "reward_terms": plain(turn.reward_terms),
         "team_reward": turn.team_reward,
         "info": plain(turn.info),
+        **({"given": True} if turn.given else {}),
     }
 
 
@@ -321,6 +374,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             stop_reason=StopReason(data["stop_reason"]),
             success=data["success"],
             failure=data.get("failure"),
+            branch=None if data.get("branch") is None else Branch(**data["branch"]),
         )
     except KeyError as missing:
         raise ValueError(f"transcript lacks the field {missing}") from missing
@@ -351,6 +405,7 @@ def _turn_from_dict(data: Mapping[str, Any]) -> Turn:
         reward_terms=data["reward_terms"],
         team_reward=data["team_reward"],
         info=data["info"],
+        given=data.get("given", False),
     )
 
 

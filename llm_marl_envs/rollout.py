@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
+from llm_marl_envs.branches import Known
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import task_source
 from llm_marl_envs.policies.base import Team, ask, check_team
@@ -100,10 +101,27 @@ class _Draft:
     index: int
     messages: tuple[Message, ...]
     response: Response
+    given: bool
+    step: int
     reward: float = 0.0
     team_reward: float = 0.0
     terms: dict[str, float] = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
+
+    def turn(self) -> Turn:
+        """The record so far."""
+        return Turn(
+            agent=self.agent,
+            index=self.index,
+            messages=self.messages,
+            response=self.response,
+            reward=self.reward,
+            reward_terms=self.terms,
+            team_reward=self.team_reward,
+            info=self.info,
+            given=self.given,
+            step=self.step,
+        )
 
 
 class _Live:
@@ -113,6 +131,8 @@ class _Live:
         if isinstance(env, turn_based_aec_to_parallel_wrapper):
             env = env.aec_env  # that form would ask agents whose answers it throws away
         self.env, self.start, self.keep = env, start, keep
+        self.known = Known(start)
+        self.steps = 0
         self.context: Context = context
         self.error: Exception | None = None
         # Of an episode that failed.
@@ -161,6 +181,7 @@ class _Live:
                     f"{list(self.chats)}"
                 )
             turn = sum(draft.agent == agent for draft in self.drafts)
+            before = self._open(agent)
             found.append(
                 Request(
                     env_id=env_name(self.env),
@@ -171,6 +192,7 @@ class _Live:
                     messages=self.messages(agent),
                     observation=str(self.observations[agent]),
                     seed=derive_seed(self.start.sample_seed, agent, turn),
+                    before=before.turn() if before is not None and before.given else None,
                 )
             )
         return found
@@ -210,15 +232,25 @@ class _Live:
         self.seen[agent] = observation
         return tuple(self.chats[agent])
 
-    def note(self, agent: str, messages: tuple[Message, ...], response: Response) -> None:
+    def told(self, requests: Sequence[Request]) -> dict[str, Response]:
+        """Agent -> what it says in a branch without being asked; errors as `Known.said`."""
+        paid = {(draft.agent, draft.index): draft.reward for draft in self.drafts}
+        return self.known.said(requests, paid)
+
+    def note(
+        self, agent: str, messages: tuple[Message, ...], response: Response, given: bool
+    ) -> None:
         """Record an action before the environment judges it."""
         index = sum(draft.agent == agent for draft in self.drafts)
         early = self.early.pop(agent, 0.0)
-        self.drafts.append(_Draft(agent, index, messages, response, early))
+        self.drafts.append(_Draft(agent, index, messages, response, given, self.steps, early))
         self.chats[agent].append(Message("assistant", response.text))
 
     def step(self, actions: Mapping[str, str]) -> None:
         """Step the environment and book what it paid."""
+        self.steps += 1
+        if self.known.redraws():
+            self.env.unwrapped.redraw(self.start.chance)
         if self.aec:
             self.env.step(next(iter(actions.values())))
             paid, infos = self.env.rewards, self.env.infos
@@ -271,22 +303,11 @@ class _Live:
             task_id=self.task_id or ("" if self.error is None else _task_named(self)),
             seed=self.start.seed,
             agents=tuple(self.env.possible_agents),
-            turns=tuple(
-                Turn(
-                    agent=d.agent,
-                    index=d.index,
-                    messages=d.messages,
-                    response=d.response,
-                    reward=d.reward,
-                    reward_terms=d.terms,
-                    team_reward=d.team_reward,
-                    info=d.info,
-                )
-                for d in self.drafts
-            ),
+            turns=tuple(draft.turn() for draft in self.drafts),
             stop_reason=self._stop_reason(),
             success=self.success if self.error is None else None,
             failure=self.failure,
+            branch=self.start.branch,
         )
 
     def _stop_reason(self) -> StopReason:
@@ -341,7 +362,9 @@ def rollout(
     Args:
         copies: environment copies; as many episodes run at once.
         team: agent -> policy, for every agent.
-        starts: one per episode.
+        starts: one per episode. One with a record goes on from there: what was said before is
+            played again, no policy being asked, and what the environment shows and pays must be
+            what the record holds.
         context: for environments that send bare strings: "append" keeps the chat and adds each
             observation, or only its new lines where it is the one before with lines added; "fresh"
             shows the last observation alone.
@@ -359,6 +382,8 @@ def rollout(
         ValueError: the team does not fit, an unknown context, a policy that answers another
             number of requests than it got, or a live agent without an observation.
         TypeError: observations that are no text, or answers that are no `Response`.
+        NotReplayableError: the environment does not come to where a branch leaves its record, or
+            comes there otherwise.
         Exception: what an environment raises, where `failures` is None.
     """
     refuse_other("context", context, CONTEXTS)
@@ -370,18 +395,31 @@ def rollout(
             f"{type(copies.envs[0]).__name__} has no `possible_agents`; a rollout needs all seats"
         )
     check_team(team, seats)
+    if any(start.chance is not None for start in starts) and not redraws(copies.envs[0]):
+        raise TypeError(
+            f"{env_name(copies.envs[0])} has no redraw(seed): what chance deals after a branch can "
+            "be drawn anew in environments of this library only; use chance='group'"
+        )
     episodes: list[Episode] = []
     for first in range(0, len(starts), len(copies)):
         wave = starts[first : first + len(copies)]
         keep = failures is not None
         live = [_Live(copies.envs[i], start, context, keep=keep) for i, start in enumerate(wave)]
         _play(copies, live, team, first, chunks)
+        for one in live:
+            if one.error is None:
+                one.known.check_left(one.task_id)
         if failures is not None:
             _replace_failed(copies, live, failures)
         episodes += [one.episode() for one in live]
         if progress is not None:
             progress(len(wave))
     return episodes
+
+
+def redraws(env: Any) -> bool:
+    """Whether chance can be drawn anew in the middle of an episode; see `TextEnv.redraw`."""
+    return hasattr(getattr(env, "unwrapped", env), "redraw")
 
 
 def _replace_failed(copies: VectorTextEnv, live: Sequence[_Live], failures: Failures) -> None:
@@ -437,13 +475,18 @@ def _ask(
 ) -> dict[int, dict[str, str]]:
     """Ask each policy once for what is pending in a part; position in `live` -> joint action."""
     pending: list[tuple[int, Request]] = []
+    told: dict[int, dict[str, Response]] = {}
     for position in part:
         one = live[position]
         requests = one.guarded(partial(one.requests, first + position), [])
         pending += [(position, request) for request in requests]
+        told[position] = one.told(requests)
+    asked = [request for place, request in pending if request.agent not in told[place]]
+    answers = iter(ask(team, asked))
     actions: dict[int, dict[str, str]] = {}
-    responses = ask(team, [request for _, request in pending])
-    for (position, request), response in zip(pending, responses, strict=True):
-        live[position].note(request.agent, request.messages, response)
+    for position, request in pending:
+        given = told[position].get(request.agent)
+        response = next(answers) if given is None else given
+        live[position].note(request.agent, request.messages, response, given is not None)
         actions.setdefault(position, {})[request.agent] = response.text
     return actions

@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llm_marl_envs.records import Branch, Chance, Episode
 from llm_marl_envs.tasks import Task, hash_of
 
 RESET_SEEDS = 2**32
@@ -33,19 +34,59 @@ class Start:
         task: index, id or `Task` for `options={"task": ...}`; None sends no option.
         seed: the reset seed; the episodes of a group share it.
         sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
+        record: the recorded episode that a branch goes on from; None begins at the reset.
+        branch: where it leaves the record.
+        chance: seed of what chance deals after the branch; None: what it dealt in the record.
     """
 
     task: int | str | Task | None = None
     seed: int = 0
     sample_seed: int = 0
+    record: Episode | None = None
+    branch: Branch | None = None
+    chance: int | None = None
 
 
-def group_starts(task: int | str | Task | None, seed: int, size: int) -> list[Start]:
-    """A group: `size` episodes of one task and one reset seed, whose policies draw differently."""
+def group_starts(
+    task: int | str | Task | None, seed: int, size: int, chance: Chance = "group"
+) -> list[Start]:
+    """A group: `size` episodes of one task, whose policies draw differently.
+
+    Chance in an environment comes from the reset seed. With `chance="group"` all share it, and what
+    is dealt to one is dealt to all; with "episode" each has one of its own, drawn from `seed`.
+    """
+    own = chance == "episode"
     return [
-        Start(task=task, seed=seed, sample_seed=derive_seed("sample", seed, episode))
+        Start(
+            task=task,
+            seed=derive_seed("chance", seed, episode) % RESET_SEEDS if own else seed,
+            sample_seed=derive_seed("sample", seed, episode),
+        )
         for episode in range(size)
     ]
+
+
+def branch_start(
+    start: Start, record: Episode, branch: Branch, sibling: int, chance: Chance = "group"
+) -> Start:
+    """An episode that leaves a recorded one.
+
+    Args:
+        start: how the recorded episode, or the one that it left in turn, began.
+        record: the recorded episode.
+        branch: where to leave it.
+        sibling: a number that no other branch of the group has.
+        chance: "group": chance deals what it dealt in the record; "episode": anew.
+    """
+    drawn = derive_seed("branch", start.sample_seed, branch.agent, branch.turn, sibling)
+    return Start(
+        task=start.task,
+        seed=record.seed,
+        sample_seed=drawn,
+        record=record,
+        branch=branch,
+        chance=derive_seed("chance", drawn) if chance == "episode" else None,
+    )
 
 
 def evaluation_starts(

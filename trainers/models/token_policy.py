@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llm_marl_envs.records import Request, Response
+from llm_marl_envs.records import Request, Response, Turn
 from llm_marl_envs.spaces import Message
 from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.generate import GenerateEngine
@@ -86,8 +86,10 @@ class TokenPolicy:
 
     def _act(self, requests: Sequence[Request]) -> list[Response]:
         for request in requests:
-            if request.turn == 0:
+            if request.turn == 0 or request.before is not None:
                 self._past.pop((request.episode, request.agent), None)
+            if request.before is not None:
+                self._recall(request, request.before)
         openings: dict[tuple[str, tuple[Message, ...]], list[int]] = {}
         prompts = [self._prompt(request, openings) for request in requests]
         draws = [
@@ -137,22 +139,39 @@ class TokenPolicy:
             )
         return prompt
 
+    def _recall(self, request: Request, before: Turn) -> None:
+        """Go on from a turn of these weights that a record gave."""
+        said, policy = before.response, self._policy(request.agent)
+        if (
+            said.policy == policy
+            and said.prompt_ids is not None
+            and said.completion_ids is not None
+        ):
+            written, closed = self._written(policy, said.completion_ids)
+            seat = request.episode, request.agent
+            if self.chats[policy].control.not_own.isdisjoint(written):
+                through = [*said.prompt_ids, *said.completion_ids]
+                self._past[seat] = (before.messages, said.text, through, closed)
+
+    def _written(self, policy: str, ids: Sequence[int]) -> tuple[list[int], int | None]:
+        """The sampled ids without the one that closed the action, and that one if there is one."""
+        closed = bool(ids) and ids[-1] in self.team.eos_ids(policy)
+        return list(ids[:-1] if closed else ids), ids[-1] if closed else None
+
     def _respond(self, request: Request, draw: Draw, drawn: Drawn) -> Response:
-        ids, eos = drawn.ids, self.team.eos_ids(draw.policy)
-        closed = bool(ids) and ids[-1] in eos
-        written = list(ids[:-1] if closed else ids)
+        ids = drawn.ids
+        written, closed_by = self._written(draw.policy, ids)
         text = str(self.team.tokenizers[draw.policy].decode(written, skip_special_tokens=True))
         seat = request.episode, request.agent
         self._past.pop(seat, None)
         if self.chats[draw.policy].control.not_own.isdisjoint(written):
-            through = [*draw.prompt_ids, *ids]
-            self._past[seat] = (request.messages, text, through, ids[-1] if closed else None)
+            self._past[seat] = (request.messages, text, [*draw.prompt_ids, *ids], closed_by)
         return Response(
             text=text,
             prompt_ids=draw.prompt_ids,
             completion_ids=ids,
             logprobs=drawn.logprobs,
-            cut=not closed,
+            cut=closed_by is None,
             policy=draw.policy,
             id=drawn.version,
         )

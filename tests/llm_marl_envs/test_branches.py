@@ -1,0 +1,289 @@
+"""Episodes that leave recorded ones: what is played again, what is sampled, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel
+from support.toys import BareAEC, BareParallel, Relay, WordPair
+
+from llm_marl_envs.branches import NotReplayableError
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
+from llm_marl_envs.records import (
+    Branch,
+    Episode,
+    EpisodeGroup,
+    Request,
+    Response,
+    plain,
+    read_jsonl,
+    write_jsonl,
+)
+from llm_marl_envs.registry import make
+from llm_marl_envs.rollout import Failures, rollout
+from llm_marl_envs.seeds import Start, branch_start, group_starts
+from llm_marl_envs.specs import list_envs, spec
+from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.wrappers import Partners
+
+
+class Asked:
+    """Random text; notes who was asked for which turn."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        self.requests += requests
+        return RandomPolicy().act(requests)
+
+
+def played(
+    env: Any, starts: Sequence[Start], policy: Any = None, context: Any = "append"
+) -> list[Episode]:
+    team = dict.fromkeys(env.possible_agents, policy or RandomPolicy())
+    return rollout(VectorTextEnv([env]), team, starts, context=context)
+
+
+def shown(episode: Episode) -> list[Any]:
+    """Its turns without what a stranger's info may hold."""
+    return [dataclasses.replace(turn, given=False, info=plain(turn.info)) for turn in episode.turns]
+
+
+def said(episode: Episode) -> dict[tuple[str, int], str]:
+    return {(turn.agent, turn.index): turn.action for turn in episode.turns}
+
+
+KWARGS: dict[str, Any] = {one: {"turns": 2} for one in list_envs() if spec(one).api == "parallel"}
+FAMILIES: dict[str, Any] = {
+    **{one: lambda one=one: make(one, **KWARGS.get(one, {})) for one in list_envs()},
+    "several turns": WordPair,
+    "in turn": lambda: Relay(rounds=2),
+    "in turn, as parallel": lambda: turn_based_aec_to_parallel(Relay(rounds=2)),
+    "partners": lambda: Partners(Relay(rounds=2), {"runner_1": RandomPolicy()}),
+    "foreign, parallel": BareParallel,
+    "foreign, in turn": BareAEC,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("context", ["append", "fresh"])
+def test_a_branch_is_the_record_up_to_its_point_and_then_anew(family: str, context: str) -> None:
+    if context == "fresh" and not family.startswith("foreign"):
+        return
+    make_env = FAMILIES[family]
+    start = Start(seed=5, sample_seed=1)
+    record = played(make_env(), [start], context=context)[0]
+    assert [turn.given for turn in record.turns] == [False] * len(record.turns)
+    many = len(record.turns)
+    places = [many // 2] if family in list_envs() else range(many)
+    for number, left in ((place, record.turns[place]) for place in places):
+        branch = Branch(parent=0, agent=left.agent, turn=left.index)
+        policy = Asked()
+        begun = branch_start(start, record, branch, number)
+        one = played(make_env(), [begun], policy, context)[0]
+        before = {(t.agent, t.index) for t in record.turns if t.step < left.step}
+        assert (one.branch, one.seed, one.task_id) == (branch, record.seed, record.task_id)
+        assert {(t.agent, t.index) for t in one.turns if t.given} == before
+        assert {(r.agent, r.turn) for r in policy.requests}.isdisjoint(before)
+        assert all(said(one)[key] == said(record)[key] for key in before)
+        assert said(one)[left.agent, left.index] != left.action
+        # The same noise: the same episode, every message, reward and info of it.
+        again = played(make_env(), [dataclasses.replace(begun, sample_seed=1)], context=context)[0]
+        assert shown(again) == shown(record)
+
+
+def test_partners_of_the_same_step_are_asked_or_held() -> None:
+    start = Start(seed=5, sample_seed=1)
+    record = played(WordPair(), [start])[0]
+    branch = Branch(parent=0, agent="right_0", turn=1)
+    for held in (False, True):
+        one = dataclasses.replace(branch, held=held)
+        found = said(played(WordPair(), [branch_start(start, record, one, 0)])[0])
+        assert (found["left_0", 1] == said(record)["left_0", 1]) is held
+        assert found["right_0", 1] != said(record)["right_0", 1]
+
+
+def test_a_message_can_be_blanked() -> None:
+    start = Start(seed=5, sample_seed=1)
+    record = played(Relay(rounds=2), [start])[0]
+    branch = Branch(parent=0, agent="runner_1", turn=0, instead="")
+    policy = Asked()
+    one = played(Relay(rounds=2), [branch_start(start, record, branch, 0)], policy)[0]
+    assert [turn.given for turn in one.turns] == [True, True, False, False, False, False]
+    assert one.turns[1].response == Response(text="")
+    assert one.turns[2].messages[-1].content == "You hear: "
+    # Its own next turn goes on from what it is said to have said.
+    assert [r.before and r.before.action for r in policy.requests if r.agent == "runner_1"] == [""]
+
+
+def test_many_branches_advance_together_and_do_not_depend_on_their_neighbours() -> None:
+    starts = group_starts(3, 7, 2)
+    copies = VectorTextEnv([Relay(rounds=2) for _ in range(2)])
+    team = dict.fromkeys(copies.envs[0].possible_agents, RandomPolicy())
+    records = rollout(copies, team, starts)
+    branches = [
+        branch_start(starts[g], records[g], Branch(parent=g, agent=t.agent, turn=t.index), g)
+        for g in (0, 1)
+        for t in records[g].turns
+    ]
+    together = rollout(copies, team, [*branches, *starts], chunks=2)
+    assert together[: len(branches)] == [played(Relay(rounds=2), [one])[0] for one in branches]
+    assert together[len(branches) :] == records
+    assert len({said(one)["runner_2", 1] for one in together}) == len(together)  # no noise twice
+
+
+def test_a_branch_of_a_branch_keeps_what_that_one_kept() -> None:
+    start = Start(seed=5, sample_seed=1)
+    record = played(WordPair(), [start])[0]
+    first = branch_start(start, record, Branch(parent=0, agent="left_0", turn=0), 1)
+    one = played(WordPair(), [first])[0]
+    second = branch_start(first, one, Branch(parent=1, agent="left_0", turn=1), 2)
+    two = played(WordPair(), [second])[0]
+    assert said(two)["left_0", 0] == said(one)["left_0", 0] != said(record)["left_0", 0]
+    assert said(two)["left_0", 1] != said(one)["left_0", 1]
+
+
+# -- what cannot be replayed ----------------------------------------------------------------------
+class Forgetful(BareAEC):
+    """Counts over all of its life: another observation in every episode."""
+
+    lives = 0
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        super().reset(seed, options)
+        Forgetful.lives += 1
+
+    def observe(self, agent: str) -> str:
+        return f"life {Forgetful.lives}, {self.count} actions so far"
+
+
+class Moody(BareAEC):
+    """Pays by its mood, which nobody sees."""
+
+    mood = 0
+
+    def step(self, action: str | None) -> None:
+        super().step(action)
+        Moody.mood += 1
+        if "second_0" in self.agents:
+            self.rewards["second_0"] = float(Moody.mood)
+
+
+class Shorter(BareAEC):
+    """Ends earlier in each episode."""
+
+    lives = 0
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        super().reset(seed, options)
+        Shorter.lives += 1
+
+    def step(self, action: str | None) -> None:
+        super().step(action)
+        if Shorter.lives > 1:
+            self.terminations = dict.fromkeys(self.agents, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "turn", "words"),
+    [
+        (
+            Forgetful,
+            1,
+            r"reset seed 5, turn 0 of first_0: the record holds 'life 1, 0 .* 'life 2, ",
+        ),
+        (Moody, 1, r"turn 0 of second_0: the record holds a reward of [\d.]+ and the env.* gives "),
+        (Shorter, 1, r"turn 1 of second_0: the record holds an action and the env.* gives none"),
+    ],
+)
+def test_an_environment_that_does_not_replay_is_refused(kind: Any, turn: int, words: str) -> None:
+    """The error names the point, and is no failed episode."""
+    start = Start(seed=5, sample_seed=1)
+    record = played(kind(), [start])[0]
+    begun = branch_start(start, record, Branch(parent=0, agent="second_0", turn=turn), 0)
+    team = dict.fromkeys(record.agents, RandomPolicy())
+    with pytest.raises(NotReplayableError, match=words):
+        rollout(VectorTextEnv([kind()]), team, [begun], failures=Failures(kind))
+
+
+def test_what_no_branch_can_be_is_said() -> None:
+    start = Start(seed=5)
+    record = played(WordPair(), [start])[0]
+    branch = Branch(parent=0, agent="left_0", turn=0)
+    missing = Branch(parent=0, agent="left_0", turn=2)
+    for wrong, words in (
+        (Start(branch=branch), "a start with a branch and no record"),
+        (branch_start(start, record, missing, 0), "a branch at turn 2 of left_0: the recorded ep"),
+        (dataclasses.replace(branch_start(start, record, branch, 0), seed=6), "with reset seed 6"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            played(WordPair(), [wrong])
+    foreign = played(BareAEC(), [Start()])[0]
+    drawn = branch_start(Start(), foreign, Branch(parent=0, agent="first_0", turn=0), 0, "episode")
+    with pytest.raises(TypeError, match="BareAEC has no redraw"):
+        played(BareAEC(), [drawn])
+
+
+# -- chance ---------------------------------------------------------------------------------------
+class Coin(WordPair):
+    """Pays what chance deals at each turn, whatever is said."""
+
+    def play(self, joint_action: Any) -> Any:
+        outcome = super().play(joint_action)
+        terms = {agent: {"coin": self.rng.random()} for agent in self.agents}
+        return dataclasses.replace(outcome, reward_terms=terms, ended=False)
+
+
+def dealt(episode: Episode) -> list[float]:
+    return [turn.reward for turn in episode.trajectory("left_0")]
+
+
+def test_episodes_of_a_group_share_what_chance_deals_or_not() -> None:
+    shared = played(Coin(), group_starts(2, 9, 4))
+    own = played(Coin(), group_starts(2, 9, 4, "episode"))
+    assert len({tuple(dealt(one)) for one in shared}) == 1
+    assert len({tuple(dealt(one)) for one in own}) == 4
+    assert {one.task_id for one in [*shared, *own]} == {shared[0].task_id}
+    assert [said(one) for one in shared] == [said(one) for one in own]
+    group = {"task_id": own[0].task_id, "seed": 9, "episodes": tuple(own)}
+    assert EpisodeGroup(**group, chance="episode").roots.episodes == tuple(own)
+    with pytest.raises(ValueError, match="a group shares both"):
+        EpisodeGroup(**group)
+
+
+def test_chance_after_a_branch_is_that_of_the_record_or_drawn_anew() -> None:
+    start = Start(task=2, seed=9)
+    record = played(Coin(), [start])[0]
+    branch = Branch(parent=0, agent="left_0", turn=1)
+    same, anew, other = (
+        dealt(played(Coin(), [branch_start(start, record, branch, n, chance)])[0])
+        for n, chance in ((0, "group"), (1, "episode"), (2, "episode"))
+    )
+    assert same == dealt(record)
+    assert anew[0] == other[0] == same[0]  # what was dealt before stays
+    assert len({anew[1], other[1], same[1]}) == 3
+
+
+# -- records --------------------------------------------------------------------------------------
+def test_a_transcript_keeps_where_an_episode_left_another(tmp_path: Path) -> None:
+    start = Start(seed=5)
+    record = played(WordPair(), [start])[0]
+    branch = Branch(parent=0, agent="left_0", turn=1, held=True, instead="")
+    one = played(WordPair(), [branch_start(start, record, branch, 0)])[0]
+    write_jsonl(tmp_path / "both.jsonl", [record, one])
+    assert list(read_jsonl(tmp_path / "both.jsonl")) == [record, one]
+    assert '"given"' not in (tmp_path / "both.jsonl").read_text().splitlines()[0]
+
+
+def test_steps_are_numbered_as_the_environment_takes_them() -> None:
+    one = played(BareParallel(), [Start()], ScriptedPolicy(lambda r: "hi"))[0]
+    assert [turn.step for turn in one.turns] == [0, 0, 1, 2]
+    in_turn = played(Relay(), [Start()])[0]
+    assert [turn.step for turn in in_turn.turns] == [0, 1, 2]
+    assert Counter(turn.step for turn in played(WordPair(), [Start()])[0].turns) == {0: 2, 1: 2}
