@@ -8,6 +8,7 @@ joint action leads to; `play_one` where one agent acts at a time).
 
 from __future__ import annotations
 
+import copy
 import operator
 import random
 import warnings
@@ -94,6 +95,7 @@ class TextEnv:
         self.max_action_chars = max_action_chars
         self.render_mode = render_mode
         self.rng = random.Random()
+        self.chance = random.Random()  # of what the rules draw after the opening
         self.task: Task
         self._chat: dict[str, list[Message]] = {}
         self._shared: dict[str, list[str]] = {}
@@ -199,7 +201,7 @@ class TextEnv:
 
     def redraw(self, seed: int) -> None:
         """Draw what chance deals from here on from another seed; what was dealt stays."""
-        self.rng = random.Random(seed)
+        self.rng, self.chance = random.Random(seed), random.Random(f"chance/{seed}")
 
     def close(self) -> None:
         """Nothing to release; sandboxes are shared and close with the process."""
@@ -208,6 +210,9 @@ class TextEnv:
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
         if seed is not None:
             self.rng = random.Random(seed)
+        # Not the generator that may draw the task: an episode replays with its task named.
+        after = copy.deepcopy(self.rng).getrandbits(63) if seed is None else seed
+        self.chance = random.Random(f"chance/{after}")
         options = dict(options or {})
         wanted = options.pop("task", None)
         if options:  # PettingZoo's parallel_api_test sends one, so this cannot be an error

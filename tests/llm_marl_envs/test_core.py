@@ -55,6 +55,22 @@ def test_a_solved_episode_pays_and_ends(word_pair: WordPair) -> None:
     assert word_pair.agents == []
 
 
+def test_chance_is_a_function_of_the_reset_seed_alone(word_pair: WordPair) -> None:
+    def dealt(seed: int | None, options: Any = None) -> float:
+        word_pair.reset(seed=seed, options=options)
+        return word_pair.chance.random()
+
+    assert dealt(3) == dealt(3, {"task": 0}) == dealt(3, {"task": 5})
+    unseeded = [dealt(None), dealt(None)]
+    assert len({dealt(3), dealt(4), *unseeded}) == 4
+    dealt(3)
+    word_pair.redraw(9)
+    drawn = word_pair.chance.random()
+    dealt(4)
+    word_pair.redraw(9)
+    assert word_pair.chance.random() == drawn != dealt(3)
+
+
 def test_the_last_turn_ends_an_episode_that_is_not_solved(word_pair: WordPair) -> None:
     word_pair.reset(seed=0)
     first = word_pair.step({"left_0": "no", "right_0": "no"})

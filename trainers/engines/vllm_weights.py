@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.policies.json_server import EndpointError, JsonServer
 from trainers.models.adapters import AdapterWeights
+from trainers.models.sharding import as_bytes
 from trainers.models.team_model import TeamModel
 
 KEPT = 2
@@ -166,8 +165,7 @@ def digest_of(team: TeamModel, policy: str) -> str:
     """8 hex digits of a policy's weights as they are now."""
     digest = hashlib.sha256()
     for parameter in team.parameters(policy):
-        plain = parameter.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(plain.numpy().tobytes())
+        digest.update(as_bytes(parameter))
     return digest.hexdigest()[:8]
 
 

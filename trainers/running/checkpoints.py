@@ -58,7 +58,7 @@ class Checkpoints:
         """Hold the run's folder while the block runs; yields the checkpoint to go on from.
 
         Raises:
-            ValueError: as `check`, another process trains there, or one of this run does not see it.
+            ValueError: as `check`; another process trains there; one of this run does not see it.
         """
         with ExitStack() as held:
 

@@ -268,9 +268,7 @@ def test_equal_adapters_have_equal_files(tmp_path: Path):
 def team_of(weights: str) -> TeamModel:
     model, tokenizer = untrained()
     config = lora() if weights == "adapters" else None
-    return build_team_model(
-        model, AGENTS, weights=weights, peft_config=config, tokenizer=tokenizer
-    )
+    return build_team_model(model, AGENTS, weights=weights, peft_config=config, tokenizer=tokenizer)
 
 
 @pytest.mark.parametrize("weights", ["shared", "adapters", "separate"])
@@ -321,5 +319,5 @@ def test_parameters_that_take_the_place_of_others_are_found(weights: str):
     assert len(after) == len(before)
     assert not {id(p) for p in before} & {id(p) for p in after}
     assert {id(p) for p in after} <= {id(p) for p in team.module.parameters()}
-    with pytest.raises(RuntimeError, match="does not step .* parameters of"):
+    with pytest.raises(RuntimeError, match=r"does not step .* parameters of"):
         own_parameters(team, policy, optimizer)
