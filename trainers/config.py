@@ -27,7 +27,11 @@ from trainers.update.returns import make_returns, setting_of
 CREDITS = ("team", "own")
 BIASED = "training samples from the distribution that it scores, or the gradient is biased"
 SPLIT = "it is taken over a micro-batch, so the split would change the gradient"
-NO_SHARDS = "gradients are clipped and saved per policy; use DDP (accelerate launch --multi_gpu)"
+NO_SHARDS = "set shard_weights, which divides the weights over the processes of torchrun by FSDP2"
+NO_DEEPSPEED = (
+    "it keeps the gradients to itself and clips them by one norm, so policies could not be clipped "
+    f"and left idle on their own; {NO_SHARDS}"
+)
 NOT_READ = {
     "per_device_train_batch_size": "set rows_per_micro_batch",
     "gradient_accumulation_steps": "it follows from the other sizes",
@@ -36,7 +40,8 @@ NOT_READ = {
     "generation_kwargs": BIASED,
     **dict.fromkeys(("top_p", "top_k", "min_p", "repetition_penalty"), BIASED),
     **dict.fromkeys(("entropy_coef", "use_adaptive_entropy", "top_entropy_quantile"), SPLIT),
-    **dict.fromkeys(("fsdp", "deepspeed"), NO_SHARDS),
+    "fsdp": NO_SHARDS,
+    "deepspeed": NO_DEEPSPEED,
     **dict.fromkeys(("use_vllm", "vllm_mode", "vllm_server_base_url"), "set engine"),
     "use_transformers_continuous_batching": "it serves all rows with one adapter; set engine",
     "sync_ref_model": "the reference is each policy's own start",
@@ -121,6 +126,9 @@ class MAGRPOConfig(GRPOConfig):
     engine: str | dict[str, Any] = "generate"
     """Who samples: 'generate' (transformers, the trainer's own weights), or a map of a name in
     trainers.engines and settings: {name: vllm, urls: ["http://localhost:8000"]}."""
+    shard_weights: bool = False
+    """Divide weights, gradients and optimiser state over the processes (FSDP2), for models that do
+    not fit one device. `generate` puts all weights together on every process while it samples."""
     sampling_batch_size: int | None = None
     """Most rows of one generate call, at least 1; None: all."""
     rollout_chunks: int = 1
@@ -209,6 +217,11 @@ class MAGRPOConfig(GRPOConfig):
         if self.ddp_find_unused_parameters is None:
             # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
             self.ddp_find_unused_parameters = True
+
+    @property
+    def place_model_on_device(self) -> bool | None:
+        """Not before it is divided, or it might not fit; a hook of transformers."""
+        return False if self.shard_weights else None
 
     def _read_as_yaml_means(self) -> None:
         """YAML reads a bare `no` as false; here it is one of the words."""

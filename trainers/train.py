@@ -320,8 +320,8 @@ def run_train(
             raise Stopped(f"{stop.said}; go on with: {again}", stop.status - 128) from stop
         raise
     folder = Path(str(trainer.args.output_dir)) / "team"
+    trainer.save_team(folder)
     if trainer.accelerator.is_main_process:
-        trainer.save_team(folder)
         print(f"team saved to {folder}")
     return folder
 

@@ -52,10 +52,11 @@ from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, appends
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
-from trainers.config import NO_SHARDS, MAGRPOConfig
+from trainers.config import NO_DEEPSPEED, NO_SHARDS, MAGRPOConfig
 from trainers.engines.base import SamplingEngine
 from trainers.engines.registry import make_engine
 from trainers.models.model_card import training_facts
+from trainers.models.sharding import keep_parts
 from trainers.models.team_files import Models, Tokenizers, build_team_model, save_team
 from trainers.models.team_model import SeparateWeights, TeamModel
 from trainers.models.team_module import fit_for_trl
@@ -221,8 +222,10 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _settle(self) -> None:
         """What can only be done once TRL's constructor has run."""
-        if self.is_deepspeed_enabled or self.is_fsdp_enabled:
-            raise ValueError(f"DeepSpeed and FSDP are not supported: {NO_SHARDS}")
+        if self.is_deepspeed_enabled:
+            raise ValueError(f"DeepSpeed is not supported: {NO_DEEPSPEED}")
+        if self.is_fsdp_enabled or self.is_distributed_loading_by_transformers:
+            raise ValueError(f"FSDP by accelerate or transformers is not supported: {NO_SHARDS}")
         if self.aux_loss_enabled:
             raise ValueError(
                 "the load-balancing loss of a mixture-of-experts model is a mean over each "
@@ -231,7 +234,11 @@ class MAGRPOTrainer(GRPOTrainer):
         if isinstance(self.team, SeparateWeights):
             for policy in self.team.policies[1:]:  # TRL was constructed with the first
                 fit_for_trl(self.team.model_of(policy), self.args)
-            self.model = self.model_wrapped = self.team.module.to(self.accelerator.device)
+            self.model = self.model_wrapped = self.team.module
+            if not self.args.shard_weights:
+                self.team.module.to(self.accelerator.device)
+        if self.args.shard_weights:
+            self._shard()
         if self.beta:
             self.team.remember_start(self.team.trained_policies)
         self._check_plan()
@@ -246,6 +253,27 @@ class MAGRPOTrainer(GRPOTrainer):
             self.remove_callback(ProgressCallback)
             self.add_callback(TeamProgress())
         self.team.activate(self.team.policies[0])
+
+    def _shard(self) -> None:
+        """Divide the weights; accelerate would wrap the model in DDP."""
+        if self.team.left_behind:
+            raise ValueError(
+                f"shard_weights: {sorted(self.team.left_behind)} play with the weights that a "
+                "trained policy began with; let another policy play them (policies=, partners=)"
+            )
+        if self.engine.remote:
+            raise ValueError(
+                f"shard_weights: engine {self.engine.name!r} cannot publish weights that are "
+                "divided; use engine='generate'"
+            )
+        if self.args.world_size == 1:
+            raise ValueError(
+                "shard_weights divides the weights over processes, and there is one: start several "
+                "by torchrun, or leave it out"
+            )
+        self.team.shard(self.accelerator.device, self.args.world_size)
+        # Autocast alone; a model that is prepared is left as it is.
+        self.accelerator.prepare_model(self.model, device_placement=False, evaluation_mode=True)
 
     def _check_plan(self) -> None:
         """Every process must run the same policy at the same time.
@@ -320,7 +348,8 @@ class MAGRPOTrainer(GRPOTrainer):
             publish = partial(self._publish, again=left < REPEATS)
             play = partial(self.collector.play, self._update, self._seats)
             if self._together(publish, repeats=left > 0):
-                groups = self._together(play, repeats=left > 0)
+                with self.team.whole():
+                    groups = self._together(play, repeats=left > 0)
             if groups is not None:
                 break
         groups = groups or []
@@ -444,7 +473,9 @@ class MAGRPOTrainer(GRPOTrainer):
             loss = loss + extra / self.plan.total
         error = None
         if not torch.isfinite(loss):
-            rows = not_finite_rows(inputs, self._log_probs(inputs)) or inputs["labels"]
+            # A forward pass of sharded weights is not one process's alone to take.
+            found = [] if self.team.sharded else not_finite_rows(inputs, self._log_probs(inputs))
+            rows = found or inputs["labels"]
             error = not_finite(self._update, f"loss {float(loss.detach())} of {'; '.join(rows)}")
         self._stop_together(error)
         return loss
@@ -459,6 +490,8 @@ class MAGRPOTrainer(GRPOTrainer):
             groups = parameter_groups(self.team, whole, self.args, decayed)
             self.optimizer = optimizer_class(groups, **kwargs)
             self.optimizer.register_step_pre_hook(self._leave_idle_policies)
+            if self.team.sharded:
+                keep_parts(self.optimizer)
         return self.optimizer
 
     def _leave_idle_policies(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -506,7 +539,8 @@ class MAGRPOTrainer(GRPOTrainer):
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         failures = Failures(self.make_eval_env)
         self._together(partial(self._publish, again=False), repeats=False)
-        episodes = evaluation_episodes(self.make_eval_env, self._seats, self.args, failures)
+        with self.team.whole():
+            episodes = evaluation_episodes(self.make_eval_env, self._seats, self.args, failures)
         values = metrics.evaluation_metrics(episodes, metric_key_prefix)
         failed = [episode for episode in episodes if episode.failed]
         if self.args.world_size > 1:  # one process's numbers for all: they decide what is saved
@@ -585,7 +619,10 @@ class MAGRPOTrainer(GRPOTrainer):
         return self.checkpoints.check(resume)
 
     def save_team(self, folder: str | Path) -> None:
-        """Write the team so that `load_team`, PEFT or Transformers can load it."""
+        """Write the team so that `load_team`, PEFT or Transformers can load it.
+
+        The first process writes; with `shard_weights` every one must call it.
+        """
         env = {
             "env_id": self._environments["env"],
             "env_kwargs": self._environments["env_kwargs"],
@@ -599,18 +636,26 @@ class MAGRPOTrainer(GRPOTrainer):
         if self.token_policy.template_kwargs:
             env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)
         trained = training_facts(self.args.algorithm, self.state)
-        save_team(self.team, folder, env=env, trained=trained)
+        writes = self.accelerator.is_main_process
+        save_team(self.team, folder, env=env, trained=trained, writes=writes)
 
     def create_model_card(
         self, model_name: str | None = None, dataset_name: str | None = None, tags: Any = None
     ) -> None:
         """Nothing: TRL's card knows neither team nor environment; `save_team` writes true ones."""
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """As in transformers; of sharded weights every process brings its part."""
+        if self.team.sharded and not self.args.should_save:
+            self._save(output_dir)
+        else:
+            super().save_model(output_dir, _internal_call)
+
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        if self.args.should_save:
-            folder = Path(str(output_dir or self.args.output_dir))
-            folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(str(output_dir or self.args.output_dir))
+        if self.args.should_save or self.team.sharded:
             self.save_team(folder)
+        if self.args.should_save:
             write_settings(folder, self.this_run().settings)
             torch.save(self.args, folder / "training_args.bin")
 
@@ -648,6 +693,7 @@ class MAGRPOTrainer(GRPOTrainer):
             "prompt_tokens": self.prompt_tokens,
             "failures": [list(update) for update in self.failures.window.updates],
             "start": self.team.start_digest(),
+            "optimizer": self._optimizer_parts(),
             # What the position inside an update counts in.
             "split": {
                 "micro_batches": self.plan.total,
@@ -656,8 +702,17 @@ class MAGRPOTrainer(GRPOTrainer):
             },
         }
 
+    def _optimizer_parts(self) -> dict[str, Any] | None:
+        """This process's part of the optimiser's state, where weights are sharded.
+
+        Beside it lies what transformers writes: the first process's, which says there is one.
+        """
+        return self.optimizer.state_dict() if self.team.sharded and self.optimizer else None
+
     def _go_on(self, state: Mapping[str, Any]) -> None:
         """The inverse of `_own_state`."""
+        if self.team.sharded and self.optimizer is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
         self._step = state["step"]
         self._buffered_inputs = state["buffer"]
         self._count_on(state)

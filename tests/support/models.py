@@ -9,6 +9,7 @@ from peft import LoraConfig
 from support.toys import WORDS
 
 from trainers.config import MAGRPOConfig
+from trainers.models.sharding import full
 from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
 
@@ -82,6 +83,6 @@ def make_trainer(folder: Any, env: Any, *, adapters: bool = True, **changes: Any
 def weights(trainer: MAGRPOTrainer) -> dict[str, torch.Tensor]:
     """policy -> its trainable parameters as one vector, copied."""
     return {
-        policy: torch.cat([p.detach().flatten() for p in trainer.team.parameters(policy)]).clone()
+        policy: torch.cat([full(p).flatten() for p in trainer.team.parameters(policy)]).clone()
         for policy in trainer.team.policies
     }

@@ -120,8 +120,9 @@ MODES: dict[str, dict[str, Any]] = {
 }
 # Plain gradient steps, so that what differs in the last digit is not blown up by Adam.
 PLAIN = {"optim": "sgd", "learning_rate": 3.0, "max_grad_norm": 0.0, "max_steps": 3}
-SAVING = {"max_steps": 3, "save_strategy": "steps", "save_steps": 2, "beta": 0.1}
+SAVING = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1, "beta": 0.1}
 SAVING |= {"num_iterations": 2}
+SHARDED = {"shard_weights": True}
 STRANGER = {"env": UnevenGrowing, "context": "fresh", "max_turns": 2}
 CASES: dict[str, dict[str, Any]] = {
     **{f"plain {mode}": {**PLAIN, **changes} for mode, changes in MODES.items()},
@@ -129,6 +130,11 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"uneven {loss}": {**PLAIN, **STRANGER, "loss_type": loss} for loss in ("grpo", "dapo")},
     **{f"saving {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
     **{f"resumed {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
+    **{
+        f"sharded {kind} {mode}": {**SAVING, **MODES[mode], **SHARDED}
+        for kind in ("saving", "resumed")
+        for mode in ("adapters", "separate")
+    },
     "plain shaky": {**PLAIN, "env": ShakyLower, "max_failed_share": 1.0},
     "sick": {"env": SickAtTheEnd, "max_steps": 1},
     "other seats": {"env": OtherSeats},
@@ -147,10 +153,29 @@ CASES: dict[str, dict[str, Any]] = {
     },
 }
 
+LONG_CASES: dict[str, dict[str, Any]] = {
+    **{f"sharded plain {m}": {**PLAIN, **c, **SHARDED} for m, c in MODES.items()},
+    "sharded plain frozen": {**PLAIN, **SHARDED, "frozen": ["left_0"]},
+    "sharded plain checkpointing": {**PLAIN, **SHARDED, "gradient_checkpointing": True},
+    "sharded plain clipped": {**PLAIN, **SHARDED, "max_grad_norm": 0.01},
+    "sharded best": {**CASES["best"], **SHARDED},
+    "sharded sick": {**CASES["sick"], **SHARDED},
+}
 
-def run(folder: Path, name: str) -> dict[str, Any]:
-    """One case; its result as a plain record."""
-    changes = dict(CASES[name])
+
+def held(trainer: Any) -> float:
+    """The share of the weights that this process keeps."""
+    kept = [part.to_local() if hasattr(part, "to_local") else part for part in all_of(trainer)]
+    return sum(map(torch.numel, kept)) / sum(map(torch.numel, all_of(trainer)))
+
+
+def all_of(trainer: Any) -> list[torch.Tensor]:
+    return list(trainer.team.module.parameters())
+
+
+def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
+    """One case, with other settings where given; its result as a plain record."""
+    changes = {**CASES, **LONG_CASES}[name] | other
     env = changes.pop("env", Uneven)
     directory = folder / name.replace("resumed", "saving")
     if name == "own folders":
@@ -166,13 +191,14 @@ def run(folder: Path, name: str) -> dict[str, Any]:
         last = trainer.collector.schedule.tasks(0)[-1]
         SickAtTheEnd.bad_task = trainer.collector.env.source[last].id
     try:
-        resume = str(directory / "checkpoint-2") if name.startswith("resumed") else None
+        resume = str(directory / "checkpoint-1") if "resumed" in name else None
         trainer.train(resume_from_checkpoint=resume)
     except (FloatingPointError, RuntimeError, OSError, ValueError) as stopped:
         error = str(stopped)
     return {
         "error": error,
         "step": trainer.state.global_step,
+        "held": held(trainer),
         "before": before,
         "after": weights(trainer),
         "logs": trainer.state.log_history,

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from llm_marl_envs.seeds import derive_seed
+from trainers.models.sharding import like, on_cpu
 from trainers.models.stacked import can_mix, stacked, why_not_stacked
 from trainers.models.team_model import SamplingBatch, TeamModel
 
@@ -122,11 +123,12 @@ class AdapterWeights(TeamModel):
                 with stacked(self.module, policies):
                     yield kwargs
 
-    def save_policy(self, policy: str, folder: Path) -> None:
+    def save_policy(self, policy: str, folder: Path, *, writes: bool = True) -> None:
         """An ordinary PEFT folder: adapter_config.json and weights at its root."""
+        cpu = on_cpu(get_peft_model_state_dict(self.module, adapter_name=policy), keep=writes)
+        if not writes:
+            return
         folder.mkdir(parents=True, exist_ok=True)
-        state = get_peft_model_state_dict(self.module, adapter_name=policy)
-        cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
         safetensors.torch.save_file(
             cpu, folder / "adapter_model.safetensors", metadata={"format": "pt"}
         )
@@ -137,6 +139,8 @@ class AdapterWeights(TeamModel):
     def load_policy(self, policy: str, folder: Path) -> None:
         """Copy the folder's adapter over this one."""
         state = safetensors.torch.load_file(Path(folder) / "adapter_model.safetensors")
+        present = get_peft_model_state_dict(self.module, adapter_name=policy)
+        state = {name: like(tensor, present.get(name)) for name, tensor in state.items()}
         result = set_peft_model_state_dict(self.module, state, adapter_name=policy)
         if result.unexpected_keys:
             raise ValueError(

@@ -163,6 +163,7 @@ def save_team(
     *,
     env: Mapping[str, Any],
     trained: Mapping[str, Any] | None = None,
+    writes: bool = True,
 ) -> None:
     """Write a team: one folder per policy, `team.json`, which `load_team` reads, and model cards.
 
@@ -173,10 +174,13 @@ def save_team(
             "max_completion_length" and, where there are any, "chat_template_kwargs" and
             "sampled_by" (an engine other than `generate`); JSON values.
         trained: how, for the cards; see `model_card.training_facts`.
+        writes: whether this process writes. Of sharded weights every process must call this.
     """
     folder = Path(folder)
     for policy in team.policies:
-        team.save_policy(policy, folder / policy)
+        team.save_policy(policy, folder / policy, writes=writes)
+    if not writes:
+        return
     # A seat left behind played with older weights than those saved under its policy's name.
     seats = {seat: name for seat, name in team.policy_of.items() if seat not in team.left_behind}
     description = {

@@ -12,7 +12,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from trainers.models.sharding import as_bytes
+from trainers.models.sharding import as_bytes, like, on_cpu, shard, whole
 from trainers.models.team_module import TeamModule
 
 WEIGHT_MODES = ("shared", "adapters", "separate")
@@ -93,6 +93,7 @@ class TeamModel(ABC):
         policy_of: agent -> policy, for the seats that this object plays.
         frozen: policies that are not trained.
         left_behind: seats that play with the weights their policy began with, while it is trained.
+        sharded: every process holds a part of the weights; see `shard`.
     """
 
     mode: str
@@ -114,6 +115,7 @@ class TeamModel(ABC):
                 )
         self.frozen: frozenset[str] = frozenset()
         self.left_behind: frozenset[str] = frozenset()
+        self.sharded = False
         self._starts: dict[str, list[torch.Tensor]] = {}
         for tokenizer in self.tokenizers.values():
             if tokenizer.pad_token is None:
@@ -164,10 +166,35 @@ class TeamModel(ABC):
         self.activate(policies[0])
         yield {}
 
-    def save_policy(self, policy: str, folder: Path) -> None:
-        """Write one policy as a folder that plain PEFT or Transformers can load."""
-        self.model_of(policy).save_pretrained(folder)
-        self.tokenizers[policy].save_pretrained(folder)
+    @property
+    def bases(self) -> list[PreTrainedModel]:
+        """The models of Transformers, each once."""
+        models = [self.model_of(policy) for policy in self.policies]
+        found = [m.get_base_model() if hasattr(m, "get_base_model") else m for m in models]
+        return list({id(model): model for model in found}.values())
+
+    def shard(self, device: torch.device, processes: int) -> None:
+        """Divide the weights over all processes and move the parts to `device`, in place."""
+        shard(self.bases, device, processes)
+        self.sharded = True
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Have all weights on every process while a block runs; every process enters it."""
+        return whole(self.bases) if self.sharded else nullcontext()
+
+    def save_policy(self, policy: str, folder: Path, *, writes: bool = True) -> None:
+        """Write one policy as a folder that plain PEFT or Transformers can load.
+
+        Of sharded weights every process must ask; those with `writes` write.
+        """
+        model, state = self.model_of(policy), None
+        if self.sharded:
+            tied = _tied(model)
+            parts = {name: t for name, t in model.state_dict().items() if name not in tied}
+            state = on_cpu(parts, keep=writes)
+        if writes:
+            model.save_pretrained(folder, state_dict=state)
+            self.tokenizers[policy].save_pretrained(folder)
 
     def load_policy(self, policy: str, folder: Path) -> None:
         """Load weights written by `save_policy` into this object, in place.
@@ -309,12 +336,18 @@ def load_full_weights(model: PreTrainedModel, folder: Path) -> None:
     state: dict[str, torch.Tensor] = {}
     for file in sorted(Path(folder).glob("*.safetensors")):
         state.update(safetensors.torch.load_file(file))
+    present = model.state_dict()
+    state = {name: like(tensor, present.get(name)) for name, tensor in state.items()}
     result = model.load_state_dict(state, strict=False)
-    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    missing = set(result.missing_keys) - tied
+    missing = set(result.missing_keys) - _tied(model)
     if result.unexpected_keys or missing:
         raise ValueError(
             f"{folder} does not fit the model: unexpected {result.unexpected_keys[:3]}, "
             f"missing {sorted(missing)[:3]}"
         )
     model.tie_weights()
+
+
+def _tied(model: PreTrainedModel) -> set[str]:
+    """Names of weights that are others' by another name."""
+    return set(getattr(model, "all_tied_weights_keys", None) or ())

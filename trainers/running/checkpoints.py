@@ -175,7 +175,10 @@ class Checkpoints:
                 f"{checkpoint} has no {path.name}: it was not written by this trainer, or by a run "
                 "with fewer processes"
             )
-        return torch.load(path, map_location=self.accelerator.device, weights_only=True)
+        # Several processes on a CPU call it "cpu:0", which torch cannot restore.
+        place = self.accelerator.device
+        where = torch.device("cpu") if place.type == "cpu" else place
+        return torch.load(path, map_location=where, weights_only=True)
 
     def read_on(self, checkpoint: str, now: Mapping[str, Any]) -> dict[str, Any]:
         """What this process kept, where it can go on from it; `now` is what it would keep now.

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from support.launch import finished, on_two_nodes, under_one_launcher
+from support.models import make_trainer
 from support.paths import ROOT
-from support.process_cases import CASES, MODES, run
+from support.process_cases import CASES, LONG_CASES, MODES, Uneven, run
 
 PROGRAM = str(ROOT / "tests" / "support" / "process_cases.py")
+SHARDED = ("adapters", "separate")
 STOPPED = ("sick", "other seats", "own folders", "broken", "broken at once")
 
 
@@ -25,11 +28,16 @@ def results(folder: Path, names: Iterable[str]) -> dict[str, list[dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+def together(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Case -> what each of two processes (gloo) made of it, each on a node of its own."""
-    folder = tmp_path_factory.mktemp("together")
     on_two_nodes(PROGRAM, str(folder))
     return results(folder, CASES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where both put their runs."""
+    return tmp_path_factory.mktemp("together")
 
 
 def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
@@ -92,11 +100,86 @@ def test_episodes_and_rows_of_the_two_processes_differed(together: Any):
         assert any(1 < log["turns"] < 2 for log in together[name][0]["logs"] if "turns" in log)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [*MODES, *(f"sharded {m}" for m in SHARDED)])
 def test_a_resumed_pair_ends_as_the_unbroken_one(together: Any, mode: str):
-    unbroken, resumed = together[f"saving {mode}"], together[f"resumed {mode}"]
+    """Optimiser, KL reference, buffer and all: the checkpoint lies between two iterations."""
+    how, _, weights = mode.rpartition(" ")
+    unbroken, resumed = (
+        together[f"{how} {kind} {weights}".strip()] for kind in ("saving", "resumed")
+    )
+    assert resumed[0]["error"] == ""
     assert same(unbroken[0]["after"], resumed[0]["after"])
     assert same(unbroken[0]["after"], resumed[1]["after"])
+
+
+@pytest.mark.parametrize("mode", SHARDED)
+def test_sharded_weights_learn_what_whole_ones_learn(together: Any, mode: str):
+    """Three AdamW steps, two iterations per rollout, with a KL term: as DDP, up to float32 sums.
+
+    Episodes differ in length, so the processes sample different numbers of rows.
+    """
+    whole, sharded = together[f"saving {mode}"][0], together[f"sharded saving {mode}"][0]
+    assert whole["held"] == 1
+    assert sharded["held"] < 0.6
+    for policy, value in whole["after"].items():
+        step = value - whole["before"][policy]
+        error = sharded["after"][policy] - value
+        assert float(step.norm()) > 0.1
+        assert float(error.norm()) < 1e-5 * float(step.norm()), policy
+    for one, two in zip(whole["logs"], sharded["logs"], strict=True):
+        compared = [n for n in one if n == "kl" or n.endswith(("reward", "grad_norm"))]
+        assert {n: two[n] for n in compared} == pytest.approx({n: one[n] for n in compared})
+    assert any(log.get("kl", 0) > 1e-4 for log in sharded["logs"])
+
+
+@pytest.mark.parametrize("mode", SHARDED)
+def test_sharded_weights_are_saved_as_whole_ones(together: Any, folder: Path, mode: str):
+    plain = folder / f"saving {mode}" / "checkpoint-3"
+    files = sorted(plain.rglob("*.safetensors"))
+    assert len(files) == len(together[f"saving {mode}"][0]["after"])
+    for file in files:
+        twin = folder / f"sharded saving {mode}" / "checkpoint-3" / file.relative_to(plain)
+        assert sorted(p.name for p in twin.parent.iterdir()) == sorted(
+            p.name for p in file.parent.iterdir()
+        )
+        one, two = load_file(file), load_file(twin)
+        assert one.keys() == two.keys()
+        for name, tensor in one.items():
+            assert torch.allclose(tensor, two[name], rtol=1e-4, atol=1e-6), name
+
+
+@pytest.mark.long
+def test_sharded_weights_in_the_other_cases(tmp_path: Path):
+    """Against one process, plain gradient steps; frozen seats, checkpointing, evaluation, a NaN."""
+    on_two_nodes(PROGRAM, str(tmp_path), *LONG_CASES)
+    found = results(tmp_path, LONG_CASES)
+    for name in [n for n in LONG_CASES if n.startswith("sharded plain")]:
+        assert same(found[name][0]["after"], found[name][1]["after"])
+        alone = run(tmp_path / "alone", name, shard_weights=False)
+        for policy, value in alone["after"].items():
+            step = value - alone["before"][policy]
+            error = found[name][0]["after"][policy] - value
+            assert float(error.norm()) <= 1e-4 * float(step.norm()), (name, policy)
+    for result in found["sharded sick"]:
+        assert same(result["before"], result["after"])
+    assert "reward nan of left_0" in found["sharded sick"][1]["error"]
+    first, second = found["sharded best"]
+    assert first["step"] == second["step"] == 4
+    assert any("eval_reward" in log for log in first["logs"])
+
+
+def test_what_cannot_be_sharded_is_refused(tmp_path: Path):
+    sharded: dict[str, Any] = {"shard_weights": True}
+    with pytest.raises(ValueError, match="there is one: start several by torchrun"):
+        make_trainer(tmp_path, Uneven, **sharded)
+    with pytest.raises(ValueError, match=r"\['left_0'\] play with the weights that a trained"):
+        make_trainer(tmp_path, Uneven, adapters=False, frozen=["left_0"], **sharded)
+    engine = {"name": "vllm", "urls": ["http://127.0.0.1:9"]}
+    with pytest.raises(ValueError, match="engine 'vllm' cannot publish weights that are divided"):
+        make_trainer(tmp_path, Uneven, engine=engine, **sharded)
+    for name in ("fsdp", "deepspeed"):
+        with pytest.raises(ValueError, match=f"{name}=.*set shard_weights"):
+            make_trainer(tmp_path, Uneven, **{name: "full_shard"})
 
 
 def test_a_nan_on_one_process_stops_both(together: Any):
