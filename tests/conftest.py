@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -14,6 +15,22 @@ from support.registries import restored
 from support.toys import Relay, WordPair
 
 ROOT = Path(toys.__file__).parents[2]
+
+
+def pytest_configure() -> None:
+    """Imports and the collection make millions of objects, none of which is garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays, so no later look for garbage goes through it.
+
+    Accelerate looks at every start of a training. Through torch, TRL and thousands of tests that
+    takes longer than many a training of these tests.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _nothing_is_left() -> Iterator[None]:
