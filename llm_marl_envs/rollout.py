@@ -139,6 +139,8 @@ class _Live:
         self.failure: str | None = None
         self.aec = isinstance(env, AECEnv)
         self.drafts: list[_Draft] = []
+        # Each agent's own, so that long episodes of many agents stay linear.
+        self.taken: dict[str, list[_Draft]] = {a: [] for a in env.possible_agents}
         # Own rewards that arrive before an agent's first action.
         self.early: dict[str, float] = {}
         self.chats: dict[str, list[Message]] = {a: [] for a in env.possible_agents}
@@ -180,7 +182,7 @@ class _Live:
                     f"{env_name(self.env)} wants an action of {agent!r}; its agents are "
                     f"{list(self.chats)}"
                 )
-            turn = sum(draft.agent == agent for draft in self.drafts)
+            turn = len(self.taken[agent])
             before = self._open(agent)
             found.append(
                 Request(
@@ -234,6 +236,8 @@ class _Live:
 
     def told(self, requests: Sequence[Request]) -> dict[str, Response]:
         """Agent -> what it says in a branch without being asked; errors as `Known.said`."""
+        if not self.known.on:
+            return {}
         paid = {(draft.agent, draft.index): draft.reward for draft in self.drafts}
         return self.known.said(requests, paid)
 
@@ -241,9 +245,11 @@ class _Live:
         self, agent: str, messages: tuple[Message, ...], response: Response, given: bool
     ) -> None:
         """Record an action before the environment judges it."""
-        index = sum(draft.agent == agent for draft in self.drafts)
         early = self.early.pop(agent, 0.0)
-        self.drafts.append(_Draft(agent, index, messages, response, given, self.steps, early))
+        index = len(self.taken[agent])
+        draft = _Draft(agent, index, messages, response, given, self.steps, early)
+        self.drafts.append(draft)
+        self.taken[agent].append(draft)
         self.chats[agent].append(Message("assistant", response.text))
 
     def step(self, actions: Mapping[str, str]) -> None:
@@ -269,7 +275,8 @@ class _Live:
 
     def _open(self, agent: str) -> _Draft | None:
         """The agent's last action, to which what comes now belongs."""
-        return next((d for d in reversed(self.drafts) if d.agent == agent), None)
+        taken = self.taken.get(agent)
+        return taken[-1] if taken else None
 
     def _pay(self, agent: str, reward: float, team: float) -> None:
         draft = self._open(agent)
