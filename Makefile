@@ -54,11 +54,8 @@ format: $(STAMP) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## Run the benchmarks
-	@for file in benchmarks/*.py; do \
-		case $$file in *'*'*|*/_*) continue ;; esac; \
-		echo "== $$file"; $(BIN)/python $$file || exit 1; \
-	done
+bench: $(STAMP) ## Measure ratios of speed, and fail where one fell (the others: docs/speed.md)
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed.guard
 
 docs: $(STAMP) ## Build the documentation site into runs/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

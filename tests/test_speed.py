@@ -1,0 +1,69 @@
+"""The page of speed shows what was measured, and the guard fails where a ratio fell."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+from support.paths import ROOT
+
+
+@pytest.fixture
+def record(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.speed import record
+
+    return record
+
+
+def test_the_page_holds_the_tables(record: ModuleType):
+    page = record.PAGE.read_text()
+    assert page == record.page(), "python -m benchmarks.speed.record"
+    named = set(record.BLOCK.findall(page))
+    assert {name for _, name, _ in named} == set(json.loads(record.RECORD.read_text()))
+
+
+def test_a_table_by_hand(record: ModuleType):
+    rows = [{"a": 1234.5, "raw": [1]}, {"a": 0.12345, "b": 20_000}, {"a": None, "b": "x"}]
+    lines = ["| a | b |", "|---|---|", "| 1,234 |  |", "| 0.123 | 20,000 |", "|  | x |"]
+    assert record.table(rows) == "\n".join(lines)
+
+
+def test_ratios_and_exponents_by_hand(record: ModuleType):
+    assert record.ratio([1.0, 9.0, 4.0], [1.0, 3.0, 2.0]) == 2.0
+    assert record.exponent([1, 10, 100], [2.0, 200.0, 20_000.0]) == pytest.approx(2.0)
+
+
+def test_jobs_take_turns_and_the_first_round_does_not_count(record: ModuleType):
+    order: list[str] = []
+    jobs = {name: lambda name=name: order.append(name) for name in "ab"}
+    seconds = record.alternate(jobs, 2)
+    assert order == list("ababab")
+    assert [len(one) for one in seconds.values()] == [2, 2]
+
+
+@pytest.mark.long
+def test_no_ratio_fell():
+    """What `make bench` runs."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.speed.guard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+def test_a_fallen_ratio_is_seen(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("trl")
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.speed.guard import Bound
+
+    assert Bound(name="x", value=0.8, least=0.7).kept
+    assert not Bound(name="x", value=0.6, least=0.7).kept
+    assert not Bound(name="x", value=1.4, most=1.3).kept
+    assert not Bound(name="x", value=float("nan"), most=1.3).kept
