@@ -16,7 +16,7 @@ from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs.checks import check_types, suggestion
 from llm_marl_envs.rollout import CONTEXTS, Context
-from trainers.algorithms import algorithm_class
+from trainers.algorithms import chosen_algorithm
 from trainers.algorithms.base import OPTIONS
 from trainers.engines.registry import engine_class
 from trainers.models.team_model import WEIGHT_MODES, check_policy_names
@@ -25,6 +25,8 @@ from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.update.returns import make_returns, setting_of
 
 CREDITS = ("team", "own")
+NAMED = ("algorithm", "engine", "returns")
+"""Settings that are a name, or a map of it (`name`) and of settings of its own."""
 BIASED = "training samples from the distribution that it scores, or the gradient is biased"
 SPLIT = "it is taken over a micro-batch, so the split would change the gradient"
 NO_SHARDS = "set shard_weights, which divides the weights over the processes of torchrun by FSDP2"
@@ -108,8 +110,9 @@ class MAGRPOConfig(GRPOConfig):
         ImportError: a logger in `report_to` that is not installed.
     """
 
-    algorithm: str = "magrpo"
-    """A name in trainers.algorithms."""
+    algorithm: str | dict[str, Any] = "magrpo"
+    """A name in trainers.algorithms, or a map of it and of the algorithm's own settings:
+    {name: hysteretic, weight: 0.2}."""
     num_generations: int = 8  # type: ignore[assignment]
     """G: episodes of a task that are compared, at least 2."""
     weights: str | None = None
@@ -141,7 +144,7 @@ class MAGRPOConfig(GRPOConfig):
     """What magrpo subtracts: 'leave_one_out' (the mean return of the group's other episodes, at
     every turn; no bias) or 'mean' (the paper's at first turns: the own episode is in the mean,
     which shrinks their gradient by (G - 1) / G and later turns' not, so that the sum over turns is
-    not proportional to the gradient)."""
+    not proportional to the gradient), 'none' (MAREINFORCE) or 'max' (MAREMAX)."""
     credit: str = "team"
     """'team': every agent gets the mean reward of the turn; 'own': its own."""
     returns: str | dict[str, Any] = "discounted"
@@ -304,7 +307,7 @@ class MAGRPOConfig(GRPOConfig):
         check_policy_names((self.policies or {}).values())  # before any model is loaded
         if isinstance(self.scale_rewards, bool):  # as TRL takes it
             self.scale_rewards = "group" if self.scale_rewards else "none"
-        algorithm_class(self.algorithm)
+        self.algorithm = chosen_algorithm(self.algorithm)
         engine_class(self.engine)
         choices = {
             "vllm_importance_sampling_mode": list(TOKEN_MODES),

@@ -36,7 +36,7 @@ from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.files.run_manifest import recording
 from llm_marl_envs.plugins import import_plugins
 from llm_marl_envs.policies.named import Context, named_partners
-from trainers.config import MAGRPOConfig
+from trainers.config import NAMED, MAGRPOConfig
 from trainers.running.run_folder import get_last
 from trainers.trainer import MAGRPOTrainer
 
@@ -80,8 +80,9 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
 
     Args:
         config: a path, or a name in `trainers/presets`.
-        overrides: "key=value"; a dotted key goes into a section ("env_kwargs.turns=2"), one that
-            is no key of the file is a field of `trainer`.
+        overrides: "key=value"; a dotted key goes into a section ("env_kwargs.turns=2") or into the
+            settings of a named part ("algorithm.weight=0.1"), one that is no key of the file is a
+            field of `trainer`.
 
     Raises:
         ValueError: no such file, malformed YAML, or an unknown key; near names are given.
@@ -138,6 +139,9 @@ def _apply(run: dict[str, Any], override: str) -> None:
         value = yaml.load(text, YAMLLoader)
     except yaml.YAMLError as error:
         raise ValueError(f"--override {override!r}: the value is no YAML: {error}") from error
+    part, dot, setting = key.removeprefix("trainer.").partition(".")
+    if dot and part in NAMED:
+        key, value = part, _with_setting(run, part, setting, value)
     section, dot, name = key.partition(".")
     if not dot and key in KEYS:
         run[key] = value
@@ -149,6 +153,14 @@ def _apply(run: dict[str, Any], override: str) -> None:
     if not isinstance(run[section], dict):
         raise ValueError(f"--override {override!r}: {section!r} is no section")
     run[section][name] = value
+
+
+def _with_setting(run: Mapping[str, Any], part: str, name: str, value: Any) -> dict[str, Any]:
+    """The choice of a named part of the trainer, one of its settings changed."""
+    trainer = run.get("trainer")
+    chosen = trainer.get(part) if isinstance(trainer, dict) else None
+    chosen = chosen if chosen is not None else getattr(MAGRPOConfig, part)
+    return {**(chosen if isinstance(chosen, dict) else {"name": chosen}), name: value}
 
 
 def adapter_of(lora: Mapping[str, Any] | None, where: str = "lora") -> LoraConfig | None:

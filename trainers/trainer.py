@@ -51,7 +51,7 @@ from llm_marl_envs.policies.json_server import LostServerError
 from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, appends
-from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
+from trainers.algorithms import AdvantageInputs, Algorithm, algorithm_name, make_algorithm
 from trainers.config import NO_DEEPSPEED, NO_SHARDS, MAGRPOConfig
 from trainers.engines.base import SamplingEngine
 from trainers.engines.registry import make_engine
@@ -160,8 +160,11 @@ class MAGRPOTrainer(GRPOTrainer):
         self.make_env = env_factory(env)
         self.make_eval_env = _evaluated_in(eval_env, args)
         self.partners = dict(partners or {})
-        seats = _own_seats(list(self.make_env().possible_agents), self.partners)
+        env = self.make_env()
+        seats = _own_seats(list(env.possible_agents), self.partners)
+        self.trained = tuple(seat for seat in seats if seat not in (args.frozen or ()))
         self.algorithm: Algorithm = make_algorithm(args.algorithm, args)
+        self.algorithm.check(env, self.trained)
         self.peft_given = copy.deepcopy(peft_config)
         mode = args.weights or ("adapters" if peft_config is not None else "shared")
         self.team = build_team_model(
@@ -177,7 +180,6 @@ class MAGRPOTrainer(GRPOTrainer):
         self.origin = origin(self.team)
         if args.frozen:
             self.team.freeze(args.frozen)
-        self.trained = tuple(seat for seat in seats if seat not in (args.frozen or ()))
         self.token_policy = _token_policy(self.team, args)
         self.collector = Collector(
             self.make_env, self.algorithm, args, self.trained, self.team.policy_of
@@ -635,7 +637,7 @@ class MAGRPOTrainer(GRPOTrainer):
             env["sampled_by"] = {**sampler, **told}
         if self.token_policy.template_kwargs:
             env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)
-        trained = training_facts(self.args.algorithm, self.state)
+        trained = training_facts(algorithm_name(self.args.algorithm), self.state)
         writes = self.accelerator.is_main_process
         save_team(self.team, folder, env=env, trained=trained, writes=writes)
 

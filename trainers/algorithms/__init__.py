@@ -4,22 +4,33 @@
     mine = "my_package.mine:Mine"
 
 A class that is not installed is named "my_module:Mine", or given a name by `register_algorithm`.
+
+In a run file, `algorithm: magrpo` or a map of the name and the algorithm's own settings:
+
+    algorithm: {name: hysteretic, weight: 0.2}
 """
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, get_type_hints
 
+from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.plugins import Registry
 from trainers.algorithms.base import AdvantageInputs, Algorithm
 
 ALGORITHMS = Registry("trainers.algorithms", "algorithm")
+
+Chosen = str | Mapping[str, Any]
 
 __all__ = [
     "ALGORITHMS",
     "AdvantageInputs",
     "Algorithm",
     "algorithm_class",
+    "algorithm_name",
+    "chosen_algorithm",
     "make_algorithm",
     "register_algorithm",
 ]
@@ -53,6 +64,53 @@ def algorithm_class(name: str) -> type[Algorithm]:
     return found
 
 
-def make_algorithm(name: str, args: Any) -> Algorithm:
-    """The algorithm called `name`, configured by the run's arguments; errors: `algorithm_class`."""
-    return algorithm_class(name)(args)
+def algorithm_name(chosen: Chosen) -> str:
+    """The name in a setting.
+
+    Raises:
+        ValueError: a map without one.
+    """
+    name = chosen if isinstance(chosen, str) else chosen.get("name")
+    if not isinstance(name, str):
+        raise ValueError(f"algorithm={chosen!r}: expected a name, or a map with one as 'name'")
+    return name
+
+
+def settings_for(chosen: Chosen) -> Any:
+    """The algorithm's own settings, an instance of its class's `Settings`; see `algorithm_class`.
+
+    Raises:
+        ValueError: an unknown setting, or one out of range.
+        TypeError: a setting of the wrong type.
+    """
+    name = algorithm_name(chosen)
+    kind, where = algorithm_class(name).Settings, f"algorithm, name={name!r}"
+    given = {} if isinstance(chosen, str) else {k: v for k, v in chosen.items() if k != "name"}
+    refuse_unknown(where, given, [field.name for field in dataclasses.fields(kind)])
+    check_types(where, given, get_type_hints(kind))
+    return kind(**given)
+
+
+def chosen_algorithm(chosen: Chosen) -> str | dict[str, Any]:
+    """The same choice with nothing left out: a name, or a map of it and all of its settings.
+
+    Raises:
+        ValueError: as `settings_for`.
+    """
+    name, settings = algorithm_name(chosen), dataclasses.asdict(settings_for(chosen))
+    return {"name": name, **settings} if settings else name
+
+
+def make_algorithm(chosen: Chosen, args: Any) -> Algorithm:
+    """The algorithm of a run, configured by the run's arguments.
+
+    Args:
+        chosen: a name, or a map of it as "name" and settings.
+        args: the run's settings.
+
+    Raises:
+        ValueError: as `settings_for`; a value in `args` that would be ignored.
+    """
+    kind, settings = algorithm_class(algorithm_name(chosen)), settings_for(chosen)
+    # A class without settings of its own may have a constructor of one argument.
+    return kind(args, settings) if dataclasses.fields(settings) else kind(args)

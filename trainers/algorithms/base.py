@@ -18,12 +18,13 @@ import torch
 from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.seeds import Start, group_starts
 from llm_marl_envs.tasks import Task
+from trainers.algorithms.relations import Relation
 
 # Largest difference of returns that counts as none, as a share of everything that an episode paid:
 # far above the error of a sum in float64, far below a difference that means something.
 ROUNDING = 1e-12
 OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "baseline": ("leave_one_out", "mean"),
+    "baseline": ("leave_one_out", "mean", "none", "max"),
     "scale_rewards": ("none", "group"),
 }
 """Settings that only some algorithms read -> their values; every algorithm bears the first."""
@@ -66,6 +67,13 @@ class AdvantageInputs:
         scale = np.array(paid) if paid else np.abs(self.returns).max(axis=(1, 2, 3))
         return ROUNDING * scale.reshape(-1, 1, 1, 1)
 
+    @property
+    def episode_returns(self) -> np.ndarray:
+        """(P, G, A): of whole episodes, from the agent's first turn on; 0 where it took none."""
+        first = self.alive.argmax(axis=-1)[..., None]  # an agent may join late
+        earned = np.take_along_axis(self.returns, first, axis=-1)[..., 0]
+        return np.where(self.alive.any(axis=-1), earned, 0.0)
+
     def equal(self) -> np.ndarray:
         """bool, (P, 1, A, K): where several episodes of a group have the same return."""
         low = np.where(self.alive, self.returns, np.inf).min(axis=1, keepdims=True)
@@ -74,11 +82,17 @@ class AdvantageInputs:
         return several & (high - low <= self.rounding)
 
 
+@dataclass(frozen=True, slots=True)
+class NoSettings:
+    """The settings of an algorithm that has none of its own."""
+
+
 class Algorithm:
     """Base class; a subclass implements `advantages`.
 
     Args:
         args: the `MAGRPOConfig` of the run.
+        settings: its own settings, a `Settings`; None: their defaults.
 
     Raises:
         ValueError: a value of `OPTIONS` that would be ignored.
@@ -87,10 +101,15 @@ class Algorithm:
     name: str
     reads: ClassVar[Collection[str]] = ()
     """Which of `OPTIONS` it reads."""
+    declares: ClassVar[Sequence[Relation]] = ()
+    """How it is related to others; each is proven by a test."""
+    Settings: ClassVar[type] = NoSettings
+    """A frozen dataclass: the settings of its own, which a run file gives beside the name."""
+    settings: Any
     counters: dict[str, float]
     """What `advantages` counted in the last update; logged under `algorithm/`."""
 
-    def __init__(self, args: Any) -> None:
+    def __init__(self, args: Any, settings: Any = None) -> None:
         for option, (neutral, *_) in OPTIONS.items():
             value = getattr(args, option)
             if option not in self.reads and value != neutral:
@@ -99,7 +118,19 @@ class Algorithm:
                     f"at {neutral!r}"
                 )
         self.args = args
+        self.settings = self.Settings() if settings is None else settings
         self.counters = {}
+
+    def check(self, env: Any, trained: Sequence[str]) -> None:
+        """Refuse, before any work, a run that lacks what the algorithm needs.
+
+        Args:
+            env: one copy of the environment.
+            trained: the agents that are trained.
+
+        Raises:
+            ValueError: what is missing, and the remedy.
+        """
 
     def plan(self, task: Task | int | None, group_size: int, seed: int) -> Sequence[Start]:
         """The episodes to roll out for one task; by default G with one reset seed."""

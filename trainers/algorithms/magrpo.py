@@ -19,6 +19,16 @@ discounted return of the whole episode. And k counts the agent's own actions: in
 environment an agent that acts more often discounts the same payment of the team more. With
 gamma = 1, the default, neither matters.
 
+Options that are other papers' names:
+
+- `baseline="mean"` is the paper's form of first turns (deviation 2).
+- `baseline="none"`, A = R, is MAREINFORCE.
+- `baseline="max"`, A = R - the largest R of the comparison group, is MAREMAX.
+- `credit="own"` is independent learning: each agent's return is made of its own rewards.
+
+In CoMLRL 1.4.3, the paper's library, the default `advantage_normalization=True` centres and scales
+each of these and MARLOO once more, which makes one number of them; see docs/algorithms/magrpo.md.
+
 Deviations from the paper:
 
 1. Trajectories instead of a tree: the paper branches K-fold at every turn, so siblings share their
@@ -29,7 +39,7 @@ Deviations from the paper:
    not always act by a factor that depends on what others do. `baseline="mean"` takes the paper's
    mean for first turns (k = 0) and leaves the sample out at later ones.
 3. Where fewer than two episodes are alive at k, the baseline is a running mean of past returns of
-   that agent and turn, counted in `algorithm/running_baseline`.
+   that agent and turn, counted in `algorithm/running_baseline`; "none" and "max" need none.
 4. `scale_rewards="group"` (off by default) divides the advantages of each turn by the standard
    deviation of its comparison group's returns, as common GRPO code does and the paper does not;
    under deviation 3 by the running root mean square distance of returns to the running mean.
@@ -43,9 +53,11 @@ from typing import Any
 import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
+from trainers.algorithms.past import Past
+from trainers.algorithms.relations import Kind, Relation
 
-# Weight of the newest update in the running baseline; its memory is about 20 updates.
-RUNNING_WEIGHT = 0.05
+ALONE = ("leave_one_out", "mean")
+"""Baselines for which an episode that is alone has nothing to be compared with."""
 # The constant that TRL adds to a standard deviation.
 STD_EPSILON = 1e-4
 
@@ -55,11 +67,63 @@ class MAGRPO(Algorithm):
 
     name = "magrpo"
     reads = ("baseline", "scale_rewards")
+    declares = (
+        Relation(
+            kind=Kind.ALIAS,
+            of="the paper's MAGRPO and magrpo with baseline='mean', times G / (G - 1)",
+            when="one turn that every agent takes",
+        ),
+        Relation(
+            kind=Kind.ALIAS,
+            of="GRPO, with baseline='mean' and scale_rewards='group'",
+            when="one agent, one turn",
+        ),
+        Relation(
+            kind=Kind.VARIANCE,
+            of="the policy gradient",
+            when="baseline='leave_one_out', any number of turns, agents that do not always act",
+        ),
+        Relation(
+            kind=Kind.VARIANCE,
+            of="the policy gradient",
+            when="baseline='none' (MAREINFORCE)",
+        ),
+        Relation(
+            kind=Kind.FIXED_POINTS,
+            of="the policy gradient",
+            when="baseline='mean', several turns with shared weights, or agents that may not act",
+            named="bias: first turns weigh (n - 1) / n of later ones, n the episodes compared",
+        ),
+        Relation(
+            kind=Kind.FIXED_POINTS,
+            of="the policy gradient",
+            when="baseline='max' (MAREMAX)",
+            named="objective: E[R] - E[largest R of the G episodes] / G; half of the worse one's "
+            "expected return at G = 2",
+        ),
+        Relation(
+            kind=Kind.FIXED_POINTS,
+            of="the policy gradient",
+            when="scale_rewards='group'",
+            named="bias: weights by the group's deviation; at G = 2 what wins more often, not what "
+            "earns more",
+        ),
+        Relation(
+            kind=Kind.FIXED_POINTS,
+            of="magrpo with credit='team'",
+            when="credit='own' (independent learning), agents paid differently",
+            named="objective: each agent's own return; equilibria, not the team's best",
+        ),
+    )
 
-    def __init__(self, args: Any) -> None:
-        super().__init__(args)
-        self.running: dict[str, float] = {}
-        self.spread: dict[str, float] = {}
+    def __init__(self, args: Any, settings: Any = None) -> None:
+        super().__init__(args, settings)
+        if (args.baseline, args.scale_rewards) == ("none", "group"):
+            raise ValueError(
+                "baseline='none' with scale_rewards='group': where all returns of a group are "
+                "equal nothing is subtracted and the deviation is 0; set one of them otherwise"
+            )
+        self.past = Past()
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above."""
@@ -67,19 +131,33 @@ class MAGRPO(Algorithm):
         count = alive.sum(axis=1, keepdims=True)  # (P, 1, A, K)
         total = np.where(alive, returns, 0.0).sum(axis=1, keepdims=True)
         mean = total / np.maximum(count, 1)
-        baseline = (total - returns) / np.maximum(count - 1, 1)
-        if self.args.baseline == "mean":
-            baseline[..., 0] = mean[..., 0]
         lonely = alive & (count < 2)
         past, distance = self._past(inputs)
-        baseline = np.where(lonely, past, baseline)
-        self.counters = {"running_baseline": float(lonely.sum())}
-        advantages = np.where(alive & ~inputs.equal(), returns - baseline, 0.0)
+        baseline = self._baseline(inputs, total, mean)
+        if self.args.baseline in ALONE:
+            baseline = np.where(lonely, past, baseline)
+            self.counters = {"running_baseline": float(lonely.sum())}
+        weighed = alive if self.args.baseline == "none" else alive & ~inputs.equal()
+        advantages = np.where(weighed, returns - baseline, 0.0)
         if self.args.scale_rewards == "group":
             squares = np.where(alive, (returns - mean) ** 2, 0.0).sum(axis=1, keepdims=True)
             deviation = np.sqrt(squares / np.maximum(count - 1, 1))
             advantages /= np.where(lonely, distance, deviation) + STD_EPSILON
         return advantages
+
+    def _baseline(self, inputs: AdvantageInputs, total: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """What returns are compared with, (P, G, A, K); `total` and `mean` are the group's."""
+        returns, alive = inputs.returns, inputs.alive
+        if self.args.baseline == "none":
+            return np.zeros_like(returns)
+        if self.args.baseline == "max":
+            highest = np.where(alive, returns, -np.inf).max(axis=1, keepdims=True)
+            return np.broadcast_to(np.where(np.isfinite(highest), highest, 0.0), returns.shape)
+        others = alive.sum(axis=1, keepdims=True) - 1
+        baseline = (total - returns) / np.maximum(others, 1)
+        if self.args.baseline == "mean":
+            baseline[..., 0] = mean[..., 0]
+        return baseline
 
     def _past(self, inputs: AdvantageInputs) -> tuple[np.ndarray, np.ndarray]:
         """What stands in for others (deviation 3), two of (A, K); then counts this update.
@@ -92,28 +170,15 @@ class MAGRPO(Algorithm):
         for agent, name in enumerate(inputs.agents):
             for turn in range(inputs.returns.shape[-1]):
                 seen = inputs.returns[:, :, agent, turn][inputs.alive[:, :, agent, turn]]
-                if not seen.size:
-                    continue
-                key, where = f"{name}/{turn}", (agent, turn)
-                past[where] = self.running.get(key, 0.0)
-                _follow(self.running, key, float(seen.mean()))
-                square = float(((seen - past[where]) ** 2).mean())
-                distance[where] = _follow(self.spread, key, square) ** 0.5
+                if seen.size:
+                    found = self.past.compare(f"{name}/{turn}", seen)
+                    past[agent, turn], distance[agent, turn] = found
         return past, distance
 
     def state_dict(self) -> dict[str, Any]:
         """The running baselines and their mean squares."""
-        return {"running": dict(self.running), "spread": dict(self.spread)}
+        return self.past.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the running baselines."""
-        self.running = dict(state["running"])
-        # Checkpoints from before every turn was scaled hold none; it begins anew.
-        self.spread = dict(state.get("spread", {}))
-
-
-def _follow(averages: dict[str, float], key: str, new: float) -> float:
-    """Move a running average towards `new`, at which it begins; returns it."""
-    before = averages.get(key, new)
-    averages[key] = (1 - RUNNING_WEIGHT) * before + RUNNING_WEIGHT * new
-    return averages[key]
+        self.past.load_state_dict(state)

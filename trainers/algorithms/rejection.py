@@ -25,18 +25,27 @@ from __future__ import annotations
 import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
+from trainers.algorithms.relations import Kind, Relation
 
 
 class Rejection(Algorithm):
     """Imitation of the best episodes of each group; see the module's docstring."""
 
     name = "rejection"
+    declares = (
+        Relation(
+            kind=Kind.FIXED_POINTS,
+            of="the policy gradient",
+            when="always",
+            named="bias: imitates the luckiest of G episodes; what pays most at times beats what "
+            "pays most on average",
+        ),
+    )
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K): 1 at the turns of the best episodes."""
         present = inputs.alive.any(axis=-1)  # (P, G, A)
-        first = inputs.alive.argmax(axis=-1)[..., None]  # an agent may join late
-        earned = np.take_along_axis(inputs.returns, first, axis=-1)[..., 0]
+        earned = inputs.episode_returns
         high = np.where(present, earned, -np.inf).max(axis=1, keepdims=True)  # (P, 1, A)
         low = np.where(present, earned, np.inf).min(axis=1, keepdims=True)
         rounding = inputs.rounding[..., 0]

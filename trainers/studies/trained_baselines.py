@@ -48,6 +48,7 @@ import yaml
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.registry import make
+from trainers.algorithms import algorithm_name
 from trainers.algorithms.base import OPTIONS
 from trainers.algorithms.rejection import Rejection
 from trainers.running.run_folder import BusyError, alone
@@ -148,7 +149,7 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
         Method(name=SINGLE, runs={SINGLE: single}, seats={}),
         Method(name=ALONE, runs=alone, seats=each),
     )
-    if trainer.get("algorithm") == REJECTION:  # the team does that already
+    if algorithm_name(trainer.get("algorithm") or "") == REJECTION:  # the team does that already
         return found
     imitating: dict[str, Any] = {"algorithm": REJECTION}
     for option, (neutral, *_) in OPTIONS.items():  # it knows no scale and no baseline

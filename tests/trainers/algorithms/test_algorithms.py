@@ -31,7 +31,8 @@ def inputs(returns: Any, alive: Any = None) -> AdvantageInputs:
 
 
 def algorithm_of(name: str, scale: str = "none", baseline: str = "leave_one_out") -> Any:
-    return make_algorithm(name, SimpleNamespace(scale_rewards=scale, baseline=baseline))
+    run = {"scale_rewards": scale, "baseline": baseline, "credit": "own", "discount": 1.0}
+    return make_algorithm(name, SimpleNamespace(**run))
 
 
 def magrpo(scale: str = "none", baseline: str = "leave_one_out") -> Any:
@@ -146,6 +147,37 @@ def test_a_checkpoint_that_holds_no_scale_loads():
     algorithm = magrpo("group")
     algorithm.load_state_dict({"running": {"agent_0/1": 4.0}})
     assert alone(algorithm, 10.0) == pytest.approx(6 / (6 + 1e-4))
+
+
+def test_no_baseline_and_the_largest_return():
+    """Returns 0, 1, 5 and then 1, 3; whoever acts alone has no baseline, or itself."""
+    found = magrpo(baseline="none").advantages(inputs(RETURNS, ALIVE))
+    assert found[0, :, 0].tolist() == [[0.0, 1.0], [1.0, 3.0], [5.0, 0.0]]
+    found = magrpo(baseline="max").advantages(inputs(RETURNS, ALIVE))
+    assert found[0, :, 0].tolist() == [[-5.0, -2.0], [-4.0, 0.0], [0.0, 0.0]]
+    for baseline, expected in (("none", 4.0), ("max", 0.0)):
+        algorithm = magrpo(baseline=baseline)
+        assert [alone(algorithm, 4.0), alone(algorithm, 4.0)] == [expected] * 2
+        assert algorithm.counters == {}
+
+
+def test_without_a_baseline_equal_returns_count_and_cannot_be_scaled():
+    """Else the expected gradient would miss what groups of equal returns bring."""
+    assert magrpo(baseline="none").advantages(inputs([[[[2.0]], [[2.0]]]])).ravel().tolist() == [
+        2,
+        2,
+    ]
+    with pytest.raises(ValueError, match="the deviation is 0; set one of them otherwise"):
+        magrpo("group", "none")
+
+
+def test_the_librarys_normalisation_makes_one_algorithm_of_four():
+    """CoMLRL 1.4.3 centres by the mean and divides by the population's deviation, by default."""
+    group = inputs([[[[0.0]], [[1.0]], [[3.0]]]])
+    for baseline in ("leave_one_out", "mean", "none", "max"):
+        found = magrpo(baseline=baseline).advantages(group).ravel()
+        found = (found - found.mean()) / found.std()
+        assert found == pytest.approx([-1.069, -0.267, 1.336], abs=1e-3)
 
 
 def test_groups_and_agents_do_not_mix():

@@ -81,7 +81,7 @@ class Debate(Lower):
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"algorithm": name} for name in ALGORITHMS.names()),
+        *({"algorithm": name, "credit": "own"} for name in ALGORITHMS.names()),
         {"scale_rewards": "group"},
         {"shuffle_rewards": True},
         {"returns": {"name": "maporl", "bonus": "paper"}},

@@ -1,0 +1,276 @@
+"""What algorithms declare of each other, each proven: equal numbers, enumerated gradients, games.
+
+An alias gives equal advantages on random groups. Where only the variance is another one, the mean
+of the estimate over every possible group is the exact gradient, to 1e-10. Where fixed points are
+others, a game worked by hand shows it, or the gradient of the objective that is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.algorithm_table import PAGE, declared, page
+from support.enumeration import (
+    Game,
+    Played,
+    algorithm_of,
+    choice,
+    exact_gradient,
+    expected,
+    gradient_of,
+    groups_of,
+    inputs_of,
+    matrix,
+    may_not_act,
+    one_turn,
+    two_turns,
+    variance,
+)
+
+from trainers.algorithms import ALGORITHMS, AdvantageInputs
+from trainers.algorithms.relations import Kind, Relation
+
+Proof = Callable[[], None]
+PROOFS: dict[tuple[str, str, str], Proof] = {}
+GAMES = (one_turn(), two_turns(), may_not_act())
+# Two agents of whom both words of one are paid alike, and each word says what the other is paid.
+RIVALS = matrix([[0, 0], [0, 0]], [[1, 1], [0, 0]])
+DILEMMA = matrix([[3, 0], [5, 1]], [[3, 5], [0, 1]])
+# One word surely pays 1, the other mostly nothing and 1.5 on average.
+RARE = choice([(1.0, 1.0)], [(10.0, 0.15), (0.0, 0.85)])
+
+
+def proves(name: str, kind: Kind, when: str) -> Callable[[Proof], Proof]:
+    """Register the proof of what the algorithm `name` declares, by the words of `when`."""
+
+    def register(proof: Proof) -> Proof:
+        assert PROOFS.setdefault((name, str(kind), when), proof) is proof
+        return proof
+
+    return register
+
+
+def make(chosen: Any, **args: Any) -> Callable[[], Any]:
+    return lambda: algorithm_of(chosen, **args)
+
+
+def same(one: Any, other: Any) -> bool:
+    return bool(np.allclose(one, other, rtol=0, atol=1e-10))
+
+
+def towards(game: Game, size: int, chosen: Any, **args: Any) -> float:
+    """The expected step of the first agent's first word at its first turn."""
+    return float(expected(game, size, make(chosen, **args))[0, 0, 0])
+
+
+def exact(game: Game) -> float:
+    return float(exact_gradient(game)[0, 0, 0])
+
+
+@st.composite
+def random_groups(draw: Any, agents: int = 2, turns: int = 3, whole: bool = False) -> Any:
+    """Groups with ties, and agents that take as many turns as they like (`whole`: all)."""
+    tasks, episodes = draw(st.integers(1, 2)), draw(st.integers(2, 4))
+    shape = (tasks, episodes, agents, turns)
+    numbers = st.integers(-4, 4)
+    size = int(np.prod(shape))
+    returns = np.array(draw(st.lists(numbers, min_size=size, max_size=size))) / 2
+    length = st.integers(turns if whole else 0, turns)
+    taken = draw(st.lists(length, min_size=size // turns, max_size=size // turns))
+    alive = np.arange(turns) < np.array(taken).reshape(*shape[:3], 1)
+    returns = np.where(alive, returns.reshape(shape), 0.0)
+    names = tuple(f"role{a}_0" for a in range(agents))
+    return AdvantageInputs(
+        returns=returns,
+        rewards=returns,
+        alive=alive,
+        agents=names,
+        policies={a: a for a in names},
+        groups=(),
+    )
+
+
+def by_example(groups: Any) -> Callable[[Any], Proof]:
+    """Turn a proof of one group into a proof of many random ones."""
+    return lambda proof: settings(max_examples=40, deadline=None)(given(groups)(proof))
+
+
+def judged(inputs: AdvantageInputs, chosen: Any, **args: Any) -> np.ndarray:
+    return algorithm_of(chosen, **args).advantages(inputs) * inputs.alive
+
+
+# -- magrpo ----------------------------------------------------------------------------------------
+@proves("magrpo", Kind.ALIAS, "one turn that every agent takes")
+@by_example(random_groups(turns=1, whole=True))
+def leave_one_out_is_the_papers_advantage(inputs: AdvantageInputs) -> None:
+    size = inputs.returns.shape[1]
+    found = judged(inputs, "magrpo") * (size - 1) / size
+    assert same(found, inputs.returns - inputs.returns.mean(axis=1, keepdims=True))
+    assert same(found, judged(inputs, "magrpo", baseline="mean"))
+
+
+@proves("magrpo", Kind.ALIAS, "one agent, one turn")
+@by_example(random_groups(agents=1, turns=1, whole=True))
+def the_mean_and_a_scale_are_grpo(inputs: AdvantageInputs) -> None:
+    returns = inputs.returns
+    deviation = returns.std(axis=1, ddof=1, keepdims=True)
+    grpo = (returns - returns.mean(axis=1, keepdims=True)) / (deviation + 1e-4)
+    assert same(judged(inputs, "magrpo", baseline="mean", scale_rewards="group"), grpo)
+
+
+def has_the_exact_gradient(
+    chosen: Any, *, sizes: tuple[int, ...] = (2, 3), apart: bool = False, **args: Any
+) -> None:
+    """At every turn of every agent."""
+    for game in GAMES:
+        exact = exact_gradient(game)
+        for size in sizes:
+            assert same(expected(game, size, make(chosen, **args), apart=apart), exact)
+
+
+def varies_otherwise(chosen: Any, *, apart: bool = False, **args: Any) -> None:
+    """Than leave-one-out; two turns tell all of them apart."""
+    own = variance(two_turns(), 2, make(chosen, **args), apart=apart)
+    assert own != pytest.approx(variance(two_turns(), 2, make("magrpo")), rel=0.01)
+
+
+@proves(
+    "magrpo",
+    Kind.VARIANCE,
+    "baseline='leave_one_out', any number of turns, agents that do not always act",
+)
+def leave_one_out_is_unbiased() -> None:
+    has_the_exact_gradient("magrpo")
+
+
+@proves("magrpo", Kind.VARIANCE, "baseline='none' (MAREINFORCE)")
+def no_baseline_is_unbiased() -> None:
+    has_the_exact_gradient("magrpo", baseline="none")
+    varies_otherwise("magrpo", baseline="none")
+
+
+@proves(
+    "magrpo",
+    Kind.FIXED_POINTS,
+    "baseline='mean', several turns with shared weights, or agents that may not act",
+)
+def the_papers_mean_weighs_first_turns_less() -> None:
+    found, right = expected(two_turns(), 2, make("magrpo", baseline="mean")), two_turns()
+    assert same(found[:, 0], exact_gradient(right)[:, 0] / 2)
+    assert same(found[:, 1], exact_gradient(right)[:, 1])
+
+
+@proves("magrpo", Kind.FIXED_POINTS, "baseline='max' (MAREMAX)")
+def the_largest_return_is_an_objective_of_its_own() -> None:
+    """And it prefers a sure 1 to what pays 3 half of the time: the worse of two is 0.75."""
+    for size in (2, 3):
+        returns = one_turn().rewards.sum(axis=-1)[groups_of(one_turn(), size)]  # (P, G, A)
+        value = returns.mean(axis=1) - returns.max(axis=1) / size
+        found = expected(one_turn(), size, make("magrpo", baseline="max"))
+        for agent in (0, 1):
+            assert same(found[agent], gradient_of(one_turn(), size, value[:, agent])[agent])
+    lottery = choice([(1.0, 1.0)], [(3.0, 0.5), (0.0, 0.5)])
+    assert exact(lottery) == pytest.approx(-1 / 8)
+    # d/dlogit of half of E[min]: E[min] = p^2 + 2 p q / 2 + q^2 * 3 / 4 at p = q = 1/2.
+    assert towards(lottery, 2, "magrpo", baseline="max") == pytest.approx(1 / 32)
+
+
+@proves("magrpo", Kind.FIXED_POINTS, "scale_rewards='group'")
+def a_scale_counts_how_often_not_how_much() -> None:
+    """1 surely, or 10 with chance 0.15: at G = 2 only the sign is left, 0.85 against 0.15."""
+    assert exact(RARE) == pytest.approx(-0.5 / 4)
+    found = towards(RARE, 2, "magrpo", scale_rewards="group")
+    # A = sqrt(2) * sign; half of the groups are mixed, and the score is 1/2 for both.
+    assert found == pytest.approx(2**0.5 * (0.85 - 0.15) / 4, rel=1e-3)
+
+
+@proves("magrpo", Kind.FIXED_POINTS, "credit='own' (independent learning), agents paid differently")
+def own_rewards_lead_into_the_dilemma() -> None:
+    """To defect pays 2 more where the other cooperates and 1 more where not; the team loses 1."""
+    assert towards(DILEMMA, 2, "magrpo") == pytest.approx(-1.5 / 4)
+    assert towards(DILEMMA.paid_together(), 2, "magrpo") == pytest.approx(1.0 / 4)
+
+
+# -- one small file each ---------------------------------------------------------------------------
+@proves("rejection", Kind.FIXED_POINTS, "always")
+def imitation_prefers_luck() -> None:
+    """A sure 5 against 14 or -10, three episodes, both words at 1/2.
+
+    Lucky ones are kept wherever there is one, 45/64 of them on average (none where all are), and
+    sure ones where none is lucky, 15/32. The scores are -1/2 and 1/2, and the mean is over three.
+    """
+    risky = choice([(5.0, 1.0)], [(14.0, 0.5), (-10.0, 0.5)])
+    assert exact(risky) == pytest.approx(3 / 4)
+    assert towards(risky, 3, "rejection") == pytest.approx((15 / 32 - 45 / 64) / 2 / 3)
+
+
+@proves("hysteretic", Kind.ALIAS, "weight=1")
+@by_example(random_groups())
+def all_of_the_bad_news_is_magrpo(inputs: AdvantageInputs) -> None:
+    found = judged(inputs, {"name": "hysteretic", "weight": 1.0})
+    assert np.array_equal(found, judged(inputs, "magrpo"))
+
+
+@proves("hysteretic", Kind.FIXED_POINTS, "weight < 1")
+def hysteretic_learning_pays_for_spread() -> None:
+    for weight in (0.0, 0.2):
+        game = one_turn()
+        returns = game.rewards.sum(axis=-1)[groups_of(game, 2)]  # (P, G, A)
+        spread = np.abs(returns[:, 0] - returns[:, 1])
+        value = (1 + weight) / 2 * returns.mean(axis=1) + (1 - weight) / 4 * spread
+        found = expected(game, 2, make({"name": "hysteretic", "weight": weight}))
+        for agent in (0, 1):
+            assert same(found[agent], gradient_of(game, 2, value[:, agent])[agent])
+    even = choice([(0.0, 1.0)], [(1.0, 0.5), (-1.0, 0.5)])  # equal means
+    assert exact(even) == pytest.approx(0.0)
+    assert towards(even, 2, {"name": "hysteretic", "weight": 0.0}) < -0.05
+
+
+# -- all of them -----------------------------------------------------------------------------------
+DECLARED = {(name, str(one.kind), one.when): one for name, one in declared()}
+
+
+def test_every_algorithm_says_how_it_is_related():
+    """And nothing is proven that nobody says."""
+    assert set(PROOFS) == set(DECLARED)
+    assert {name for name, _, _ in DECLARED} == set(ALGORITHMS.names())
+
+
+@pytest.mark.parametrize("key", [*DECLARED], ids=lambda key: f"{key[0]}: {key[1]}, {key[2]}")
+def test_what_is_declared_holds(key: tuple[str, str, str]):
+    PROOFS[key]()
+
+
+def test_other_fixed_points_are_named():
+    with pytest.raises(ValueError, match="expected the objective or the bias"):
+        Relation(kind=Kind.FIXED_POINTS, of="x", when="always")
+
+
+def test_the_page_holds_the_table():
+    assert PAGE.read_text() == page(), "python tests/support/algorithm_table.py"
+
+
+def test_enumeration_sees_a_wrong_agent_a_lost_turn_and_a_factor():
+    """What the proofs of the exact gradient rest on."""
+    game, exact = two_turns(), exact_gradient(two_turns())
+
+    def spoilt(change: Callable[[np.ndarray], np.ndarray]) -> Any:
+        algorithm = algorithm_of("magrpo")
+        judge = algorithm.advantages
+        algorithm.advantages = lambda inputs: change(judge(inputs))
+        return algorithm
+
+    assert sum(one.chance for one in game.episodes) == len(game.episodes)
+    changes: list[Callable[[np.ndarray], np.ndarray]] = [
+        lambda found: found[:, :, ::-1],
+        lambda found: found * 0.999,
+        lambda found: found * [1.0, 0.0],
+    ]
+    for change in changes:
+        assert not same(expected(game, 2, lambda change=change: spoilt(change)), exact)
+    assert inputs_of(game, groups_of(game, 2)).alive.any()
