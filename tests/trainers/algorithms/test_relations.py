@@ -231,6 +231,66 @@ def hysteretic_learning_pays_for_spread() -> None:
     assert towards(even, 2, {"name": "hysteretic", "weight": 0.0}) < -0.05
 
 
+@proves(
+    "dr_mas",
+    Kind.ALIAS,
+    "one turn that every agent takes; up to the constant beside the deviation",
+)
+@by_example(random_groups(turns=1, whole=True))
+def dr_mas_of_one_turn_is_scaled_magrpo(inputs: AdvantageInputs) -> None:
+    found = judged(inputs, "magrpo", baseline="mean", scale_rewards="group")
+    assert np.allclose(judged(inputs, "dr_mas"), found, rtol=1e-3, atol=1e-10)
+
+
+@proves("dr_mas", Kind.FIXED_POINTS, "always")
+def dr_mas_counts_how_often_not_how_much() -> None:
+    assert exact(RARE) < 0
+    assert towards(RARE, 2, "dr_mas") == pytest.approx(2**-0.5 * (0.85 - 0.15) / 4, rel=1e-3)
+
+
+@proves("grpo_global", Kind.ALIAS, "one trained agent")
+@by_example(random_groups(agents=1))
+def one_agent_has_one_group(inputs: AdvantageInputs) -> None:
+    assert np.array_equal(judged(inputs, "grpo_global"), judged(inputs, "dr_mas"))
+
+
+@proves(
+    "grpo_global",
+    Kind.ALIAS,
+    "credit='team' and every agent takes the same number of turns in every episode",
+)
+@by_example(random_groups(agents=1, whole=True))
+def a_team_reward_makes_one_group(one: AdvantageInputs) -> None:
+    agents = 3
+    inputs = AdvantageInputs(
+        returns=one.returns.repeat(agents, axis=2),
+        rewards=one.rewards.repeat(agents, axis=2),
+        alive=one.alive.repeat(agents, axis=2),
+        agents=("a_0", "b_0", "c_0"),
+        policies={},
+        groups=(),
+    )
+    turns = one.returns.shape[1] * one.returns.shape[3]
+    factor = ((agents * turns - 1) / (agents * (turns - 1))) ** 0.5
+    found = judged(inputs, "grpo_global")
+    assert np.allclose(found, factor * judged(inputs, "dr_mas"), rtol=1e-4, atol=1e-10)
+
+
+@proves("grpo_global", Kind.FIXED_POINTS, "agents that are paid differently")
+def a_common_mean_makes_rivals() -> None:
+    """The first agent earns 0 whatever it says; what pays the second is unlearned.
+
+    With both words at 1/2 and G = 2: both episodes pay the second (chance 1/4): returns 0, 0, 1, 1
+    have mean 1/2 and deviation sqrt(1/3), so the first gets -sqrt(3) / 2. Mixed groups cancel.
+    """
+    assert same(exact_gradient(RIVALS)[0], 0.0)
+    assert same(expected(RIVALS, 2, make("dr_mas"))[0], 0.0)
+    assert towards(RIVALS, 2, "grpo_global") == pytest.approx(-(3**0.5) / 2 / 2 / 4, abs=1e-6)
+
+
+ONE_ROLE = {"role0_0": "both", "role1_0": "both"}
+
+
 # -- all of them -----------------------------------------------------------------------------------
 DECLARED = {(name, str(one.kind), one.when): one for name, one in declared()}
 

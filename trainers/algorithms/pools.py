@@ -1,0 +1,63 @@
+"""Means over several turns of a group: what a return is compared with across turns or agents.
+
+Shapes: P tasks, G episodes per group, A agents, K turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooled:
+    """Statistics of the pool that a turn belongs to, each (P, G, A, 1).
+
+    Attributes:
+        mean: over all turns of the pool.
+        others: the mean over those of the other episodes; 0 where there are none.
+        lonely: bool, there are none.
+        deviation: the sample standard deviation of all; 0 for a single turn.
+        equal: bool, all are equal up to rounding.
+    """
+
+    mean: np.ndarray
+    others: np.ndarray
+    lonely: np.ndarray
+    deviation: np.ndarray
+    equal: np.ndarray
+
+
+def pooled(
+    values: np.ndarray, alive: np.ndarray, pools: Sequence[int], rounding: np.ndarray
+) -> Pooled:
+    """Statistics over every turn that the agents of one pool took in the episodes of one task.
+
+    Args:
+        values: one for each turn, (P, G, A, K); those where not alive are ignored.
+        alive: bool, (P, G, A, K).
+        pools: the pool of each agent, a number, (A,).
+        rounding: the largest difference that counts as none, (P, 1, 1, 1).
+    """
+    shape = (*values.shape[:3], 1)
+    mean, others, deviation = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    lonely, equal = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    for pool in set(pools):
+        here = np.array([one == pool for one in pools])
+        some, there = values[:, :, here], alive[:, :, here]
+        everything, one_episode = (1, 2, 3), (2, 3)
+        count = there.sum(axis=everything, keepdims=True)
+        total = np.where(there, some, 0.0).sum(axis=everything, keepdims=True)
+        own = np.where(there, some, 0.0).sum(axis=one_episode, keepdims=True)
+        left = count - there.sum(axis=one_episode, keepdims=True)
+        mean[:, :, here] = middle = total / np.maximum(count, 1)
+        others[:, :, here] = np.where(left > 0, (total - own) / np.maximum(left, 1), 0.0)
+        lonely[:, :, here] = left == 0
+        squares = np.where(there, (some - middle) ** 2, 0.0).sum(axis=everything, keepdims=True)
+        deviation[:, :, here] = np.sqrt(squares / np.maximum(count - 1, 1))
+        high = np.where(there, some, -np.inf).max(axis=everything, keepdims=True)
+        low = np.where(there, some, np.inf).min(axis=everything, keepdims=True)
+        equal[:, :, here] = high - low <= rounding
+    return Pooled(mean=mean, others=others, lonely=lonely, deviation=deviation, equal=equal)
