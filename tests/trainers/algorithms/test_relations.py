@@ -291,6 +291,66 @@ def a_common_mean_makes_rivals() -> None:
 ONE_ROLE = {"role0_0": "both", "role1_0": "both"}
 
 
+@proves("rae", Kind.VARIANCE, "always: any rate, any start, seats that share a role")
+def running_baselines_are_unbiased() -> None:
+    has_the_exact_gradient("rae", apart=True)
+    has_the_exact_gradient({"name": "rae", "roles": ONE_ROLE, "rate": 0.5}, sizes=(2,), apart=True)
+
+    def warm() -> Any:
+        algorithm = algorithm_of({"name": "rae", "rate": 0.3})
+        algorithm.load_state_dict({"baselines": {"/role0": 2.0, "/role1": -1.0}})
+        return algorithm
+
+    for game in GAMES:
+        assert same(expected(game, 2, warm, apart=True), exact_gradient(game))
+    varies_otherwise("rae", apart=True)
+
+
+@proves("marshal", Kind.ALIAS, "one turn, one seat for each role")
+@by_example(random_groups(turns=1))
+def marshal_of_one_turn_is_magrpo(inputs: AdvantageInputs) -> None:
+    for scale in ("none", "group"):
+        found = judged(inputs, "marshal", scale_rewards=scale)
+        assert same(found, judged(inputs, "magrpo", scale_rewards=scale))
+
+
+@proves(
+    "marshal",
+    Kind.VARIANCE,
+    "baseline='leave_one_out', any number of turns, agents that do not always act",
+)
+def other_episodes_of_the_role_are_unbiased() -> None:
+    for own in ({}, {"roles": ONE_ROLE}):
+        has_the_exact_gradient({"name": "marshal", **own})
+    varies_otherwise("marshal")
+
+
+@proves(
+    "marshal",
+    Kind.FIXED_POINTS,
+    "baseline='mean' (the paper's), several turns or seats of one role",
+)
+def a_mean_with_the_own_turns_punishes_the_other_turn() -> None:
+    """The mean of two episodes of two turns is (R_0 + R_1 + R_0' + R_1') / 4.
+
+    A first word that pays 1 at the second turn stands in it twice: 1/2 of the gradient, which is
+    1/4, is left. A first word that pays at once stands in it once: 3/4. A second word twice: 1/2.
+    """
+
+    def game(later: int) -> Game:
+        words = [np.array([pair]) for pair in np.ndindex(2, 2)]
+        paid = [
+            np.array([[0.0, float(w[0, 0] == 0)] if later else (w[0] == 0) * 1.0]) for w in words
+        ]
+        each = (Played(w, p.reshape(1, 2)) for w, p in zip(words, paid, strict=True))
+        return Game(np.zeros((1, 2, 2)), tuple(each))
+
+    for later, exact, left in ((1, (1, 0), (1 / 2, 0)), (0, (1, 1), (3 / 4, 1 / 2))):
+        assert exact_gradient(game(later))[0, :, 0] == pytest.approx(np.array(exact) / 4)
+        found = expected(game(later), 2, make("marshal", baseline="mean"))
+        assert found[0, :, 0] == pytest.approx(np.array(left) / 4)
+
+
 # -- all of them -----------------------------------------------------------------------------------
 DECLARED = {(name, str(one.kind), one.when): one for name, one in declared()}
 
