@@ -23,6 +23,7 @@ from trainers.models.team_model import WEIGHT_MODES, check_policy_names
 from trainers.update.drift import TOKEN_MODES
 from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.update.returns import make_returns, setting_of
+from trainers.update.schedules import make_schedules, settings_of
 
 CREDITS = ("team", "own")
 NAMED = ("algorithm", "engine", "returns")
@@ -151,6 +152,9 @@ class MAGRPOConfig(GRPOConfig):
     """What a turn is credited with: 'discounted' (`credit`'s rewards to come, with `discount`) or,
     for debates, 'maporl' (who was right when, instead of these; see trainers.update.shaping). A map
     has settings: {name: maporl, bonus: potential, discount: 0.3, scale: 0.5}."""
+    schedules: dict[str, Any] | None = None
+    """What changes from update to update, a map of 'exchange', 'in_turn', 'horizon' and
+    'difficulty' to their settings; see trainers.update.schedules."""
     context: Context = "append"
     """Chat of environments that send bare strings: 'append' or 'fresh'."""
     max_turns: int | None = None
@@ -205,6 +209,7 @@ class MAGRPOConfig(GRPOConfig):
         self._check_ranges()
         self._check_choices()
         self.returns = setting_of(make_returns(self.returns))
+        self.schedules = settings_of(make_schedules(self.schedules))
         self._check_control()
         self._check_loggers()
         # TRL demands whole groups per generation batch; the trainer sets the sizes later.

@@ -317,7 +317,9 @@ class MAGRPOTrainer(GRPOTrainer):
         """Roll out, judge, pack."""
         begun = time.perf_counter()
         groups, inputs, advantages = self._experience()
-        keep = inputs.alive
+        keep = inputs.alive & self.collector.schedules.trained_on(
+            self._update, groups, self.trained
+        )
         if self.args.mask_truncated_completions:
             keep = keep & uncut(groups, self.trained, keep.shape)
         mine = self.collector.share
@@ -348,10 +350,9 @@ class MAGRPOTrainer(GRPOTrainer):
         groups = None
         for left in reversed(range(REPEATS + 1)):
             publish = partial(self._publish, again=left < REPEATS)
-            play = partial(self.collector.play, self._update, self._seats)
             if self._together(publish, repeats=left > 0):
                 with self.team.whole():
-                    groups = self._together(play, repeats=left > 0)
+                    groups = self._together(self._play, repeats=left > 0)
             if groups is not None:
                 break
         groups = groups or []
@@ -360,6 +361,15 @@ class MAGRPOTrainer(GRPOTrainer):
         episodes = [episode for group in groups for episode in group.episodes]
         self.failures.after_update(self._update, episodes, self.collector.failures)
         return (groups, *self.collector.judge(self._update, groups))
+
+    def _play(self) -> list[EpisodeGroup]:
+        """Play this process's share, policies in the seats of this update."""
+        begun_with = self.team.policy_of
+        self.team.policy_of = self.collector.seats(self._update)
+        try:
+            return self.collector.play(self._update, self._seats)
+        finally:
+            self.team.policy_of = begun_with
 
     def _publish(self, again: bool) -> bool:
         """Let the engine sample with the present weights."""
@@ -523,6 +533,7 @@ class MAGRPOTrainer(GRPOTrainer):
     ) -> None:
         values = metrics.group_metrics(groups, returns)
         values["time/rollout"] = time.perf_counter() - begun
+        values |= self.collector.schedules.logged(self._update, groups)
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
         self._note(values)

@@ -86,8 +86,8 @@ class RAE(Algorithm):
         """float64, (P, G, A, K), by the formula above."""
         earned, acted = inputs.episode_returns, inputs.alive.any(axis=-1)
         advantages = np.zeros_like(inputs.returns)
-        for task, episode in np.ndindex(acted.shape[:2]):
-            seats = np.flatnonzero(acted[task, episode])
+        for task, episode in np.ndindex(*acted.shape[:2]):
+            seats = [seat for seat, did in enumerate(acted[task, episode].tolist()) if did]
             keys = {seat: self._key(inputs, task, seat) for seat in seats}
             for seat in seats:
                 past = self.baselines.get(keys[seat], 0.0)

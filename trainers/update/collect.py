@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from trainers.config import MAGRPOConfig
 from trainers.models.token_policy import TokenPolicy
 from trainers.update.packing import reward_array
 from trainers.update.returns import Paid, make_returns
-from trainers.update.schedules import TaskSchedule
+from trainers.update.schedules import TaskSchedule, make_schedules
 
 # Openings looked at before training; larger sources are sampled evenly.
 CONTEXT_SAMPLE = 256
@@ -41,11 +42,13 @@ class Collector:
     Attributes:
         env: one copy, for its agents, tasks and limits.
         schedule: which tasks are played when.
+        schedules: what else changes from update to update.
         failures: of the newest update, on this process.
 
     Raises:
         ValueError: the tasks of an update do not divide among the processes, an environment
-            without tasks and no `max_steps`, or `random_partner` where nobody can be drawn.
+            without tasks and no `max_steps`, a schedule that cannot be followed, or
+            `random_partner` where nobody can be drawn.
     """
 
     def __init__(
@@ -73,6 +76,8 @@ class Collector:
             raise ValueError("this environment has no task source: set max_steps")
         n_tasks = None if source is None else len(source)
         self.schedule = TaskSchedule(n_tasks, args.tasks_per_update, args.seed)
+        self.schedules = make_schedules(args.schedules)
+        self.schedules.check(self.env, self.trained, self.policies)
         self._copies: VectorTextEnv | None = None
         self.failures = Failures(make_env)
         if args.random_partner:
@@ -104,18 +109,24 @@ class Collector:
             copies = [self.env, *(self.make_env() for _ in range(len(starts) - 1))]
             self._copies = VectorTextEnv(copies)
         self.failures = Failures(self.make_env)
-        episodes = rollout(
-            self._copies,
-            team,
-            starts,
-            context=self.args.context,
-            chunks=self.args.rollout_chunks,
-            failures=self.failures,
-        )
-        if self.args.random_partner:
-            episodes = paid_beside_experts(
-                self._copies, episodes, starts, self.trained, self.failures
+        with self._horizon(update, self._copies.envs):
+            episodes = rollout(
+                self._copies,
+                team,
+                starts,
+                context=self.args.context,
+                chunks=self.args.rollout_chunks,
+                failures=self.failures,
             )
+            if self.args.random_partner:
+                episodes = paid_beside_experts(
+                    self._copies, episodes, starts, self.trained, self.failures
+                )
+        if self.schedules.horizon is not None:
+            turns = {"turns": self.schedules.horizon.at(update)}
+            episodes = [
+                dataclasses.replace(one, env_kwargs={**one.env_kwargs, **turns}) for one in episodes
+            ]
         self.env = self._copies.envs[0]  # the first one may have been replaced
         for number, episode in enumerate(episodes):
             if not episode.failed:
@@ -130,6 +141,26 @@ class Collector:
             )
             for group in groups
         ]
+
+    def seats(self, update: int) -> dict[str, str]:
+        """The policy of each agent of the team in an update."""
+        return self.schedules.seats(update, self.trained, self.policies)
+
+    @contextmanager
+    def _horizon(self, update: int, copies: Sequence[Any]) -> Iterator[None]:
+        """Let the copies play as many turns as the update has; a record says so in its `turns`."""
+        horizon = self.schedules.horizon
+        if horizon is None:
+            yield
+            return
+        turns, longest = horizon.at(update), copies[0].unwrapped.max_turns
+        for copy in copies:
+            copy.unwrapped.max_turns = turns
+        try:
+            yield
+        finally:
+            for copy in copies:  # one that raised has been replaced
+                copy.unwrapped.max_turns = longest
 
     def _starts(self, update: int) -> list[Start]:
         size = self.args.num_generations
@@ -171,7 +202,7 @@ class Collector:
             rewards=rewards,
             alive=alive,
             agents=self.trained,
-            policies=self.policies,
+            policies=self.seats(update),
             groups=tuple(groups),
         )
         advantages = self.algorithm.advantages(inputs)

@@ -468,6 +468,8 @@ _OF_UPDATES = (
     _logged(
         "algorithm/<counter>", "<counter>", "count", "what the algorithm counted in the update"
     ),
+    _logged("schedule/turns", "horizon", "turns", "most turns per agent in the update"),
+    _logged("schedule/kept", "groups kept", "share", "of groups, not too easy and not too hard"),
     _logged(
         "time/rollout",
         "rollout",

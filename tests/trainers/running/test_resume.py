@@ -30,6 +30,17 @@ from trainers.models.team_files import read_team_file
         (False, {"weights": "separate", "num_iterations": 2, "beta": 0.1}),
         (True, {"frozen": ["left_0"], "num_iterations": 2}),
         (False, {"frozen": ["left_0"], "num_iterations": 2}),
+        (
+            True,
+            {
+                "schedules": {
+                    "exchange": {"every": 2},
+                    "in_turn": {"every": 1},
+                    "horizon": {"every": 2, "turns": [1, 2]},
+                    "difficulty": {"lowest": 0.0},
+                }
+            },
+        ),
     ],
     ids=[
         "adapters",
@@ -41,6 +52,7 @@ from trainers.models.team_files import read_team_file
         "separate-all",
         "frozen",
         "left-behind",
+        "schedules",
     ],
 )
 def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[str, Any]):

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.models import SETTINGS, make_trainer, settings
-from support.toys import BareParallel, Lower, Relay, WordPair
+from support.models import SETTINGS, make_trainer, settings, weights
+from support.toys import BareParallel, Lower, Relay, SameCase, WordPair
 
-from llm_marl_envs.policies import RandomPolicy
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import EpisodeGroup, Request, Response
 from trainers.algorithms import make_algorithm
 from trainers.config import MAGRPOConfig
 from trainers.update.collect import Collector
-from trainers.update.schedules import TaskSchedule
+from trainers.update.schedules import TaskSchedule, make_schedules, settings_of
 
 SIZES = [(1, 1), (2, 1), (7, 7), (10, 4), (12, 5), (30, 4), (3, 8), (97, 12)]
 
@@ -199,3 +199,173 @@ def test_no_two_samples_share_their_noise(tmp_path: Path, mode: str):
     runs = [tuple(row[i : i + 3]) for row in tokens.tolist() for i in range(length - 2)]
     runs = [run for run in runs if -1 not in run]
     assert len(set(runs)) == len(runs), "three tokens in a row, twice"
+
+
+# -- schedules that a run file asks for ------------------------------------------------------------
+SEATS = ("left_0", "right_0")
+
+
+def test_a_schedule_has_defaults_and_nothing_is_left_out():
+    assert settings_of(make_schedules(None)) is None
+    given = {"in_turn": {"every": 3}, "horizon": {"turns": [1, 2]}}
+    assert settings_of(make_schedules(given)) == {
+        "in_turn": {"every": 3, "order": None},
+        "horizon": {"turns": [1, 2], "every": 100},
+    }
+    assert MAGRPOConfig("x", schedules=given).schedules == settings_of(make_schedules(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"horizn": {}}, "unknown key 'horizn'; did you mean 'horizon'"),
+        ({"horizon": {"turns": [1], "evry": 2}}, "unknown key 'evry'; did you mean 'every'"),
+        ({"horizon": {}}, r"schedules, horizon: needs \['turns'\]"),
+        ({"horizon": {"turns": []}}, "expected whole numbers of at least 1"),
+        ({"horizon": {"turns": [1, 0]}}, "expected whole numbers of at least 1"),
+        ({"exchange": {"every": 0}}, "every=0: expected at least 1 update"),
+        ({"in_turn": {"order": []}}, "expected lists of agents"),
+        ({"in_turn": {"order": ["left_0"]}}, "expected lists of agents"),
+        ({"difficulty": {"lowest": 0.8, "highest": 0.2}}, "expected 0 <= lowest <= highest <= 1"),
+    ],
+    ids=str,
+)
+def test_wrong_schedules_are_refused_when_the_run_is_configured(given: Any, words: str):
+    with pytest.raises(ValueError, match=words):
+        MAGRPOConfig("runs/none", schedules=given)
+    with pytest.raises(TypeError, match="expected a map"):
+        MAGRPOConfig("runs/none", schedules={"exchange": 5})
+
+
+@pytest.mark.parametrize(
+    ("env", "changes", "words"),
+    [
+        (Lower, {"schedules": {"exchange": {}}, "adapters": False}, "a policy of its own"),
+        (Lower, {"schedules": {"exchange": {}}, "frozen": ["left_0"]}, "expected two seats"),
+        (Lower, {"schedules": {"in_turn": {"order": [["main_0"]]}}}, "'main_0'. are not trained"),
+        (Lower, {"schedules": {"horizon": {"turns": [1, 3]}}}, "set env_kwargs: .turns: 3"),
+        (BareParallel, {"schedules": {"horizon": {"turns": [1]}}}, "turns of .* cannot be set"),
+    ],
+)
+def test_a_run_that_cannot_follow_its_schedules_is_refused(
+    tmp_path: Path, env: Any, changes: dict[str, Any], words: str
+):
+    with pytest.raises(ValueError, match=words):
+        make_trainer(tmp_path, env, **changes)
+
+
+def test_seats_are_exchanged_every_so_many_updates_and_come_round():
+    schedules = make_schedules({"exchange": {"every": 2}})
+    policies = {"a_0": "a", "b_0": "b", "c_0": "c", "d_0": "d"}
+    seats = [schedules.seats(update, ("a_0", "b_0", "c_0"), policies) for update in range(8)]
+    assert ["".join(one.values()) for one in seats] == ["abcd"] * 2 + ["bcad"] * 2 + [
+        "cabd"
+    ] * 2 + ["abcd"] * 2
+
+
+def test_exchanged_policies_act_learn_and_are_saved_in_the_first_seats(tmp_path: Path):
+    """At update 1 the policy of each seat samples, and is trained on, what the other seat saw."""
+    trainer = make_trainer(
+        tmp_path, Lower, schedules={"exchange": {"every": 1}, "in_turn": {"order": [["left_0"]]}}
+    )
+    for update, learner in enumerate(SEATS):
+        trainer._step = update * trainer._per_rollout
+        groups, inputs, _ = trainer._experience()
+        acted = {
+            (turn.agent, turn.response.policy)
+            for group in groups
+            for episode in group.episodes
+            for turn in episode.turns
+        }
+        other = {"left_0": "right_0", "right_0": "left_0"}
+        expected = dict(zip(SEATS, SEATS, strict=True)) if update == 0 else other
+        assert acted == set(expected.items())
+        assert inputs.policies == expected
+        batches = trainer._new_batches()
+        assert {b["policy"] for b in batches if b["tool_mask"].any()} == {learner}
+    assert trainer.team.policy_of == dict(zip(SEATS, SEATS, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [(None, ["left_0", "right_0"]), ([["right_0"]], ["right_0", "right_0"])],
+    ids=["round-robin", "leader alone"],
+)
+def test_who_is_not_in_turn_plays_and_stays_as_it_is(tmp_path: Path, order: Any, expected: Any):
+    schedules = {"in_turn": {"order": order}}
+    trainer = make_trainer(tmp_path, Lower, max_steps=2, schedules=schedules, weight_decay=0.1)
+    start = weights(trainer)
+    trainer.train()
+    moved = [p for p, value in weights(trainer).items() if not torch.equal(value, start[p])]
+    assert moved == [seat for seat in SEATS if seat in expected]
+    idle = [{p: log[f"{p}/idle"] for p in SEATS} for log in trainer.state.log_history[:2]]
+    assert [min(one, key=one.__getitem__) for one in idle] == expected
+    assert [sum(one.values()) for one in idle] == [1.0, 1.0]
+
+
+def test_turns_come_in_the_order_that_is_given():
+    schedules = make_schedules({"in_turn": {"every": 2, "order": [["a_0", "b_0"], ["c_0"]]}})
+    agents = ("a_0", "b_0", "c_0")
+    turns = [schedules.trained_on(update, [], agents).shape for update in range(2)]
+    assert turns == [(0, 1, 3, 1)] * 2
+    found = [schedules.in_turn.learners(update, agents) for update in range(5)]  # type: ignore[union-attr]
+    assert found == [("a_0", "b_0")] * 2 + [("c_0",)] * 2 + [("a_0", "b_0")]
+
+
+def test_episodes_grow_and_the_last_length_stays(tmp_path: Path):
+    changes = {"tasks_per_update": 1, "num_generations": 2}
+    horizon = {"horizon": {"every": 2, "turns": [1, 2]}}
+    args = settings(tmp_path, schedules=horizon, **changes)
+    collector = Collector(
+        Lower, make_algorithm(args.algorithm, args), args, SEATS, {a: a for a in SEATS}
+    )
+    lengths, said = [], []
+    for update in range(5):
+        (group,) = collector.play(update, dict.fromkeys(SEATS, RandomPolicy()))
+        lengths += [max(turn.index for turn in one.turns) + 1 for one in group.episodes]
+        said += [one.env_kwargs["turns"] for one in group.episodes]
+        assert collector.env.unwrapped.max_turns == 2  # what is saved of a run is its own
+    assert lengths == said == [1] * 4 + [2] * 6
+
+
+def test_groups_that_are_too_easy_or_too_hard_teach_nothing(tmp_path: Path):
+    """Two words must be said: scripted seats that say them on some tasks only."""
+    schedules = {"difficulty": {"lowest": 0.25, "highest": 0.75}}
+    args = settings(tmp_path, schedules=schedules, tasks_per_update=4, num_generations=4)
+    agents = SEATS
+    collector = Collector(
+        SameCase, make_algorithm("magrpo", args), args, agents, {a: a for a in agents}
+    )
+    seen: Counter[str] = Counter()
+
+    def say(request: Request) -> str:
+        """The n-th episode of a task is solved where n is below the task's place."""
+        seen[request.task_id] += request.agent == "left_0"
+        word = request.observation.split("Your word: ")[1].split()[0]
+        solved = seen[request.task_id] <= [*seen].index(request.task_id)
+        return word if solved or request.agent == "right_0" else "?"
+
+    groups = collector.play(0, dict.fromkeys(agents, ScriptedPolicy(say)))
+    shares = [sum(bool(one.success) for one in group.episodes) / 4 for group in groups]
+    assert shares == [0.0, 0.25, 0.5, 0.75]
+    keeps = collector.schedules.trained_on(0, groups, agents)
+    assert keeps[:, 0, 0, 0].tolist() == [False, True, True, True]
+    assert collector.schedules.logged(0, groups) == {"schedule/kept": 0.75}
+    hard = make_schedules({"difficulty": {"highest": 0.5}})
+    assert hard.trained_on(0, groups, agents)[:, 0, 1, 0].tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("loss", ["dr_grpo", "dapo"])
+def test_an_update_of_which_nothing_is_kept_moves_nothing(tmp_path: Path, loss: str):
+    schedules = {"difficulty": {"lowest": 1.0}}
+    trainer = make_trainer(tmp_path, WordPair, max_steps=1, schedules=schedules, loss_type=loss)
+    start = weights(trainer)
+    trainer.train()
+    assert all(torch.equal(value, start[p]) for p, value in weights(trainer).items())
+    assert trainer.state.log_history[0]["schedule/kept"] == 0.0
+
+
+def test_a_difficulty_needs_an_environment_that_says_what_succeeds(tmp_path: Path):
+    groups, _ = play(tmp_path, BareParallel, 1, num_generations=2)
+    with pytest.raises(ValueError, match="does not say whether an episode succeeded"):
+        make_schedules({"difficulty": {}}).trained_on(0, groups, ("a_0",))
