@@ -15,6 +15,7 @@ from transformers.integrations.integration_utils import (
 from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs.checks import check_types, suggestion
+from llm_marl_envs.records import CHANCES
 from llm_marl_envs.rollout import CONTEXTS, Context
 from trainers.algorithms import chosen_algorithm
 from trainers.algorithms.base import OPTIONS
@@ -77,6 +78,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "rollout_chunks": (1, math.inf),
     "max_completion_length": (1, math.inf),
     "max_turns": (1, math.inf),
+    "alternatives": (2, math.inf),
+    "max_update_tokens": (1, math.inf),
     "eval_tasks": (1, math.inf),
     "transcript_every": (0, math.inf),
     "discount": (0, 1),
@@ -116,6 +119,17 @@ class MAGRPOConfig(GRPOConfig):
     {name: hysteretic, weight: 0.2}."""
     num_generations: int = 8  # type: ignore[assignment]
     """G: episodes of a task that are compared, at least 2."""
+    chance: str = "group"
+    """Chance in an environment comes from the reset seed. 'group': the episodes of a task share it,
+    so what is dealt to one is dealt to all; 'episode': each has its own, and a branch draws anew
+    what is dealt after it. With a shared one an algorithm that looks at the best episode is not
+    misled by luck."""
+    alternatives: int | None = None
+    """J: versions of one message that c3 compares, the recorded one included, at least 2; None: 4.
+    Other algorithms refuse it."""
+    max_update_tokens: int | None = None
+    """Most tokens that an update may sample, at least 1: of all seats, frozen ones too, with every
+    branch. A run whose longest episodes could exceed it is refused; None: no limit."""
     weights: str | None = None
     """'shared' (one policy for all seats), 'adapters' (one LoRA adapter each) or 'separate' (one
     model each); None: adapters where a peft_config is given, else shared."""
@@ -318,6 +332,7 @@ class MAGRPOConfig(GRPOConfig):
             "vllm_importance_sampling_mode": list(TOKEN_MODES),
             "weights": [None, *WEIGHT_MODES],
             "credit": list(CREDITS),
+            "chance": list(CHANCES),
             "context": list(CONTEXTS),
             **{option: list(values) for option, values in OPTIONS.items()},
             "importance_sampling_level": ["token", "sequence"],

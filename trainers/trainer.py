@@ -45,7 +45,6 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.policies.json_server import LostServerError
 from llm_marl_envs.records import EpisodeGroup
@@ -74,6 +73,7 @@ from trainers.running.run_folder import (
     write_settings,
 )
 from trainers.running.transcripts import LogFile, write_update
+from trainers.update.branching import most_turns
 from trainers.update.collect import (
     Collector,
     check_context,
@@ -209,13 +209,14 @@ class MAGRPOTrainer(GRPOTrainer):
 
     # -- set-up -----------------------------------------------------------------------------------
     def _make_plan(self, args: MAGRPOConfig) -> PackPlan:
-        env = self.collector.env.unwrapped
-        turns = env.max_turns if isinstance(env, TextEnv) else args.max_turns or 1
+        turns = most_turns(self.collector.env, args) or 1
+        # An algorithm that branches makes more trajectories of an episode than one.
+        each = -(-self.collector.budget.trajectories // args.num_generations)
         seats = Counter(self.team.policy_of[agent] for agent in self.trained)
         return plan_micro_batches(
             {policy: count * self.collector.episodes_per_update for policy, count in seats.items()},
             {
-                policy: 1 if chat.appends and appends(args.context) else turns
+                policy: each * (1 if chat.appends and appends(args.context) else turns)
                 for policy, chat in self.token_policy.chats.items()
             },
             args.rows_per_micro_batch,
@@ -317,9 +318,10 @@ class MAGRPOTrainer(GRPOTrainer):
         """Roll out, judge, pack."""
         begun = time.perf_counter()
         groups, inputs, advantages = self._experience()
-        keep = inputs.alive & self.collector.schedules.trained_on(
-            self._update, groups, self.trained
-        )
+        weights = self.algorithm.weights(inputs)
+        advantages = advantages * weights
+        keep = inputs.alive & (weights > 0)
+        keep &= self.collector.schedules.trained_on(self._update, groups, self.trained)
         if self.args.mask_truncated_completions:
             keep = keep & uncut(groups, self.trained, keep.shape)
         mine = self.collector.share

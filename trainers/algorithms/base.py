@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from llm_marl_envs.records import EpisodeGroup
+from llm_marl_envs.records import Branch, EpisodeGroup
 from llm_marl_envs.seeds import Start, group_starts
 from llm_marl_envs.tasks import Task
 from trainers.algorithms.relations import Relation
@@ -28,6 +28,42 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "scale_rewards": ("none", "group"),
 }
 """Settings that only some algorithms read -> their values; every algorithm bears the first."""
+NUMBERS = ("alternatives",)
+"""Numbers that only some algorithms read; every algorithm bears None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The largest episodes of a run.
+
+    Attributes:
+        size: G, episodes of a task that are played from the reset.
+        agents: the trained agents.
+        seats: how many agents act, untrained ones included.
+        turns: K, most actions of one agent.
+        in_turn: whether one agent acts at a time.
+    """
+
+    size: int
+    agents: tuple[str, ...]
+    seats: int
+    turns: int
+    in_turn: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The most that an algorithm plays of one task in one update.
+
+    Attributes:
+        episodes: branches included.
+        actions: that are sampled, of all seats.
+        trajectories: of one agent, with an action in them that is trained on.
+    """
+
+    episodes: int
+    actions: int
+    trajectories: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +78,8 @@ class AdvantageInputs:
         agents: the A trained agents.
         policies: agent -> name of its weights.
         groups: the episodes themselves, P groups of G, failed ones in their places
-            (`EpisodeGroup.living` leaves them out).
+            (`EpisodeGroup.living` leaves them out). Where the algorithm branches, a group holds its
+            branches, too, and G is the size of the largest one.
     """
 
     returns: np.ndarray
@@ -106,6 +143,8 @@ class Algorithm:
     Settings: ClassVar[type] = NoSettings
     """A frozen dataclass: the settings of its own, which a run file gives beside the name."""
     settings: Any
+    branching: ClassVar[bool] = False
+    """Whether `branches` may ask for anything."""
     counters: dict[str, float]
     """What `advantages` counted in the last update; logged under `algorithm/`."""
 
@@ -116,6 +155,13 @@ class Algorithm:
                 raise ValueError(
                     f"{option}={value!r}: the algorithm {self.name!r} does not read it; leave it "
                     f"at {neutral!r}"
+                )
+        for option in NUMBERS:
+            value = getattr(args, option, None)
+            if option not in self.reads and value is not None:
+                raise ValueError(
+                    f"{option}={value!r}: the algorithm {self.name!r} does not read it; leave it "
+                    "out"
                 )
         self.args = args
         self.settings = self.Settings() if settings is None else settings
@@ -133,8 +179,37 @@ class Algorithm:
         """
 
     def plan(self, task: Task | int | None, group_size: int, seed: int) -> Sequence[Start]:
-        """The episodes to roll out for one task; by default G with one reset seed."""
-        return group_starts(task, seed, group_size)
+        """The episodes to roll out for one task; by default G, whose `chance` is the run's."""
+        return group_starts(task, seed, group_size, self.args.chance)
+
+    def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> Sequence[Branch]:
+        """Further episodes of a task, each of which leaves one that was played.
+
+        Asked again with what came of it, until there is nothing more. What it asks for must follow
+        from the group alone: nothing is kept, and each process grows its own tasks.
+
+        Args:
+            group: the task's episodes so far, the planned ones first, branches in the order asked.
+            agents: the trained agents.
+        """
+        return ()
+
+    def budget(self, form: Form) -> Budget:
+        """The most that it plays of one task.
+
+        Raises:
+            ValueError: it cannot be used with such episodes; what to use instead.
+        """
+        actions = form.size * form.seats * form.turns
+        return Budget(episodes=form.size, actions=actions, trajectories=form.size)
+
+    def weights(self, inputs: AdvantageInputs) -> np.ndarray:
+        """What a turn weighs in the update, (P, G, A, K); 0 leaves it out.
+
+        The turns of all episodes that were planned weigh 1 each: the loss of a policy is divided by
+        their number.
+        """
+        return np.ones(inputs.alive.shape)
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K); entries where not alive are ignored."""

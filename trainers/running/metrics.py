@@ -24,14 +24,20 @@ HELD_OUT = ("mean_return", "success")
 def group_metrics(groups: Sequence[EpisodeGroup], trained_on: np.ndarray) -> dict[str, float]:
     """Scalars of the episodes of one update; those that failed are counted, and in no mean.
 
+    Branches are counted, too, and in no mean: some say what nobody would have said.
+
     Args:
-        groups: P groups of G episodes.
+        groups: P groups of G episodes, and their branches.
         trained_on: the returns that advantages are computed from, (P, G, A, K). Of a constant sum
             the team return never varies although each seat's own does.
     """
+    every = [episode for group in groups for episode in group.episodes]
+    metrics = {"episodes/failed": float(sum(episode.failed for episode in every))}
+    branches = sum(episode.branch is not None for episode in every)
+    if branches:
+        metrics["episodes/branches"] = float(branches)
+    groups = [group.roots for group in groups]
     episodes = [episode for group in groups for _, episode in group.living]
-    failed = sum(len(group.episodes) for group in groups) - len(episodes)
-    metrics = {"episodes/failed": float(failed)}
     if not episodes:
         return metrics
     return (
@@ -95,9 +101,13 @@ def prompt_tokens(groups: Sequence[EpisodeGroup]) -> int:
 
 
 def _responses(groups: Sequence[EpisodeGroup]) -> Iterator[Response]:
-    """Of every action, those of failed episodes included."""
+    """Of every action that was sampled, those of failed episodes and of branches included."""
     return (
-        turn.response for group in groups for episode in group.episodes for turn in episode.turns
+        turn.response
+        for group in groups
+        for episode in group.episodes
+        for turn in episode.turns
+        if not turn.given
     )
 
 

@@ -57,7 +57,8 @@ def write_group(
     `advantages` are (G, A, K), 0 for turns that are not trained on; `agents` the A trained agents.
     """
     lines = []
-    for episode, judged in zip(group.episodes, advantages, strict=True):
+    own = advantages[: len(group.episodes)]  # another group may have more branches
+    for episode, judged in zip(group.episodes, own, strict=True):
         data = episode_to_dict(episode)
         trained = () if episode.failed else agents
         for turn, written in zip(episode.turns, data["turns"], strict=True):

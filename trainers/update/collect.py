@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.token_policy import TokenPolicy
+from trainers.update.branching import check_branching, check_budget, form_of, grown
 from trainers.update.packing import reward_array
 from trainers.update.returns import Paid, make_returns
 from trainers.update.schedules import TaskSchedule, make_schedules
@@ -41,14 +43,16 @@ class Collector:
 
     Attributes:
         env: one copy, for its agents, tasks and limits.
+        budget: the most that is played of one task.
         schedule: which tasks are played when.
         schedules: what else changes from update to update.
         failures: of the newest update, on this process.
 
     Raises:
         ValueError: the tasks of an update do not divide among the processes, an environment
-            without tasks and no `max_steps`, a schedule that cannot be followed, or
-            `random_partner` where nobody can be drawn.
+            without tasks and no `max_steps`, a schedule that cannot be followed, `random_partner`
+            where nobody can be drawn, or an algorithm that needs what this run lacks
+            (`branching.py`).
     """
 
     def __init__(
@@ -82,6 +86,14 @@ class Collector:
         self.failures = Failures(make_env)
         if args.random_partner:
             check_random_partner(self.env)
+        if source is None and args.chance == "episode":
+            raise ValueError(
+                "chance='episode': this environment has no tasks, so the reset seed is all that "
+                "makes the episodes of a group comparable; use 'group'"
+            )
+        self.budget = check_budget(algorithm, form_of(self.env, self.trained, args), args)
+        if algorithm.branching:
+            check_branching(algorithm, args, make_env)
 
     @property
     def episodes_per_update(self) -> int:
@@ -109,42 +121,62 @@ class Collector:
             copies = [self.env, *(self.make_env() for _ in range(len(starts) - 1))]
             self._copies = VectorTextEnv(copies)
         self.failures = Failures(self.make_env)
+        play = partial(
+            rollout,
+            self._copies,
+            team,
+            context=self.args.context,
+            chunks=self.args.rollout_chunks,
+            failures=self.failures,
+        )
         with self._horizon(update, self._copies.envs):
-            episodes = rollout(
-                self._copies,
-                team,
-                starts,
-                context=self.args.context,
-                chunks=self.args.rollout_chunks,
-                failures=self.failures,
-            )
+            episodes = play(starts)
             if self.args.random_partner:
                 episodes = paid_beside_experts(
                     self._copies, episodes, starts, self.trained, self.failures
                 )
-        if self.schedules.horizon is not None:
-            turns = {"turns": self.schedules.horizon.at(update)}
-            episodes = [
-                dataclasses.replace(one, env_kwargs={**one.env_kwargs, **turns}) for one in episodes
-            ]
+            groups = self._grouped(update, episodes)
+            if self.algorithm.branching:
+                planned = [starts[i : i + size] for i in range(0, len(starts), size)]
+                ask = partial(self.algorithm.branches, agents=self.trained)
+                groups = grown(groups, planned, ask, play, self.budget.episodes)
+        groups = [self._with_horizon(update, group) for group in groups]
         self.env = self._copies.envs[0]  # the first one may have been replaced
-        for number, episode in enumerate(episodes):
-            if not episode.failed:
-                _check_numbers(episode, number % size, update)
-        groups = [tuple(episodes[i : i + size]) for i in range(0, len(episodes), size)]
-        return [
-            EpisodeGroup(
-                # An episode that failed at once may have no task.
-                task_id=next((e.task_id for e in group if e.task_id), ""),
-                seed=group[0].seed,
-                episodes=group,
+        for group in groups:
+            for number, episode in group.living:
+                _check_numbers(episode, number, update)
+        return groups
+
+    def _grouped(self, update: int, episodes: Sequence[Episode]) -> list[EpisodeGroup]:
+        size, groups = self.args.num_generations, []
+        for first in range(0, len(episodes), size):
+            group, position = tuple(episodes[first : first + size]), self.share.start + len(groups)
+            shared = self.args.chance == "group"
+            groups.append(
+                EpisodeGroup(
+                    # An episode that failed at once may have no task.
+                    task_id=next((e.task_id for e in group if e.task_id), ""),
+                    seed=group[0].seed if shared else self.schedule.reset_seed(update, position),
+                    episodes=group,
+                    chance=self.args.chance,
+                )
             )
-            for group in groups
-        ]
+        return groups
 
     def seats(self, update: int) -> dict[str, str]:
         """The policy of each agent of the team in an update."""
         return self.schedules.seats(update, self.trained, self.policies)
+
+    def _with_horizon(self, update: int, group: EpisodeGroup) -> EpisodeGroup:
+        """The group, whose records say how many turns were played at most."""
+        if self.schedules.horizon is None:
+            return group
+        turns = {"turns": self.schedules.horizon.at(update)}
+        episodes = (
+            dataclasses.replace(one, env_kwargs={**one.env_kwargs, **turns})
+            for one in group.episodes
+        )
+        return dataclasses.replace(group, episodes=tuple(episodes))
 
     @contextmanager
     def _horizon(self, update: int, copies: Sequence[Any]) -> Iterator[None]:

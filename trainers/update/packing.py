@@ -118,7 +118,8 @@ def reward_array(
 ) -> tuple[Any, Any]:
     """Rewards (P, G, A, K), float64, and which turns were taken, bool; K is the longest episode.
 
-    An episode that failed took no turn. With `credit="team"` each turn earns the mean over agents
+    An episode that failed took no turn, and a group with fewer episodes than the largest is filled
+    up with such. With `credit="team"` each turn earns the mean over agents
     of what its steps paid; where the environment pays all agents alike that is the same number.
     """
     played = [episode for group in groups for _, episode in group.living]
@@ -126,7 +127,8 @@ def reward_array(
     if played and not indices:
         raise ValueError("no agent acted in any episode of the update: nothing to train on")
     turns = max(indices, default=0) + 1
-    rewards = np.zeros((len(groups), len(groups[0].episodes), len(agents), turns))
+    most = max(len(group.episodes) for group in groups)
+    rewards = np.zeros((len(groups), most, len(agents), turns))
     alive = np.zeros(rewards.shape, dtype=bool)
     for where, turn in turns_taken(groups, agents):
         team = credit == "team" and turn.team_reward is not None
@@ -143,7 +145,8 @@ def pack_rows(
 ) -> list[Row]:
     """Rows of all trained agents, ordered by policy-independent (task, episode, agent).
 
-    Episodes that failed have none.
+    Episodes that failed have none. A branch has one where something in it is trained on, and ends
+    with that.
 
     Args:
         groups: P groups of G episodes.
@@ -170,7 +173,11 @@ def _pack_trajectory(
     place: tuple[int, int],
 ) -> list[Row]:
     rows: list[Row] = []
-    for turn in episode.trajectory(agent):
+    turns = episode.trajectory(agent)
+    if episode.branch is not None:
+        last = max((turn.index for turn in turns if keep[turn.index]), default=-1)
+        turns = tuple(turn for turn in turns if turn.index <= last)
+    for turn in turns:
         prompt, _, _ = _tokens(turn)
         if not rows or not rows[-1].extended_by(prompt):
             label = f"task {episode.task_id!r}, episode {place[1]} of its group, {agent}"
@@ -289,8 +296,9 @@ def count_everywhere(
 
     `groups` are the episodes of all processes; `total` sums a scalar over them.
     """
-    episodes = sum(len(group.episodes) for group in groups)
-    played = sum(len(group.living) for group in groups)
+    planned = [group.roots for group in groups]  # their turns weigh 1 each, see `Algorithm.weights`
+    episodes = sum(len(group.episodes) for group in planned)
+    played = sum(len(group.living) for group in planned)
     losses = scale_of(loss_type)
     for batch in batches:
         tokens = batch["num_items_in_batch"]

@@ -18,7 +18,7 @@ from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import EpisodeGroup, StopReason, Turn, living, read_jsonl
 from llm_marl_envs.rollout import EpisodesFailedError
-from trainers.algorithms import ALGORITHMS
+from trainers.algorithms import ALGORITHMS, algorithm_class
 from trainers.running import metrics
 from trainers.running.failures import FAILURE_WINDOW, FailureWindow
 from trainers.running.transcripts import write_group
@@ -81,7 +81,11 @@ class Debate(Lower):
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"algorithm": name, "credit": "own"} for name in ALGORITHMS.names()),
+        *(
+            {"algorithm": name, "credit": "own"}
+            for name in ALGORITHMS.names()
+            if not algorithm_class(name).branching
+        ),
         {"scale_rewards": "group"},
         {"shuffle_rewards": True},
         {"returns": {"name": "maporl", "bonus": "paper"}},

@@ -1,0 +1,438 @@
+"""What branching algorithms estimate, on games small enough to enumerate every tree.
+
+Two agents say one of two words, at the same time or in turn. Policies are softmax tables, so the
+exact gradient of the expected return is a finite sum. Every possible group, branches and all, goes
+through the real algorithm, the real returns and the real packing: the mean of the estimate and its
+variance are computed, not sampled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from llm_marl_envs.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
+from trainers.algorithms import AdvantageInputs
+from trainers.algorithms.base import Form
+from trainers.algorithms.c3 import C3, C3Sim
+from trainers.algorithms.difference import Difference
+from trainers.algorithms.magrpo import MAGRPO
+from trainers.algorithms.magrpo_tree import MAGRPOTree
+from trainers.update.packing import pack_rows, reward_array
+from trainers.update.returns import discounted_returns
+
+AGENTS = ("left_0", "right_0")
+EOS, BETWEEN = 90, 91
+BLANK = 2
+"""The word that a blank message stands for in the tables of pay."""
+LOGITS = np.array([[[0.7, 0.0], [0.0, 0.4]], [[-0.4, 0.2], [0.2, 0.0]]])  # (agent, turn, word)
+PI = torch.tensor(LOGITS).softmax(-1).numpy()
+
+History = tuple[Mapping[int, int], ...]
+"""For each step agent -> its word."""
+
+
+@dataclass(frozen=True)
+class Game:
+    """Who acts after a history (nobody: it is over), and what its last step pays each agent."""
+
+    acting: Callable[[History], tuple[int, ...]]
+    pay: Callable[[History], tuple[float, float]]
+
+
+TABLE = np.array(
+    [
+        [[1.0, -0.5, 0.3], [0.2, 2.0, 0.0], [0.1, 0.6, 0.0]],
+        [[0.5, 1.0, -0.2], [-1.0, 0.4, 0.7], [0.4, 0.0, 0.0]],
+    ]
+)
+
+
+def pays_pair(history: History) -> tuple[float, float]:
+    """By turn; later ones by the first joint action, too: histories matter. Unequal shares."""
+    pay = TABLE[len(history) - 1][history[-1][0], history[-1][1]]
+    if len(history) == 2:
+        pay = pay + 3.0 * (history[0][0] == history[0][1])
+    return 1.5 * pay, 0.5 * pay
+
+
+def pays_last(history: History) -> tuple[float, float]:
+    """In turn: right is paid for both; two rounds remember the first message."""
+    if len(history) % 2:
+        return 0.2 * history[-1][0], 0.0
+    pay = TABLE[len(history) // 2 - 1][history[-2][0], history[-1][1]] + 2.0 * history[0][0]
+    return pay, pay
+
+
+def ends_early(history: History) -> tuple[int, ...]:
+    """A second turn only unless both said the first word."""
+    over = len(history) == 2 or (len(history) == 1 and history[0] == {0: 0, 1: 0})
+    return () if over else (0, 1)
+
+
+ONCE = Game(lambda h: (0, 1) if not h else (), pays_pair)
+TWICE = Game(lambda h: (0, 1) if len(h) < 2 else (), pays_pair)
+EARLY = Game(ends_early, pays_pair)
+IN_TURN = Game(lambda h: ((0,), (1,), ())[min(len(h), 2)], pays_last)
+THREE = Game(lambda h: ((0,), (1,), (0,), ())[min(len(h), 3)], pays_last)
+
+
+def episodes(game: Game, fixed: Sequence[Mapping[int, int]]) -> Iterator[tuple[History, float]]:
+    """Every way to play on from what is fixed, the last step perhaps in part, with its chance."""
+    stack: list[tuple[History, float]] = [((), 1.0)]
+    while stack:
+        history, chance = stack.pop()
+        acting = game.acting(history)
+        if not acting:
+            yield history, chance
+            continue
+        given = fixed[len(history)] if len(history) < len(fixed) else {}
+        free = [agent for agent in acting if agent not in given]
+        for words in itertools.product(range(2), repeat=len(free)):
+            new = {**given, **dict(zip(free, words, strict=True))}
+            share = math.prod(PI[a, turn_of(history, a), new[a]] for a in free)
+            stack.append(((*history, {a: new[a] for a in acting}), chance * share))
+
+
+def turn_of(history: History, agent: int) -> int:
+    return sum(agent in step for step in history)
+
+
+def recorded(game: Game, history: History, given: int, branch: Branch | None) -> Episode:
+    """The episode as the rollout records it; `given` steps and what a branch holds are."""
+    turns: list[Turn] = []
+    said: list[list[int]] = [[10], [11]]
+    for step, joint in enumerate(history):
+        paid = game.pay(history[: step + 1])
+        for agent, word in joint.items():
+            held = branch is not None and step == given
+            mine = branch is not None and AGENTS[agent] == branch.agent
+            blank = held and mine and branch is not None and branch.instead is not None
+            kept = step < given or (held and branch is not None and branch.held and not mine)
+            response = Response(
+                text="",
+                prompt_ids=tuple(said[agent]),
+                completion_ids=(word, EOS),
+                logprobs=(0.0, 0.0),
+                policy=AGENTS[agent],
+            )
+            said[agent].extend([word, EOS, BETWEEN])
+            turns.append(
+                Turn(
+                    agent=AGENTS[agent],
+                    index=turn_of(history[:step], agent),
+                    messages=(),
+                    response=response,
+                    reward=0.0,
+                    given=kept or blank,
+                    step=step,
+                )
+            )
+        for agent in (0, 1):  # an agent's reward belongs to its last action so far
+            own = [i for i, turn in enumerate(turns) if turn.agent == AGENTS[agent]]
+            if own:
+                last = turns[own[-1]]
+                turns[own[-1]] = dataclasses.replace(last, reward=last.reward + paid[agent])
+    return Episode(
+        env_id="game",
+        env_kwargs={},
+        task_id="game",
+        seed=0,
+        agents=AGENTS,
+        turns=tuple(turns),
+        stop_reason=StopReason.TERMINATED,
+        success=None,
+        branch=branch,
+    )
+
+
+def every_group(game: Game, size: int, algorithm: Any) -> Iterator[tuple[EpisodeGroup, float]]:
+    """All groups of `size` planned episodes and what the algorithm branches, with their chances."""
+    first = [(recorded(game, h, 0, None), h, chance) for h, chance in episodes(game, ())]
+    stack = [
+        ([e for e, _, _ in some], [h for _, h, _ in some], math.prod(c for *_, c in some))
+        for some in itertools.product(first, repeat=size)
+    ]
+    while stack:
+        played, histories, chance = stack.pop()
+        group = EpisodeGroup(task_id="game", seed=0, episodes=tuple(played))
+        asked = algorithm.branches(group, AGENTS)
+        if not asked:
+            yield group, chance
+            continue
+        options = [branched(game, histories[one.parent], one) for one in asked]
+        for some in itertools.product(*options):
+            stack.append(
+                (
+                    [*played, *(e for e, _, _ in some)],
+                    [*histories, *(h for _, h, _ in some)],
+                    chance * math.prod(c for *_, c in some),
+                )
+            )
+
+
+def one_group(game: Game, size: int, algorithm: Any) -> EpisodeGroup:
+    """The group in which everything is the first that it may be."""
+    history, _ = next(episodes(game, ()))
+    played, histories = [recorded(game, history, 0, None)] * size, [history] * size
+    while True:
+        group = EpisodeGroup(task_id="game", seed=0, episodes=tuple(played))
+        asked = algorithm.branches(group, AGENTS)
+        if not asked:
+            return group
+        new = [branched(game, histories[one.parent], one)[0] for one in asked]
+        played, histories = (
+            [*played, *(e for e, _, _ in new)],
+            [*histories, *(h for _, h, _ in new)],
+        )
+
+
+def branched(game: Game, parent: History, branch: Branch) -> list[tuple[Episode, History, float]]:
+    agent = AGENTS.index(branch.agent)
+    step = next(
+        s
+        for s, joint in enumerate(parent)
+        if agent in joint and turn_of(parent[:s], agent) == branch.turn
+    )
+    here = {a: w for a, w in parent[step].items() if a != agent} if branch.held else {}
+    if branch.instead is not None:
+        here = {**here, agent: BLANK}
+    return [
+        (recorded(game, history, step, branch), history, chance)
+        for history, chance in episodes(game, (*parent[:step], here))
+    ]
+
+
+def exact(game: Game) -> np.ndarray:
+    """d expected return from turn k on of each agent / d its logits, (agent, turn, word)."""
+    gradient = np.zeros_like(LOGITS)
+    for agent, turn in np.ndindex(2, 2):
+        logits = torch.tensor(LOGITS, requires_grad=True)
+        chances = logits.softmax(-1)
+        value = logits.sum() * 0.0
+        for history, _ in episodes(game, ()):
+            chance, worth = logits.sum() * 0.0 + 1.0, 0.0
+            for step, joint in enumerate(history):
+                for a, word in joint.items():
+                    chance = chance * chances[a, turn_of(history[:step], a), word]
+                if turn_of(history[: step + 1], agent) > turn:
+                    worth += game.pay(history[: step + 1])[agent]
+            value = value + chance * worth
+        value.backward()
+        assert logits.grad is not None
+        gradient[agent, turn] = logits.grad[agent, turn].numpy()
+    return gradient
+
+
+def inputs_of(group: EpisodeGroup) -> AdvantageInputs:
+    rewards, alive = reward_array([group], AGENTS)
+    return AdvantageInputs(
+        returns=discounted_returns(rewards, alive, 1.0),
+        rewards=rewards,
+        alive=alive,
+        agents=AGENTS,
+        policies={a: a for a in AGENTS},
+        groups=(group,),
+    )
+
+
+def estimate(algorithm: Any, group: EpisodeGroup, size: int, own_rows: bool = False) -> np.ndarray:
+    """(agent, turn, word): one update's gradient, through returns, algorithm and packing."""
+    inputs = inputs_of(group)
+    alive = inputs.alive
+    weights = np.ones(alive.shape) if own_rows else algorithm.weights(inputs)
+    weighed = algorithm.advantages(inputs) * weights
+    found = np.zeros_like(LOGITS)
+    for row in pack_rows([group], AGENTS, weighed, alive & (weights > 0)):
+        agent, turn = AGENTS.index(row.policy), 0
+        for token, own, advantage in zip(row.completion_ids, row.own, row.advantages, strict=True):
+            turn += token == BETWEEN
+            if token < EOS and own:
+                found[agent, turn] += advantage * (np.eye(3)[token][:2] - PI[agent, turn])
+    return found / size
+
+
+def of(kind: Any, size: int = 2, **args: Any) -> Any:
+    settings = {"scale_rewards": "none", "baseline": "leave_one_out", "num_generations": size}
+    return kind(SimpleNamespace(**{**settings, **args}))
+
+
+@cache
+def moments(
+    kind: Any, game: Game, size: int = 2, args: tuple[tuple[str, Any], ...] = ()
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the estimate, (agent, turn, word) each."""
+    algorithm = of(kind, size, **dict(args))
+    mean, square, total = np.zeros_like(LOGITS), np.zeros_like(LOGITS), 0.0
+    for group, chance in every_group(game, size, algorithm):
+        found = estimate(algorithm, group, size)
+        mean, square, total = mean + chance * found, square + chance * found**2, total + chance
+    assert total == pytest.approx(1.0)
+    return mean, square - mean**2
+
+
+def same(one: np.ndarray, other: np.ndarray) -> bool:
+    return bool(np.allclose(one, other, rtol=0, atol=1e-10))
+
+
+TWO = (("alternatives", 2),)
+THREE_VERSIONS = (("alternatives", 3),)
+CASES: list[tuple[Any, Game, int, Any]] = [
+    (MAGRPOTree, ONCE, 3, ()),
+    (MAGRPOTree, EARLY, 2, ()),
+    (MAGRPOTree, IN_TURN, 2, ()),
+    (C3, IN_TURN, 1, TWO),
+    (C3, IN_TURN, 1, THREE_VERSIONS),
+    (C3, THREE, 1, TWO),
+    (C3, IN_TURN, 2, TWO),
+    (C3Sim, ONCE, 1, THREE_VERSIONS),
+    (C3Sim, EARLY, 1, TWO),
+    (Difference, ONCE, 2, ()),
+    (Difference, EARLY, 1, ()),
+    (Difference, THREE, 1, ()),
+]
+
+
+@pytest.mark.parametrize(("kind", "game", "size", "args"), CASES)
+def test_the_expected_estimate_is_the_exact_gradient(kind: Any, game: Game, size: int, args: Any):
+    assert same(moments(kind, game, size, args)[0], exact(game))
+
+
+def test_one_row_per_leaf_would_count_first_turns_again():
+    """What the weights are for: shared prefixes in every row, or every sample at full weight."""
+    algorithm, rows, full = of(MAGRPOTree), np.zeros_like(LOGITS), np.zeros_like(LOGITS)
+    for group, chance in every_group(IN_TURN, 2, algorithm):
+        unmarked = tuple(
+            dataclasses.replace(
+                e, turns=tuple(dataclasses.replace(t, given=False) for t in e.turns)
+            )
+            for e in group.episodes
+        )
+        leaves = dataclasses.replace(group, episodes=unmarked)
+        rows = rows + chance * estimate(of(MAGRPO), leaves, 4)
+        full = full + chance * estimate(algorithm, group, 2, own_rows=True)
+    assert not np.allclose(rows, exact(IN_TURN), atol=0.01)
+    assert np.allclose(full[1], 2 * exact(IN_TURN)[1])  # right's messages, twice as many
+
+
+@pytest.mark.parametrize(("game", "size"), [(ONCE, 2), (ONCE, 3)])
+def test_a_tree_of_one_step_is_magrpo(game: Game, size: int):
+    """Alias; bit for bit."""
+    for group, _ in every_group(game, size, of(MAGRPO)):
+        for baseline in ("leave_one_out", "mean"):
+            tree, flat = (of(kind, size, baseline=baseline) for kind in (MAGRPOTree, MAGRPO))
+            assert not tree.branches(group, AGENTS)
+            assert np.allclose(estimate(tree, group, size), estimate(flat, group, size), atol=1e-15)
+
+
+def test_the_papers_mean_is_one_factor_at_every_depth():
+    """So it points where the gradient does, which the mean of trajectories does not."""
+    mean = moments(MAGRPOTree, IN_TURN, 2, (("baseline", "mean"),))[0]
+    assert same(mean, exact(IN_TURN) / 2)
+
+
+def test_samples_weigh_one_over_the_nodes_of_their_depth():
+    group = one_group(THREE, 2, of(MAGRPOTree))
+    weights = of(MAGRPOTree).weights(inputs_of(group))[0]  # (G, A, K)
+    by_step = [weights[:, 0, 0], weights[:, 1, 0], weights[:, 0, 1]]
+    assert [sorted(one[one > 0].tolist()) for one in by_step] == [
+        [1.0] * 2,
+        [1 / 2] * 4,
+        [1 / 4] * 8,
+    ]
+
+
+def test_at_its_last_message_c3_is_the_papers_tree_times_a_factor():
+    """The same episodes; with siblings alone on a level, J / (J - 1) of the tree's mean."""
+    tree, c3 = of(MAGRPOTree, 3, baseline="mean"), of(C3, 3, alternatives=3)
+    for group, _ in itertools.islice(every_group(IN_TURN, 3, tree), 0, None, 97):
+        found = [estimate(one, group, 3, own_rows=True)[1] for one in (tree, c3)]
+        assert np.allclose(found[0] * 3 / 2, found[1], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "game", "args"),
+    [(MAGRPOTree, IN_TURN, ()), (C3, IN_TURN, TWO), (C3Sim, ONCE, TWO), (Difference, ONCE, ())],
+)
+def test_the_variance_is_not_that_of_magrpo(kind: Any, game: Game, args: Any):
+    own, other = moments(kind, game, 2, args)[1].sum(), moments(MAGRPO, game, 2)[1].sum()
+    assert same(moments(MAGRPO, game, 2)[0], exact(game))
+    assert own < 0.9 * other
+
+
+def test_a_blank_that_ruins_all_is_no_baseline():
+    """Difference rewards have more variance than a group's mean where a blank earns nothing."""
+    game = Game(ONCE.acting, lambda h: (0.0, 0.0) if BLANK in h[0].values() else (5.0, 5.0))
+    assert moments(Difference, game, 2)[1].sum() > moments(MAGRPO, game, 2)[1].sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "game", "form"),
+    [
+        (MAGRPOTree, TWICE, {"turns": 2}),
+        (MAGRPOTree, IN_TURN, {"turns": 1, "in_turn": True}),
+        (C3, IN_TURN, {"turns": 1, "in_turn": True}),
+        (C3Sim, TWICE, {"turns": 2}),
+        (Difference, TWICE, {"turns": 2}),
+        (MAGRPO, TWICE, {"turns": 2}),
+    ],
+)
+def test_the_budget_is_what_full_episodes_take(kind: Any, game: Game, form: dict[str, Any]):
+    algorithm = of(kind, alternatives=3) if issubclass(kind, C3) else of(kind)
+    group = one_group(game, 2, algorithm)
+    sampled = [t for e in group.episodes for t in e.turns if not t.given]
+    given = Form(**{"size": 2, "agents": AGENTS, "seats": 2, "in_turn": False, **form})
+    budget = algorithm.budget(given)
+    assert budget.episodes == len(group.episodes)
+    assert len(sampled) <= budget.actions <= 1.5 * len(sampled)
+    assert issubclass(kind, C3 | Difference) or budget.actions == len(sampled)
+
+
+def test_a_failed_branch_leaves_its_siblings_and_their_weight():
+    """Of three samples at a node one is lost: the others weigh half instead of a third each."""
+    algorithm = of(MAGRPOTree, 3)
+    group = one_group(IN_TURN, 3, algorithm)
+    lost = next(g for g, e in enumerate(group.episodes) if e.branch)
+    broken = dataclasses.replace(
+        group.episodes[lost], stop_reason=StopReason.FAILED, failure="broke"
+    )
+    failed = [*group.episodes]
+    failed[lost] = broken
+    inputs = inputs_of(group)  # alive as if nothing had failed: the record says who did
+    inputs = dataclasses.replace(
+        inputs, groups=(dataclasses.replace(group, episodes=tuple(failed)),)
+    )
+    weights = algorithm.weights(inputs)[0]
+    assert weights[:, 0, 0].sum() == pytest.approx(3)  # left: the planned ones
+    assert weights[:, 1, 0].sum() == pytest.approx(3)
+    parent = broken.branch.parent if broken.branch else -1
+    siblings = [
+        g
+        for g, e in enumerate(group.episodes)
+        if g == parent or (e.branch is not None and e.branch.parent == parent)
+    ]
+    assert [weights[g, 1, 0] for g in siblings] == pytest.approx(
+        [0.0 if g == lost else 0.5 for g in siblings]
+    )
+    assert np.isfinite(algorithm.advantages(inputs)).all()
+
+
+def test_c3_wants_turns_and_says_what_to_use_instead():
+    with pytest.raises(ValueError, match="use 'c3_sim', which holds their messages"):
+        of(C3).budget(Form(size=2, agents=AGENTS, seats=2, turns=1, in_turn=False))
+    assert of(C3).alternatives == 4
+
+
+def test_only_c3_reads_alternatives():
+    with pytest.raises(ValueError, match="alternatives=3: the algorithm 'magrpo_tree' does not"):
+        of(MAGRPOTree, alternatives=3)
