@@ -78,7 +78,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "rollout_chunks": (1, math.inf),
     "max_completion_length": (1, math.inf),
     "max_turns": (1, math.inf),
-    "alternatives": (2, math.inf),
     "max_update_tokens": (1, math.inf),
     "eval_tasks": (1, math.inf),
     "transcript_every": (0, math.inf),
@@ -124,9 +123,6 @@ class MAGRPOConfig(GRPOConfig):
     so what is dealt to one is dealt to all; 'episode': each has its own, and a branch draws anew
     what is dealt after it. With a shared one an algorithm that looks at the best episode is not
     misled by luck."""
-    alternatives: int | None = None
-    """J: versions of one message that c3 compares, the recorded one included, at least 2; None: 4.
-    Other algorithms refuse it."""
     max_update_tokens: int | None = None
     """Most tokens that an update may sample, at least 1: of all seats, frozen ones too, with every
     branch. A run whose longest episodes could exceed it is refused; None: no limit."""

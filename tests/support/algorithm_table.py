@@ -10,6 +10,8 @@ from trainers.algorithms.relations import Relation
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "algorithms" / "index.md"
+PAGES = {"c3_sim": "c3"}
+"""Algorithms on the page of another."""
 BLOCK = re.compile(r"(<!-- relations -->\n).*?(<!-- /relations -->)", re.DOTALL)
 
 
@@ -22,7 +24,13 @@ def table() -> str:
     """Markdown, one row for each relation."""
     rows = ["| algorithm | is | of | when | what it follows instead |", "|---" * 5 + "|"]
     for name, one in declared():
-        cells = [f"[{name}]({name}.md)", str(one.kind), one.of, one.when, one.named]
+        cells = [
+            f"[{name}]({PAGES.get(name, name)}.md)",
+            str(one.kind),
+            one.of,
+            one.when,
+            one.named,
+        ]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows)
 

@@ -28,8 +28,6 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "scale_rewards": ("none", "group"),
 }
 """Settings that only some algorithms read -> their values; every algorithm bears the first."""
-NUMBERS = ("alternatives",)
-"""Numbers that only some algorithms read; every algorithm bears None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +153,6 @@ class Algorithm:
                 raise ValueError(
                     f"{option}={value!r}: the algorithm {self.name!r} does not read it; leave it "
                     f"at {neutral!r}"
-                )
-        for option in NUMBERS:
-            value = getattr(args, option, None)
-            if option not in self.reads and value is not None:
-                raise ValueError(
-                    f"{option}={value!r}: the algorithm {self.name!r} does not read it; leave it "
-                    "out"
                 )
         self.args = args
         self.settings = self.Settings() if settings is None else settings

@@ -36,30 +36,61 @@ Deviations from the paper's code:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from llm_marl_envs.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
+from trainers.algorithms.relations import Kind, Relation
 
-ALTERNATIVES = 4
-"""J, where the run does not say."""
 Versions = tuple[int, int, list[int]]
 """Place of an agent, its turn, and the places of the episodes that hold a version of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class C3Settings:
+    """Settings of `c3` and `c3_sim`.
+
+    Attributes:
+        alternatives: J, versions of one message, the recorded one included; at least 2.
+
+    Raises:
+        ValueError: out of range.
+    """
+
+    alternatives: int = 4
+
+    def __post_init__(self) -> None:
+        if self.alternatives < 2:
+            raise ValueError(f"c3, alternatives={self.alternatives!r}: expected at least 2")
 
 
 class C3(Algorithm):
     """Alternatives of one message, for agents that act in turn; see the module's docstring."""
 
     name = "c3"
-    reads = ("alternatives",)
+    Settings = C3Settings
+    settings: C3Settings
     branching = True
-
-    def __init__(self, args: Any) -> None:
-        super().__init__(args)
-        given = getattr(args, "alternatives", None)
-        self.alternatives: int = ALTERNATIVES if given is None else given
+    declares = (
+        Relation(
+            kind=Kind.VARIANCE,
+            of="the policy gradient",
+            when="agents in turn, any number of turns",
+        ),
+        Relation(
+            kind=Kind.ALIAS,
+            of="magrpo_tree with baseline='mean', times J / (J - 1)",
+            when="the last message of an episode",
+        ),
+        Relation(
+            kind=Kind.SCHEDULE,
+            of="magrpo",
+            when="always",
+            named="alternatives of every message, which are sampled beside the episodes",
+        ),
+    )
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """J - 1 alternatives of each message of the planned episodes."""
@@ -70,7 +101,7 @@ class C3(Algorithm):
             for place, episode in group.living
             for turn in episode.turns
             if turn.agent in agents
-            for _ in range(self.alternatives - 1)
+            for _ in range(self.settings.alternatives - 1)
         ]
 
     def budget(self, form: Form) -> Budget:
@@ -81,7 +112,7 @@ class C3(Algorithm):
                 "worth depends on what partners say beside it; use 'c3_sim', which holds their "
                 "messages"
             )
-        more, messages = self.alternatives - 1, form.turns * len(form.agents)
+        more, messages = self.settings.alternatives - 1, form.turns * len(form.agents)
         later = messages + after_messages(form)
         return Budget(
             episodes=form.size * (1 + more * messages),
@@ -122,6 +153,19 @@ class C3Sim(C3):
     """C3 for agents that act at the same time, their partners held."""
 
     name = "c3_sim"
+    declares = (
+        Relation(
+            kind=Kind.VARIANCE,
+            of="the policy gradient",
+            when="agents at the same time, any number of turns",
+        ),
+        Relation(
+            kind=Kind.SCHEDULE,
+            of="magrpo",
+            when="always",
+            named="alternatives of every message beside the same messages of the partners",
+        ),
+    )
 
 
 def versions(group: EpisodeGroup, agents: Sequence[str]) -> Iterator[Versions]:

@@ -38,6 +38,7 @@ import numpy as np
 from llm_marl_envs.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
 from trainers.algorithms.c3 import after_messages, versions
+from trainers.algorithms.relations import Kind, Relation
 
 
 class Difference(Algorithm):
@@ -45,6 +46,19 @@ class Difference(Algorithm):
 
     name = "difference"
     branching = True
+    declares = (
+        Relation(
+            kind=Kind.VARIANCE,
+            of="the policy gradient",
+            when="any number of turns, agents in turn or at the same time",
+        ),
+        Relation(
+            kind=Kind.SCHEDULE,
+            of="magrpo",
+            when="always",
+            named="every message played again as an empty one",
+        ),
+    )
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """Each message of the planned episodes blanked."""

@@ -44,6 +44,7 @@ import numpy as np
 
 from llm_marl_envs.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
+from trainers.algorithms.relations import Kind, Relation
 from trainers.algorithms.trees import Sample, Tree, left_at, step_of
 
 Place = tuple[int, int, int, int]
@@ -55,6 +56,25 @@ class MAGRPOTree(Algorithm):
     name = "magrpo_tree"
     reads = ("baseline",)
     branching = True
+    declares = (
+        Relation(
+            kind=Kind.VARIANCE,
+            of="the policy gradient",
+            when="baseline='leave_one_out', any number of turns",
+        ),
+        Relation(kind=Kind.ALIAS, of="magrpo", when="one turn that all take at the same time"),
+        Relation(
+            kind=Kind.ALIAS,
+            of="magrpo_tree with baseline='leave_one_out', times (G - 1) / G",
+            when="baseline='mean' (the paper's)",
+        ),
+        Relation(
+            kind=Kind.SCHEDULE,
+            of="magrpo",
+            when="several turns",
+            named="G samples at every node, G^K episodes",
+        ),
+    )
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """G - 1 siblings at each node that an episode opened."""

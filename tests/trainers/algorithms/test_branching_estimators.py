@@ -22,12 +22,13 @@ import pytest
 import torch
 
 from llm_marl_envs.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
-from trainers.algorithms import AdvantageInputs
+from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class
 from trainers.algorithms.base import Form
 from trainers.algorithms.c3 import C3, C3Sim
 from trainers.algorithms.difference import Difference
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.magrpo_tree import MAGRPOTree
+from trainers.algorithms.relations import Kind
 from trainers.update.packing import pack_rows, reward_array
 from trainers.update.returns import discounted_returns
 
@@ -263,8 +264,9 @@ def estimate(algorithm: Any, group: EpisodeGroup, size: int, own_rows: bool = Fa
 
 
 def of(kind: Any, size: int = 2, **args: Any) -> Any:
-    settings = {"scale_rewards": "none", "baseline": "leave_one_out", "num_generations": size}
-    return kind(SimpleNamespace(**{**settings, **args}))
+    own = {name: args.pop(name) for name in ("alternatives",) if name in args}
+    given = {"scale_rewards": "none", "baseline": "leave_one_out", "num_generations": size}
+    return kind(SimpleNamespace(**{**given, **args}), kind.Settings(**own))
 
 
 @cache
@@ -301,6 +303,38 @@ CASES: list[tuple[Any, Game, int, Any]] = [
     (Difference, EARLY, 1, ()),
     (Difference, THREE, 1, ()),
 ]
+
+
+# What the classes declare -> the test that proves it.
+PROOFS = {
+    (MAGRPOTree, "other variance"): "test_the_expected_estimate_is_the_exact_gradient",
+    (MAGRPOTree, "magrpo"): "test_a_tree_of_one_step_is_magrpo",
+    (MAGRPOTree, "magrpo_tree with baseline='leave_one_out', times (G - 1) / G"): (
+        "test_the_papers_mean_is_one_factor_at_every_depth"
+    ),
+    (MAGRPOTree, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
+    (C3, "other variance"): "test_the_expected_estimate_is_the_exact_gradient",
+    (C3, "magrpo_tree with baseline='mean', times J / (J - 1)"): (
+        "test_at_its_last_message_c3_is_the_papers_tree_times_a_factor"
+    ),
+    (C3, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
+    (C3Sim, "other variance"): "test_the_expected_estimate_is_the_exact_gradient",
+    (C3Sim, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
+    (Difference, "other variance"): "test_the_expected_estimate_is_the_exact_gradient",
+    (Difference, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
+}
+
+
+def test_what_is_declared_is_proven_here():
+    kinds = {algorithm_class(name) for name in ALGORITHMS.names()}
+    declared = {
+        (kind, one.of if one.kind is Kind.ALIAS else str(one.kind))
+        for kind in kinds
+        if kind.branching
+        for one in kind.declares
+    }
+    assert declared == set(PROOFS)
+    assert all(callable(globals()[proof]) for proof in PROOFS.values())
 
 
 @pytest.mark.parametrize(("kind", "game", "size", "args"), CASES)
@@ -430,9 +464,6 @@ def test_a_failed_branch_leaves_its_siblings_and_their_weight():
 def test_c3_wants_turns_and_says_what_to_use_instead():
     with pytest.raises(ValueError, match="use 'c3_sim', which holds their messages"):
         of(C3).budget(Form(size=2, agents=AGENTS, seats=2, turns=1, in_turn=False))
-    assert of(C3).alternatives == 4
-
-
-def test_only_c3_reads_alternatives():
-    with pytest.raises(ValueError, match="alternatives=3: the algorithm 'magrpo_tree' does not"):
-        of(MAGRPOTree, alternatives=3)
+    assert of(C3).settings.alternatives == 4
+    with pytest.raises(ValueError, match="alternatives=1: expected at least 2"):
+        of(C3, alternatives=1)

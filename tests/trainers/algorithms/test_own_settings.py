@@ -10,7 +10,7 @@ import yaml
 from support.models import make_trainer, settings, untrained
 from support.toys import Lower
 
-from trainers.algorithms import ALGORITHMS, algorithm_name, chosen_algorithm
+from trainers.algorithms import ALGORITHMS, algorithm_class, algorithm_name, chosen_algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.team_files import read_team_file
 from trainers.studies.sweep import read_sweep
@@ -113,7 +113,10 @@ def test_a_sweep_over_one_setting(run_file: Path):
         read_sweep(path)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS.names())
+FLAT = [name for name in ALGORITHMS.names() if not algorithm_class(name).branching]
+
+
+@pytest.mark.parametrize("name", FLAT)  # those that branch: update/test_branching.py
 def test_a_run_of_two_updates(tmp_path: Path, name: str):
     """It trains, its team names it, and with another setting it does not go on."""
     changes: dict[str, Any] = {"credit": "own", "save_strategy": "steps", "save_steps": 1}

@@ -46,8 +46,8 @@ cases = pytest.mark.parametrize(("algorithm", "env"), CASES)
 
 
 def branching(folder: Path, algorithm: str, env: Any = Lower, **changes: Any) -> Any:
-    alternatives = {"alternatives": 3} if ".c3:" in algorithm else {}
-    return make_trainer(folder, env, algorithm=algorithm, **{**SIZES, **alternatives, **changes})
+    chosen = {"name": algorithm, "alternatives": 3} if ".c3:" in algorithm else algorithm
+    return make_trainer(folder, env, algorithm=chosen, **{**SIZES, **changes})
 
 
 # -- what is played -------------------------------------------------------------------------------
@@ -152,7 +152,6 @@ FOREIGN = {"max_turns": 3, "max_steps": 1}
         # 2 tasks of 2 + 4 joint actions of 2 seats, 6 tokens each
         (TREE, Lower, {"max_update_tokens": 143}, ValueError, "may sample 144 tokens in an update"),
         ("magrpo", Lower, {"max_update_tokens": 95}, ValueError, r"96 tokens .* lower num_gen"),
-        ("magrpo", Lower, {"alternatives": 3}, ValueError, "'magrpo' does not read it"),
         ("magrpo", BareAEC, {**FOREIGN, "chance": "episode"}, ValueError, "has no tasks, so the r"),
         ("magrpo", Lower, {"chance": "own"}, ValueError, "chance='own': expected one of"),
     ],
