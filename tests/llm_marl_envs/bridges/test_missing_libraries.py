@@ -10,7 +10,13 @@ import pytest
 
 @pytest.mark.parametrize(
     ("bridge", "library"),
-    [("openenv", "openenv"), ("verifiers", "verifiers"), ("inspect", "inspect_ai")],
+    [
+        ("benchmarl", "benchmarl"),
+        ("inspect", "inspect_ai"),
+        ("openenv", "openenv"),
+        ("torchrl", "torchrl"),
+        ("verifiers", "verifiers"),
+    ],
 )
 def test_the_error_names_the_extra(
     bridge: str, library: str, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,8 +83,6 @@ def test_what_must_not_be_learned_from(rows: list[Any], reason: str | None):
     if reason is None:
         assert found is None
     else:
-        import re
-
         assert re.search(reason, found or "")
 
 
