@@ -11,6 +11,7 @@ import subprocess
 import sys
 from tempfile import TemporaryFile
 
+from support import prepared
 from support.paths import ROOT
 
 ENVIRONMENT = {
@@ -20,13 +21,13 @@ ENVIRONMENT = {
     ),
     "OMP_NUM_THREADS": "1",
 }
-LAUNCHER = (sys.executable, "-m", "torch.distributed.run")
+LAUNCHER = ("-m", "torch.distributed.run")
 
 
-def finished(*command: str, timeout: float = 600) -> str:
-    """What a Python program prints; it must end well."""
+def finished(*command: str, timeout: float = 600, python: str | None = None) -> str:
+    """What a Python program prints, by default in a prepared process; it must end well."""
     done = subprocess.run(
-        [sys.executable, *command],
+        [python or prepared.python(), *command],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
@@ -37,9 +38,9 @@ def finished(*command: str, timeout: float = 600) -> str:
 
 
 def under_one_launcher(*program: str, processes: int = 2) -> None:
-    """Run a program in several processes of one node."""
-    one = ("--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0")
-    finished("-m", "torch.distributed.run", f"--nproc_per_node={processes}", *one, *program)
+    """Run a program in several processes of one node, each started as users start them."""
+    one = ("--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", f"--nproc_per_node={processes}")
+    finished(*LAUNCHER, *one, *program, python=sys.executable)
 
 
 def free_port() -> int:
@@ -50,11 +51,12 @@ def free_port() -> int:
 
 def on_two_nodes(*program: str, timeout: float = 600) -> None:
     """Run a program in one process on each of two nodes: one launcher each, as in docs/howto."""
+    start = (prepared.python(), *LAUNCHER, "--nnodes=2")
     rest = ("--nproc_per_node=1", "--master_addr=127.0.0.1", f"--master_port={free_port()}")
     with TemporaryFile("w+") as said:
         nodes = [
             subprocess.Popen(
-                [*LAUNCHER, "--nnodes=2", f"--node_rank={rank}", *rest, *program],
+                [*start, f"--node_rank={rank}", *rest, *program],
                 env=ENVIRONMENT,
                 stdout=said,
                 stderr=said,

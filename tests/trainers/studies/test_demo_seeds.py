@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import prepared
 
 from llm_marl_envs.evaluation.numbers.estimators import wilson_interval
 
@@ -128,7 +130,8 @@ def test_finished_runs_are_kept_and_other_settings_refused(tmp_path: Path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_demo_that_fails_names_its_log(tmp_path: Path):
+def test_a_demo_that_fails_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", prepared.python())
     asked = options(tmp_path, override=["no_such_setting=1"])
     with pytest.raises(RuntimeError, match=r"seed-40.*status 2.*seed-40\.log"):
         BENCH["run_one"](asked, "seed", 40)

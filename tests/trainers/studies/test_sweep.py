@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import prepared
 from support.models import untrained
 from support.paths import ROOT
 
@@ -47,6 +48,12 @@ def sweep(tmp_path: Path) -> Path:
     tokenizer.save_pretrained(tmp_path / "base")
     (tmp_path / "run.yaml").write_text(RUN.format(base=tmp_path / "base"))
     return write(tmp_path, grid={"learning_rate": [1e-3, 2e-3]}, seeds=[0, 5])
+
+
+@pytest.fixture
+def quick_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs begin with their imports made; the script for SLURM is run without this."""
+    monkeypatch.setattr(sys, "executable", prepared.python())
 
 
 def write(folder: Path, **changes: Any) -> Path:
@@ -293,6 +300,7 @@ def test_results_are_means_over_seeds(sweep: Path):
     assert (second["seeds"], second["results"]["success"]["n"]) == ([0], 1)
 
 
+@pytest.mark.usefixtures("quick_starts")
 def test_the_pool_skips_what_is_done_and_names_what_failed(
     sweep: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -342,6 +350,7 @@ def test_a_slurm_script_runs_its_point(sweep: Path, tmp_path: Path):
         write_slurm(sweep, script, ["time"])
 
 
+@pytest.mark.usefixtures("quick_starts")
 def test_plug_ins_of_the_command_line_reach_the_runs(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
