@@ -92,6 +92,8 @@ class _Zygote:
         random.seed(0)  # the same program gives the same answers in every run
         gc.collect()
         gc.freeze()
+        # The frame that a signal's handler gets is made once: now, and not when the first one comes.
+        sys._getframe()
         while True:
             for fd, _ in poll.poll(FORK_PAUSE if self.owed else None):
                 if fd == self.wake:
