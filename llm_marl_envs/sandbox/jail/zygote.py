@@ -92,8 +92,7 @@ class _Zygote:
         random.seed(0)  # the same program gives the same answers in every run
         gc.collect()
         gc.freeze()
-        # The frame that a signal's handler gets is made once: now, and not when the first one comes.
-        sys._getframe()
+        sys._getframe()  # what handlers of signals get is made now, not when the first one comes
         while True:
             for fd, _ in poll.poll(FORK_PAUSE if self.owed else None):
                 if fd == self.wake:
