@@ -199,7 +199,11 @@ def written_out(
         if moved:
             move(trainer, moved)
         trainer.team.activate(policy)
-        for row, before in zip(rows, old, strict=True):
+        start = old
+        if trainer.beta:  # before any graph is built, because it writes the weights in place
+            with trainer.team.at_start(policy), torch.no_grad():
+                start = [formula.log_probs(trainer.model, row, TEMPERATURE) for row in rows]
+        for row, before, first in zip(rows, old, start, strict=True):
             new = formula.log_probs(trainer.model, row, TEMPERATURE)
             per_token = torch.tensor([t.advantage for t in row for _ in t.action])
             anchor = before if moved else new.detach()
@@ -208,9 +212,7 @@ def written_out(
             if trainer.engine.remote and args.loss_type != "vespo":
                 cost = cost * formula.weights_of(row, before)
             if trainer.beta:
-                with trainer.team.at_start(policy), torch.no_grad():
-                    d = formula.log_probs(trainer.model, row, TEMPERATURE)
-                d = d - new
+                d = first - new
                 cost = cost + trainer.beta * ratio * (torch.exp(d) - d - 1)
             costs.append(cost)
         formula.together(args.loss_type, costs, LENGTH).backward()
