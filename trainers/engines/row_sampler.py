@@ -23,13 +23,17 @@ UNIFORM_BITS = 23
 
 def _shift(x: torch.Tensor, bits: int) -> torch.Tensor:
     """Logical right shift; torch's own is arithmetic."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
+    return (x >> bits).bitwise_and_((1 << (64 - bits)) - 1)
 
 
-def _mix(x: torch.Tensor) -> torch.Tensor:
-    x = (x ^ _shift(x, 30)) * MIX_1
-    x = (x ^ _shift(x, 27)) * MIX_2
-    return x ^ _shift(x, 31)
+def _mix_(x: torch.Tensor) -> torch.Tensor:
+    """In place: new memory for each of these products would take as long as they do."""
+    x ^= _shift(x, 30)
+    x *= MIX_1
+    x ^= _shift(x, 27)
+    x *= MIX_2
+    x ^= _shift(x, 31)
+    return x
 
 
 def gumbel_noise(seeds: torch.Tensor, position: int, vocabulary: int) -> torch.Tensor:
@@ -44,11 +48,11 @@ def gumbel_noise(seeds: torch.Tensor, position: int, vocabulary: int) -> torch.T
         float32, (B, V); the same for every batch composition, and on every device up to the
         rounding of its logarithm.
     """
-    row = _mix(seeds + torch.full_like(seeds, position + 1) * GOLDEN).unsqueeze(1)  # (B, 1)
+    row = _mix_(seeds + torch.full_like(seeds, position + 1) * GOLDEN).unsqueeze(1)  # (B, 1)
     token = torch.arange(1, vocabulary + 1, device=seeds.device) * GOLDEN  # (V,)
-    bits = _shift(_mix(row + token), 64 - UNIFORM_BITS)
-    uniform = (bits.to(torch.float32) + 0.5) * 2.0**-UNIFORM_BITS
-    return -torch.log(-torch.log(uniform))
+    bits = _shift(_mix_(row + token), 64 - UNIFORM_BITS)
+    uniform = bits.to(torch.float32).add_(0.5).mul_(2.0**-UNIFORM_BITS)
+    return uniform.log_().neg_().log_().neg_()
 
 
 class RowSampler(LogitsProcessor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -51,6 +52,26 @@ def test_noise_differs_by_seed_position_and_token():
     shifted = torch.corrcoef(torch.cat([rows[:, 1:], rows[:, :-1]]))[len(rows) :, : len(rows)]
     assert float(shifted.abs().max()) < 0.1
     assert torch.isfinite(gumbel_noise(torch.arange(20_000), 0, 50)).all()
+
+
+def test_noise_is_splitmix64_in_plain_integers():
+    """A resumed run goes on with the noise that it began with, whatever computes it."""
+    bound, golden = 2**64, 0x9E3779B97F4A7C15
+
+    def mix(x: int) -> int:
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % bound
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EB % bound
+        return x ^ (x >> 31)
+
+    seeds, position = SEEDS.clone(), 5
+    noise = gumbel_noise(seeds, position, 7)
+    assert torch.equal(seeds, SEEDS)
+    for row, seed in enumerate(SEEDS.tolist()):
+        first = mix((seed + (position + 1) * golden) % bound)
+        for token in range(7):
+            bits = mix((first + (token + 1) * golden) % bound) >> 41
+            expected = -math.log(-math.log((bits + 0.5) / 2**23))
+            assert abs(float(noise[row, token]) - expected) < 1e-5
 
 
 def test_noise_of_a_row_knows_no_other_row():
