@@ -142,7 +142,8 @@ class MAGRPOConfig(GRPOConfig):
     trainers.engines and settings: {name: vllm, urls: ["http://localhost:8000"]}."""
     shard_weights: bool = False
     """Divide weights, gradients and optimiser state over the processes (FSDP2), for models that do
-    not fit one device. `generate` puts all weights together on every process while it samples."""
+    not fit one device. The engine 'generate' puts all weights together on every process while it
+    samples; a server does not need that."""
     sampling_batch_size: int | None = None
     """Most rows of one generate call, at least 1; None: all."""
     rollout_chunks: int = 1

@@ -264,11 +264,6 @@ class MAGRPOTrainer(GRPOTrainer):
                 f"shard_weights: {sorted(self.team.left_behind)} play with the weights that a "
                 "trained policy began with; let another policy play them (policies=, partners=)"
             )
-        if self.engine.remote:
-            raise ValueError(
-                f"shard_weights: engine {self.engine.name!r} cannot publish weights that are "
-                "divided; use engine='generate'"
-            )
         if self.args.world_size == 1:
             raise ValueError(
                 "shard_weights divides the weights over processes, and there is one: start several "
@@ -353,7 +348,7 @@ class MAGRPOTrainer(GRPOTrainer):
         for left in reversed(range(REPEATS + 1)):
             publish = partial(self._publish, again=left < REPEATS)
             if self._together(publish, repeats=left > 0):
-                with self.team.whole():
+                with self._sampling_weights():
                     groups = self._together(self._play, repeats=left > 0)
             if groups is not None:
                 break
@@ -372,6 +367,11 @@ class MAGRPOTrainer(GRPOTrainer):
             return self.collector.play(self._update, self._seats)
         finally:
             self.team.policy_of = begun_with
+
+    def _sampling_weights(self) -> AbstractContextManager[None]:
+        """All sharded weights on this process, unless others sample (an exact engine is proven)."""
+        own = not self.engine.remote or self.engine.exact
+        return self.team.whole() if own else nullcontext()
 
     def _publish(self, again: bool) -> bool:
         """Let the engine sample with the present weights."""
@@ -554,7 +554,7 @@ class MAGRPOTrainer(GRPOTrainer):
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         failures = Failures(self.make_eval_env)
         self._together(partial(self._publish, again=False), repeats=False)
-        with self.team.whole():
+        with self._sampling_weights():
             episodes = evaluation_episodes(self.make_eval_env, self._seats, self.args, failures)
         values = metrics.evaluation_metrics(episodes, metric_key_prefix)
         failed = [episode for episode in episodes if episode.failed]

@@ -69,4 +69,4 @@ def on_two_nodes(*program: str, timeout: float = 600) -> None:
             for node in nodes:
                 node.kill()
         said.seek(0)
-        assert codes == [0, 0], said.read()[-3000:]
+        assert codes == [0, 0], said.read()[-12000:]

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from support.models import make_trainer, weights
+from safetensors.torch import save_file
+from support.engine_server import StubEngine
+from support.models import make_trainer, untrained, weights
 from support.strangers import Growing
 from support.toys import Lower
 
@@ -135,6 +137,7 @@ CASES: dict[str, dict[str, Any]] = {
         for kind in ("saving", "resumed")
         for mode in ("adapters", "separate")
     },
+    "served adapters": {**PLAIN, "engine": "a stub per node"},
     "plain shaky": {**PLAIN, "env": ShakyLower, "max_failed_share": 1.0},
     "sick": {"env": SickAtTheEnd, "max_steps": 1},
     "other seats": {"env": OtherSeats},
@@ -158,6 +161,12 @@ LONG_CASES: dict[str, dict[str, Any]] = {
     "sharded plain frozen": {**PLAIN, **SHARDED, "frozen": ["left_0"]},
     "sharded plain checkpointing": {**PLAIN, **SHARDED, "gradient_checkpointing": True},
     "sharded plain clipped": {**PLAIN, **SHARDED, "max_grad_norm": 0.01},
+    **{
+        f"{how}served inexact {mode}": {**PLAIN, **changes, **more, "engine": "a stub per node"}
+        for mode, changes in MODES.items()
+        if mode != "separate"  # each model needs a server of its own
+        for how, more in (("", {}), ("sharded ", SHARDED))
+    },
     "sharded best": {**CASES["best"], **SHARDED},
     "sharded sick": {**CASES["sick"], **SHARDED},
 }
@@ -173,6 +182,18 @@ def all_of(trainer: Any) -> list[torch.Tensor]:
     return list(trainer.team.module.parameters())
 
 
+def own_stub(folder: Path) -> StubEngine:
+    """A server that this process alone knows; it serves the model of `make_trainer`."""
+    base = folder / f"base-{os.environ.get('RANK')}"
+    model, tokenizer = untrained()
+    # `save_pretrained` of a model writes on the first process alone.
+    base.mkdir(exist_ok=True)
+    model.config.save_pretrained(base)
+    save_file(dict(model.named_parameters()), base / "model.safetensors", {"format": "pt"})
+    tokenizer.save_pretrained(base)
+    return StubEngine(str(base))
+
+
 def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
     """One case, with other settings where given; its result as a plain record."""
     changes = {**CASES, **LONG_CASES}[name] | other
@@ -181,6 +202,11 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
     if name == "own folders":
         directory = folder / f"{name} {os.environ.get('RANK')}"
         checkpoints.SECONDS_TO_SEE = 1
+    stub = None
+    if "engine" in changes:
+        stub = own_stub(folder)
+        exact = "inexact" not in name
+        changes["engine"] = {"name": "vllm", "urls": [stub.url], "exact": exact, "per_node": True}
     try:
         trainer = make_trainer(directory, env, **changes)
     except ValueError as refused:
@@ -199,6 +225,7 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
         "error": error,
         "step": trainer.state.global_step,
         "held": held(trainer),
+        "asked": stub and dict(stub.asked),
         "before": before,
         "after": weights(trainer),
         "logs": trainer.state.log_history,

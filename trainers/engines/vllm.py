@@ -29,7 +29,7 @@ from trainers.models.team_model import SeparateWeights, TeamModel
 RETURNING = 9
 """Times that a lost server is asked again, with growing waits: about three minutes."""
 SEED_BITS = 31
-SETTINGS = ("urls", "start", "exact", "timeout", "retries", "concurrency")
+SETTINGS = ("urls", "per_node", "start", "exact", "timeout", "retries", "concurrency")
 """What a run file may say."""
 PROBES = 4
 PROBE_TOKENS = 8
@@ -87,7 +87,11 @@ class VLLMEngine(SamplingEngine):
 
     @classmethod
     def for_run(cls, team: TeamModel, args: Any, settings: Mapping[str, Any]) -> VLLMEngine:
-        """Versions lie in the run's folder, under `engine`; the first process publishes."""
+        """Versions lie in the run's folder, under `engine`; the first process publishes.
+
+        With `per_node` the addresses are those of servers on the process's own node. Its first
+        process loads there what the first process of all has written.
+        """
         where, given = "engine, name='vllm'", dict(settings)
         refuse_unknown(where, given, SETTINGS)
         if ("urls" in given) is ("start" in given):
@@ -96,6 +100,8 @@ class VLLMEngine(SamplingEngine):
                 "map of how to start them, e.g. {python: vllm_env/bin/python}"
             )
         start = given.pop("start", None)
+        per_node = given.pop("per_node", False)
+        check_types(where, {"per_node": per_node}, {"per_node": bool})
         check_types(where, given, get_type_hints(cls.__init__))
         folder, started = Path(str(args.output_dir)) / "engine", {}
         if start is not None:
@@ -103,6 +109,8 @@ class VLLMEngine(SamplingEngine):
             started = _started(team, folder, start, args, given.get("exact", False))
             given["urls"] = {policy: [one.url] for policy, one in started.items()}
         engine = cls(team, folder, writes=args.process_index == 0, **given)
+        if per_node:
+            engine.weights.loads = args.local_process_index == 0
         engine.processes = tuple(dict.fromkeys(started.values()))
         return engine
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ from trainers.models.team_model import TeamModel
 KEPT = 2
 """Versions of a policy that servers keep: the present one and the one before."""
 START = "start"
+SECONDS_TO_SEE = 600
+"""How long another node waits for a folder that is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,10 @@ class ServedWeights:
         team: whose weights.
         folder: where versions are written; the servers must see it under the same path.
         servers: policy -> its servers.
-        writes: whether this process writes and loads; one of several does, all know the names.
+        writes: whether this process writes; one of several does, all know the names.
 
     Attributes:
+        loads: whether this process tells the servers to load; by default the one that writes.
         served: policy -> its versions, the present one last.
         starts: policy -> the version that it began with, where a frozen seat acts with that.
     """
@@ -73,7 +77,7 @@ class ServedWeights:
         self.team = team
         self.folder = folder
         self.servers = servers
-        self.writes = writes
+        self.writes = self.loads = writes
         self.by_name = isinstance(team, AdapterWeights)
         self.served: dict[str, list[Version]] = {}
         self.starts: dict[str, Version] = {}
@@ -81,19 +85,30 @@ class ServedWeights:
     def publish(self, update: int) -> None:
         """Serve the present weights of every policy whose weights are not served yet.
 
+        All are written before any is loaded: what servers do wrong then keeps no process from
+        bringing its part of sharded weights, and none waits for a folder that does not come.
+
         Raises:
             LostServerError: a server gives no answer.
-            EndpointError: a server refuses the weights.
+            EndpointError: a server refuses the weights, or this process does not see them.
+            OSError: they cannot be written.
         """
         behind = {self.team.policy_of[agent] for agent in self.team.left_behind}
+        new: list[Version] = []
         for policy in sorted(behind - set(self.starts)):
             with self.team.at_start(policy):
-                self.starts[policy] = self._serve(policy, START, digest_of(self.team, policy))
+                new.append(self._written(Version(policy, START, digest_of(self.team, policy))))
         for policy in self.team.policies:
-            versions = self.served.setdefault(policy, [])
-            digest = digest_of(self.team, policy)
+            versions, digest = self.served.get(policy), digest_of(self.team, policy)
             if not versions or digest != versions[-1].digest:
-                versions.append(self._serve(policy, update, digest))
+                new.append(self._written(Version(policy, update, digest)))
+        for version in new:
+            self._load_everywhere(version)
+            if version.update == START:
+                self.starts[version.policy] = version
+            else:
+                versions = self.served.setdefault(version.policy, [])
+                versions.append(version)
                 self._drop_old(versions)
 
     def version(self, policy: str, *, start: bool = False) -> Version:
@@ -115,24 +130,32 @@ class ServedWeights:
         self.served.clear()
         self.starts.clear()
 
-    def _serve(self, policy: str, update: int | str, digest: str) -> Version:
-        version = Version(policy, update, digest)
-        if self.writes:
-            self._write(version)
-            for server in self.servers[policy]:
-                self._load(server, version)
+    def _written(self, version: Version) -> Version:
+        """The version, with its folder whole or absent; every process brings its part."""
+        place = self.folder / version.name
+        aside = place.with_name(f".{version.name}.partial")
+        writes = self.writes and not place.exists()
+        if writes:
+            make_folder(self.folder)
+            shutil.rmtree(aside, ignore_errors=True)
+        self.team.save_policy(version.policy, aside, writes=writes)
+        if writes:
+            aside.rename(place)
         return version
 
-    def _write(self, version: Version) -> None:
-        """The version's folder, whole or absent."""
-        place = self.folder / version.name
-        if place.exists():
+    def _load_everywhere(self, version: Version) -> None:
+        if not self.loads:
             return
-        make_folder(self.folder)
-        aside = place.with_name(f".{version.name}.partial")
-        shutil.rmtree(aside, ignore_errors=True)
-        self.team.save_policy(version.policy, aside)
-        aside.rename(place)
+        place, until = self.folder / version.name, time.monotonic() + SECONDS_TO_SEE
+        while not place.is_dir():
+            if time.monotonic() > until:
+                raise EndpointError(
+                    f"{place} is not there after {SECONDS_TO_SEE} s: every node must see the run's "
+                    "folder under the same path"
+                )
+            time.sleep(0.1)
+        for server in self.servers[version.policy]:
+            self._load(server, version)
 
     def _load(self, server: JsonServer, version: Version) -> None:
         place = str(self.folder / version.name)
@@ -154,11 +177,10 @@ class ServedWeights:
         """Unload and delete what is older than the versions that are kept."""
         while len(versions) > KEPT:
             old = versions.pop(0)
-            if not self.writes:
-                continue
-            for server in self.servers[old.policy] if self.by_name else ():
+            for server in self.servers[old.policy] if self.by_name and self.loads else ():
                 tell(server, "/v1/unload_lora_adapter", {"lora_name": old.name})
-            shutil.rmtree(self.folder / old.name, ignore_errors=True)
+            if self.writes:
+                shutil.rmtree(self.folder / old.name, ignore_errors=True)
 
 
 def digest_of(team: TeamModel, policy: str) -> str:
