@@ -123,7 +123,7 @@ class VLLMEngine(SamplingEngine):
             EndpointError: a server refuses the weights, or one of its own does not start.
         """
         self._start()
-        if not self.software:
+        if self.weights.loads and not self.software:
             server = self.servers[self.team.policies[0]][0]
             self.software = server.ask("/version", None, lambda said: f"vllm {said['version']}")
         self.weights.publish(update)
