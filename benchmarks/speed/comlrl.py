@@ -30,7 +30,6 @@ from trainers.models.tiny import TinySettings
 CELLS = (
     ("separate", (1, 64, 1000)),
     ("separate", (4, 64, 1000)),
-    ("adapters", (4, 64, 1000)),
     ("separate", (1, 128, 8000)),
 )
 """Our weights; tasks of an update, new tokens, vocabulary."""
