@@ -163,14 +163,12 @@ class MAGRPOTrainer(GRPOTrainer):
         env = self.make_env()
         seats = _own_seats(list(env.possible_agents), self.partners)
         self.trained = tuple(seat for seat in seats if seat not in (args.frozen or ()))
-        self.algorithm: Algorithm = make_algorithm(args.algorithm, args)
-        self.algorithm.check(env, self.trained)
+        self.algorithm = _fitting_algorithm(args, env, self.trained)
         self.peft_given = copy.deepcopy(peft_config)
-        mode = args.weights or ("adapters" if peft_config is not None else "shared")
         self.team = build_team_model(
             model,
             seats,
-            weights=mode,
+            weights=args.weights or ("adapters" if peft_config is not None else "shared"),
             peft_config=peft_config,
             tokenizer=processing_class,
             policies=args.policies,
@@ -653,6 +651,8 @@ class MAGRPOTrainer(GRPOTrainer):
         trained = training_facts(algorithm_name(self.args.algorithm), self.state)
         writes = self.accelerator.is_main_process
         save_team(self.team, folder, env=env, trained=trained, writes=writes)
+        if writes:
+            self.algorithm.save(Path(folder))
 
     def create_model_card(
         self, model_name: str | None = None, dataset_name: str | None = None, tags: Any = None
@@ -751,6 +751,12 @@ def _evaluated_in(eval_env: Any, args: MAGRPOConfig) -> Callable[[], Any] | None
             "eval_env_kwargs in a run file"
         )
     return None
+
+
+def _fitting_algorithm(args: MAGRPOConfig, env: Any, trained: Sequence[str]) -> Algorithm:
+    algorithm = make_algorithm(args.algorithm, args)
+    algorithm.check(env, trained)
+    return algorithm
 
 
 def _token_policy(team: TeamModel, args: MAGRPOConfig) -> TokenPolicy:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from llm_marl_envs.records import Episode, EpisodeGroup, Response, StopReason, Turn
+from llm_marl_envs.spaces import Message
 from trainers.algorithms import AdvantageInputs, make_algorithm
 from trainers.update.returns import discounted_returns
 
@@ -101,37 +103,78 @@ def exact_gradient(game: Game) -> np.ndarray:
     return np.stack(each)
 
 
-def inputs_of(game: Game, groups: np.ndarray, discount: float = 1.0) -> AdvantageInputs:
-    """What an algorithm is given of these groups, (P, G)."""
+def episode_of(played: Played) -> Episode:
+    """The record of an episode in which agents are told what everybody said the turn before."""
+    agents = tuple(f"role{a}_0" for a in range(len(played.words)))
+    turns = []
+    for turn in range(played.words.shape[1]):
+        for agent, word in enumerate(played.words[:, turn]):
+            if word == NOBODY:
+                continue
+            told = f"turn {turn}: {played.words[:, turn - 1] if turn else 'begin'}"
+            said = Response(text=f"word {word}")
+            reward = float(played.rewards[agent, turn])
+            messages = (Message("user", told),)
+            found = Turn(
+                agent=agents[agent], index=turn, messages=messages, response=said, reward=reward
+            )
+            turns.append(found)
+    return Episode(
+        env_id="game",
+        env_kwargs={},
+        task_id="game",
+        seed=0,
+        agents=agents,
+        turns=tuple(turns),
+        stop_reason=StopReason.TERMINATED,
+        success=None,
+    )
+
+
+def inputs_of(
+    game: Game, groups: np.ndarray, discount: float = 1.0, *, told: bool = False
+) -> AdvantageInputs:
+    """What an algorithm is given of these groups, (P, G); with records of episodes if `told`."""
     rewards, alive = game.rewards[groups], game.words[groups] != NOBODY
     agents = tuple(f"role{a}_0" for a in range(rewards.shape[2]))
+    episodes = [episode_of(one) for one in game.episodes] if told else []
+    records = [
+        EpisodeGroup(task_id="game", seed=0, episodes=tuple(episodes[e] for e in group))
+        for group in (groups if told else ())
+    ]
     return AdvantageInputs(
         returns=discounted_returns(rewards, alive, discount),
         rewards=rewards,
         alive=alive,
         agents=agents,
         policies={a: a for a in agents},
-        groups=(),
+        groups=tuple(records),
     )
 
 
 def algorithm_of(chosen: Any, **args: Any) -> Any:
     """An algorithm, neutral settings of the run unless given."""
-    neutral = {"scale_rewards": "none", "baseline": "leave_one_out", "credit": "own"}
-    return make_algorithm(chosen, SimpleNamespace(**{**neutral, "discount": 1.0, **args}))
+    neutral: dict[str, Any] = {
+        "scale_rewards": "none",
+        "baseline": "leave_one_out",
+        "credit": "own",
+    }
+    neutral |= {"discount": 1.0, "returns": "discounted", "seed": 0}
+    return make_algorithm(chosen, SimpleNamespace(**{**neutral, **args}))
 
 
 def estimates(
-    game: Game, size: int, make: Callable[[], Any], *, apart: bool = False
+    game: Game, size: int, make: Callable[[], Any], *, apart: bool = False, told: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """The estimate of each possible group, (P, A, K, W), and how likely the group is, (P,).
 
     `apart`: each group is judged by an algorithm of its own, where one group changes the next.
+    `told`: algorithms get records of the episodes.
     """
     groups = groups_of(game, size)
     chances = game.likelihoods(torch.tensor(game.logits)).numpy()[groups].prod(axis=1)
     parts = groups[:, None] if apart else groups[None]
-    judged = [make().advantages(inputs_of(game, part)) for part in parts]
+    judged = [make().advantages(inputs_of(game, part, told=told)) for part in parts]
     weights, words = np.concatenate(judged), game.words[groups]
     table = torch.tensor(game.logits).softmax(-1).numpy()
     scores = np.eye(game.logits.shape[-1])[np.maximum(words, 0)] - table
@@ -139,9 +182,11 @@ def estimates(
     return weighed.mean(axis=1), chances
 
 
-def expected(game: Game, size: int, make: Callable[[], Any], *, apart: bool = False) -> np.ndarray:
+def expected(
+    game: Game, size: int, make: Callable[[], Any], *, apart: bool = False, told: bool = False
+) -> np.ndarray:
     """The mean estimate over all groups, (A, K, W)."""
-    found, chances = estimates(game, size, make, apart=apart)
+    found, chances = estimates(game, size, make, apart=apart, told=told)
     return np.einsum("p,pakw->akw", chances, found)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -209,6 +210,9 @@ class Algorithm:
     def extra_loss(self, batch: Mapping[str, Any], model: torch.nn.Module) -> torch.Tensor | None:
         """A further loss of one micro-batch (critics); None by default."""
         return None
+
+    def save(self, folder: Path) -> None:
+        """Write what belongs to a saved team beside its policies (a critic); nothing by default."""
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must keep, as plain JSON values."""

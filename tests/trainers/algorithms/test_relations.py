@@ -8,6 +8,7 @@ others, a game worked by hand shows it, or the gradient of the objective that is
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -391,6 +392,62 @@ def kindness_is_answered() -> None:
     for weight in (1.0, 2.0):
         found = expected(game, 2, make({"name": "advantage_alignment", "weight": weight}))
         assert found[0, 1, 0] == pytest.approx(weight / 8)
+
+
+# -- critics ---------------------------------------------------------------------------------------
+def with_a_critic(name: str, game: Game, **own: Any) -> Callable[[], Any]:
+    """An algorithm whose critic has its first weights: of no use, and not the same everywhere."""
+
+    def made() -> Any:
+        algorithm = algorithm_of({"name": name, **own})
+        algorithm.at_once = len(game.episodes) != len(may_not_act().episodes)
+        algorithm.critic.fitted = True
+        return algorithm
+
+    return made
+
+
+def a_critic_is_unbiased(name: str) -> None:
+    for game in GAMES:
+        found = expected(game, 2, with_a_critic(name, game), told=True)
+        assert same(found, exact_gradient(game))
+    with_one = expected(one_turn(), 1, with_a_critic(name, one_turn()), told=True)
+    assert same(with_one, exact_gradient(one_turn()))
+
+
+for _name in ("central_critic", "iac", "action_free_critic"):
+    proves(_name, Kind.VARIANCE, "always: whatever the critic has learned")(
+        partial(a_critic_is_unbiased, _name)
+    )
+
+
+@proves("action_free_critic", Kind.ALIAS, "agents that act one after the other")
+def in_turn_there_are_no_actions_at_the_same_time() -> None:
+    game, groups = may_not_act(), groups_of(may_not_act(), 2)
+    judged_by = [
+        with_a_critic(name, game)().advantages(inputs_of(game, groups, told=True))
+        for name in ("central_critic", "action_free_critic")
+    ]
+    assert np.array_equal(*judged_by)
+
+
+@proves("mappo", Kind.ALIAS, "trace=1")
+def the_longest_trace_is_the_return() -> None:
+    game, groups = two_turns(), groups_of(two_turns(), 2)
+    inputs = inputs_of(game, groups, discount=0.5, told=True)
+    central = with_a_critic("central_critic", game)().advantages(inputs)
+    mappo = with_a_critic("mappo", game, trace=1.0)()
+    mappo.args.discount = 0.5
+    assert same(mappo.advantages(inputs), central)
+
+
+@proves("mappo", Kind.FIXED_POINTS, "trace < 1, several turns")
+def a_shorter_trace_believes_the_critic() -> None:
+    """The last turns have no later reward to be replaced."""
+    found = expected(two_turns(), 2, with_a_critic("mappo", two_turns(), trace=0.0), told=True)
+    exact = exact_gradient(two_turns())
+    assert same(found[:, 1], exact[:, 1])
+    assert np.abs(found[:, 0] - exact[:, 0]).max() > 0.01
 
 
 # -- all of them -----------------------------------------------------------------------------------

@@ -1,0 +1,159 @@
+"""Critics: what they see, what they learn, what they keep; MAPPO's advantages by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.enumeration import Game, Played, algorithm_of, choice, inputs_of, two_turns
+from support.models import make_trainer
+from support.toys import BareParallel, Lower
+
+from llm_marl_envs.records import Episode
+from trainers.algorithms.central_critic import CRITIC_FILE
+from trainers.critics.sight import Sight
+from trainers.critics.text_value import TextValue, features
+
+NAMES = ("central_critic", "iac", "action_free_critic", "mappo")
+
+
+def record() -> Episode:
+    """Two turns of two agents, all said and shown once."""
+    inputs = inputs_of(two_turns(), np.array([[1]]), told=True)
+    return inputs.groups[0].episodes[0]
+
+
+def changed(episode: Episode, place: int, text: str) -> Episode:
+    """The same episode with another action at one place; nobody is shown it."""
+    turn = episode.turns[place]
+    turn = dataclasses.replace(turn, response=dataclasses.replace(turn.response, text=text))
+    turns = (*episode.turns[:place], turn, *episode.turns[place + 1 :])
+    return dataclasses.replace(episode, turns=turns)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("actions", [True, False])
+def test_the_own_action_and_what_comes_after_never_leaks(at_once: bool, joint: bool, actions: bool):
+    """Every action is changed in turn; a turn sees those that came before it, or beside it."""
+    sight, episode = Sight(joint=joint, actions=actions), record()
+    critic = TextValue(rate=1e-2, steps=1, seed=0)
+    critic.fitted = True
+    places = range(len(episode.turns))
+    before = critic.values([sight.of(episode, place, at_once) for place in places])
+    moved = set()
+    for acted in places:
+        other = changed(episode, acted, "something else")
+        after = critic.values([sight.of(other, place, at_once) for place in places])
+        moved |= {(acted, place) for place in places if before[place] != after[place]}
+    # Turns 0 and 1 are simultaneous, and so are 2 and 3; in turn, the last of the other counts.
+    beside = {(0, 1), (1, 0), (2, 3), (3, 2)}
+    earlier = {(0, 1), (1, 2), (2, 3)}
+    expected = (beside if actions else set()) if at_once else earlier
+    assert moved == (expected if joint else set())
+
+
+def test_a_central_critic_sees_all_chats_and_an_own_one_only_its_own():
+    episode = record()
+    others = dataclasses.replace(
+        episode.turns[1], messages=(dataclasses.replace(episode.turns[1].messages[0], content="x"),)
+    )
+    other = dataclasses.replace(episode, turns=(episode.turns[0], others, *episode.turns[2:]))
+    for joint, differs in ((True, True), (False, False)):
+        sight = Sight(joint=joint)
+        assert (sight.of(episode, 0, True) != sight.of(other, 0, True)) is differs
+        assert sight.of(episode, 1, True) != sight.of(other, 1, True)
+
+
+def test_words_count_by_whose_they_are():
+    assert features((("a_0", "Say it!"),)) == features((("a_0", "say  it !"),))
+    assert set(features((("a_0", "say"),))).isdisjoint(features((("b_0", "say"),)))
+    assert features((("a_0", "x y"),)) != features((("a_0", "y x"),))
+
+
+def test_a_critic_learns_what_a_situation_is_worth():
+    """Two situations worth 0 and 1000; the error falls below a hundredth of the variance."""
+    critic = TextValue(rate=1e-2, steps=8, seed=1)
+    seen = [(("a_0", "an easy task"),), (("a_0", "a hard task"),)]
+    assert critic.values(seen).tolist() == [0.0, 0.0]
+    errors = [critic.fit(seen, np.array([1000.0, 0.0])) for _ in range(40)]
+    assert errors[0] == 500_000
+    assert errors[-1] < 2_500
+    assert critic.values(seen) == pytest.approx([1000.0, 0.0], abs=50)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_update_has_no_baseline_and_a_checkpoint_keeps_what_was_learned(name: str):
+    inputs = inputs_of(two_turns(), np.array([[0, 3], [7, 12]]), told=True)
+    algorithm, again = algorithm_of({"name": name}), algorithm_of({"name": name}, seed=5)
+    first = algorithm.advantages(inputs)
+    if name != "mappo":
+        assert np.array_equal(first, inputs.returns)
+    again.load_state_dict(json.loads(json.dumps(algorithm.state_dict())))
+    for _ in range(3):
+        second = algorithm.advantages(inputs)
+        assert np.array_equal(again.advantages(inputs), second)
+        assert not np.allclose(second, first, atol=1e-3)
+    assert algorithm.counters["critic_error"] < 1.0
+
+
+def test_the_baseline_is_read_before_it_learns():
+    """A group of one whose return is its own would else be compared with itself."""
+    game = choice([(4.0, 1.0)], [(8.0, 1.0)])
+    algorithm = algorithm_of({"name": "central_critic", "steps": 200})
+    assert algorithm.advantages(inputs_of(game, np.array([[0]]), told=True)).ravel() == [4.0]
+    found = algorithm.advantages(inputs_of(game, np.array([[1]]), told=True)).ravel()
+    assert found == pytest.approx([4.0], abs=0.1)
+
+
+def test_generalised_advantages_by_hand(monkeypatch: pytest.MonkeyPatch):
+    """Rewards 1, 2, 4, values 1/2, 1, 3, gamma = 1/2, lambda = 1/2; the second ends earlier."""
+    whole = Played(np.zeros((1, 3), int), np.array([[1.0, 2.0, 4.0]]))
+    short = Played(np.array([[0, 0, -1]]), np.array([[1.0, 2.0, 0.0]]))
+    game = Game(np.zeros((1, 3, 1)), (whole, short))
+    algorithm = algorithm_of({"name": "mappo", "trace": 0.5}, discount=0.5)
+    worth = {"turn 0": 0.5, "turn 1": 1.0, "turn 2": 3.0}
+    values = lambda seen: np.array([worth[parts[1][1].split(": ")[1]] for parts in seen])  # noqa: E731
+    monkeypatch.setattr(algorithm.critic, "values", values)
+    fitted: list[Any] = []
+    monkeypatch.setattr(algorithm.critic, "fit", lambda seen, to: fitted.append(to) or 0.0)
+    found = algorithm.advantages(inputs_of(game, np.array([[0, 1]]), 0.5, told=True))[0, :, 0]
+    # Errors: 1 + 1/2 - 1/2 = 1, 2 + 3/2 - 1 = 5/2, 4 - 3 = 1; in the second 1 and 2 - 1 = 1.
+    assert found[0].tolist() == [1 + 2.75 / 4, 2.5 + 1 / 4, 1.0]
+    assert found[1].tolist() == [1 + 1 / 4, 1.0, 0.0]
+    expected = [*(found[0] + [0.5, 1.0, 3.0]), *(found[1, :2] + [0.5, 1.0])]
+    assert fitted[0].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "args", "words"),
+    [
+        ({"name": "iac", "rate": 0}, {}, "critic, rate=0: expected a number of more than 0"),
+        ({"name": "iac", "steps": 0}, {}, "critic, steps=0: expected at least 1"),
+        ({"name": "mappo", "trace": 2}, {}, "mappo, trace=2: expected a number from 0 to 1"),
+        ("mappo", {"returns": {"name": "maporl"}}, "or choose algorithm: central_critic"),
+    ],
+)
+def test_wrong_settings_say_what_is_wrong(chosen: Any, args: Any, words: str):
+    with pytest.raises(ValueError, match=words):
+        algorithm_of(chosen, **args)
+
+
+def test_a_foreign_parallel_environment_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="cannot be told which actions are simultaneous"):
+        make_trainer(tmp_path, BareParallel, algorithm="central_critic")
+
+
+def test_a_saved_team_has_its_critic(tmp_path: Path):
+    trainer = make_trainer(tmp_path, Lower, algorithm="central_critic", max_steps=1)
+    trainer.train()
+    trainer.save_team(tmp_path / "team")
+    kept = json.loads((tmp_path / "team" / CRITIC_FILE).read_text())
+    again = algorithm_of("central_critic", seed=9)
+    again.load_state_dict(kept)
+    assert again.state_dict() == trainer.algorithm.state_dict()
+    assert kept["algorithm"] == "central_critic"
