@@ -84,7 +84,8 @@ class RAE(Algorithm):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above."""
-        earned, acted = inputs.episode_returns, inputs.alive.any(axis=-1)
+        earned = inputs.episode_returns
+        acted: np.ndarray = inputs.alive.any(axis=-1)
         advantages = np.zeros_like(inputs.returns)
         for task, episode in np.ndindex(*acted.shape[:2]):
             seats = [seat for seat, did in enumerate(acted[task, episode].tolist()) if did]

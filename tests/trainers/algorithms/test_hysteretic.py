@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.enumeration import algorithm_of, choice, inputs_of
 
 
-def advantages(chosen: object, **args: str) -> list[float]:
+def advantages(chosen: Any, **args: str) -> Any:
     """Of three episodes that return 0, 1 and 5."""
     game = choice([(0.0, 1.0)], [(1.0, 1.0)], [(5.0, 1.0)])
     return algorithm_of(chosen, **args).advantages(inputs_of(game, np.array([[0, 1, 2]]))).ravel()

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
-from support.models import make_trainer, settings, untrained
+from support.models import make_trainer, untrained, weights
 from support.toys import Lower
 
-from trainers.algorithms import ALGORITHMS, algorithm_class, algorithm_name, chosen_algorithm
+from trainers.algorithms import ALGORITHMS, algorithm_class, chosen_algorithm
 from trainers.config import MAGRPOConfig
-from trainers.models.team_files import read_team_file
 from trainers.studies.sweep import read_sweep
 from trainers.train import read_run
 
@@ -118,18 +118,22 @@ FLAT = [name for name in ALGORITHMS.names() if not algorithm_class(name).branchi
 
 @pytest.mark.parametrize("name", FLAT)  # those that branch: update/test_branching.py
 def test_a_run_of_two_updates(tmp_path: Path, name: str):
-    """It trains, its team names it, and with another setting it does not go on."""
-    changes: dict[str, Any] = {"credit": "own", "save_strategy": "steps", "save_steps": 1}
-    trainer = make_trainer(tmp_path, Lower, algorithm=name, **changes)
+    """Every algorithm moves the weights of every policy."""
+    trainer = make_trainer(tmp_path, Lower, algorithm=name, credit="own")
+    start = weights(trainer)
     trainer.train()
     assert trainer.state.global_step == 2
-    trained = read_team_file(tmp_path / "checkpoint-2")
-    assert trained
-    assert f"`{name}`" in (tmp_path / "checkpoint-2" / "README.md").read_text()
-    chosen = settings(tmp_path, algorithm=name).algorithm
-    assert algorithm_name(chosen) == name
-    for setting, value in {"weight": 0.75, "rate": 0.3}.items():
-        if isinstance(chosen, dict) and setting in chosen:
-            other = make_trainer(tmp_path, Lower, algorithm={**chosen, setting: value}, **changes)
-            with pytest.raises(ValueError, match=rf"algorithm\.{setting}.*{value}"):
-                other.train(resume_from_checkpoint=True)
+    assert not any(torch.equal(value, start[p]) for p, value in weights(trainer).items())
+
+
+def test_a_run_goes_on_with_its_own_settings_alone(tmp_path: Path):
+    changes: dict[str, Any] = {"max_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    make_trainer(tmp_path, Lower, algorithm="hysteretic", **changes).train()
+    assert "`hysteretic`" in (tmp_path / "checkpoint-1" / "README.md").read_text()
+    other = {"name": "hysteretic", "weight": 0.75}
+    with pytest.raises(ValueError, match=r"algorithm\.weight: 0\.2 -> 0\.75"):
+        make_trainer(tmp_path, Lower, algorithm=other, **changes).train(resume_from_checkpoint=True)
+    same = {"name": "hysteretic", "weight": 0.2}
+    again = make_trainer(tmp_path, Lower, algorithm=same, **{**changes, "max_steps": 2})
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step == 2

@@ -30,6 +30,7 @@ from trainers.models.team_files import read_team_file
         (False, {"weights": "separate", "num_iterations": 2, "beta": 0.1}),
         (True, {"frozen": ["left_0"], "num_iterations": 2}),
         (False, {"frozen": ["left_0"], "num_iterations": 2}),
+        (True, {"algorithm": {"name": "mappo", "trace": 0.5}, "num_iterations": 2}),
         (
             True,
             {
@@ -52,6 +53,7 @@ from trainers.models.team_files import read_team_file
         "separate-all",
         "frozen",
         "left-behind",
+        "critic",
         "schedules",
     ],
 )
