@@ -85,7 +85,7 @@ class RAE(Algorithm):
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above."""
         earned = inputs.episode_returns
-        acted: np.ndarray = inputs.alive.any(axis=-1)
+        acted = np.asarray(inputs.alive.any(axis=-1))
         advantages = np.zeros_like(inputs.returns)
         for task, episode in np.ndindex(*acted.shape[:2]):
             seats = [seat for seat, did in enumerate(acted[task, episode].tolist()) if did]
