@@ -68,10 +68,11 @@ class Known:
         if (branch.agent, branch.turn) not in {(one.agent, one.turn) for one in requests}:
             return recorded
         self.on = False
-        found = recorded if branch.held else {}
-        found.pop(branch.agent, None)
+        found = {a: said for a, said in recorded.items() if branch.held and a != branch.agent}
         if branch.instead is not None:
-            found[branch.agent] = Response(text=branch.instead)
+            said = recorded[branch.agent]
+            same = branch.instead == said.text
+            found[branch.agent] = said if same else Response(text=branch.instead)
         return found
 
     def _recorded(self, request: Request, paid: Mapping[tuple[str, int], float]) -> Response:

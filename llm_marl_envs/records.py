@@ -154,7 +154,8 @@ class Branch:
         turn: which of its actions, k.
         held: whether those who act at the same time say what they said in the record; else they
             are asked anew.
-        instead: what the agent says there; None: it is asked.
+        instead: what the agent says there, with the recorded ids where it said just that; None: it
+            is asked.
     """
 
     parent: int

@@ -396,17 +396,7 @@ def rollout(
     refuse_other("context", context, CONTEXTS)
     if not (isinstance(chunks, int) and chunks >= 1):
         raise ValueError(f"chunks must be a whole number >= 1, got {chunks!r}")
-    seats = getattr(copies.envs[0], "possible_agents", None)
-    if seats is None:
-        raise TypeError(
-            f"{type(copies.envs[0]).__name__} has no `possible_agents`; a rollout needs all seats"
-        )
-    check_team(team, seats)
-    if any(start.chance is not None for start in starts) and not redraws(copies.envs[0]):
-        raise TypeError(
-            f"{env_name(copies.envs[0])} has no redraw(seed): what chance deals after a branch can "
-            "be drawn anew in environments of this library only; use chance='group'"
-        )
+    _check(copies.envs[0], team, starts)
     episodes: list[Episode] = []
     for first in range(0, len(starts), len(copies)):
         wave = starts[first : first + len(copies)]
@@ -422,6 +412,19 @@ def rollout(
         if progress is not None:
             progress(len(wave))
     return episodes
+
+
+def _check(env: Any, team: Team, starts: Sequence[Start]) -> None:
+    """Refuse, before anything is played, what does not fit together."""
+    seats = getattr(env, "possible_agents", None)
+    if seats is None:
+        raise TypeError(f"{type(env).__name__} has no `possible_agents`; a rollout needs all seats")
+    check_team(team, seats)
+    if any(start.chance is not None for start in starts) and not redraws(env):
+        raise TypeError(
+            f"{env_name(env)} has no redraw(seed): what chance deals after a branch can be drawn "
+            "anew in environments of this library only; use chance='group'"
+        )
 
 
 def redraws(env: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`llm-marl train`, `demo`, `sweep` and `train-baselines`: their arguments and what they print.
+"""`llm-marl train`, `demo`, `sweep` and other commands that need torch: what they take and print.
 
 Torch is imported when a command runs.
 """
@@ -12,7 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from llm_marl_envs.commands import Command
-from llm_marl_envs.commands.options import add_overrides, quiet_libraries
+from llm_marl_envs.commands.options import (
+    add_environment,
+    add_overrides,
+    add_sampling,
+    add_team,
+    env_kwargs_of,
+    quiet_libraries,
+    sampling_of,
+)
+from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
+from llm_marl_envs.files.json_files import check_writable
 from llm_marl_envs.plugins import plugin_options
 
 
@@ -127,6 +137,49 @@ def _train_baselines(options: Namespace) -> None:
     print(f"written to {options.output}")
 
 
+def _add_credit_audit(parser: ArgumentParser) -> None:
+    add_environment(parser)
+    parser.add_argument("--split", help="train, val, test or ood (default train)")
+    parser.set_defaults(default_split="train")
+    add_team(parser)
+    add_sampling(parser)
+    for name, value, about in (
+        ("points", 8, "decision points, each of another episode"),
+        ("messages", 4, "messages that are judged at each"),
+        ("replays", 64, "of each message, for its reference"),
+        ("judgements", 16, "of each message by each estimator"),
+        ("size", 4, "G: episodes of a group"),
+        ("alternatives", 4, "J: versions that c3 compares"),
+        ("copies", 64, "environments at once"),
+        ("seed", 0, "everything follows from it"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"{about} (default {value})")
+    parser.add_argument("--output", help="folder for credit_audit.json and credit_audit.png")
+
+
+def _credit_audit(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.studies.credit_audit_report import AUDIT_FILE, PICTURE_FILE, run_credit_audit
+    folder = None if options.output is None else Path(options.output)
+    if folder is not None:  # what would fail at the end of hours fails now
+        require_matplotlib()
+        check_writable(folder / AUDIT_FILE, folder / PICTURE_FILE)
+    sizes = ("points", "messages", "replays", "judgements", "size", "alternatives", "copies")
+    print(
+        run_credit_audit(
+            options.id,
+            env_kwargs_of(options),
+            options.team,
+            sizes={name: getattr(options, name) for name in (*sizes, "seed")},
+            sampling=sampling_of(options),
+            transfer=options.transfer,
+            folder=folder,
+        )
+    )
+    if folder is not None:
+        print(f"written to {folder}")
+
+
 def _add_serve_team(parser: ArgumentParser) -> None:
     parser.add_argument("config", help="the run that will train: a YAML file or a preset's name")
     parser.add_argument("--port", type=int, default=8000, help="of the first server (default 8000)")
@@ -193,6 +246,13 @@ TRAIN_BASELINES = Command(
     run=_train_baselines,
     add=_add_train_baselines,
     resumes=True,
+)
+CREDIT_AUDIT = Command(
+    name="credit-audit",
+    about="Measure how well estimators of credit judge the messages of a team, and at what price.",
+    example="coop_coding-v0 --team runs/demo/team --points 16 --output runs/audit",
+    run=_credit_audit,
+    add=_add_credit_audit,
 )
 SERVE_TEAM = Command(
     name="serve-team",

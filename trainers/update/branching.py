@@ -39,6 +39,11 @@ def most_turns(env: Any, args: MAGRPOConfig) -> int | None:
     return inner.max_turns if isinstance(inner, TextEnv) else args.max_turns
 
 
+def in_turn(env: Any) -> bool:
+    """Whether one agent acts at a time."""
+    return isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper))
+
+
 def form_of(env: Any, trained: Sequence[str], args: MAGRPOConfig) -> Form:
     """The largest episodes of a run; an environment that does not say has one turn."""
     return Form(
@@ -46,7 +51,7 @@ def form_of(env: Any, trained: Sequence[str], args: MAGRPOConfig) -> Form:
         agents=tuple(trained),
         seats=len(env.possible_agents),
         turns=most_turns(env, args) or 1,
-        in_turn=isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper)),
+        in_turn=in_turn(env),
     )
 
 

@@ -1,0 +1,262 @@
+"""Does the audited signal of an estimator predict how fast a team learns with it?
+
+    python benchmarks/credit_prediction.py --seeds 5 --output runs/credit_prediction
+
+Three games whose teams are softmax tables. The team of the start, which says each word equally
+often, is audited (`llm-marl credit-audit` does the same): that gives each estimator a signal for
+1000 sampled actions. The prediction, written before any run: within a game, more signal means
+faster learning. Then each algorithm trains that team with an equal number of sampled actions, at
+each learning rate; its speed is the mean exact return over the run, at its best rate, as a share of
+the best return. All have the same fixed points, so only the estimates differ.
+
+- `bonus`: two seats, two turns. The first joint choice decides a large part of what is paid at the
+  end, the second a small one.
+- `crowd`: six seats, one turn, each with a part of its own.
+- `pair`: two seats, one turn, a table in which no part is a seat's own.
+
+Prints the prediction, then the table and the rank correlations; writes `credit_prediction.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from llm_marl_envs.core import Outcome, TextParallelEnv
+from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.records import Request, Response
+from llm_marl_envs.seeds import derive_seed, group_starts
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import ListSource, Task
+from trainers.algorithms import Algorithm
+from trainers.studies.credit_audit import AuditPlan, Judged, Stage, credit_audit
+from trainers.update.branching import grown
+
+WORDS = ("ape", "bee", "cow")
+RATES = (0.03, 0.1, 0.3)
+PLAN = AuditPlan(points=24, messages=3, replays=128, judgements=24, size=3, alternatives=3)
+COMPARED = ("magrpo", "magrpo_tree", "c3_sim", "difference")
+History = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Game:
+    """Seats, turns, and what a finished history pays the team."""
+
+    seats: int
+    turns: int
+    pay: Callable[[History], float]
+
+
+def bonus(history: History) -> float:
+    first, last = history
+    return 3.0 * (first == ("ape", "bee")) + 1.0 * (last[0] == last[1])
+
+
+def crowd(history: History) -> float:
+    return sum(word == WORDS[seat % 3] for seat, word in enumerate(history[0])) / 6
+
+
+def pair(history: History) -> float:
+    table = {("ape", "ape"): 1.0, ("bee", "bee"): 0.6, ("cow", "cow"): 0.4, ("bee", "ape"): 0.3}
+    return table.get(history[0], 0.0)
+
+
+GAMES = {"bonus": Game(2, 2, bonus), "crowd": Game(6, 1, crowd), "pair": Game(2, 1, pair)}
+
+
+class Play(TextParallelEnv):
+    """A game as an environment; every seat is shown what all said."""
+
+    metadata = {"name": "play"}  # noqa: RUF012 - as PettingZoo declares it
+    reward_range = (0.0, 4.0)
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        super().__init__(
+            agents=[f"seat_{i}" for i in range(game.seats)],
+            source=ListSource([Task("only", "train", {})], "train"),
+            max_turns=game.turns,
+            max_action_chars=9,
+            render_mode=None,
+        )
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """What seats are told first: nothing."""
+        self.said: list[tuple[str, ...]] = []
+        return {agent: (Message("user", ""),) for agent in self.possible_agents}
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """Pay at the end; tell all what all said."""
+        self.said.append(tuple(joint_action[agent] for agent in self.possible_agents))
+        over = len(self.said) == self.game.turns
+        pay = self.game.pay(tuple(self.said)) if over else 0.0
+        return Outcome(
+            reward_terms={agent: {"pay": pay} for agent in self.agents},
+            feedback=dict.fromkeys(self.agents, " ".join(self.said[-1])),
+        )
+
+
+class Tables:
+    """A row of logits for every seat and everything it may have heard."""
+
+    def __init__(self) -> None:
+        self.logits: dict[tuple[str, str], np.ndarray] = {}
+
+    def row(self, agent: str, heard: str) -> np.ndarray:
+        """The logits of a seat that heard this."""
+        return self.logits.setdefault((agent, heard), np.zeros(len(WORDS)))
+
+    def chances(self, agent: str, heard: str) -> np.ndarray:
+        """The probability of each word."""
+        raised = np.exp(self.row(agent, heard) - self.row(agent, heard).max())
+        return raised / raised.sum()
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """A word drawn with each request's seed."""
+        found = []
+        for one in requests:
+            chances = self.chances(one.agent, one.messages[-1].content)
+            drawn = random.Random(one.seed).random()
+            place = min(int(np.searchsorted(chances.cumsum(), drawn)), len(WORDS) - 1)
+            found.append(Response(text=WORDS[place]))
+        return found
+
+
+def value(game: Game, team: Tables, history: History = ()) -> float:
+    """The exact expected return."""
+    if len(history) == game.turns:
+        return game.pay(history)
+    heard = " ".join(history[-1]) if history else ""
+    chances = [team.chances(f"seat_{i}", heard) for i in range(game.seats)]
+    total = 0.0
+    for places in itertools.product(range(len(WORDS)), repeat=game.seats):
+        chance = float(np.prod([own[i] for own, i in zip(chances, places, strict=True)]))
+        total += chance * value(game, team, (*history, tuple(WORDS[i] for i in places)))
+    return total
+
+
+def best(game: Game) -> float:
+    joint = list(itertools.product(WORDS, repeat=game.seats))
+    return max(game.pay(tuple(one)) for one in itertools.product(joint, repeat=game.turns))
+
+
+def stage_of(game: Game, team: Tables, copies: int) -> Stage:
+    plan = AuditPlan(**{**asdict(PLAN), "copies": copies})
+    seats = [f"seat_{i}" for i in range(game.seats)]
+    return Stage(partial(Play, game), dict.fromkeys(seats, team), seats, plan)
+
+
+def speed(game: Game, name: str, rate: float, seed: int, actions: int) -> float:
+    """Mean exact return over a run of so many sampled actions, as a share of the best."""
+    team = Tables()
+    stage = stage_of(game, team, 16)
+    algorithm = stage.estimators()[name]
+    moments: dict[Any, list[np.ndarray]] = {}
+    values, weights, spent, update = [value(game, team)], [], 0, 0
+    while spent < actions:
+        sampled, step = gradient(stage, algorithm, derive_seed("run", seed, update), team)
+        update += 1
+        adam(team, step, moments, rate, update)
+        spent += sampled
+        weights.append(sampled)
+        values.append(value(game, team))
+    return float(np.average(values[:-1], weights=weights)) / best(game)
+
+
+def gradient(
+    stage: Stage, algorithm: Algorithm, seed: int, team: Tables
+) -> tuple[int, dict[Any, np.ndarray]]:
+    """(actions sampled, ascent direction of every table) of one update."""
+    starts = group_starts(0, seed % 2**32, PLAN.size, stage.chance)
+    groups = [stage.group(stage.play(starts))]
+    if algorithm.branching:
+        ask = partial(algorithm.branches, agents=stage.trained)
+        groups = grown(groups, [starts], ask, stage.play, 10**6)
+    inputs = stage.returns(groups)
+    weighed = (algorithm.advantages(inputs) * algorithm.weights(inputs))[0]
+    found: dict[Any, np.ndarray] = {}
+    sampled = 0
+    for g, episode in enumerate(groups[0].episodes):
+        for turn in episode.turns:
+            sampled += not turn.given
+            weight = weighed[g, stage.trained.index(turn.agent), turn.index]
+            if not turn.given and weight:
+                key = turn.agent, turn.messages[-1].content
+                slope = -team.chances(*key)
+                slope[WORDS.index(turn.action)] += 1
+                found[key] = found.get(key, 0.0) + weight * slope / PLAN.size
+    return sampled, found
+
+
+def adam(team: Tables, step: Any, moments: Any, rate: float, update: int) -> None:
+    for key in {*step, *moments}:
+        slope = step.get(key, np.zeros(len(WORDS)))
+        one = moments.setdefault(key, [np.zeros(len(WORDS)), np.zeros(len(WORDS))])
+        one[0] = 0.9 * one[0] + 0.1 * slope
+        one[1] = 0.99 * one[1] + 0.01 * slope**2
+        mean, square = one[0] / (1 - 0.9**update), one[1] / (1 - 0.99**update)
+        team.logits[key] = team.row(*key) + rate * mean / (np.sqrt(square) + 1e-8)
+
+
+def ranked(values: Sequence[float]) -> np.ndarray:
+    return np.argsort(np.argsort(values)).astype(float)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--actions", type=int, default=1500)
+    parser.add_argument("--output", default="runs/credit_prediction")
+    options = parser.parse_args()
+    audited: dict[str, dict[str, Judged]] = {}
+    for name, game in GAMES.items():
+        audit = credit_audit(stage_of(game, Tables(), 64))
+        audited[name] = {one.name: one for one in audit.estimators}
+        signals = {one: audited[name][one].per_thousand_tokens or 0.0 for one in COMPARED}
+        order = sorted(signals, key=lambda one: -signals[one])
+        print(f"prediction, {name}: " + " > ".join(f"{a} ({signals[a]:.3g})" for a in order))
+    print(flush=True)
+    found: dict[str, Any] = {}
+    for name, game in GAMES.items():
+        found[name] = {}
+        for one in COMPARED:
+            runs = {
+                rate: [speed(game, one, rate, s, options.actions) for s in range(options.seeds)]
+                for rate in RATES
+            }
+            rate = max(runs, key=lambda rate: float(np.mean(runs[rate])))
+            found[name][one] = {
+                "signal": audited[name][one].per_thousand_tokens,
+                "rate": rate,
+                "speed": runs[rate],
+                "all": {str(key): values for key, values in runs.items()},
+            }
+            mean, deviation = np.mean(runs[rate]), np.std(runs[rate], ddof=1)
+            signal = audited[name][one].per_thousand_tokens or 0.0
+            print(
+                f"{name:6} {one:12} signal {signal:8.3g}  speed {mean:.3f} sd {deviation:.3f}  "
+                f"rate {rate}",
+                flush=True,
+            )
+        signals = ranked([found[name][one]["signal"] or 0.0 for one in COMPARED])
+        speeds = ranked([float(np.mean(found[name][one]["speed"])) for one in COMPARED])
+        print(f"{name}: rank correlation {np.corrcoef(signals, speeds)[0, 1]:.2f}\n", flush=True)
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "credit_prediction.json", {"games": found, "plan": asdict(PLAN)})
+
+
+if __name__ == "__main__":
+    main()

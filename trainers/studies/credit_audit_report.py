@@ -1,0 +1,141 @@
+"""What an audit of credit shows: a table, a picture, and the file that holds both."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.evaluation.numbers.table import format_table
+from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
+from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.policies.named import Context, Sampling, named_team
+from llm_marl_envs.registry import make
+from trainers.models.token_policy import TokenPolicy
+from trainers.studies.credit_audit import Audit, AuditPlan, Judged, Stage, credit_audit
+from trainers.studies.credit_gradients import gram_of
+
+AUDIT_FILE = "credit_audit.json"
+PICTURE_FILE = "credit_audit.png"
+VERSION = 1
+Z = 1.96
+"""Standard errors to each side of a 95 % interval."""
+
+
+def run_credit_audit(
+    env_id: str,
+    env_kwargs: Mapping[str, Any],
+    team: str,
+    *,
+    sizes: Mapping[str, int],
+    sampling: Sampling,
+    transfer: bool = False,
+    folder: Path | None = None,
+) -> str:
+    """Audit a named team.
+
+    Args:
+        env_id: of the environment.
+        env_kwargs: its arguments.
+        team: as `named_team` takes it.
+        sizes: of `AuditPlan`.
+        sampling: how models sample.
+        transfer: whether the team may be of another environment.
+        folder: where to write the file and the picture; None writes nothing.
+
+    Returns:
+        The table.
+
+    Raises:
+        ValueError: a size out of range, a team that does not fit, or an environment that does not
+            replay.
+    """
+    plan = AuditPlan(**sizes)
+    env = make(env_id, **env_kwargs)
+    named = named_team(team, Context(env=env, sampling=sampling, transfer=transfer))
+    stage = Stage(partial(make, env_id, **env_kwargs), named.seats, tuple(named.seats), plan)
+    models = {id(one): one for one in named.seats.values() if isinstance(one, TokenPolicy)}
+    gram = gram_of(next(iter(models.values()))) if len(models) == 1 else None
+    audit = credit_audit(stage, gram)
+    if folder is not None:
+        write_audit(folder, audit, plan, dict(named.identity))
+    return audit_table(audit)
+
+
+def audit_to_dict(audit: Audit, plan: AuditPlan, team: Mapping[str, str]) -> dict[str, Any]:
+    """Everything that was measured, as JSON values; `team` is seat -> identity."""
+    return {
+        "version": VERSION,
+        "team": dict(team),
+        "plan": dataclasses.asdict(plan),
+        "chance": audit.chance,
+        "estimators": [dataclasses.asdict(one) for one in audit.estimators],
+        "messages": [
+            {
+                "point": one.point,
+                "task_id": one.episode.task_id,
+                "agent": one.agent,
+                "turn": one.turn,
+                "text": one.said.action,
+                "worth": one.worth,
+                "ci95": [one.worth - Z * one.error, one.worth + Z * one.error],
+                "judged": {name: each[place].tolist() for name, each in audit.judgements.items()},
+            }
+            for place, one in enumerate(audit.messages)
+        ],
+    }
+
+
+def audit_table(audit: Audit) -> str:
+    """One line per estimator."""
+    policies = sorted({policy for one in audit.estimators for policy in one.cosine})
+    head = ["estimator", "bias", "(noise)", "offset", "variance", "rank"]
+    head += [f"cosine {policy}" for policy in policies]
+    head += ["tokens", "calls", "signal", "per 1000 tokens", "per call"]
+    rows = []
+    for one in audit.estimators:
+        numbers = [one.bias, one.bias_error, one.offset, one.variance, one.rank]
+        numbers += [one.cosine.get(policy) for policy in policies]
+        numbers += [one.tokens, one.calls, one.signal, one.per_thousand_tokens, one.per_call]
+        rows.append([one.name, *map(_shown, numbers)])
+    return format_table(head, rows)
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def write_audit(folder: Path, audit: Audit, plan: AuditPlan, team: Mapping[str, str]) -> None:
+    """Write the file and the picture; each is whole or absent."""
+    write_json(folder / AUDIT_FILE, audit_to_dict(audit, plan, team))
+    save_picture(audit, folder / PICTURE_FILE)
+
+
+def save_picture(audit: Audit, path: Path) -> None:
+    """Left: each message's reference against the mean judgement. Right: signal for its price."""
+    figure = require_matplotlib()(figsize=(11, 4.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    worth = [one.worth for one in audit.messages]
+    for number, one in enumerate(audit.estimators):
+        judged = audit.judgements[one.name].mean(axis=1)
+        left.scatter(worth, judged, s=14, color=f"C{number}", label=one.name, alpha=0.7)
+    ends = [min(worth), max(worth)]
+    left.plot(ends, ends, color="0.6", linewidth=1)
+    left.set(xlabel="reference advantage", ylabel="mean judgement", title="every message")
+    left.legend(fontsize="small")
+    left.grid(alpha=0.3)
+    _bars(right, audit.estimators)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=150, format="png")
+
+
+def _bars(axes: Any, estimators: tuple[Judged, ...]) -> None:
+    names = [one.name for one in estimators]
+    values = [one.per_thousand_tokens or 0.0 for one in estimators]
+    axes.barh(names, values, color=[f"C{number}" for number in range(len(names))])
+    axes.invert_yaxis()
+    axes.set(xlabel="signal per 1000 sampled tokens", title="what they cost")
+    axes.grid(axis="x", alpha=0.3)
