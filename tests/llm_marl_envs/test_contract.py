@@ -59,6 +59,8 @@ def experts(env: Any) -> dict[str, Policy]:
 CODING, DEBATE = "coop_coding-v0", "debate-v0"
 PRO_CON, REFINE, EVALUATE = "debate_pro_con-v0", "solve_critique_refine-v0", "solve_and_evaluate-v0"
 ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
+MATRIX = "matrix_game-v0"
+TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 BUNDLED = {
     CODING: "bundled:coop_problems",
     ABSTRACTS: "bundled:writing_abstracts",
@@ -135,6 +137,12 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (EVALUATE, {"ablate": "scoring", "n_agents": 4}, agreed, None, (0, 1)),
     (EVALUATE, {"split": "ood"}, agreed, None, (0, 1)),
     (EVALUATE, {"tasks": [GSM], "split": "all"}, agreed, None, (0, 1)),
+    (MATRIX, {}, agreed, 11.0, (0, 1)),
+    (MATRIX, {"game": "penalty", "scales": [0.1]}, agreed, 1.0, (0,)),
+    (MATRIX, {"game": "risky", "talk": 1, "turns": 2}, agreed, 10.0, (0, 1)),
+    (MATRIX, {"game": "prisoners_dilemma", "turns": 10}, agreed, 30.0, (0,)),
+    (MATRIX, {"game": "stag_hunt", "split": "ood", "agent_scales": [1, 50]}, agreed, None, (0,)),
+    (MATRIX, {"tasks": [TABLE], "split": "all", "told": False}, None, None, (0, 1)),
 ]
 # Options under which PettingZoo's tests run, the first in replays, too; absent: the default alone.
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -144,6 +152,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     PRO_CON: [{}, {"judge": "scripted"}, {"judge": "seats"}],
     REFINE: [{}, {"credit": "difference"}],
     EVALUATE: [{}, {"ablate": "scoring", "rounds": 1}],
+    MATRIX: [{"game": "risky", "turns": 2, "talk": 1}],
 }
 each = pytest.mark.parametrize("env_id", list_envs())
 each_form = pytest.mark.parametrize(
@@ -243,10 +252,9 @@ def test_a_written_transcript_replays(env_id: str, tmp_path: Path) -> None:
         kwargs["feedback"] = "partner"
     envs = VectorTextEnv([make(env_id, **kwargs) for _ in range(4)])
     team = experts(envs.envs[0])  # conventions at random: some episodes fail and go on
-    episodes = rollout(envs, team, [Start(task=i, seed=i, sample_seed=i) for i in range(12)])
-    episodes += rollout(
-        envs, dict.fromkeys(team, RandomPolicy()), [Start(task=i, seed=i) for i in range(2)]
-    )
+    starts = [Start(task=i % len(envs.envs[0].source), seed=i, sample_seed=i) for i in range(12)]
+    episodes = rollout(envs, team, starts)
+    episodes += rollout(envs, dict.fromkeys(team, RandomPolicy()), starts[:2])
     assert len({episode.success for episode in episodes}) == 2
     write_jsonl(tmp_path / "episodes.jsonl", episodes)
     for episode in read_jsonl(tmp_path / "episodes.jsonl"):

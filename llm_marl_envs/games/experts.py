@@ -1,0 +1,44 @@
+"""Scripted experts of the games, and what a near-uniform warm start learns from.
+
+An expert follows a plan: an action, or a strategy that answers what the other did. Demonstrations
+show legal actions at random, in episodes of random actions: a model fitted to them is legible and
+prefers nothing, so it begins where tables of zeros begin.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from llm_marl_envs.core import TextEnv, TextParallelEnv
+from llm_marl_envs.experts.protocol import Demonstration, ListeningExperts
+from llm_marl_envs.tasks import Task
+
+
+class GameExperts(ListeningExperts):
+    """Experts of a game whose actions are words."""
+
+    @abstractmethod
+    def legal(self, task: Task, agent: str) -> Sequence[str]:
+        """The words that are actions of a seat."""
+
+    def demonstrations(self, env: TextEnv, n: int, seed: int) -> list[Demonstration] | None:
+        """Legal words at random, each as likely, after as random episodes."""
+        rng = random.Random(f"demonstrations/{seed}")
+        played: Any = copy.copy(env)
+        pairs: list[Demonstration] = []
+        while len(pairs) < n:
+            task = env.source[rng.randrange(len(env.source))]
+            played.reset(seed=rng.randrange(2**32), options={"task": task})
+            while played.agents:
+                acting = played.agents if isinstance(env, TextParallelEnv) else None
+                agents = acting or [played.agent_selection]
+                said = {agent: rng.choice(self.legal(task, agent)) for agent in agents}
+                pairs += [(played.chat(agent), word) for agent, word in said.items()]
+                played.step(said if acting else said[agents[0]])
+                if not acting and all(played.terminations.values()):
+                    break
+        return pairs[:n]
