@@ -83,9 +83,10 @@ text will do. Text beyond 1024 characters is cut.
 |---|---|
 | payoff | what the table pays for the joint action, at each turn |
 
-If a text takes no action, both are paid the lowest number of the table, each its own: no text earns
-more than the word it stands for. Talk pays nothing. The range is `turns` times the smallest and the
-largest number of the tasks' tables.
+A text that takes no action counts as the word that pays this seat least, given what the other
+chose; where neither chose, as the joint action with the smallest sum. So beside a partner who
+answers no text earns more than a word, and the partner is harmed no more than by a word. Talk pays
+nothing. The range is `turns` times the smallest and the largest number of the tasks' tables.
 
 **Entries of `info`**
 
@@ -163,6 +164,7 @@ from llm_marl_envs.games.matrix import (
     MatrixGame,
     best_joint_actions,
     read_game,
+    worst_answers,
 )
 from llm_marl_envs.parsing import quote
 from llm_marl_envs.spaces import Message
@@ -180,7 +182,7 @@ AGAIN = "{turns} times."
 PAYS = "You choose {own}: {cells}."
 HEARD = "The other says:\n{text}\nNow choose."
 TOLD = "You chose {own}, the other chose {other}: {pay}."
-ILLEGIBLE = "Not every answer was one of the words: the lowest pay for both."
+NOTHING = "none of the words"
 NEXT = "Choose again."
 
 
@@ -282,10 +284,9 @@ class MatrixGameEnv(TextParallelEnv):
             choice_of(self.task, seat, joint_action[agent]) for seat, agent in enumerate(SEATS)
         ]
         game: MatrixGame = self.task.data["game"]
-        pay = game.lowest
-        if chosen[0] is not None and chosen[1] is not None:
-            cell = game.cells[chosen[0]][chosen[1]]
-            pay = cell[self.chance.randrange(len(cell))]
+        row, column = worst_answers(game, chosen)
+        cell = game.cells[row][column]
+        pay = cell[self.chance.randrange(len(cell))]
         self._best &= tuple(chosen) in best_joint_actions(game)
         return Outcome(
             reward_terms={agent: {"payoff": pay[seat]} for seat, agent in enumerate(SEATS)},
@@ -300,20 +301,19 @@ class MatrixGameEnv(TextParallelEnv):
         return {"readable": own is not None, "choice": name}
 
     def _news(self, chosen: Sequence[int | None], pay: tuple[float, float]) -> dict[str, str]:
-        if None in chosen:
-            return dict.fromkeys(SEATS, f"{ILLEGIBLE} {NEXT}")
         words = [
-            words_of(self.task, seat)[self.task.data["orders"][seat].index(action)]
+            NOTHING
+            if action is None
+            else words_of(self.task, seat)[self.task.data["orders"][seat].index(action)]
             for seat, action in enumerate(chosen)
         ]
         common = self.task.data["game"].common
-        return {
-            agent: TOLD.format(
-                own=words[seat], other=words[1 - seat], pay=shown((pay,), seat, common)
-            )
-            + f" {NEXT}"
-            for seat, agent in enumerate(SEATS)
-        }
+        news = {}
+        for seat, agent in enumerate(SEATS):
+            paid = shown((pay,), seat, common)
+            told = TOLD.format(own=words[seat], other=words[1 - seat], pay=paid)
+            news[agent] = f"{told} {NEXT}"
+        return news
 
 
 class MatrixExperts(GameExperts):

@@ -67,11 +67,6 @@ class MatrixGame:
         """Whether some joint action has more than one outcome."""
         return any(len(cell) > 1 for row in self.cells for cell in row)
 
-    @property
-    def lowest(self) -> Pair:
-        """The least that each seat can be paid."""
-        return min(one for one, _ in self.outcomes), min(two for _, two in self.outcomes)
-
 
 # -- making games ---------------------------------------------------------------------------------
 def read_game(
@@ -170,6 +165,24 @@ def pure_equilibria(game: MatrixGame) -> list[tuple[int, int]]:
         second, second.max(1, keepdims=True)
     )
     return [(int(i), int(j)) for i, j in np.argwhere(stays)]
+
+
+def worst_answers(game: MatrixGame, chosen: Sequence[int | None]) -> tuple[int, int]:
+    """The joint action that is played where a seat (None) chose nothing.
+
+    Its action is the one that pays it least, given what the other chose; where neither chose, the
+    joint action with the smallest sum. So nothing is gained by choosing nothing, nobody can harm
+    the other more than by an action, and who is paid the same is still paid the same.
+    """
+    first, second = chosen
+    if first is None and second is None:
+        i, j = np.unravel_index(game.expected.sum(0).argmin(), game.shape)
+        return int(i), int(j)
+    if first is None:
+        return int(game.expected[0][:, second].argmin()), int(second or 0)
+    if second is None:
+        return first, int(game.expected[1][first].argmin())
+    return first, second
 
 
 def best_response(game: MatrixGame, seat: int, other: Sequence[float]) -> tuple[int, float]:

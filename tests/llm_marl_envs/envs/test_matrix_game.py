@@ -92,7 +92,7 @@ def test_what_is_heard():
     assert chosen[4]["player_1"]["choice"] == "defect"
     common = make("matrix_game-v0", turns=2)
     assert play(common, ("red", "I say red"))[0][0]["player_0"].messages[-1].content == (
-        "Not every answer was one of the words: the lowest pay for both. Choose again."
+        "You chose red, the other chose none of the words: -30. Choose again."
     )
     two = play(make("matrix_game-v0", talk=2), ("hi", "ho"), ("a", "b"), ("red", "red"))
     assert two[0][0]["player_0"].messages[-1].content == "The other says:\n> ho"
@@ -229,12 +229,17 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("game", GAMES)
-def test_texts_that_take_no_action_earn_the_least(game: str, attack: str):
+def test_a_text_that_takes_no_action_counts_as_the_worst_word(game: str, attack: str):
     env = make("matrix_game-v0", game=game)
-    low = GAMES[game].lowest
-    for partner in ("red", "green", ATTACKS[attack]):
-        assert paid(env, ATTACKS[attack], partner) == low
-        assert paid(env, partner, ATTACKS[attack]) == low
+    text, words = ATTACKS[attack], ("red", "green", "blue")[: GAMES[game].shape[0]]
+    for partner in words:
+        if (game, partner) == ("risky", "green"):
+            continue  # its bet is drawn
+        own = [paid(env, word, partner)[0] for word in words]
+        assert paid(env, text, partner)[0] == min(own)
+        assert paid(env, partner, text)[1] == min(paid(env, partner, w)[1] for w in words)
+        assert paid(env, text, partner) in [paid(env, word, partner) for word in words]
+    assert sum(paid(env, text, text)) == GAMES[game].expected.sum(0).min()
     info = play(env, (ATTACKS[attack], "red"))[0][4]
     assert info["player_0"]["readable"] is False
     assert info["player_1"]["readable"] is True

@@ -19,6 +19,7 @@ from llm_marl_envs.games.matrix import (
     pure_equilibria,
     read_game,
     rescaled,
+    worst_answers,
 )
 
 DILEMMA = GAMES["prisoners_dilemma"]
@@ -66,6 +67,17 @@ def test_best_responses_by_hand():
     for wrong in ([1, 0], [1, 1, 0], [2, -1, 0]):
         with pytest.raises(ValueError, match="3 probabilities that sum to 1"):
             best_response(climbing, 0, wrong)
+
+
+def test_who_chooses_nothing_plays_the_worst_answer():
+    climbing = GAMES["climbing"]
+    assert [worst_answers(climbing, (None, j)) for j in range(3)] == [(1, 0), (0, 1), (0, 2)]
+    assert worst_answers(climbing, (2, None)) == (2, 0)
+    assert worst_answers(climbing, (None, None)) == (0, 1)
+    assert worst_answers(climbing, (2, 1)) == (2, 1)
+    assert [worst_answers(DILEMMA, (None, j)) for j in range(2)] == [(0, 0), (0, 1)]
+    assert [worst_answers(DILEMMA, (i, None)) for i in range(2)] == [(0, 0), (1, 0)]
+    assert worst_answers(DILEMMA, (None, None)) == (1, 1)
 
 
 def test_where_the_exact_gradient_ends():
@@ -189,7 +201,6 @@ def test_a_tables_cells():
     game = read_game([[1, [2, 3]], [{"either": [4, [5, 6]]}, 0]])
     assert game.cells == ((((1, 1),), ((2, 3),)), (((4, 4), (5, 6)), ((0, 0),)))
     assert game.expected[:, 1, 0].tolist() == [4.5, 5.0]
-    assert game.lowest == (0, 0)
     assert rescaled(game, (10, 1)).cells[0][1] == ((20, 3),)
 
 
