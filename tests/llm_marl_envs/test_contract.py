@@ -59,7 +59,7 @@ def experts(env: Any) -> dict[str, Policy]:
 CODING, DEBATE = "coop_coding-v0", "debate-v0"
 PRO_CON, REFINE, EVALUATE = "debate_pro_con-v0", "solve_critique_refine-v0", "solve_and_evaluate-v0"
 ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
-KUHN, MATRIX = "kuhn_poker-v0", "matrix_game-v0"
+CROWD, KUHN, MATRIX = "crowd-v0", "kuhn_poker-v0", "matrix_game-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 BUNDLED = {
     CODING: "bundled:coop_problems",
@@ -137,6 +137,9 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (EVALUATE, {"ablate": "scoring", "n_agents": 4}, agreed, None, (0, 1)),
     (EVALUATE, {"split": "ood"}, agreed, None, (0, 1)),
     (EVALUATE, {"tasks": [GSM], "split": "all"}, agreed, None, (0, 1)),
+    (CROWD, {}, agreed, 1.0, (0, 1)),
+    (CROWD, {"arm": "pairs", "n_agents": 16, "choices": 8, "turns": 3}, agreed, 1.0, (0,)),
+    (CROWD, {"n_agents": 2, "weights": [1, 5], "split": "val"}, agreed, None, (0,)),
     # Its sum is 0.
     (KUHN, {}, experts, None, (0, 1, 2)),
     (KUHN, {"split": "val"}, agreed, None, (0,)),
@@ -156,6 +159,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     PRO_CON: [{}, {"judge": "scripted"}, {"judge": "seats"}],
     REFINE: [{}, {"credit": "difference"}],
     EVALUATE: [{}, {"ablate": "scoring", "rounds": 1}],
+    CROWD: [{"turns": 2, "n_agents": 2, "arm": "pairs"}],
     MATRIX: [{"game": "risky", "turns": 2, "talk": 1}],
 }
 each = pytest.mark.parametrize("env_id", list_envs())
