@@ -163,7 +163,8 @@ def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
 
 def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], given: Mapping[str, Any]) -> None:
     parameters = inspect.signature(create).parameters
-    check_types(f"{chosen.id}, arguments", given, _hints(create))
+    if given:  # hints cost more than the rest of making a copy
+        check_types(f"{chosen.id}, arguments", given, _hints(create))
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     missing = [
         name
