@@ -49,7 +49,8 @@ noise: this bed separates by variance alone, where `matrix_game-v0` separates by
 
 Others than learners sit in a seat by name, in a training's `partners` or in the wrapper `Partners`:
 
-- frozen and noisy: `expert` draws a word by lot. With a weight above 1 its noise is large.
+- frozen and noisy: `expert` draws a word by lot in each episode. A weight above 1 makes its noise
+  large.
 - lazy: `expert:wrong_1` always says a wrong word. A seat with a small weight is hardly felt.
 - perfect: `expert:right`.
 

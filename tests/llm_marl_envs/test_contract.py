@@ -60,6 +60,7 @@ CODING, DEBATE = "coop_coding-v0", "debate-v0"
 PRO_CON, REFINE, EVALUATE = "debate_pro_con-v0", "solve_critique_refine-v0", "solve_and_evaluate-v0"
 ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
 CROWD, KUHN, MATRIX = "crowd-v0", "kuhn_poker-v0", "matrix_game-v0"
+REGIME = "regime-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 BUNDLED = {
     CODING: "bundled:coop_problems",
@@ -144,6 +145,8 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (KUHN, {}, experts, None, (0, 1, 2)),
     (KUHN, {"split": "val"}, agreed, None, (0,)),
     (KUHN, {"tasks": [{"deal": ["king", "jack"], "ante": 3}], "split": "all"}, None, None, (0,)),
+    (REGIME, {"bonus": 0}, agreed, 3.0, (0, 1)),
+    (REGIME, {"turns": 5, "n_agents": 3, "choices": 5}, agreed, None, (0, 1)),  # the coin's
     (MATRIX, {}, agreed, 11.0, (0, 1)),
     (MATRIX, {"game": "penalty", "scales": [0.1]}, agreed, 1.0, (0,)),
     (MATRIX, {"game": "risky", "talk": 1, "turns": 2}, agreed, 10.0, (0, 1)),
@@ -160,6 +163,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     REFINE: [{}, {"credit": "difference"}],
     EVALUATE: [{}, {"ablate": "scoring", "rounds": 1}],
     CROWD: [{"turns": 2, "n_agents": 2, "arm": "pairs"}],
+    REGIME: [{"turns": 1, "choices": 2}, {}],
     MATRIX: [{"game": "risky", "turns": 2, "talk": 1}],
 }
 each = pytest.mark.parametrize("env_id", list_envs())

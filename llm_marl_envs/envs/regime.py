@@ -1,0 +1,245 @@
+"""# regime-v0: a coin that is tossed early decides most of what all earn.
+
+## Description
+A test bed for baselines over several turns. In each turn each member says a word, and one word is
+right for each, as in `crowd-v0`. After the first turn a coin is tossed, and all are told how it
+fell: at the end everybody is paid `bonus` more, or nothing more. Nobody can change that. But it
+stands in every return, so a baseline that mixes both falls of the coin sees little of the words.
+
+## An episode
+Task `train/0`, two members, three words, three turns, bonus 5. Right are blue and blue, then red
+and red, then blue and green.
+
+    member_0 is told   You are member_0 of 2. There are 3 turns. In each, answer
+                       with one line, one of these words: red, green, blue.
+    member_0 says      blue
+    member_1 says      blue
+    all earn           1.0
+    member_0 hears     The coin fell high: at the end 5 is added. Turn 2 of 3.
+    member_0 says      red
+    member_1 says      blue
+    all earn           1.5
+    member_0 says      blue
+    member_1 says      Action: green
+    all earn           7.5
+
+## The landscape
+The words of different turns and seats have nothing to do with each other, and the score adds them
+up. So the optimum, all right, pays `turns` plus `bonus` / 2 in the mean, and it is the only
+equilibrium. From 200 near-uniform starts with two members and five words the exact gradient (Adam,
+rate 0.05) is right with probability 0.989 after 120 updates, from every start. What an algorithm
+misses here is a matter of its noise. The share of the return's variance that is the coin's, where
+two members with five words and three turns choose at random:
+
+| bonus | coin's share of the variance |
+|---|---|
+| 0 | 0.000 |
+| 2 | 0.806 |
+| 5 | 0.963 |
+| 10 | 0.990 |
+
+## Agents
+`member_0` to `member_<n-1>`. They act at the same time.
+
+## Observations
+Chat messages, append-only: the words and the number of turns; after the first turn how the coin
+fell; the number of the turn. What is right is never told.
+
+## Actions
+One of the words, read as in `matrix_game-v0`: exactly one line of the text is the word alone, or
+behind `Action:`. Any other text is a wrong word.
+
+## Rewards
+| term | value |
+|---|---|
+| right | the share of members that are right, at each turn |
+| regime | `bonus` or nothing, at the last turn |
+
+All are paid the same, times the task's scale. Each turn has words of its own, so turns are paid and
+not gains. The range is 0 to `turns` + `bonus`, times the largest scale.
+
+**Entries of `info`**: `success`, all were right at every turn; `right`, this seat is; `readable`,
+its text took an action; `regime`, whether the bonus is paid; `chance`, the coin's seed.
+
+`bounds(task)` is exact, the coin's mean included: all at random; one seat right, the others at
+random; all right.
+
+## Episode end
+After `turns` turns. Never truncated.
+
+## Arguments
+- `turns`: at least 1; of interest from 3 on. `bonus`: 0 or more.
+- `n_agents`: 2 to 16. `choices`: 2 to 8 words.
+- `tasks`: rows with `rights`, for each turn a list with the right word of each seat, and perhaps
+  `scale`; or None.
+- `split`: "train", "val", "test" or "ood".
+- `instances`: how many tasks; 1 in train and up to 6 elsewhere, at least one per scale.
+- `scales`: task i is multiplied by scale i modulo their number.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## Tasks and licence
+A task draws the right words. Rewards of `val` are also multiplied by 0.7 or 1.4, of `test` by 0.6
+or 1.7, of `ood` by 0.3 or 2.9, so no task is in two splits. Settings are chosen on `val`, by
+learning its tasks anew.
+
+The coin is drawn from the episode's own seed (`info["chance"]`): episodes of one group share task
+and reset seed and see different coins. Episodes that branch off one after the first turn must keep
+its coin: `Start(chance=episode.chance)`.
+
+Everybody is told the same (`info="split"` does not exist here). If only one seat knew the coin, the
+others could not use it as a state, and the question was whether an algorithm does.
+
+## What it is for, what it does not show
+- Whether a baseline knows what happened before: returns are compared with episodes of another coin,
+  with siblings that share it, or with a critic.
+- Siblings and critics cost episodes or parameters. Count them.
+- It shows nothing of language.
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.core import (
+    Bounds,
+    Outcome,
+    TextParallelEnv,
+    aec_form,
+    described,
+    parallel_form,
+)
+from llm_marl_envs.deliberation.briefs import check_whole
+from llm_marl_envs.games.actions import check_scales
+from llm_marl_envs.games.instances import WORDS
+from llm_marl_envs.games.right_words import (
+    RightExperts,
+    right_task_of_row,
+    right_tasks,
+    said_right,
+)
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
+
+MAX_ACTION_CHARS = 1024
+
+ASK = (
+    "Regime {task}. You are {agent} of {n}. There are {turns} turns. In each, answer with one "
+    "line, one of these words: {words}. One is right for you; the team's pay tells."
+)
+COINS = (
+    "The coin fell low: at the end nothing is added.",
+    "The coin fell high: at the end {bonus:g} is added.",
+)
+TURN = "Turn {turn} of {turns}."
+
+
+class RegimeEnv(TextParallelEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or more instances than there are.
+        TypeError: scales that are no numbers.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("regime-v0")
+    draws = True
+
+    def __init__(
+        self,
+        *,
+        turns: int = 3,
+        bonus: float = 5.0,
+        n_agents: int = 2,
+        choices: int = 3,
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        instances: int | None = None,
+        scales: Sequence[float] = (1.0,),
+        render_mode: str | None = None,
+    ) -> None:
+        check_whole("turns", turns, 1)
+        check_whole("n_agents", n_agents, 2, 16)
+        check_whole("choices", choices, 2, len(WORDS))
+        if not (math.isfinite(bonus) and bonus >= 0):
+            raise ValueError(f"bonus={bonus!r}: expected a number, 0 or more")
+        if instances is not None:
+            check_whole("instances", instances, 1)
+        shape, of_tasks = (turns, n_agents, choices), check_scales("scales", scales)
+        super().__init__(
+            agents=[f"member_{i}" for i in range(n_agents)],
+            source=open_tasks(
+                tasks,
+                split=split,
+                procedural=lambda one: right_tasks("regime", one, instances, of_tasks, shape),
+                from_row=lambda row: right_task_of_row(row, shape),
+            ),
+            max_turns=turns,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        self.choices, self.bonus = choices, float(bonus)
+        most = max(task.data["scale"] for task in self.source)
+        self.reward_range = (0.0, most * (turns + self.bonus))
+        self._high, self._solved = False, True
+
+    def experts(self) -> RightExperts:
+        """Members who know the right words, and others."""
+        return RightExperts(self.possible_agents, self.choices)
+
+    def bounds(self, task: Task) -> Bounds:
+        """Exact, in the mean of the coin: all at random; one seat right; all right."""
+        n, lot = len(self.possible_agents), 1 / self.choices
+        shares = (lot, (1 + (n - 1) * lot) / n, 1.0)
+        random, solo, team = (
+            task.data["scale"] * (self.max_turns * share + self.bonus / 2) for share in shares
+        )
+        return Bounds(random=random, solo=solo, team=team)
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """The words and the number of turns."""
+        self._high, self._solved = False, True
+        told = {
+            "task": task.id,
+            "n": len(self.possible_agents),
+            "turns": self.max_turns,
+            "words": ", ".join(WORDS[: self.choices]),
+        }
+        return {
+            agent: (Message("user", ASK.format(agent=agent, **told)),)
+            for agent in self.possible_agents
+        }
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """Pay the turn's right words; toss the coin after the first, pay it after the last."""
+        agents, turn = self.agents, self._taken[self.agents[0]]
+        if turn == 1:
+            self._high = self.chance.random() < 0.5
+        right = said_right(self.task, turn - 1, self.choices, [joint_action[a] for a in agents])
+        self._solved &= all(right)
+        scale, last = self.task.data["scale"], turn == self.max_turns
+        terms = {"right": scale * sum(map(bool, right)) / len(right)}
+        if last:
+            terms["regime"] = scale * self.bonus * self._high
+        news = TURN.format(turn=turn + 1, turns=self.max_turns)
+        if turn == 1:
+            news = f"{COINS[self._high].format(bonus=scale * self.bonus)} {news}"
+        return Outcome(
+            reward_terms=dict.fromkeys(agents, terms),
+            feedback={} if last else dict.fromkeys(agents, news),
+            success=self._solved,
+            facts={
+                agent: {"readable": one is not None, "right": bool(one), "regime": self._high}
+                for agent, one in zip(agents, right, strict=True)
+            },
+        )
+
+
+parallel_env = partial(parallel_form, RegimeEnv)
+env = partial(aec_form, RegimeEnv)

@@ -1,0 +1,157 @@
+"""regime-v0: the coin, what is paid when, what attacks earn."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llm_marl_envs import make
+from llm_marl_envs.envs import regime
+from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.games.landscape import ascend, near_uniform, softmax
+from llm_marl_envs.games.right_words import exact_gradient
+from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy
+from llm_marl_envs.records import Episode
+from llm_marl_envs.replay import replay
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start, group_starts
+from llm_marl_envs.vector import VectorTextEnv
+
+
+def episodes(env: Any, policy: Policy, starts: list[Start]) -> list[Episode]:
+    return rollout(VectorTextEnv([env]), dict.fromkeys(env.possible_agents, policy), starts)
+
+
+def high(episode: Episode) -> bool:
+    return bool(episode.turns[0].info["regime"])
+
+
+def test_the_coin_differs_within_a_group_and_is_replayed():
+    env = make("regime-v0")
+    group = episodes(env, ExpertPolicy(env, "right"), group_starts(0, 5, 200))
+    returns = [one.undiscounted_return("member_0") for one in group]
+    assert set(returns) == {3.0, 8.0}
+    assert 70 <= returns.count(8.0) <= 130
+    assert [high(one) for one in group] == [paid == 8.0 for paid in returns]
+    again = [replay(one) for one in group[:20]]
+    assert [one.undiscounted_return("member_0") for one in again] == returns[:20]
+    # A branch with other texts keeps its coin.
+    starts = [Start(task=0, seed=one.seed, sample_seed=7, chance=one.chance) for one in group[:20]]
+    branched = episodes(env, ExpertPolicy(env, "wrong_1"), starts)
+    assert [high(one) for one in branched] == [high(one) for one in group[:20]]
+    assert {one.undiscounted_return("member_0") for one in branched} == {0.0, 5.0}
+
+
+def test_what_is_said_and_paid_at_each_turn():
+    env = make("regime-v0", scales=[2], bonus=3)
+    for seed in range(6):
+        env.reset(seed=seed, options={"task": 0})
+        rights = [{a: env.experts().first(env.source[0], a, "right") for a in env.possible_agents}]
+        seen, rewards, _, _, infos = env.step(rights[0])
+        told = seen["member_1"].messages[-1].content
+        fell = infos["member_1"]["regime"]
+        assert told == (
+            "The coin fell high: at the end 6 is added. Turn 2 of 3."
+            if fell
+            else "The coin fell low: at the end nothing is added. Turn 2 of 3."
+        )
+        assert rewards == {"member_0": 2.0, "member_1": 2.0}
+        seen, rewards, _, _, infos = env.step({"member_0": "nothing", "member_1": ""})
+        assert seen["member_0"].messages[-1].content == "Turn 3 of 3."
+        assert rewards["member_0"] == 0
+        assert infos["member_0"]["readable"] is infos["member_0"]["success"] is False
+        env.step({"member_0": "", "member_1": ""})
+        # Read at the last turn, the coin is paid whatever was said.
+        env.reset(seed=seed, options={"task": 0})
+        for _ in range(3):
+            rewards, infos = env.step({"member_0": "", "member_1": ""})[1::3]
+        assert rewards["member_0"] == 6.0 * infos["member_0"]["regime"]
+        assert infos["member_0"]["reward_terms"] == {"right": 0, "regime": rewards["member_0"]}
+        assert infos["member_0"]["regime"] == fell  # the reset seed decides it, too
+
+
+def test_every_turn_has_words_of_its_own():
+    env = make("regime-v0", choices=8, turns=4, n_agents=3)
+    task = env.source[0]
+    assert len(task.data["rights"]) == 4
+    assert len(set(task.data["rights"])) > 1
+    right = episodes(env, ExpertPolicy(env, "right"), [Start(task=0)])[0]
+    assert right.success is True
+    assert [t.reward_terms["right"] for t in right.trajectory("member_2")] == [1.0] * 4
+    wrong = episodes(env, ExpertPolicy(env, "wrong_3"), [Start(task=0)])[0]
+    assert [t.reward_terms["right"] for t in wrong.turns] == [0.0] * 12
+
+
+def test_bounds_by_hand():
+    env = make("regime-v0", bonus=4, choices=4)
+    bounds = env.bounds(env.source[0])
+    assert (bounds.random, bounds.solo, bounds.team) == pytest.approx((2.75, 3.875, 5.0))
+    assert env.unwrapped.reward_range == (0.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    "attack", ["", "red\nblue", "red blue green", "high", "Turn 3 of 3.", "RED."]
+)
+def test_no_text_moves_the_coin_or_earns_without_a_word(attack: str):
+    env = make("regime-v0")
+    starts = [Start(task=0, seed=i) for i in range(20)]
+    silent = episodes(env, ScriptedPolicy(lambda r: ""), starts)
+    found = episodes(env, ScriptedPolicy(lambda r: attack), starts)
+    assert [e.team_return for e in found] == [e.team_return for e in silent]
+    assert {e.team_return for e in silent} == {0.0, 5.0}
+
+
+def test_policies_that_cannot_know():
+    env = make("regime-v0", split="ood", bonus=0)
+    best = sum(env.bounds(task).team for task in env.source)
+    starts = [Start(task=i) for i in range(len(env.source))]
+    for policy in (
+        RandomPolicy(),
+        ScriptedPolicy(lambda r: "blue"),
+        ScriptedPolicy(lambda r: r.messages[-1].content),
+    ):
+        found = episodes(env, policy, starts)
+        assert sum(e.team_return for e in found) < 0.6 * best
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "match"),
+    [
+        ({"turns": 0}, "turns=0"),
+        ({"bonus": -1}, "bonus=-1"),
+        ({"bonus": float("nan")}, "bonus=nan"),
+        ({"n_agents": 1}, "n_agents=1"),
+        ({"choices": 1}, "choices=1"),
+        ({"scales": []}, "scales="),
+        ({"tasks": [{"rights": [["red", "red"]]}], "split": "all"}, "3 lists of 2 words"),
+    ],
+)
+def test_mistakes(kwargs: dict[str, Any], match: str):
+    with pytest.raises(ValueError, match=match):
+        make("regime-v0", **kwargs)
+
+
+def test_the_pages_landscape_is_what_the_game_gives():
+    page = " ".join((regime.__doc__ or "").split())
+    logits = ascend(
+        lambda tables: exact_gradient("sum", tables, (1.0, 1.0)), near_uniform([(5,)] * 2), 120
+    )
+    right = np.stack([softmax(one)[:, 0] for one in logits])
+    assert f"right with probability {right.mean():.3f} after 120 updates, from every start" in page
+    assert right.min() > 0.98
+    for bonus in (0, 2, 5, 10):
+        coin, words = bonus**2 / 4, 3 * 0.2 * 0.8 / 2
+        assert f"| {bonus} | {coin / (coin + words):.3f} |" in page
+
+
+def test_the_coins_share_is_that_of_sampled_episodes():
+    env = make("regime-v0", choices=5, bonus=2)
+    lot = ScriptedPolicy(lambda r: random.Random(r.seed).choice(env.experts().legal(r, r.agent)))
+    found = episodes(env, lot, [Start(task=0, sample_seed=i) for i in range(800)])
+    returns = np.array([one.team_return for one in found])
+    coins = np.array([high(one) for one in found])
+    within = np.mean([returns[coins].var(), returns[~coins].var()])
+    assert 1 - within / returns.var() == pytest.approx(0.806, abs=0.04)
