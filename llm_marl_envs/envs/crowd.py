@@ -66,7 +66,7 @@ behind `Action:`. Any other text is a wrong word.
 |---|---|
 | score | the gain: the team's score of this turn minus that of the turn before |
 
-All are paid the same, times the task's scale and the seat's. The undiscounted return is the last
+All are paid the same, times the seat's scale in the task. The undiscounted return is the last
 score: to be right later never pays more. It is 0 at least, and at most that of all right.
 
 **Entries of `info`**: `success`, all are right; `right`, this seat is; `readable`, its text took an
@@ -79,15 +79,14 @@ random; all are right.
 When all are right, or after `turns` turns. Never truncated.
 
 ## Arguments
-- `n_agents`: 2 to 16. `choices`: 2 to 8 words.
+- `weights`: one number above 0 per seat, for 2 to 16 seats.
+- `choices`: 2 to 8 words.
 - `arm`: "sum" or "pairs".
-- `weights`: one number above 0 per seat; 1 each by default.
 - `tasks`: rows with `rights`, a list that holds one list, the right word of each seat, and perhaps
   `scale`; or None.
 - `split`: "train", "val", "test" or "ood".
-- `instances`: how many tasks; 1 in train and up to 6 elsewhere, at least one per scale.
-- `scales`: task i is multiplied by scale i modulo their number. `agent_scales`: what each seat's
-  rewards are multiplied with.
+- `scales`: one entry per task, by which its rewards are multiplied: a number, or a list with one
+  for each seat. Splits other than train have up to 6 tasks, at least one per entry.
 - `turns`: how often all may choose.
 - `render_mode`: None, "ansi", "human" or "html".
 
@@ -131,7 +130,7 @@ from llm_marl_envs.core import (
     parallel_form,
 )
 from llm_marl_envs.deliberation.briefs import check_whole
-from llm_marl_envs.games.actions import check_scales
+from llm_marl_envs.games.actions import check_scales, task_scales
 from llm_marl_envs.games.instances import WORDS
 from llm_marl_envs.games.right_words import (
     ARMS,
@@ -157,7 +156,7 @@ class CrowdEnv(TextParallelEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
-        ValueError: an argument out of range, or more instances than there are.
+        ValueError: an argument out of range, or more scales than different tasks.
         TypeError: weights or scales that are no numbers.
     """
 
@@ -166,42 +165,35 @@ class CrowdEnv(TextParallelEnv):
     def __init__(
         self,
         *,
-        n_agents: int = 4,
+        weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
         choices: int = 3,
         arm: str = "sum",
-        weights: Sequence[float] | None = None,
         tasks: str | Path | Sequence[Row] | TaskSource | None = None,
         split: str = "train",
-        instances: int | None = None,
-        scales: Sequence[float] = (1.0,),
-        agent_scales: Sequence[float] | None = None,
+        scales: Sequence[float | Sequence[float]] = (1.0,),
         turns: int = 1,
         render_mode: str | None = None,
     ) -> None:
-        check_whole("n_agents", n_agents, 2, 16)
+        self.weights = check_scales("weights", weights)
+        seats = len(self.weights)
+        check_whole("weights, their number", seats, 2, 16)
         check_whole("choices", choices, 2, len(WORDS))
         refuse_other("arm", arm, ARMS)
-        if instances is not None:
-            check_whole("instances", instances, 1)
-        shape = (1, n_agents, choices)
-        of_tasks = check_scales("scales", scales)
+        shape, of_tasks = (1, seats, choices), task_scales(scales, seats)
         super().__init__(
-            agents=[f"member_{i}" for i in range(n_agents)],
+            agents=[f"member_{i}" for i in range(seats)],
             source=open_tasks(
                 tasks,
                 split=split,
-                procedural=lambda one: right_tasks("crowd", one, instances, of_tasks, shape),
+                procedural=lambda one: right_tasks("crowd", one, of_tasks, shape),
                 from_row=lambda row: right_task_of_row(row, shape),
             ),
             max_turns=turns,
             max_action_chars=MAX_ACTION_CHARS,
             render_mode=render_mode,
         )
-        ones = (1.0,) * n_agents
         self.choices, self.arm = choices, arm
-        self.weights = check_scales("weights", weights or ones, n_agents)
-        self.agent_scales = check_scales("agent_scales", agent_scales or ones, n_agents)
-        most = max(task.data["scale"] for task in self.source) * max(self.agent_scales)
+        most = max(one for task in self.source for one in task.data["scale"])
         self.reward_range = (0.0, most * self._expected(1.0, 1.0))
         self._scores: list[float] = []
 
@@ -219,7 +211,7 @@ class CrowdEnv(TextParallelEnv):
     def bounds(self, task: Task) -> Bounds:
         """Exact: all at random; the best seat right, the others at random; all right."""
         lot = 1 / self.choices
-        unit = task.data["scale"] * sum(self.agent_scales) / len(self.agent_scales)
+        unit = sum(task.data["scale"]) / len(self.weights)
         return Bounds(
             random=unit * self._expected(lot, lot),
             solo=unit * self._expected(1.0, lot),
@@ -240,12 +232,12 @@ class CrowdEnv(TextParallelEnv):
         texts = [joint_action[agent] for agent in self.agents]
         right = said_right(self.task, 0, self.choices, texts)
         found = float(score(self.arm, np.array([bool(one) for one in right]), self.weights))
-        self._scores.append(found * self.task.data["scale"])
+        self._scores.append(found)
         gain, solved = gains(self._scores)[-1], all(right)
         return Outcome(
             reward_terms={
                 agent: {"score": gain * scale}
-                for agent, scale in zip(self.agents, self.agent_scales, strict=True)
+                for agent, scale in zip(self.agents, self.task.data["scale"], strict=True)
             },
             feedback={}
             if solved or len(self._scores) == self.max_turns

@@ -106,10 +106,10 @@ After `talk` + `turns` turns. Never truncated.
   both, a pair (player_0, player_1), or `{"either": [cell, ...]}`, equally likely.
 - `tasks`: rows with `payoffs`, a table; or None for the game of `game`.
 - `split`: "train", "val", "test" or "ood".
-- `instances`: how many tasks; 1 in train and up to 6 elsewhere, at least one per scale.
-- `scales`: task i is multiplied by scale i modulo their number. `[0.03, 0.3, 3, 30]` gives four
-  tables over three orders of magnitude, to be learned by one model under one clip norm.
-- `agent_scales`: what each seat's payoffs are multiplied with.
+- `scales`: one entry per task, by which it is multiplied: a number, or a pair (player_0, player_1).
+  `[0.03, 0.3, 3, 30]` gives four tables over three orders of magnitude, to be learned by one model
+  under one clip norm; `[[1, 100]]` gives one table and seats with scales of their own; `[1, 1, 1]`
+  three tables. Splits other than train have up to 6 tasks, at least one per entry.
 - `turns`: how often the game is played. `talk`: turns before it in which both say something.
 - `told`: whether the table is shown. A model that can read it needs no learning.
 - `render_mode`: None, "ansi", "human" or "html".
@@ -154,7 +154,7 @@ from typing import Any, ClassVar
 
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, aec_form, described, parallel_form
-from llm_marl_envs.games.actions import check_scales, read_action
+from llm_marl_envs.games.actions import read_action, task_scales
 from llm_marl_envs.games.experts import GameExperts
 from llm_marl_envs.games.instances import WORDS, instances, task_of_row
 from llm_marl_envs.games.matrix import (
@@ -190,7 +190,7 @@ class MatrixGameEnv(TextParallelEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
-        ValueError: an argument out of range, an unknown game, or more instances than there are.
+        ValueError: an argument out of range, an unknown game, or more scales than different tables.
         TypeError: scales that are no numbers, or tasks that are no rows.
     """
 
@@ -203,9 +203,7 @@ class MatrixGameEnv(TextParallelEnv):
         game: str | Sequence[Sequence[Any]] = "climbing",
         tasks: str | Path | Sequence[Row] | TaskSource | None = None,
         split: str = "train",
-        instances: int | None = None,
-        scales: Sequence[float] = (1.0,),
-        agent_scales: Sequence[float] = (1.0, 1.0),
+        scales: Sequence[float | Sequence[float]] = (1.0,),
         turns: int = 1,
         talk: int = 0,
         told: bool = True,
@@ -214,7 +212,7 @@ class MatrixGameEnv(TextParallelEnv):
         for name, value, least in (("turns", turns, 1), ("talk", talk, 0)):
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}={value!r}: expected a whole number of at least {least}")
-        source = game_tasks(game, tasks, split, instances, (scales, agent_scales))
+        source = game_tasks(game, tasks, split, scales)
         super().__init__(
             agents=SEATS,
             source=source,
@@ -370,26 +368,17 @@ def game_tasks(
     game: str | Sequence[Sequence[Any]],
     tasks: str | Path | Sequence[Row] | TaskSource | None,
     split: str,
-    count: int | None,
-    scales: tuple[Sequence[float], Sequence[float]],
+    scales: Sequence[float | Sequence[float]],
 ) -> TaskSource:
-    """The tasks that the arguments of the environment name; `scales` of tasks and of seats.
-
-    Raises:
-        ValueError: as the environment.
-        TypeError: as the environment.
-    """
+    """The tasks that the arguments of the environment name; errors as of the environment."""
     if isinstance(game, str):
         refuse_other("game", game, tuple(GAMES))
     known = GAMES[game] if isinstance(game, str) else read_game(game)
-    of_tasks = check_scales("scales", scales[0])
-    of_seats = check_scales("agent_scales", scales[1], len(SEATS))
-    if count is not None and (not isinstance(count, int) or count < 1):
-        raise ValueError(f"instances={count!r}: expected a whole number of at least 1")
+    of_tasks = task_scales(scales, len(SEATS))
     return open_tasks(
         tasks,
         split=split,
-        procedural=lambda one: instances(known, one, count, of_tasks, (of_seats[0], of_seats[1])),
+        procedural=lambda one: instances(known, one, of_tasks),
         from_row=task_of_row,
     )
 

@@ -55,8 +55,8 @@ behind `Action:`. Any other text is a wrong word.
 | right | the share of members that are right, at each turn |
 | regime | `bonus` or nothing, at the last turn |
 
-All are paid the same, times the task's scale. Each turn has words of its own, so turns are paid and
-not gains. The range is 0 to `turns` + `bonus`, times the largest scale.
+All are paid the same, times the seat's scale in the task. Each turn has words of its own, so turns
+are paid and not gains. The range is 0 to `turns` + `bonus`, times the largest scale.
 
 **Entries of `info`**: `success`, all were right at every turn; `right`, this seat is; `readable`,
 its text took an action; `regime`, whether the bonus is paid; `chance`, the coin's seed.
@@ -73,8 +73,8 @@ After `turns` turns. Never truncated.
 - `tasks`: rows with `rights`, for each turn a list with the right word of each seat, and perhaps
   `scale`; or None.
 - `split`: "train", "val", "test" or "ood".
-- `instances`: how many tasks; 1 in train and up to 6 elsewhere, at least one per scale.
-- `scales`: task i is multiplied by scale i modulo their number.
+- `scales`: one entry per task, by which its rewards are multiplied: a number, or a list with one
+  for each seat. Splits other than train have up to 6 tasks, at least one per entry.
 - `render_mode`: None, "ansi", "human" or "html".
 
 ## Tasks and licence
@@ -116,7 +116,7 @@ from llm_marl_envs.core import (
     parallel_form,
 )
 from llm_marl_envs.deliberation.briefs import check_whole
-from llm_marl_envs.games.actions import check_scales
+from llm_marl_envs.games.actions import task_scales
 from llm_marl_envs.games.instances import WORDS
 from llm_marl_envs.games.right_words import (
     RightExperts,
@@ -144,7 +144,7 @@ class RegimeEnv(TextParallelEnv):
     """The environment of this page; arguments as listed there.
 
     Raises:
-        ValueError: an argument out of range, or more instances than there are.
+        ValueError: an argument out of range, or more scales than different tasks.
         TypeError: scales that are no numbers.
     """
 
@@ -160,8 +160,7 @@ class RegimeEnv(TextParallelEnv):
         choices: int = 3,
         tasks: str | Path | Sequence[Row] | TaskSource | None = None,
         split: str = "train",
-        instances: int | None = None,
-        scales: Sequence[float] = (1.0,),
+        scales: Sequence[float | Sequence[float]] = (1.0,),
         render_mode: str | None = None,
     ) -> None:
         check_whole("turns", turns, 1)
@@ -169,15 +168,13 @@ class RegimeEnv(TextParallelEnv):
         check_whole("choices", choices, 2, len(WORDS))
         if not (math.isfinite(bonus) and bonus >= 0):
             raise ValueError(f"bonus={bonus!r}: expected a number, 0 or more")
-        if instances is not None:
-            check_whole("instances", instances, 1)
-        shape, of_tasks = (turns, n_agents, choices), check_scales("scales", scales)
+        shape, of_tasks = (turns, n_agents, choices), task_scales(scales, n_agents)
         super().__init__(
             agents=[f"member_{i}" for i in range(n_agents)],
             source=open_tasks(
                 tasks,
                 split=split,
-                procedural=lambda one: right_tasks("regime", one, instances, of_tasks, shape),
+                procedural=lambda one: right_tasks("regime", one, of_tasks, shape),
                 from_row=lambda row: right_task_of_row(row, shape),
             ),
             max_turns=turns,
@@ -185,7 +182,7 @@ class RegimeEnv(TextParallelEnv):
             render_mode=render_mode,
         )
         self.choices, self.bonus = choices, float(bonus)
-        most = max(task.data["scale"] for task in self.source)
+        most = max(one for task in self.source for one in task.data["scale"])
         self.reward_range = (0.0, most * (turns + self.bonus))
         self._high, self._solved = False, True
 
@@ -198,7 +195,8 @@ class RegimeEnv(TextParallelEnv):
         n, lot = len(self.possible_agents), 1 / self.choices
         shares = (lot, (1 + (n - 1) * lot) / n, 1.0)
         random, solo, team = (
-            task.data["scale"] * (self.max_turns * share + self.bonus / 2) for share in shares
+            sum(task.data["scale"]) / n * (self.max_turns * share + self.bonus / 2)
+            for share in shares
         )
         return Bounds(random=random, solo=solo, team=team)
 
@@ -223,16 +221,22 @@ class RegimeEnv(TextParallelEnv):
             self._high = self.chance.random() < 0.5
         right = said_right(self.task, turn - 1, self.choices, [joint_action[a] for a in agents])
         self._solved &= all(right)
-        scale, last = self.task.data["scale"], turn == self.max_turns
-        terms = {"right": scale * sum(map(bool, right)) / len(right)}
-        if last:
-            terms["regime"] = scale * self.bonus * self._high
-        news = TURN.format(turn=turn + 1, turns=self.max_turns)
-        if turn == 1:
-            news = f"{COINS[self._high].format(bonus=scale * self.bonus)} {news}"
+        scales, last = (
+            dict(zip(agents, self.task.data["scale"], strict=True)),
+            turn == self.max_turns,
+        )
+        share = sum(map(bool, right)) / len(right)
+        terms = {agent: {"right": scale * share} for agent, scale in scales.items()}
+        news = dict.fromkeys(agents, TURN.format(turn=turn + 1, turns=self.max_turns))
+        for agent, scale in scales.items():
+            if last:
+                terms[agent]["regime"] = scale * self.bonus * self._high
+            if turn == 1:
+                coin = COINS[self._high].format(bonus=scale * self.bonus)
+                news[agent] = f"{coin} {news[agent]}"
         return Outcome(
-            reward_terms=dict.fromkeys(agents, terms),
-            feedback={} if last else dict.fromkeys(agents, news),
+            reward_terms=terms,
+            feedback={} if last else news,
             success=self._solved,
             facts={
                 agent: {"readable": one is not None, "right": bool(one), "regime": self._high}

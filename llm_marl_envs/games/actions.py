@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from llm_marl_envs.parsing import answer_of, lines_of
 
 MARK = "action:"
+Scale = tuple[float, ...]
+"""What the payoffs of each seat are multiplied with."""
 FACTORS: dict[str, tuple[float, ...]] = {
     "train": (1.0,),
     "val": (0.7, 1.4),
@@ -45,9 +47,28 @@ def check_scales(name: str, scales: Sequence[float], count: int | None = None) -
         isinstance(one, (int, float)) and not isinstance(one, bool) for one in scales
     )
     if not numbers:
-        raise TypeError(f"{name}={scales!r}: expected a list of numbers above 0")
+        raise TypeError(f"{name}={scales!r:.200}: expected a list of numbers above 0")
     if not scales or any(not 0 < one < float("inf") for one in scales):
-        raise ValueError(f"{name}={scales!r}: expected numbers above 0, at least one")
+        raise ValueError(f"{name}={scales!r:.200}: expected numbers above 0, at least one")
     if count is not None and len(scales) != count:
-        raise ValueError(f"{name}={scales!r}: expected {count} numbers, one for each seat")
+        raise ValueError(f"{name}={scales!r:.200}: expected {count} numbers, one for each seat")
     return tuple(float(one) for one in scales)
+
+
+def task_scales(scales: Sequence[float | Sequence[float]], seats: int) -> tuple[Scale, ...]:
+    """The argument `scales`: one entry per task, a number for all seats or one number per seat.
+
+    Raises:
+        ValueError: none, or numbers that are not above 0, or not one for each seat.
+        TypeError: no sequence of these.
+    """
+    if not isinstance(scales, (list, tuple)):
+        raise TypeError(f"scales={scales!r:.200}: expected a list, one entry per task")
+    if not scales:
+        raise ValueError("scales=[]: expected at least one entry")
+    return tuple(
+        check_scales("scales", one, seats)
+        if isinstance(one, (list, tuple))
+        else check_scales("scales", (one,)) * seats
+        for one in scales
+    )

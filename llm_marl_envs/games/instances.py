@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from llm_marl_envs.games.actions import FACTORS
+from llm_marl_envs.games.actions import FACTORS, Scale
 from llm_marl_envs.games.matrix import MatrixGame, read_game, rescaled
 from llm_marl_envs.tasks import ListSource, Task, hash_of, split_of_row
 
@@ -26,26 +26,15 @@ Orders = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @lru_cache(maxsize=64)
-def instances(
-    game: MatrixGame,
-    split: str,
-    count: int | None,
-    scales: tuple[float, ...],
-    agent_scales: tuple[float, float],
-) -> ListSource:
+def instances(game: MatrixGame, split: str, scales: tuple[Scale, ...]) -> ListSource:
     """The tasks of a split; task i has scale i modulo their number.
 
-    Args:
-        game: the game.
-        split: one of `FACTORS`.
-        count: how many; one per scale in train and 6 (or as many as there are) elsewhere, if None.
-        scales: of tasks.
-        agent_scales: of the seats' payoffs.
+    As many as scales in train. Elsewhere 6 at least, or as many different ones as there are.
 
     Raises:
-        ValueError: there are not so many.
+        ValueError: there are not so many different ones as scales.
     """
-    wanted = count or (len(scales) if split == "train" else max(USUAL, len(scales)))
+    wanted = len(scales) if split == "train" else max(USUAL, len(scales))
     factors = FACTORS[split]
     rng = random.Random(hash_of(f"matrix_game/{split}"))
     tasks: list[Task] = []
@@ -58,17 +47,17 @@ def instances(
         orders = tuple(tuple(rng.sample(range(n), n)) for n in game.shape)
         if split == "train" and i == 0:
             orders = plain
-        scale = scales[i % len(scales)] * factors[i // len(scales) % len(factors)]
-        key = (scale, tuple(tuple(game.cells[r][c] for c in orders[1]) for r in orders[0]))
+        factor = factors[i // len(scales) % len(factors)]
+        scaled = rescaled(game, scales[i % len(scales)], factor)
+        key = tuple(tuple(scaled.cells[r][c] for c in orders[1]) for r in orders[0])
         if key in seen or (split != "train" and orders == plain):
             continue
         seen.add(key)
-        scaled = rescaled(game, (scale * agent_scales[0], scale * agent_scales[1]))
         tasks.append(Task(f"{split}/{i}", split, {"game": scaled, "orders": orders}))
-    if not tasks or (count is not None and len(tasks) < count):
+    if len(tasks) < len(scales):
         raise ValueError(
-            f"instances={count}: {game.name!r} has {len(tasks)} in split {split!r} with scales "
-            f"{[*scales]}; ask for so many at most"
+            f"scales={[*scales]!r:.200}: {game.name!r} has {len(tasks)} different tables with them "
+            f"in split {split!r}, one entry each"
         )
     return ListSource(tasks, split)
 

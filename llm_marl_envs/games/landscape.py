@@ -51,7 +51,7 @@ def ascend(
         logits: where to begin; is not changed.
         updates: how many.
         rate: of a step.
-        optimizer: "adam", as trainers have it, or "plain" gradient steps.
+        optimizer: "adam", as training mostly has it, or "plain" gradient steps.
     """
     tables = [one.copy() for one in logits]
     first = [np.zeros_like(one) for one in tables]

@@ -142,11 +142,11 @@ GAMES: dict[str, MatrixGame] = {
 """The games that have a name; the first joint action is the best one of each."""
 
 
-def rescaled(game: MatrixGame, factors: Pair) -> MatrixGame:
-    """The game with each seat's payoffs multiplied."""
+def rescaled(game: MatrixGame, scale: Sequence[float], factor: float = 1.0) -> MatrixGame:
+    """The game with each seat's payoffs multiplied by its scale and by `factor`."""
+    first, second = (one * factor for one in scale)
     cells = tuple(
-        tuple(tuple((a * factors[0], b * factors[1]) for a, b in cell) for cell in row)
-        for row in game.cells
+        tuple(tuple((a * first, b * second) for a, b in cell) for cell in row) for row in game.cells
     )
     return MatrixGame(game.name, cells, game.actions)
 

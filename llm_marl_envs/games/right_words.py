@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_marl_envs.games.actions import FACTORS, check_scales, read_action
+from llm_marl_envs.games.actions import FACTORS, Scale, read_action, task_scales
 from llm_marl_envs.games.experts import GameExperts
 from llm_marl_envs.games.instances import TRIES, USUAL, WORDS
 from llm_marl_envs.games.landscape import Tables, softmax
@@ -86,26 +86,23 @@ def exact_gradient(
 # -- tasks ----------------------------------------------------------------------------------------
 @lru_cache(maxsize=64)
 def right_tasks(
-    name: str,
-    split: str,
-    count: int | None,
-    scales: tuple[float, ...],
-    shape: tuple[int, int, int],
+    name: str, split: str, scales: tuple[Scale, ...], shape: tuple[int, int, int]
 ) -> ListSource:
     """The tasks of a split; task i has scale i modulo their number.
+
+    As many as scales in train. Elsewhere 6 at least, or as many different ones as there are.
 
     Args:
         name: of the environment.
         split: one of `FACTORS`.
-        count: how many; one per scale in train and 6 (or as many as there are) elsewhere, if None.
-        scales: of tasks.
+        scales: one number per seat in each.
         shape: turns, seats and choices.
 
     Raises:
-        ValueError: there are not so many.
+        ValueError: there are not so many different ones as scales.
     """
     turns, seats, choices = shape
-    wanted = count or (len(scales) if split == "train" else max(USUAL, len(scales)))
+    wanted = len(scales) if split == "train" else max(USUAL, len(scales))
     rng = random.Random(hash_of(f"{name}/{split}"))
     factors = FACTORS[split]
     tasks: list[Task] = []
@@ -114,15 +111,16 @@ def right_tasks(
         if len(tasks) == wanted:
             break
         i = len(tasks)
-        scale = scales[i % len(scales)] * factors[i // len(scales) % len(factors)]
+        factor = factors[i // len(scales) % len(factors)]
+        scale = tuple(one * factor for one in scales[i % len(scales)])
         rights = tuple(tuple(rng.randrange(choices) for _ in range(seats)) for _ in range(turns))
         if (scale, rights) not in seen:
             seen.add((scale, rights))
             tasks.append(Task(f"{split}/{i}", split, {"rights": rights, "scale": scale}))
-    if count is not None and len(tasks) < count:
+    if len(tasks) < len(scales):
         raise ValueError(
-            f"instances={count}: there are {len(tasks)} in split {split!r} with scales "
-            f"{[*scales]}; ask for so many at most"
+            f"scales={[*scales]!r:.200}: there are {len(tasks)} different tasks with them in split "
+            f"{split!r}, one entry each"
         )
     return ListSource(tasks, split)
 
@@ -138,7 +136,7 @@ def right_task_of_row(row: Mapping[str, Any], shape: tuple[int, int, int]) -> Ta
     try:
         rights = tuple(tuple(legal.index(word) for word in one) for one in given or ())
         fits = len(rights) == turns and {len(one) for one in rights} == {seats}
-        scale = check_scales("scale", [row.get("scale", 1.0)])[0]
+        scale = task_scales([row.get("scale", 1.0)], seats)[0]
     except (TypeError, ValueError) as error:
         raise ValueError(f"rights={given!r:.100}: {error}") from error
     if not fits:

@@ -139,8 +139,8 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (EVALUATE, {"split": "ood"}, agreed, None, (0, 1)),
     (EVALUATE, {"tasks": [GSM], "split": "all"}, agreed, None, (0, 1)),
     (CROWD, {}, agreed, 1.0, (0, 1)),
-    (CROWD, {"arm": "pairs", "n_agents": 16, "choices": 8, "turns": 3}, agreed, 1.0, (0,)),
-    (CROWD, {"n_agents": 2, "weights": [1, 5], "split": "val"}, agreed, None, (0,)),
+    (CROWD, {"arm": "pairs", "weights": [1.0] * 16, "choices": 8, "turns": 3}, agreed, 1.0, (0,)),
+    (CROWD, {"weights": [1, 5], "split": "val"}, agreed, None, (0,)),
     # Its sum is 0.
     (KUHN, {}, experts, None, (0, 1, 2)),
     (KUHN, {"split": "val"}, agreed, None, (0,)),
@@ -151,7 +151,7 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (MATRIX, {"game": "penalty", "scales": [0.1]}, agreed, 1.0, (0,)),
     (MATRIX, {"game": "risky", "talk": 1, "turns": 2}, agreed, 10.0, (0, 1)),
     (MATRIX, {"game": "prisoners_dilemma", "turns": 10}, agreed, 30.0, (0,)),
-    (MATRIX, {"game": "stag_hunt", "split": "ood", "agent_scales": [1, 50]}, agreed, None, (0,)),
+    (MATRIX, {"game": "stag_hunt", "split": "ood", "scales": [[1, 50]]}, agreed, None, (0,)),
     (MATRIX, {"tasks": [TABLE], "split": "all", "told": False}, None, None, (0, 1)),
 ]
 # Options under which PettingZoo's tests run, the first in replays, too; absent: the default alone.
@@ -162,7 +162,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     PRO_CON: [{}, {"judge": "scripted"}, {"judge": "seats"}],
     REFINE: [{}, {"credit": "difference"}],
     EVALUATE: [{}, {"ablate": "scoring", "rounds": 1}],
-    CROWD: [{"turns": 2, "n_agents": 2, "arm": "pairs"}],
+    CROWD: [{"turns": 2, "weights": [1, 1], "arm": "pairs"}],
     REGIME: [{"turns": 1, "choices": 2}, {}],
     MATRIX: [{"game": "risky", "turns": 2, "talk": 1}],
 }

@@ -41,10 +41,10 @@ def test_what_is_paid():
     assert set(pay(env, said(env, *some)).values()) == {0.75}
     pairs = make("crowd-v0", arm="pairs", scales=[10])
     assert set(pay(pairs, said(pairs, *some)).values()) == {5.0}
-    weighed = make("crowd-v0", weights=[1, 2, 3, 4], agent_scales=[1, 10, 100, 1000])
+    weighed = make("crowd-v0", weights=[1, 2, 3, 4], scales=[[1, 10, 100, 1000]])
     assert list(pay(weighed, said(weighed, *some)).values()) == [2.0, 20.0, 200.0, 2000.0]
     assert weighed.unwrapped.reward_range == (0.0, 2500.0)
-    few = make("crowd-v0", n_agents=2, choices=2)
+    few = make("crowd-v0", weights=[1, 1], choices=2)
     assert set(pay(few, said(few, right, wrong)).values()) == {0.5}
 
 
@@ -70,7 +70,7 @@ def test_bounds_by_hand():
     env = make("crowd-v0")
     bounds = env.bounds(env.source[0])
     assert (bounds.random, bounds.solo, bounds.team) == pytest.approx((1 / 3, 0.5, 1))
-    pairs = make("crowd-v0", arm="pairs", n_agents=3, choices=2, weights=[1, 1, 2])
+    pairs = make("crowd-v0", arm="pairs", choices=2, weights=[1, 1, 2])
     # Products 1, 2, 2 of 3 pairs; the seat of weight 2 right: (1/4 + 1 + 1) / 3.
     bounds = pairs.bounds(pairs.source[0])
     assert (bounds.random, bounds.solo, bounds.team) == pytest.approx((5 / 12, 0.75, 5 / 3))
@@ -146,15 +146,13 @@ def test_demonstrations_prefer_nothing():
 @pytest.mark.parametrize(
     ("kwargs", "error", "match"),
     [
-        ({"n_agents": 1}, ValueError, "n_agents=1: expected a whole number, 2 to 16"),
-        ({"n_agents": 17}, ValueError, "n_agents=17"),
+        ({"weights": [1]}, ValueError, "weights, their number=1: expected a whole number, 2 to 16"),
+        ({"weights": [1] * 17}, ValueError, "weights, their number=17"),
         ({"choices": 9}, ValueError, "choices=9: expected a whole number, 2 to 8"),
         ({"arm": "max"}, ValueError, "arm='max': expected one of"),
-        ({"weights": [1, 1]}, ValueError, "weights=.*expected 4 numbers"),
         ({"weights": [1, 1, 1, 0]}, ValueError, "weights=.*above 0"),
-        ({"agent_scales": "1111"}, TypeError, "agent_scales="),
+        ({"scales": [[1, 1]]}, ValueError, "scales=.*expected 4 numbers"),
         ({"turns": 0}, ValueError, "turns=0"),
-        ({"instances": 0}, ValueError, "instances=0"),
         ({"tasks": [{"rights": [["red"]]}], "split": "all"}, ValueError, "1 lists of 4 words"),
         ({"tasks": [{"rights": [["a"] * 4]}], "split": "all"}, ValueError, "row 1: rights="),
         ({"tasks": [{}], "split": "all"}, ValueError, "row 1: rights=None"),

@@ -112,7 +112,7 @@ def test_both_see_one_table():
 
 
 def test_scales():
-    env = make("matrix_game-v0", scales=[0.03, 0.3, 3, 30], agent_scales=[1, 100])
+    env = make("matrix_game-v0", scales=[[10.0**n * 3, 10.0**n * 300] for n in range(-2, 2)])
     best = []
     for number, task in enumerate(env.source):
         env.reset(seed=0, options={"task": number})
@@ -292,9 +292,8 @@ def test_a_constant_or_copying_team_in_tasks_with_other_words():
         ({"talk": -1}, ValueError, "talk=-1"),
         ({"scales": [0]}, ValueError, "scales="),
         ({"scales": 3}, TypeError, "scales=3"),
-        ({"agent_scales": [1]}, ValueError, "agent_scales=.*one for each seat"),
-        ({"instances": 0}, ValueError, "instances=0"),
-        ({"game": "stag_hunt", "instances": 5}, ValueError, "has 4 in split 'train'"),
+        ({"scales": [[1]]}, ValueError, "scales=.*one for each seat"),
+        ({"game": "stag_hunt", "scales": [1] * 5}, ValueError, "has 4 different tables"),
         ({"split": "tune"}, ValueError, "split 'tune'"),
         ({"tasks": [{"cells": 1}], "split": "all"}, ValueError, "row 1: expected 'payoffs'"),
         (

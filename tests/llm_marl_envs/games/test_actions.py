@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_marl_envs.games.actions import FACTORS, check_scales, read_action
+from llm_marl_envs.games.actions import FACTORS, check_scales, read_action, task_scales
 
 WORDS = ("red", "green", "blue")
 
@@ -58,4 +58,14 @@ def test_scales_are_numbers_above_zero():
         with pytest.raises(TypeError, match=r"scales=.*a list of numbers"):
             check_scales("scales", kind)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected 2 numbers, one for each seat"):
-        check_scales("agent_scales", [1.0], 2)
+        check_scales("weights", [1.0], 2)
+
+
+def test_a_task_has_one_scale_or_one_for_each_seat():
+    assert task_scales([2, [1, 100]], 2) == ((2.0, 2.0), (1.0, 100.0))
+    for wrong in ([], [0], [[1]], [[1, 0]], [[]]):
+        with pytest.raises(ValueError, match=r"scales="):
+            task_scales(wrong, 2)
+    for kind in (3, "12", ["1"], [None]):
+        with pytest.raises(TypeError, match=r"scales="):
+            task_scales(kind, 2)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from llm_marl_envs.games import repeated
+from llm_marl_envs.games.actions import task_scales
 from llm_marl_envs.games.instances import instances
 from llm_marl_envs.games.landscape import ascend, near_uniform, softmax
 from llm_marl_envs.games.matrix import (
@@ -214,18 +215,18 @@ def words_table(task: Any) -> Any:
 def test_no_table_is_in_two_splits(name: str):
     found: list[Any] = []
     for split in ("train", "val", "test", "ood"):
-        tasks = instances(GAMES[name], split, None, (0.1, 1.0, 10.0), (1.0, 1.0))
+        tasks = instances(GAMES[name], split, task_scales([0.1, 1, 10], 2))
         found += [words_table(task) for task in tasks]
     assert len(set(found)) == len(found)
-    first = instances(GAMES[name], "train", None, (1.0,), (1.0, 1.0))
+    first = instances(GAMES[name], "train", task_scales([1], 2))
     assert len(first) == 1
     assert words_table(first[0]) == GAMES[name].cells
 
 
 def test_scales_take_turns():
-    tasks = instances(GAMES["climbing"], "train", 4, (0.01, 10.0), (1.0, 3.0))
+    tasks = instances(GAMES["climbing"], "train", task_scales([(0.01, 0.03), (10, 30)] * 2, 2))
     assert [round(task.data["game"].expected[0].max(), 6) for task in tasks] == [0.11, 110.0] * 2
     assert [round(task.data["game"].expected[1].max(), 6) for task in tasks] == [0.33, 330.0] * 2
     assert len({task.data["orders"] for task in tasks}) == 4
-    with pytest.raises(ValueError, match="has 4 in split 'train'"):
-        instances(GAMES["stag_hunt"], "train", 5, (1.0,), (1.0, 1.0))
+    with pytest.raises(ValueError, match="has 4 different tables"):
+        instances(GAMES["stag_hunt"], "train", task_scales([1] * 5, 2))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llm_marl_envs.games.actions import task_scales
 from llm_marl_envs.games.landscape import near_uniform, softmax
 from llm_marl_envs.games.right_words import (
     contributions,
@@ -72,10 +73,10 @@ def test_the_gradient_is_the_slope(arm: str):
 def test_no_task_is_in_two_splits():
     found = []
     for split in ("train", "val", "test", "ood"):
-        for task in right_tasks("crowd", split, None, (0.1, 1.0, 10.0), (1, 4, 3)):
-            found.append((task.data["rights"], round(task.data["scale"], 9)))
+        for task in right_tasks("crowd", split, task_scales([0.1, 1, 10], 4), (1, 4, 3)):
+            found.append((task.data["rights"], round(task.data["scale"][3], 9)))
     assert len(found) == len(set(found)) == 3 + 6 * 3
-    scales = [t.data["scale"] for t in right_tasks("crowd", "train", 4, (0.1, 10.0), (1, 4, 3))]
-    assert scales == [0.1, 10.0, 0.1, 10.0]
-    with pytest.raises(ValueError, match="there are 4 in split 'train'"):
-        right_tasks("crowd", "train", 5, (1.0,), (1, 2, 2))
+    tasks = right_tasks("crowd", "train", task_scales([0.1, 10] * 2, 2), (1, 2, 3))
+    assert [task.data["scale"] for task in tasks] == [(0.1, 0.1), (10, 10)] * 2
+    with pytest.raises(ValueError, match="there are 4 different tasks"):
+        right_tasks("crowd", "train", task_scales([1] * 5, 2), (1, 2, 2))
