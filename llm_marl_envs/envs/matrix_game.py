@@ -93,7 +93,6 @@ nothing. The range is `turns` times the smallest and the largest number of the t
 - `success`: every joint action so far is one with the largest expected sum. In the dilemma: both
   cooperated.
 - `readable`: the text took an action. `choice`: which, by its name in the game, or None.
-- `chance`: the seed of the bets in this episode.
 
 `bounds(task)` is exact, the mean of both seats: words at random, the best answer to a partner who
 chooses at random, and the best joint action.
@@ -125,8 +124,9 @@ Both seats are told the whole table (`info="split"` does not exist here). What i
 learners move at once. Divided facts would change the landscape, which is the purpose of this
 environment. The other environments divide what must be known.
 
-The bets are drawn from the episode's own seed (`info["chance"]`), so episodes of one group, which
-share task and reset seed, see different coins.
+The bets are drawn from the reset seed. The episodes of a group share it, and so their coins, unless
+a run says `chance: episode`. With a shared coin an algorithm that looks at the best of several
+episodes is not misled in `risky`; with a coin of each episode's own it is.
 
 ## What it is for, what it does not show
 - Whether an algorithm has other fixed points than the gradient (climbing, penalty, stag hunt), and
@@ -195,7 +195,6 @@ class MatrixGameEnv(TextParallelEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("matrix_game-v0")
-    draws = True
 
     def __init__(
         self,

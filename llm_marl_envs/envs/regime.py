@@ -59,7 +59,7 @@ All are paid the same, times the seat's scale in the task. Each turn has words o
 are paid and not gains. The range is 0 to `turns` + `bonus`, times the largest scale.
 
 **Entries of `info`**: `success`, all were right at every turn; `right`, this seat is; `readable`,
-its text took an action; `regime`, whether the bonus is paid; `chance`, the coin's seed.
+its text took an action; `regime`, whether the bonus is paid.
 
 `bounds(task)` is exact, the coin's mean included: all at random; one seat right, the others at
 random; all right.
@@ -82,9 +82,8 @@ A task draws the right words. Rewards of `val` are also multiplied by 0.7 or 1.4
 or 1.7, of `ood` by 0.3 or 2.9, so no task is in two splits. Settings are chosen on `val`, by
 learning its tasks anew.
 
-The coin is drawn from the episode's own seed (`info["chance"]`): episodes of one group share task
-and reset seed and see different coins. Episodes that branch off one after the first turn must keep
-its coin: `Start(chance=episode.chance)`.
+The coin is drawn from the reset seed, which the episodes of a group share: use `chance: episode`,
+or there is nothing to see. A branch that leaves an episode after the first turn keeps its coin.
 
 Everybody is told the same (`info="split"` does not exist here). If only one seat knew the coin, the
 others could not use it as a state, and the question was whether an algorithm does.
@@ -149,7 +148,6 @@ class RegimeEnv(TextParallelEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("regime-v0")
-    draws = True
 
     def __init__(
         self,

@@ -122,30 +122,19 @@ def test_scales():
 
 
 # -- chance ---------------------------------------------------------------------------------------
-def test_the_bet_is_drawn_for_each_episode_of_a_group():
+def test_the_bet_is_drawn_for_the_group_or_for_each_episode():
     env = make("matrix_game-v0", game="risky")
     team = dict.fromkeys(BOTH, ExpertPolicy(env, "bet"))
-    group = episodes(env, team, group_starts(0, 7, 64))
-    returns = [one.undiscounted_return("player_0") for one in group]
-    assert set(returns) == {14.0, -10.0}
-    assert 20 <= returns.count(14.0) <= 44
-    assert all(one.seed == 7 for one in group)
-    assert [one.undiscounted_return("player_0") for one in map(replay, group)] == returns
 
+    def returns(found: Any) -> list[float]:
+        return [one.undiscounted_return("player_0") for one in found]
 
-def test_chance_of_a_reset():
-    env = make("matrix_game-v0", game="risky")
-
-    def coin(seed: int, **options: Any) -> float:
-        env.reset(seed=seed, options={"task": 0, **options})
-        return env.step(dict.fromkeys(BOTH, "green"))[1]["player_0"]
-
-    assert {coin(seed) for seed in range(20)} == {14.0, -10.0}
-    assert {coin(3) for _ in range(5)} == {coin(3)}
-    assert {coin(3, chance=5) for _ in range(5)} == {coin(4, chance=5)}
-    for wrong in ("5", 0.5, True):
-        with pytest.raises(ValueError, match=r"options\['chance'\]=.*a seed"):
-            coin(0, chance=wrong)
+    shared = [episodes(env, team, group_starts(0, seed, 8)) for seed in range(20)]
+    assert all(len(set(returns(group))) == 1 for group in shared)
+    assert {returns(group)[0] for group in shared} == {14.0, -10.0}
+    own = episodes(env, team, group_starts(0, 7, 64, "episode"))
+    assert 20 <= returns(own).count(14.0) <= 44
+    assert returns(map(replay, own)) == returns(own)
 
 
 # -- experts --------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.games.landscape import ascend, near_uniform, softmax
 from llm_marl_envs.games.right_words import exact_gradient
 from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy
-from llm_marl_envs.records import Episode
+from llm_marl_envs.records import Branch, Episode
 from llm_marl_envs.replay import replay
 from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start, group_starts
+from llm_marl_envs.seeds import Start, branch_start, group_starts
 from llm_marl_envs.vector import VectorTextEnv
 
 
@@ -29,20 +29,30 @@ def high(episode: Episode) -> bool:
     return bool(episode.turns[0].info["regime"])
 
 
-def test_the_coin_differs_within_a_group_and_is_replayed():
+def test_the_coin_is_the_groups_or_each_episodes_and_a_branch_keeps_it():
     env = make("regime-v0")
-    group = episodes(env, ExpertPolicy(env, "right"), group_starts(0, 5, 200))
+    shared = episodes(env, ExpertPolicy(env, "right"), group_starts(0, 5, 8))
+    assert len({high(one) for one in shared}) == 1
+    starts = group_starts(0, 5, 200, "episode")
+    group = episodes(env, ExpertPolicy(env, "right"), starts)
     returns = [one.undiscounted_return("member_0") for one in group]
     assert set(returns) == {3.0, 8.0}
     assert 70 <= returns.count(8.0) <= 130
     assert [high(one) for one in group] == [paid == 8.0 for paid in returns]
     again = [replay(one) for one in group[:20]]
     assert [one.undiscounted_return("member_0") for one in again] == returns[:20]
-    # A branch with other texts keeps its coin.
-    starts = [Start(task=0, seed=one.seed, sample_seed=7, chance=one.chance) for one in group[:20]]
-    branched = episodes(env, ExpertPolicy(env, "wrong_1"), starts)
+    branched = episodes(
+        env,
+        ExpertPolicy(env, "wrong_1"),
+        [
+            branch_start(
+                start, one, Branch(parent=0, agent="member_0", turn=1), number, chance="episode"
+            )
+            for number, (start, one) in enumerate(zip(starts[:20], group[:20], strict=True))
+        ],
+    )
     assert [high(one) for one in branched] == [high(one) for one in group[:20]]
-    assert {one.undiscounted_return("member_0") for one in branched} == {0.0, 5.0}
+    assert {one.undiscounted_return("member_0") for one in branched} == {1.0, 6.0}
 
 
 def test_what_is_said_and_paid_at_each_turn():
@@ -150,7 +160,7 @@ def test_the_pages_landscape_is_what_the_game_gives():
 def test_the_coins_share_is_that_of_sampled_episodes():
     env = make("regime-v0", choices=5, bonus=2)
     lot = ScriptedPolicy(lambda r: random.Random(r.seed).choice(env.experts().legal(r, r.agent)))
-    found = episodes(env, lot, [Start(task=0, sample_seed=i) for i in range(800)])
+    found = episodes(env, lot, group_starts(0, 0, 800, "episode"))
     returns = np.array([one.team_return for one in found])
     coins = np.array([high(one) for one in found])
     within = np.mean([returns[coins].var(), returns[~coins].var()])
