@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.crossed import in_pairs
 from support.episodes import group, turn
 from support.gradients import (
     LENGTH,
@@ -104,9 +105,9 @@ def test_which_tokens_get_a_gradient(tmp_path: Path):
 
 
 # -- every loss, in every mode ---------------------------------------------------------------------
-@pytest.mark.parametrize("loss_type", LOSSES)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("checkpointing", [False, True], ids=["", "checkpointing"])
+@pytest.mark.parametrize(
+    ("mode", "loss_type", "checkpointing"), in_pairs(MODES, LOSSES, [False, True])
+)
 def test_gradient_is_the_formula(tmp_path: Path, mode: str, loss_type: str, checkpointing: bool):
     trainer = trainer_of(
         tmp_path,
@@ -122,9 +123,9 @@ def test_gradient_is_the_formula(tmp_path: Path, mode: str, loss_type: str, chec
     assert_formula(trainer)
 
 
-@pytest.mark.parametrize("level", ["token", "sequence"])
-@pytest.mark.parametrize("loss_type", LOSSES)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "loss_type", "level"), in_pairs(MODES, LOSSES, ["token", "sequence"])
+)
 def test_gradient_off_policy_is_the_formula(tmp_path: Path, mode: str, loss_type: str, level: str):
     """The second iteration over one rollout: weights have moved, ratios are not 1."""
     trainer = trainer_of(
@@ -160,9 +161,9 @@ def test_some_tokens_are_clipped_and_some_not(tmp_path: Path, mode: str):
     assert 0.02 < sum(clipped) / len(clipped) < 0.6
 
 
-@pytest.mark.parametrize("iterations", [1, 2])
-@pytest.mark.parametrize("loss_type", ["dr_grpo", "grpo", "dapo"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "loss_type", "iterations"), in_pairs(MODES, ["dr_grpo", "grpo", "dapo"], [1, 2])
+)
 def test_gradient_with_kl_is_the_formula(
     tmp_path: Path, mode: str, loss_type: str, iterations: int
 ):

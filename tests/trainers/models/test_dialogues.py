@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from support import formula
+from support.crossed import in_pairs
 from support.gradients import TEMPERATURE, assert_same, gradients
 from support.models import SETTINGS, settings
 from support.templates import FORGETFUL
@@ -101,9 +102,9 @@ def rendered(trainer: MAGRPOTrainer, turn: Any, tokenizer: Any) -> str:
     return text
 
 
-@pytest.mark.parametrize("limit", [LENGTH, 5], ids=["", "cut"])
-@pytest.mark.parametrize("loss_type", ["dr_grpo", "dapo"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "loss_type", "limit"), in_pairs(KINDS, ["dr_grpo", "dapo"], [LENGTH, 5])
+)
 def test_an_update_is_exact(tmp_path: Path, kind: str, loss_type: str, limit: int):
     trainer = trainer_of(tmp_path, kind, loss_type=loss_type, max_completion_length=limit)
     groups = trainer.collector.play(0, trainer.seating)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.crossed import in_pairs
 from support.gradients import MODES, assert_same, give, played, trainer_of, update, written_out
 from support.models import make_trainer, settings, weights
 from support.toys import Lower, WordPair, shaky
@@ -167,9 +168,14 @@ def test_a_failed_episode_may_have_paid_what_is_no_number(tmp_path: Path) -> Non
 
 
 # -- gradients ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("places", [[(0, 1)], [(1, 0), (1, 1), (1, 2), (1, 3)]], ids=["one", "all"])
-@pytest.mark.parametrize("loss", ["dr_grpo", "grpo", "dapo"])
-@pytest.mark.parametrize("mode", ["adapters", "shared"])
+@pytest.mark.parametrize(
+    ("mode", "loss", "places"),
+    in_pairs(
+        ["adapters", "shared"],
+        ["dr_grpo", "grpo", "dapo"],
+        [[(0, 1)], [(1, 0), (1, 1), (1, 2), (1, 3)]],
+    ),
+)
 def test_the_gradient_is_that_of_the_others(
     tmp_path: Path, mode: str, loss: str, places: list[tuple[int, int]]
 ) -> None:
