@@ -22,6 +22,7 @@ from support.engine_server import StubEngine
 from support.models import make_trainer, untrained, weights
 from support.strangers import Growing
 from support.toys import Lower
+from torch.distributed.tensor import DTensor
 
 from llm_marl_envs.core import Outcome
 from trainers.running import checkpoints
@@ -174,12 +175,9 @@ LONG_CASES: dict[str, dict[str, Any]] = {
 
 def held(trainer: Any) -> float:
     """The share of the weights that this process keeps."""
-    kept = [part.to_local() if hasattr(part, "to_local") else part for part in all_of(trainer)]
-    return sum(map(torch.numel, kept)) / sum(map(torch.numel, all_of(trainer)))
-
-
-def all_of(trainer: Any) -> list[torch.Tensor]:
-    return list(trainer.team.module.parameters())
+    weights: list[Any] = list(trainer.team.module.parameters())
+    kept = [part.to_local() if isinstance(part, DTensor) else part for part in weights]
+    return sum(map(torch.numel, kept)) / sum(map(torch.numel, weights))
 
 
 def own_stub(folder: Path) -> StubEngine:

@@ -193,8 +193,9 @@ def test_what_cannot_be_sharded_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match=r"\['left_0'\] play with the weights that a trained"):
         make_trainer(tmp_path, Uneven, adapters=False, frozen=["left_0"], **sharded)
     for name in ("fsdp", "deepspeed"):
+        other: dict[str, Any] = {name: "full_shard"}
         with pytest.raises(ValueError, match=f"{name}=.*set shard_weights"):
-            make_trainer(tmp_path, Uneven, **{name: "full_shard"})
+            make_trainer(tmp_path, Uneven, **other)
 
 
 def test_a_nan_on_one_process_stops_both(together: Any):
