@@ -41,8 +41,8 @@ probability of the right word, and the share of starts in which it is above 0.9 
 | 2 learn, 10 at random with weight 3, 8 words | sum | 0.985 (1.00) |
 | 2 learn, 10 at random with weight 3, 8 words | pairs | 0.987 (1.00) |
 
-So the exact gradient finds the best everywhere. What an algorithm misses here is a matter of its
-noise: this bed separates by variance alone, where `matrix_game-v0` separates by fixed points.
+So here the exact gradient finds the best from every start. What an algorithm misses is a matter of
+its noise: this bed separates by variance alone, where `matrix_game-v0` separates by fixed points.
 
 ## Agents
 `member_0` to `member_<n-1>`. They act at the same time.

@@ -105,6 +105,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from numpy.typing import ArrayLike
+
 from llm_marl_envs.core import Outcome, TextAECEnv, described
 from llm_marl_envs.games import kuhn
 from llm_marl_envs.games.actions import FACTORS, check_scales, read_action
@@ -236,14 +238,15 @@ def deal_of_row(row: Row) -> Task:
         ValueError: no two different cards, or no ante above 0.
     """
     named = row.get("deal")
-    known = isinstance(named, (list, tuple)) and all(card in CARDS for card in named)
-    if not known or len(set(named)) != 2 or len(named) != 2:
+    given = list(named) if isinstance(named, (list, tuple)) else []
+    known = [[CARDS[card] for card in deal] for deal in DEALS]
+    if given not in known:
         raise ValueError(f"deal={named!r}: expected two different cards of {CARDS}")
     try:
         ante = check_scales("ante", [row.get("ante", 1.0)])[0]
     except TypeError as error:
         raise ValueError(str(error)) from error
-    dealt = (CARDS.index(named[0]), CARDS.index(named[1]))
+    dealt = DEALS[known.index(given)]
     key = f"{dealt}/{ante}"
     name = str(row.get("id") or f"row-{hash_of(key):016x}")
     return Task(name, split_of_row(row, key), {"deal": dealt, "ante": ante})
@@ -272,13 +275,13 @@ def situations(env: KuhnPokerEnv) -> dict[str, list[tuple[Message, ...]]]:
     return shown
 
 
-def player_of_tables(first: Sequence[float], second: Sequence[float]) -> ScriptedPolicy:
+def player_of_tables(first: ArrayLike, second: ArrayLike) -> ScriptedPolicy:
     """A policy that plays tables of `games/kuhn.py`, drawing from each request's seed.
 
     Raises:
         ValueError: no tables of six probabilities.
     """
-    tables = dict(zip(SEATS, (first, second), strict=True))
+    tables: dict[str, Any] = dict(zip(SEATS, (first, second), strict=True))
     for table in tables.values():
         kuhn.check_table(table)
 

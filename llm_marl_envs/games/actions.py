@@ -9,6 +9,7 @@ neither are two.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from llm_marl_envs.parsing import answer_of, lines_of
 
@@ -66,9 +67,8 @@ def task_scales(scales: Sequence[float | Sequence[float]], seats: int) -> tuple[
         raise TypeError(f"scales={scales!r:.200}: expected a list, one entry per task")
     if not scales:
         raise ValueError("scales=[]: expected at least one entry")
-    return tuple(
-        check_scales("scales", one, seats)
-        if isinstance(one, (list, tuple))
-        else check_scales("scales", (one,)) * seats
-        for one in scales
-    )
+    found: list[Scale] = []
+    for one in scales:
+        each: Any = one if isinstance(one, (list, tuple)) else (one,) * seats
+        found.append(check_scales("scales", each, seats))
+    return tuple(found)

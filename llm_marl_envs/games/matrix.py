@@ -84,7 +84,7 @@ def read_game(
         ValueError: no such table, fewer than 2 or more than 8 actions of a seat, a number that is
             not finite, or payoffs that are all alike.
     """
-    rows: Sequence[Any] = payoffs if isinstance(payoffs, (list, tuple)) else ()
+    rows: list[Any] = [*payoffs] if isinstance(payoffs, (list, tuple)) else []
     widths = {len(row) if isinstance(row, (list, tuple)) else 0 for row in rows}
     fits = len(widths) == 1 and all(2 <= n <= MOST_ACTIONS for n in (len(rows), *widths))
     if not fits:

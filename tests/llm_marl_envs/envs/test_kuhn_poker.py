@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_the_environment_is_the_tree_to_policies_of_tables():
     rng = np.random.default_rng(0)
     first, second = rng.random(6), rng.random(6)
     envs = VectorTextEnv([make("kuhn_poker-v0") for _ in range(16)])
-    team = dict.fromkeys(("player_0", "player_1"), player_of_tables(first, second))
+    team = dict.fromkeys(envs.envs[0].possible_agents, player_of_tables(first, second))
     starts = [Start(task=i % 6, sample_seed=i) for i in range(1500)]
     won = [e.undiscounted_return("player_0") for e in rollout(envs, team, starts)]
     assert np.mean(won) == pytest.approx(float(kuhn.value(first, second)), abs=0.11)
@@ -124,7 +125,7 @@ class Shown:
     def __init__(self) -> None:
         self.seen: set[tuple[str, Any]] = set()
 
-    def act(self, requests: list[Request]) -> list[Response]:
+    def act(self, requests: Sequence[Request]) -> list[Response]:
         self.seen |= {(r.agent, r.messages) for r in requests}
         return [Response(text="bet" if (r.seed >> 7) % 2 else "pass") for r in requests]
 

@@ -20,7 +20,7 @@ from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start, group_starts
 from llm_marl_envs.vector import VectorTextEnv
 
-BOTH = ("player_0", "player_1")
+BOTH: tuple[str, ...] = ("player_0", "player_1")
 
 
 def play(env: Any, *texts: tuple[str, str], **options: Any) -> list[Any]:
