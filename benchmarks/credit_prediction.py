@@ -1,6 +1,6 @@
 """Does the audited signal of an estimator predict how fast a team learns with it?
 
-    python benchmarks/credit_prediction.py --seeds 5 --output runs/credit_prediction
+    python benchmarks/credit_prediction.py --seeds 4 --output runs/credit_prediction
 
 Three games whose teams are softmax tables. The team of the start, which says each word equally
 often, is audited (`llm-marl credit-audit` does the same): that gives each estimator a signal for
@@ -44,8 +44,8 @@ from trainers.studies.credit_audit import AuditPlan, Judged, Stage, credit_audit
 from trainers.update.branching import grown
 
 WORDS = ("ape", "bee", "cow")
-RATES = (0.03, 0.1, 0.3)
-PLAN = AuditPlan(points=24, messages=3, replays=128, judgements=24, size=3, alternatives=3)
+RATES = (0.1, 0.3)
+PLAN = AuditPlan(points=16, messages=3, replays=64, judgements=16, size=3, alternatives=3)
 COMPARED = ("magrpo", "magrpo_tree", "c3_sim", "difference")
 History = tuple[tuple[str, ...], ...]
 
@@ -216,8 +216,8 @@ def ranked(values: Sequence[float]) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--actions", type=int, default=1500)
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--actions", type=int, default=1200)
     parser.add_argument("--output", default="runs/credit_prediction")
     options = parser.parse_args()
     audited: dict[str, dict[str, Judged]] = {}
@@ -226,7 +226,10 @@ def main() -> None:
         audited[name] = {one.name: one for one in audit.estimators}
         signals = {one: audited[name][one].per_thousand_tokens or 0.0 for one in COMPARED}
         order = sorted(signals, key=lambda one: -signals[one])
-        print(f"prediction, {name}: " + " > ".join(f"{a} ({signals[a]:.3g})" for a in order))
+        print(
+            f"prediction, {name}: " + " > ".join(f"{a} ({signals[a]:.3g})" for a in order),
+            flush=True,
+        )
     print(flush=True)
     found: dict[str, Any] = {}
     for name, game in GAMES.items():

@@ -121,7 +121,7 @@ class MAGRPOConfig(GRPOConfig):
     chance: str = "group"
     """Chance in an environment comes from the reset seed. 'group': the episodes of a task share it,
     so what is dealt to one is dealt to all; 'episode': each has its own, and a branch draws anew
-    what is dealt after it. With a shared one an algorithm that looks at the best episode is not
+    what is dealt after it. With a shared one an algorithm that looks at the best episode is less
     misled by luck."""
     max_update_tokens: int | None = None
     """Most tokens that an update may sample, at least 1: of all seats, frozen ones too, with every
