@@ -135,8 +135,9 @@ class Algorithm:
     """
 
     name: str
-    reads: ClassVar[Collection[str]] = ()
-    """Which of `OPTIONS` it reads."""
+    reads: ClassVar[Collection[str] | Mapping[str, Sequence[str]]] = ()
+    """Which of `OPTIONS` it reads, or a map of these to the values that it knows. A name alone: the
+    first two values."""
     declares: ClassVar[Sequence[Relation]] = ()
     """How it is related to others; each is proven by a test."""
     Settings: ClassVar[type] = NoSettings
@@ -148,12 +149,18 @@ class Algorithm:
     """What `advantages` counted in the last update; logged under `algorithm/`."""
 
     def __init__(self, args: Any, settings: Any = None) -> None:
-        for option, (neutral, *_) in OPTIONS.items():
-            value = getattr(args, option)
+        for option, (neutral, *others) in OPTIONS.items():
+            value, known = getattr(args, option), (neutral, *others[:1])
             if option not in self.reads and value != neutral:
                 raise ValueError(
                     f"{option}={value!r}: the algorithm {self.name!r} does not read it; leave it "
                     f"at {neutral!r}"
+                )
+            if isinstance(self.reads, Mapping):
+                known = self.reads.get(option, known)
+            if value not in known:
+                raise ValueError(
+                    f"{option}={value!r}: the algorithm {self.name!r} knows {[*known]}"
                 )
         self.args = args
         self.settings = self.Settings() if settings is None else settings

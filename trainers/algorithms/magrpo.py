@@ -48,11 +48,11 @@ Deviations from the paper:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from trainers.algorithms.base import AdvantageInputs, Algorithm
+from trainers.algorithms.base import OPTIONS, AdvantageInputs, Algorithm
 from trainers.algorithms.past import Past
 from trainers.algorithms.relations import Kind, Relation
 
@@ -66,7 +66,7 @@ class MAGRPO(Algorithm):
     """Baseline from the group over joint returns; see the module's docstring."""
 
     name = "magrpo"
-    reads = ("baseline", "scale_rewards")
+    reads: ClassVar[Any] = OPTIONS
     declares = (
         Relation(
             kind=Kind.ALIAS,

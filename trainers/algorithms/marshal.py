@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
-from trainers.algorithms.magrpo import ALONE, STD_EPSILON
+from trainers.algorithms.magrpo import STD_EPSILON
 from trainers.algorithms.past import Past
 from trainers.algorithms.pools import pooled
 from trainers.algorithms.relations import Kind, Relation
@@ -64,10 +64,6 @@ class Marshal(Algorithm):
 
     def __init__(self, args: Any, settings: Any = None) -> None:
         super().__init__(args, settings)
-        if args.baseline not in ALONE:
-            raise ValueError(
-                f"baseline={args.baseline!r}: the algorithm {self.name!r} knows {[*ALONE]}"
-            )
         self.past = Past()
 
     def check(self, env: Any, trained: Sequence[str]) -> None:
