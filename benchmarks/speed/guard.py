@@ -50,9 +50,9 @@ class Bound:
 
 
 def of_limit() -> Iterator[Bound]:
-    """Share of the bare limit, four tasks of 64 tokens."""
-    for mode, least in (("shared", 0.65), ("adapters", 0.5), ("separate", 0.55)):
-        share = limit.cell(mode, limit.CELLS[1], FEW)["share of the limit"]
+    """Share of the bare limit, one task of 64 tokens."""
+    for mode, least in (("shared", 0.7), ("adapters", 0.45), ("separate", 0.65)):
+        share = limit.cell(mode, limit.CELLS[0], FEW)["share of the limit"]
         yield Bound(name=f"update, {mode}, share of the bare limit", value=share, least=least)
 
 
@@ -69,7 +69,7 @@ def of_sizes() -> Iterator[Bound]:
         yield Bound(
             name=f"update without a model, exponent of {name}",
             value=exponent(sizes, seconds),
-            most=1.3,
+            most=1.6,
         )
 
 
