@@ -358,7 +358,7 @@ def test_groups_that_are_too_easy_or_too_hard_teach_nothing(tmp_path: Path):
 @pytest.mark.parametrize("loss", ["dr_grpo", "dapo"])
 def test_an_update_of_which_nothing_is_kept_moves_nothing(tmp_path: Path, loss: str):
     schedules = {"difficulty": {"lowest": 1.0}}
-    trainer = make_trainer(tmp_path, WordPair, max_steps=1, schedules=schedules, loss_type=loss)
+    trainer = make_trainer(tmp_path, Lower, max_steps=1, schedules=schedules, loss_type=loss)
     start = weights(trainer)
     trainer.train()
     assert all(torch.equal(value, start[p]) for p, value in weights(trainer).items())
