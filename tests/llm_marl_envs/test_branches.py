@@ -16,6 +16,7 @@ from llm_marl_envs.branches import NotReplayableError
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import (
     Branch,
+    Chance,
     Episode,
     EpisodeGroup,
     Request,
@@ -87,7 +88,7 @@ def test_a_branch_is_the_record_up_to_its_point_and_then_anew(family: str, conte
         policy = Asked()
         begun = branch_start(start, record, branch, number)
         one = played(make_env(), [begun], policy, context)[0]
-        before = {(t.agent, t.index) for t in record.turns if t.step < left.step}
+        before = {(t.agent, t.index) for t in record.turns if (t.step or 0) < (left.step or 0)}
         assert (one.branch, one.seed, one.task_id) == (branch, record.seed, record.task_id)
         assert {(t.agent, t.index) for t in one.turns if t.given} == before
         assert {(r.agent, r.turn) for r in policy.requests}.isdisjoint(before)
@@ -261,9 +262,10 @@ def test_chance_after_a_branch_is_that_of_the_record_or_drawn_anew() -> None:
     start = Start(task=2, seed=9)
     record = played(Coin(), [start])[0]
     branch = Branch(parent=0, agent="left_0", turn=1)
+    chances: tuple[Chance, ...] = ("group", "episode", "episode")
     same, anew, other = (
         dealt(played(Coin(), [branch_start(start, record, branch, n, chance)])[0])
-        for n, chance in ((0, "group"), (1, "episode"), (2, "episode"))
+        for n, chance in enumerate(chances)
     )
     assert same == dealt(record)
     assert anew[0] == other[0] == same[0]  # what was dealt before stays

@@ -158,7 +158,7 @@ class Collector:
                     task_id=next((e.task_id for e in group if e.task_id), ""),
                     seed=group[0].seed if shared else self.schedule.reset_seed(update, position),
                     episodes=group,
-                    chance=self.args.chance,
+                    chance="group" if shared else "episode",
                 )
             )
         return groups

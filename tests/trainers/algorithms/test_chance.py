@@ -25,7 +25,7 @@ from trainers.algorithms import AdvantageInputs, make_algorithm
 from trainers.update.packing import reward_array
 from trainers.update.returns import discounted_returns
 
-SEATS = ("left_0", "right_0")
+SEATS: tuple[str, ...] = ("left_0", "right_0")
 SIZE = 8
 
 

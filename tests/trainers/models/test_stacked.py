@@ -73,7 +73,7 @@ def llama() -> Any:
     return untrained()[0]
 
 
-PATTERNS = {"rank_pattern": {"q_proj": 7}, "alpha_pattern": {"v_proj": 3}}
+PATTERNS: dict[str, Any] = {"rank_pattern": {"q_proj": 7}, "alpha_pattern": {"v_proj": 3}}
 COVERED = {
     "lora": (llama, [lora()] * 2),
     "three adapters": (llama, [lora()] * 3),

@@ -17,6 +17,7 @@ from support.models import make_trainer
 from support.toys import Lower
 
 from llm_marl_envs.core import Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.policies import Team
 from llm_marl_envs.records import Request, Response
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import ListSource, Task
@@ -24,7 +25,7 @@ from trainers.commands import CREDIT_AUDIT
 from trainers.studies.credit_audit import Audit, AuditPlan, Stage, _cosine, _rank, credit_audit
 from trainers.studies.credit_gradients import gram_of
 
-SEATS = ("left_0", "right_0")
+SEATS: tuple[str, ...] = ("left_0", "right_0")
 PAY = {("a", "a"): 3.0, ("a", "b"): 0.0, ("b", "a"): 1.0, ("b", "b"): 2.0}
 LEFT = 0.6  # chance of "a"
 RIGHT = {"a": 0.3, "b": 0.8, "": 0.5}  # by what is heard; the last where nothing is
@@ -188,7 +189,7 @@ def test_rank_counts_pairs_that_the_reference_tells_apart() -> None:
 
 def test_an_audit_is_a_function_of_its_seed() -> None:
     small = AuditPlan(points=2, messages=2, replays=3, judgements=2, size=2, copies=5)
-    team = dict.fromkeys(SEATS, Tables())
+    team: Team = dict.fromkeys(SEATS, Tables())
     one, again = (credit_audit(Stage(InTurn, team, SEATS, small)) for _ in range(2))
     assert one.estimators == again.estimators
     assert [m.worth for m in one.messages] == [m.worth for m in again.messages]
@@ -214,10 +215,10 @@ def test_gradients_are_those_of_the_log_prob(tmp_path: Path) -> None:
         for place in places:
             trainer.model.zero_grad()
             said = turns[place].response
-            one = formula.TurnOf(said.prompt_ids, said.completion_ids, 0.0)
+            one = formula.TurnOf(said.prompt_ids or (), said.completion_ids or (), 0.0)
             formula.log_probs(trainer.model, [one], 1.0).sum().backward()
             grads = [p.grad for p in trainer.team.parameters(name)]
-            rows.append(torch.cat([g.flatten() for g in grads]).double())
+            rows.append(torch.cat([g.flatten() for g in grads if g is not None]).double())
         expected = torch.stack(rows) @ torch.stack(rows).T
         assert np.allclose(found, expected.numpy(), rtol=1e-3, atol=1e-5)
         worth = np.arange(len(places), dtype=float)
