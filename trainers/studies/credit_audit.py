@@ -44,7 +44,7 @@ from llm_marl_envs.rollout import Context, redraws, rollout
 from llm_marl_envs.seeds import RESET_SEEDS, Start, branch_start, derive_seed, group_starts
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
-from trainers.algorithms.c3 import C3, C3Sim
+from trainers.algorithms.c3 import C3, C3Settings, C3Sim
 from trainers.algorithms.difference import Difference
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.magrpo_tree import MAGRPOTree
@@ -207,10 +207,10 @@ class Stage:
         `magrpo_mean` has the paper's mean, which contains the sample.
         """
 
-        def of(kind: type[Algorithm], **changes: Any) -> Algorithm:
-            given = {"baseline": "leave_one_out", "scale_rewards": "none", "alternatives": None}
+        def of(kind: type[Algorithm], baseline: str = "leave_one_out") -> Algorithm:
             sizes = {"num_generations": self.plan.size, "chance": self.chance}
-            return kind(SimpleNamespace(**{**given, **sizes, **changes}))
+            args = SimpleNamespace(baseline=baseline, scale_rewards="none", **sizes)
+            return kind(args, C3Settings(self.plan.alternatives) if issubclass(kind, C3) else None)
 
         c3 = C3 if self.in_turn else C3Sim
         return {
@@ -218,7 +218,7 @@ class Stage:
             "magrpo_mean": of(MAGRPO, baseline="mean"),
             "rejection": of(Rejection),
             "magrpo_tree": of(MAGRPOTree),
-            c3.name: of(c3, alternatives=self.plan.alternatives),
+            c3.name: of(c3),
             "difference": of(Difference),
         }
 
