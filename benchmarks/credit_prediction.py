@@ -1,6 +1,6 @@
 """Does the audited signal of an estimator predict how fast a team learns with it?
 
-    python benchmarks/credit_prediction.py --seeds 4 --output runs/credit_prediction
+    python benchmarks/credit_prediction.py --seeds 10 --output runs/credit_prediction
 
 Three games whose teams are softmax tables. The team of the start, which says each word equally
 often, is audited (`llm-marl credit-audit` does the same): that gives each estimator a signal for
@@ -44,7 +44,7 @@ from trainers.studies.credit_audit import AuditPlan, Judged, Stage, credit_audit
 from trainers.update.branching import grown
 
 WORDS = ("ape", "bee", "cow")
-RATES = (0.1, 0.3)
+RATES = (0.3, 1.0)
 PLAN = AuditPlan(points=16, messages=3, replays=64, judgements=16, size=3, alternatives=3)
 COMPARED = ("magrpo", "magrpo_tree", "c3_sim", "difference")
 History = tuple[tuple[str, ...], ...]
@@ -211,12 +211,14 @@ def adam(team: Tables, step: Any, moments: Any, rate: float, update: int) -> Non
 
 
 def ranked(values: Sequence[float]) -> np.ndarray:
-    return np.argsort(np.argsort(values)).astype(float)
+    """Ranks from 0; equal values share theirs."""
+    given = np.array(values)
+    return np.array([((given < one).sum() + (given <= one).sum() - 1) / 2 for one in given])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--actions", type=int, default=1200)
     parser.add_argument("--output", default="runs/credit_prediction")
     options = parser.parse_args()

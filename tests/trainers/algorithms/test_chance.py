@@ -124,9 +124,10 @@ def saves(name: str, chance: Chance, run: int, updates: int = 400) -> bool:
 
 @pytest.mark.long
 def test_an_optimist_with_a_coin_of_its_own_takes_the_bet() -> None:
+    """When this was written: rejection 28 and 4 of 40 runs, magrpo 20 and 20 of 20."""
     share = {
-        (name, chance): sum(saves(name, chance, run) for run in range(40)) / 40
-        for name in ("rejection", "magrpo")
+        (name, chance): sum(saves(name, chance, run) for run in range(runs)) / runs
+        for name, runs in (("rejection", 40), ("magrpo", 20))
         for chance in ("group", "episode")
     }
     assert share["rejection", "group"] > share["rejection", "episode"] + 0.15
