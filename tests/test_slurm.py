@@ -53,8 +53,9 @@ def test_it_starts_servers_and_trainers_and_goes_on_where_there_is_a_checkpoint(
         subprocess.run(words, env={**os.environ, **environment}, check=True)
         calls = called(environment)[-3:]
         assert ["scontrol", "show", "hostnames", "node[1-2]"] in calls
-        server, trainers = sorted((c for c in calls if c[0] == "srun"), key=len)
-        assert server[1:4] == ["--overlap", "--ntasks-per-node=1", "--ntasks=2"]
+        by_node = ["--overlap", "--ntasks-per-node=1", "--ntasks=2"]
+        [server] = [c for c in calls if c[1:4] == by_node]
+        [trainers] = [c for c in calls if c[0] == "srun" and c is not server]
         assert server[-3:] == ["run.yaml", "/v/python", "8000"]
         begun = ["8000", "--config", "run.yaml", "--override", f"output_dir={tmp_path / 'out'}"]
         assert trainers[trainers.index("8000") :] == begun + resumed * [

@@ -25,6 +25,7 @@ from random import Random
 
 from llm_marl_envs.sandbox.jail import codec, syscalls
 from llm_marl_envs.sandbox.jail.routing import MAX_TRACE_TEXT
+from llm_marl_envs.sandbox.jail.source import parse
 
 HERE = Path(__file__).parent
 WEIGHTS = {"": 1.0, "~ ": 0.2, "~~ ": 0.04}  # of an alternative with such a mark
@@ -50,7 +51,7 @@ def harness_names() -> tuple[str, ...]:
     sources = [path.read_text() for path in sorted(Path(codec.__file__).parent.glob("*.py"))]
     names: set[str] = set()
     for source in sources:
-        names |= set(re.findall(r"\b[A-Za-z_]\w*\b", source)) & _names_of(ast.parse(source))
+        names |= set(re.findall(r"\b[A-Za-z_]\w*\b", source)) & _names_of(parse(source))
     return tuple(sorted(names - _WORDS))
 
 

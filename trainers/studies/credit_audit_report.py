@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llm_marl_envs.evaluation.numbers.format import number
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
 from llm_marl_envs.files.atomic import replacing
@@ -100,12 +101,8 @@ def audit_table(audit: Audit) -> str:
         numbers = [one.bias, one.bias_error, one.offset, one.variance, one.rank]
         numbers += [one.cosine.get(policy) for policy in policies]
         numbers += [one.tokens, one.calls, one.signal, one.per_thousand_tokens, one.per_call]
-        rows.append([one.name, *map(_shown, numbers)])
+        rows.append([one.name, *map(number, numbers)])
     return format_table(head, rows)
-
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
 
 
 def write_audit(folder: Path, audit: Audit, plan: AuditPlan, team: Mapping[str, str]) -> None:
@@ -119,9 +116,9 @@ def save_picture(audit: Audit, path: Path) -> None:
     figure = require_matplotlib()(figsize=(11, 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
     worth = [one.worth for one in audit.messages]
-    for number, one in enumerate(audit.estimators):
+    for place, one in enumerate(audit.estimators):
         judged = audit.judgements[one.name].mean(axis=1)
-        left.scatter(worth, judged, s=14, color=f"C{number}", label=one.name, alpha=0.7)
+        left.scatter(worth, judged, s=14, color=f"C{place}", label=one.name, alpha=0.7)
     ends = [min(worth), max(worth)]
     left.plot(ends, ends, color="0.6", linewidth=1)
     left.set(xlabel="reference advantage", ylabel="mean judgement", title="every message")
@@ -135,7 +132,7 @@ def save_picture(audit: Audit, path: Path) -> None:
 def _bars(axes: Any, estimators: tuple[Judged, ...]) -> None:
     names = [one.name for one in estimators]
     values = [one.per_thousand_tokens or 0.0 for one in estimators]
-    axes.barh(names, values, color=[f"C{number}" for number in range(len(names))])
+    axes.barh(names, values, color=[f"C{place}" for place in range(len(names))])
     axes.invert_yaxis()
     axes.set(xlabel="signal per 1000 sampled tokens", title="what they cost")
     axes.grid(axis="x", alpha=0.3)

@@ -278,7 +278,9 @@ def test_doctor_asks_a_server_what_it_can_do(base: str, capsys: Any):
     stub = StubEngine(base)
     try:
         assert main(["doctor", "--engine", stub.url]) == 0
-        said = [line[:18].split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+        said = [
+            [line[:4].strip(), line[4:18].strip()] for line in capsys.readouterr().out.splitlines()
+        ]
         assert said == [
             ["yes", "answers"],
             ["yes", "ids"],
