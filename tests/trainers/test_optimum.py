@@ -141,17 +141,11 @@ def trained(folder: Path, speaker: Any, turns: int, **changes: Any) -> tuple[Any
     import copy
 
     model, tokenizer = speaker
+    sizes = {"tasks_per_update": 2, "num_generations": 16, "rows_per_micro_batch": 64}
     trainer = MAGRPOTrainer(
         copy.deepcopy(model),
         lambda: Game(turns),
-        settings(
-            folder,
-            tasks_per_update=2,
-            num_generations=16,
-            rows_per_micro_batch=64,
-            max_completion_length=4,
-            **changes,
-        ),
+        settings(folder, max_completion_length=4, **{**sizes, **changes}),
         processing_class=tokenizer,
     )
     before = expected_return(trainer, turns)
@@ -183,3 +177,24 @@ def test_training_reaches_the_optimum(
     assert best_return(turns) == pytest.approx(best)
     assert before < 0.4 * best, "the game must not be won before training"
     assert after > 0.97 * best
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("algorithm", "size"),
+    [("magrpo_tree", 4), ({"name": "c3_sim", "alternatives": 4}, 4)],
+)
+def test_branches_lead_to_the_optimum(tmp_path: Path, speaker: Any, algorithm: Any, size: int):
+    """Few episodes of a task are played from the reset, so steps are smaller than above."""
+    _, _, after = trained(
+        tmp_path,
+        speaker,
+        2,
+        algorithm=algorithm,
+        num_generations=size,
+        max_steps=200,
+        learning_rate=7e-4,
+        weights="separate",
+        seed=1,
+    )
+    assert after > 0.9 * 2.1

@@ -261,3 +261,15 @@ def test_it_learns(tmp_path: Path, algorithm: str) -> None:
     trainer.train()
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
+
+
+def test_a_horizon_holds_for_branches_too(tmp_path: Path) -> None:
+    grows = {"horizon": {"every": 1, "turns": [1, 2]}}
+    trainer = branching(tmp_path, SIM, schedules=grows, max_steps=2)
+    trainer.train()
+    for update, turns in ((0, 1), (1, 2)):
+        groups = trainer.collector.play(update, trainer.seating)
+        played = [one for group in groups for one in group.episodes]
+        assert any(one.branch for one in played)
+        assert {max(turn.index for turn in one.turns) + 1 for one in played} == {turns}
+        assert {one.env_kwargs["turns"] for one in played} == {turns}
