@@ -73,11 +73,13 @@ class RowSampler(LogitsProcessor):
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
         """The scores (B, V) whose argmax is the sample."""
-        logits = scores.float() / (self.temperature or 1.0)
-        logprobs = torch.log_softmax(logits, dim=-1)
-        keys = logprobs
+        logits = scores.float()
+        if self.temperature not in (0.0, 1.0):
+            logits = logits / self.temperature
+        logprobs = keys = torch.log_softmax(logits, dim=-1)
         if self.temperature:
-            keys = logprobs + gumbel_noise(self.seeds, len(self._chosen), scores.shape[-1])
+            noise = gumbel_noise(self.seeds, len(self._chosen), scores.shape[-1])
+            keys = noise.add_(logprobs)
         token = keys.argmax(dim=-1, keepdim=True)
         self._chosen.append(logprobs.gather(-1, token).squeeze(-1))
         return keys
