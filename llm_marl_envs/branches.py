@@ -83,7 +83,7 @@ class Known:
             then, now = _first_difference(turn, request)
             raise self._other(request.task_id, request.agent, request.turn, then, now)
         before = request.agent, request.turn - 1
-        if before in self._turns and self._turns[before].reward != paid[before]:
+        if before in self._turns and not _same(self._turns[before].reward, paid[before]):
             then, now = f"a reward of {self._turns[before].reward}", f"{paid[before]}"
             raise self._other(request.task_id, *before, then, now)
         return turn.response
@@ -111,6 +111,11 @@ class Known:
         due = self.branch is not None and not self.on and not self._redrawn
         self._redrawn |= due
         return due and self.chance is not None
+
+
+def _same(one: float, other: float) -> bool:
+    """Equal, or neither is a number: who judges rewards says what is wrong with that."""
+    return one == other or (one != one and other != other)
 
 
 def _first_difference(turn: Turn, request: Request) -> tuple[str, str]:

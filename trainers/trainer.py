@@ -344,8 +344,10 @@ class MAGRPOTrainer(GRPOTrainer):
         """Play this process's share, judge the groups of all."""
         groups = None
         for left in reversed(range(REPEATS + 1)):
-            publish = partial(self._publish, again=left < REPEATS)
-            if self._together(publish, repeats=left > 0):
+            again = left < REPEATS
+            if again and not self._together(self._recover, repeats=left > 0):
+                continue
+            if self._together(self._publish, repeats=left > 0):
                 with self._sampling_weights():
                     groups = self._together(self._play, repeats=left > 0)
             if groups is not None:
@@ -371,10 +373,13 @@ class MAGRPOTrainer(GRPOTrainer):
         own = not self.engine.remote or self.engine.exact
         return self.team.whole() if own else nullcontext()
 
-    def _publish(self, again: bool) -> bool:
-        """Let the engine sample with the present weights."""
-        if again:
-            self.engine.recover()
+    def _recover(self) -> bool:
+        """Let the engine wait until it can begin anew."""
+        self.engine.recover()
+        return True
+
+    def _publish(self) -> bool:
+        """Let the engine sample with the present weights; sharded ones take every process."""
         self.engine.publish(self._update)
         return True
 
@@ -551,7 +556,7 @@ class MAGRPOTrainer(GRPOTrainer):
         if self.make_eval_env is None:
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         failures = Failures(self.make_eval_env)
-        self._together(partial(self._publish, again=False), repeats=False)
+        self._together(self._publish, repeats=False)
         with self._sampling_weights():
             episodes = evaluation_episodes(self.make_eval_env, self._seats, self.args, failures)
         values = metrics.evaluation_metrics(episodes, metric_key_prefix)
@@ -591,7 +596,9 @@ class MAGRPOTrainer(GRPOTrainer):
                 self._load_from_checkpoint(str(checkpoint))
                 self.state = ended
                 # Every process counts the tokens of all; there may have been fewer of them then.
-                self._count_on(self.checkpoints.read(str(checkpoint), rank=0))
+                kept = self.checkpoints.read(str(checkpoint), rank=0)
+                self._count_on(kept)
+                self.algorithm.load_state_dict(kept["algorithm"])
                 return TrainOutput(ended.global_step, 0.0, {})
             resume = None if checkpoint is None else str(checkpoint)
             try:
@@ -644,7 +651,8 @@ class MAGRPOTrainer(GRPOTrainer):
         sampler = sampled_by(self.args)
         if isinstance(sampler, dict):
             dtype = next(self.team.module.parameters()).dtype
-            told = {"dtype": str(dtype).removeprefix("torch."), "software": self.engine.software}
+            software = {"software": self.engine.software} if self.engine.software else {}
+            told = {"dtype": str(dtype).removeprefix("torch."), **software}
             env["sampled_by"] = {**sampler, **told}
         if self.token_policy.template_kwargs:
             env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)

@@ -219,10 +219,15 @@ class MatrixGameEnv(TextParallelEnv):
             max_action_chars=MAX_ACTION_CHARS,
             render_mode=render_mode,
         )
-        self.turns, self.talk, self.told = turns, talk, told
+        self.talk, self.told = talk, told
         paid = [one for task in source for pair in task.data["game"].outcomes for one in pair]
         self.reward_range = (turns * min(paid), turns * max(paid))
         self._best = True
+
+    @property
+    def turns(self) -> int:
+        """How often the game is played."""
+        return self.max_turns - self.talk
 
     def experts(self) -> MatrixExperts:
         """Players who follow a plan."""

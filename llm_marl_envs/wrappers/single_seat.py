@@ -87,6 +87,11 @@ class SingleSeat(TextParallelEnv):
         self._chat = {WRITER: [self.assignment(told)]}
         return {WRITER: self._observe(WRITER)}, infos
 
+    def redraw(self, seed: int) -> None:
+        """As `TextEnv.redraw`, of the environment inside, too."""
+        super().redraw(seed)
+        self.inner.redraw(seed)
+
     def close(self) -> None:
         """As `TextParallelEnv.close`, of the environment inside, too."""
         self.inner.close()

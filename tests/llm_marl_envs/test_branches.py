@@ -31,6 +31,7 @@ from llm_marl_envs.seeds import Start, branch_start, group_starts
 from llm_marl_envs.specs import list_envs, spec
 from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import Partners
+from llm_marl_envs.wrappers.single_seat import SingleSeat
 
 
 class Asked:
@@ -256,6 +257,15 @@ def test_episodes_of_a_group_share_what_chance_deals_or_not() -> None:
     assert EpisodeGroup(**group, chance="episode").roots.episodes == tuple(own)
     with pytest.raises(ValueError, match="a group shares both"):
         EpisodeGroup(**group)
+
+
+def test_chance_behind_one_seat_is_drawn_anew_too() -> None:
+    env = SingleSeat(make("regime-v0"))
+    env.reset(seed=3, options={"task": 0})
+    before = env.inner.chance.random()
+    env.reset(seed=3, options={"task": 0})
+    env.redraw(7)
+    assert env.inner.chance.random() != before
 
 
 def test_chance_after_a_branch_is_that_of_the_record_or_drawn_anew() -> None:

@@ -123,10 +123,10 @@ class VLLMEngine(SamplingEngine):
             EndpointError: a server refuses the weights, or one of its own does not start.
         """
         self._start()
+        self.weights.publish(update)  # first: of sharded weights every process brings its part
         if self.weights.loads and not self.software:
             server = self.servers[self.team.policies[0]][0]
             self.software = server.ask("/version", None, lambda said: f"vllm {said['version']}")
-        self.weights.publish(update)
 
     def recover(self) -> None:
         """Wait for servers that gave no answer; the next `publish` gives them everything again.

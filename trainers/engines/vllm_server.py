@@ -171,6 +171,12 @@ def _free_port() -> int:
         return free.getsockname()[1]
 
 
+def _answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
 class ServerProcess:
     """A server that this process starts and stops; it does not outlive this process.
 
@@ -197,6 +203,11 @@ class ServerProcess:
         """
         if self.process is not None and self.process.poll() is None:
             return False
+        if _answers(self.call.port):
+            raise EndpointError(
+                f"port {self.call.port}: another program listens there; stop it, or choose "
+                "another port under start"
+            )
         make_folder(self.log.parent)
         print(f"starting {shlex.join(self.call.command)}\n  log: {self.log}", file=sys.stderr)
         with self.log.open("wb") as out:
@@ -225,7 +236,8 @@ class ServerProcess:
                 raise EndpointError(f"the server ended before it answered; {self._said()}")
             with suppress(OSError):
                 urllib.request.urlopen(f"{self.url}/health", timeout=1).close()
-                return
+                if self.process.poll() is None:
+                    return
             time.sleep(0.2)
         self.stop()
         raise EndpointError(f"the server gave no answer in {STARTING:.0f} s; {self._said()}")

@@ -53,7 +53,7 @@ FREE = re.compile(
     r"|save_.*|enable_jit_checkpoint|metric_for_best_model|greater_is_better"
     r"|eval_(?!tasks).*|per_device_eval_batch_size|prediction_loss_only"
     # how many updates (compared as a number of updates), and when a run gives up
-    r"|max_steps|num_train_epochs|max_failed_share"
+    r"|max_steps|num_train_epochs|max_failed_share|max_update_tokens"
     # where it runs; the number of processes is compared where it matters
     r"|use_cpu|local_rank|ddp_.*|dataloader_.*"
     # of an engine: what counts of it stands under `engine`
@@ -63,6 +63,8 @@ FREE = re.compile(
     r"|generation_batch_size"
 )
 """Settings of the trainer that a run may go on without or with other values of."""
+BEFORE_THEY_WERE: Mapping[str, Any] = {"chance": "group", "schedules": None, "shard_weights": False}
+"""Settings that older releases did not have -> what these did."""
 
 
 class BusyError(RuntimeError):
@@ -300,6 +302,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any], per_epoch: int)
     if "lora" in then:
         found += _lines("lora", then["lora"], now["lora"], both=True)
     before, after = _of_today(then.get("trainer") or {}), now["trainer"]
+    before = {**BEFORE_THEY_WERE, **before}
     decisive = [key for key in after if key in before and not FREE.fullmatch(key)]
     found += _lines("", {k: before[k] for k in decisive}, {k: after[k] for k in decisive})
     if "max_steps" in before:

@@ -120,7 +120,7 @@ class Collector:
         if self._copies is None:
             copies = [self.env, *(self.make_env() for _ in range(len(starts) - 1))]
             self._copies = VectorTextEnv(copies)
-        self.failures = Failures(self.make_env)
+        self.failures = Failures(partial(self._fresh, update))
         play = partial(
             rollout,
             self._copies,
@@ -129,7 +129,7 @@ class Collector:
             chunks=self.args.rollout_chunks,
             failures=self.failures,
         )
-        with self._horizon(update, self._copies.envs):
+        with self._horizon(update, self._copies):
             episodes = play(starts)
             if self.args.random_partner:
                 episodes = paid_beside_experts(
@@ -178,20 +178,27 @@ class Collector:
         )
         return dataclasses.replace(group, episodes=tuple(episodes))
 
+    def _fresh(self, update: int) -> Any:
+        """A copy in the place of one that raised, with as many turns as the update has."""
+        env = self.make_env()
+        if self.schedules.horizon is not None:
+            env.unwrapped.max_turns = self.schedules.horizon.at(update)
+        return env
+
     @contextmanager
-    def _horizon(self, update: int, copies: Sequence[Any]) -> Iterator[None]:
+    def _horizon(self, update: int, copies: VectorTextEnv) -> Iterator[None]:
         """Let the copies play as many turns as the update has; a record says so in its `turns`."""
         horizon = self.schedules.horizon
         if horizon is None:
             yield
             return
-        turns, longest = horizon.at(update), copies[0].unwrapped.max_turns
-        for copy in copies:
-            copy.unwrapped.max_turns = turns
+        longest = copies.envs[0].unwrapped.max_turns
+        for copy in copies.envs:
+            copy.unwrapped.max_turns = horizon.at(update)
         try:
             yield
         finally:
-            for copy in copies:  # one that raised has been replaced
+            for copy in copies.envs:
                 copy.unwrapped.max_turns = longest
 
     def _starts(self, update: int) -> list[Start]:

@@ -13,6 +13,7 @@ needs no state of it. An update is one rollout, whatever `num_iterations` makes 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
@@ -23,6 +24,7 @@ from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.seeds import epoch_order, update_seed
+from llm_marl_envs.specs import env_arguments
 from llm_marl_envs.wrappers.single_seat import SingleSeat
 
 
@@ -193,6 +195,16 @@ class Horizon:
                 f"schedules, horizon: the turns of {type(inner).__name__} cannot be set; expected "
                 "an environment of this library, not behind single_seat"
             )
+        taken = inspect.signature(type(inner)).parameters
+        passed_on = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+        by_default = taken["turns"].default if "turns" in taken else inner.max_turns
+        turns = env_arguments(inner).get("turns", by_default)
+        wrong = inner.spec is not None and turns != inner.max_turns
+        if wrong or not ("turns" in taken or passed_on):
+            raise ValueError(
+                f"schedules, horizon: an episode of {type(inner).__name__} does not have as many "
+                "turns as its argument `turns` says, so it cannot be cut; leave the horizon out"
+            )
         if max(self.turns) > inner.max_turns:
             raise ValueError(
                 f"schedules, horizon, turns={self.turns}: the environment has {inner.max_turns} "
@@ -235,8 +247,9 @@ class Difficulty:
         Raises:
             ValueError: its environment does not say what succeeds.
         """
-        solved = [one.success for _, one in group.living if one.success is not None]
-        if group.living and not solved:
+        played = group.roots.living  # what branches come to was not asked for by the task
+        solved = [one.success for _, one in played if one.success is not None]
+        if played and not solved:
             raise ValueError(
                 f"schedules, difficulty: {group.episodes[0].env_id} does not say whether an "
                 "episode succeeded (info['success']); leave difficulty out"

@@ -178,6 +178,12 @@ def test_a_server_that_ends_or_is_not_there(tmp_path: Path):
         ServerProcess(call, tmp_path / "log").start()
 
 
+def test_a_port_that_is_taken(process: ServerProcess, tmp_path: Path):
+    process.start()
+    with pytest.raises(EndpointError, match=f"port {process.call.port}: another program listens"):
+        ServerProcess(process.call, tmp_path / "second").start()
+
+
 def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vllm_server, "STARTING", 0.5)
     call = ServerCall(model="base", python=program(tmp_path, "#!/bin/sh\nsleep 60\n"))

@@ -273,3 +273,15 @@ def test_a_horizon_holds_for_branches_too(tmp_path: Path) -> None:
         assert any(one.branch for one in played)
         assert {max(turn.index for turn in one.turns) + 1 for one in played} == {turns}
         assert {one.env_kwargs["turns"] for one in played} == {turns}
+
+
+def test_what_fails_under_a_horizon_is_replaced_by_as_short_a_copy(tmp_path: Path) -> None:
+    """Else the next branch would find an episode that is longer than its record."""
+    grows = {"horizon": {"turns": [1]}}
+    fails = shaky(Lower, lambda env: env.number == 6 and env.episode == 0)
+    trainer = branching(tmp_path, SIM, fails, schedules=grows, max_failed_share=1.0)
+    groups = trainer.collector.play(0, trainer.seating)
+    played = [one for group in groups for one in group.episodes]
+    assert any(one.failed for one in played)
+    assert {len(one.turns) for one in played if not one.failed} == {2}
+    assert trainer.collector.env.max_turns == 2
