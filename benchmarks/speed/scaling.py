@@ -5,7 +5,7 @@
 One size grows, the others stay small. An exponent is the slope of a line through the logarithms of
 sizes and process seconds, 1 is linear; "upper half" is that of the larger sizes alone, where what
 does not grow hides less. "Around the model" is the same with a model of next to nothing, so that
-what the trainer adds is seen. "Bare" is that of the bare limit (`limit.py`), where it has the size.
+what the trainer adds is seen. "Bare" is that of the bare limit (`limit.py`).
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def seconds_of(sizes: Mapping[str, int], model: TinySettings, repetitions: int) 
 
 
 def bare_seconds(sizes: Mapping[str, int], repetitions: int) -> list[float]:
-    """Those of the bare limit; it knows rows and length only."""
+    """Those of the bare limit."""
     model, tokenizer = toy.model_and_tokenizer(MODEL)
-    job = bare(model, tokenizer, sizes["agents"] * sizes["group"], sizes["length"])
+    rows = sizes["agents"] * sizes["group"]
+    job = bare(model, tokenizer, rows, sizes["length"], sizes["turns"])
     return alternate({"bare": job}, repetitions)["bare"]
 
 
@@ -63,12 +64,10 @@ def grown(name: str, repetitions: int) -> Row:
         sizes = {**SMALLEST, name: value}
         raw["update"].append(seconds_of(sizes, MODEL, repetitions))
         raw["around"].append(seconds_of(sizes, NEXT_TO_NOTHING, repetitions))
-        if name != "turns":
-            raw["bare"].append(bare_seconds(sizes, repetitions))
+        raw["bare"].append(bare_seconds(sizes, repetitions))
 
-    def fitted(part: str, first: int = 0) -> float | None:
-        found = [median(one) for one in raw[part]]
-        return exponent(values[first:], found[first:]) if found else None
+    def fitted(part: str, first: int = 0) -> float:
+        return exponent(values[first:], [median(one) for one in raw[part]][first:])
 
     upper = len(values) // 2
     return {

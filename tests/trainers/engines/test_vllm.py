@@ -306,6 +306,23 @@ def test_a_run_ends_at_the_weights_of_generate(weighed: str, stub: StubEngine, t
     assert entry["sampling/joint/size"] == pytest.approx(1)
 
 
+def test_separate_models_have_servers_of_their_own(stub: StubEngine, base: str, tmp_path: Path):
+    other = StubEngine(base)
+    try:
+        urls = {"left_0": [stub.url], "right_0": [other.url]}
+        engine = {"name": "vllm", "urls": urls, "exact": True}
+        mode = {"adapters": False, "weights": "separate"}
+        by_vllm = run(None, tmp_path / "vllm", **mode, engine=engine)
+        by_generate = run(None, tmp_path / "generate", **mode)
+        by_vllm.train()
+        by_generate.train()
+        one, other_weights = weights(by_generate), weights(by_vllm)
+        assert all(torch.equal(one[policy], other_weights[policy]) for policy in one)
+        assert stub.asked["/collective_rpc"] == other.asked["/collective_rpc"] == 2
+    finally:
+        other.close()
+
+
 def test_measurements_are_of_the_present_weights(stub: StubEngine, tmp_path: Path):
     """Before the first update, while training and after it; such steps change what is said."""
     found = []
