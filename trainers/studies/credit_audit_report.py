@@ -133,6 +133,9 @@ def _bars(axes: Any, estimators: tuple[Judged, ...]) -> None:
     names = [one.name for one in estimators]
     values = [one.per_thousand_tokens or 0.0 for one in estimators]
     axes.barh(names, values, color=[f"C{place}" for place in range(len(names))])
+    positive = [value for value in values if value > 0]
+    if positive and max(positive) > 100 * min(positive):
+        axes.set_xscale("log")
     axes.invert_yaxis()
     axes.set(xlabel="signal per 1000 sampled tokens", title="what they cost")
     axes.grid(axis="x", alpha=0.3)
