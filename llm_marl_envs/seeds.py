@@ -32,7 +32,7 @@ class Start:
 
     Attributes:
         task: index, id or `Task` for `options={"task": ...}`; None sends no option.
-        seed: the reset seed; the episodes of a group share it.
+        seed: the reset seed; the episodes of a group share it unless `chance="episode"`.
         sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
         record: the recorded episode that a branch goes on from; None begins at the reset.
         branch: where it leaves the record.

@@ -62,7 +62,7 @@ class TaskSchedule:
         return [orders[v // self.n_tasks][v % self.n_tasks] for v in visits]
 
     def reset_seed(self, update: int, position: int) -> int:
-        """The reset seed of one group: the same for its G episodes; fits 32 bits (PettingZoo)."""
+        """The seed of one group, from which its episodes' reset seeds follow; fits 32 bits."""
         return update_seed(self.seed, update, position)
 
 
