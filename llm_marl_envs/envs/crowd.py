@@ -130,7 +130,7 @@ from llm_marl_envs.core import (
     parallel_form,
 )
 from llm_marl_envs.deliberation.briefs import check_whole
-from llm_marl_envs.games.actions import check_scales, task_scales
+from llm_marl_envs.games.actions import MAX_ACTION_CHARS, check_scales, task_scales
 from llm_marl_envs.games.instances import WORDS
 from llm_marl_envs.games.right_words import (
     ARMS,
@@ -142,8 +142,6 @@ from llm_marl_envs.games.right_words import (
 )
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
-
-MAX_ACTION_CHARS = 1024
 
 ASK = (
     "Crowd {task}. You are {agent} of {n}. Answer with one line, one of these words: {words}. "

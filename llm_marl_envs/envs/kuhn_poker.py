@@ -109,7 +109,7 @@ from numpy.typing import ArrayLike
 
 from llm_marl_envs.core import Outcome, TextAECEnv, described
 from llm_marl_envs.games import kuhn
-from llm_marl_envs.games.actions import FACTORS, check_scales, read_action
+from llm_marl_envs.games.actions import FACTORS, MAX_ACTION_CHARS, check_scales, read_action
 from llm_marl_envs.games.experts import GameExperts
 from llm_marl_envs.games.kuhn import BET, CARDS, DEALS, PASS
 from llm_marl_envs.policies import ScriptedPolicy
@@ -127,7 +127,6 @@ from llm_marl_envs.tasks import (
 
 SEATS = ("player_0", "player_1")
 WORDS = (PASS, BET)
-MAX_ACTION_CHARS = 1024
 
 RULES = (
     "Kuhn poker. Cards: jack, queen, king. Each put in {ante:g}, a bet is {ante:g} more. "

@@ -154,7 +154,7 @@ from typing import Any, ClassVar
 
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, aec_form, described, parallel_form
-from llm_marl_envs.games.actions import read_action, task_scales
+from llm_marl_envs.games.actions import MAX_ACTION_CHARS, read_action, task_scales
 from llm_marl_envs.games.experts import GameExperts
 from llm_marl_envs.games.instances import WORDS, instances, task_of_row
 from llm_marl_envs.games.matrix import (
@@ -171,7 +171,6 @@ from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
 SEATS = ("player_0", "player_1")
-MAX_ACTION_CHARS = 1024
 STRATEGIES = ("tit_for_tat", "grim")
 """Plans of experts in a repeated dilemma, beside the actions."""
 LAST = re.compile(r"the other chose (\w+)")

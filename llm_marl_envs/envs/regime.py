@@ -115,7 +115,7 @@ from llm_marl_envs.core import (
     parallel_form,
 )
 from llm_marl_envs.deliberation.briefs import check_whole
-from llm_marl_envs.games.actions import task_scales
+from llm_marl_envs.games.actions import MAX_ACTION_CHARS, task_scales
 from llm_marl_envs.games.instances import WORDS
 from llm_marl_envs.games.right_words import (
     RightExperts,
@@ -125,8 +125,6 @@ from llm_marl_envs.games.right_words import (
 )
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
-
-MAX_ACTION_CHARS = 1024
 
 ASK = (
     "Regime {task}. You are {agent} of {n}. There are {turns} turns. In each, answer with one "

@@ -13,6 +13,9 @@ from typing import Any
 
 from llm_marl_envs.parsing import answer_of, lines_of
 
+MAX_ACTION_CHARS = 1024
+"""Of a text in a game; what is beyond is cut."""
+
 MARK = "action:"
 Scale = tuple[float, ...]
 """What the payoffs of each seat are multiplied with."""
