@@ -94,13 +94,9 @@ class C3(Algorithm):
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """J - 1 alternatives of each message of the planned episodes."""
-        if any(one.branch is not None for one in group.episodes):
-            return []
         return [
-            Branch(parent=place, agent=turn.agent, turn=turn.index, held=True)
-            for place, episode in group.living
-            for turn in episode.turns
-            if turn.agent in agents
+            one
+            for one in at_each_message(group, agents)
             for _ in range(self.settings.alternatives - 1)
         ]
 
@@ -140,6 +136,20 @@ class C3(Algorithm):
             for agent, turn, places in versions(group, inputs.agents):
                 found[p, places, agent, turn] = 1 / len(places)
         return found
+
+
+def at_each_message(
+    group: EpisodeGroup, agents: Sequence[str], instead: str | None = None
+) -> list[Branch]:
+    """A branch at each message of the planned episodes, partners held; none in a second round."""
+    if any(one.branch is not None for one in group.episodes):
+        return []
+    return [
+        Branch(parent=place, agent=turn.agent, turn=turn.index, held=True, instead=instead)
+        for place, episode in group.living
+        for turn in episode.turns
+        if turn.agent in agents
+    ]
 
 
 def after_messages(form: Form) -> int:

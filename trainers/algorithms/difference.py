@@ -37,7 +37,7 @@ import numpy as np
 
 from llm_marl_envs.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
-from trainers.algorithms.c3 import after_messages, versions
+from trainers.algorithms.c3 import after_messages, at_each_message, versions
 from trainers.algorithms.relations import Kind, Relation
 
 
@@ -62,14 +62,7 @@ class Difference(Algorithm):
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """Each message of the planned episodes blanked."""
-        if any(one.branch is not None for one in group.episodes):
-            return []
-        return [
-            Branch(parent=place, agent=turn.agent, turn=turn.index, held=True, instead="")
-            for place, episode in group.living
-            for turn in episode.turns
-            if turn.agent in agents
-        ]
+        return at_each_message(group, agents, instead="")
 
     def budget(self, form: Form) -> Budget:
         """G episodes, and one more for each of their messages."""
