@@ -79,6 +79,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_completion_length": (1, math.inf),
     "max_turns": (1, math.inf),
     "max_update_tokens": (1, math.inf),
+    "max_tokens": (1, math.inf),
     "eval_tasks": (1, math.inf),
     "transcript_every": (0, math.inf),
     "discount": (0, 1),
@@ -126,6 +127,12 @@ class MAGRPOConfig(GRPOConfig):
     max_update_tokens: int | None = None
     """Most tokens that an update may sample, at least 1: of all seats, frozen ones too, with every
     branch. A run whose longest episodes could exceed it is refused; None: no limit."""
+    max_tokens: int | None = None
+    """Tokens after which a run ends, at least 1: all that are sampled, of all seats and branches,
+    since it began (`num_tokens` in the log). It ends after the update that reaches this; with
+    `max_steps`, after whichever comes first. Alone it takes the place of `num_train_epochs`, and
+    the learning rate must be constant, because nobody knows the number of updates. None: no
+    limit."""
     weights: str | None = None
     """'shared' (one policy for all seats), 'adapters' (one LoRA adapter each) or 'separate' (one
     model each); None: adapters where a peft_config is given, else shared."""
@@ -223,6 +230,7 @@ class MAGRPOConfig(GRPOConfig):
         self.schedules = settings_of(make_schedules(self.schedules))
         self._check_control()
         self._check_loggers()
+        self._read_token_budget()
         # TRL demands whole groups per generation batch; the trainer sets the sizes later.
         sizes = self.per_device_train_batch_size, self.per_device_eval_batch_size
         self.per_device_train_batch_size = self.num_generations
@@ -236,6 +244,18 @@ class MAGRPOConfig(GRPOConfig):
         if self.ddp_find_unused_parameters is None:
             # Each micro-batch uses one policy's weights; without this DDP waits for the others'.
             self.ddp_find_unused_parameters = True
+
+    def _read_token_budget(self) -> None:
+        """Tokens alone say when a run ends: an update samples one at least."""
+        if self.max_tokens is None or self.max_steps > 0:
+            return
+        if self.lr_scheduler_type != "constant":
+            raise ValueError(
+                f"lr_scheduler_type={str(self.lr_scheduler_type)!r} with max_tokens alone: that "
+                "rate falls over a number of updates, which nobody knows; set "
+                "lr_scheduler_type='constant', or max_steps as well"
+            )
+        self.max_steps = self.max_tokens
 
     @property
     def place_model_on_device(self) -> bool | None:

@@ -23,6 +23,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -282,7 +283,7 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
         except KeyboardInterrupt as stop:
             raise _stopped(trainer, stop) from stop
         finally:
-            costs.tokens = trainer.sampled_tokens or None
+            costs.tokens, costs.counts = trainer.costs.tokens or None, asdict(trainer.costs)
     return trainer
 
 

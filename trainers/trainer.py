@@ -25,6 +25,7 @@ Deviations from TRL:
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 import warnings
 from collections import Counter
@@ -61,8 +62,9 @@ from trainers.models.team_model import SeparateWeights, TeamModel
 from trainers.models.team_module import fit_for_trl
 from trainers.models.token_policy import TokenPolicy
 from trainers.running import metrics
-from trainers.running.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress
+from trainers.running.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress, TokenBudget
 from trainers.running.checkpoints import Checkpoints
+from trainers.running.costs import Costs, costs_of, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
 from trainers.running.run_folder import (
     Run,
@@ -199,8 +201,7 @@ class MAGRPOTrainer(GRPOTrainer):
         )
         self.beta = self.args.beta = beta
         self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
-        self.sampled_tokens = 0
-        self.prompt_tokens: int | None = 0
+        self.costs, self._counted_at = Costs(), time.perf_counter()
         main = self.accelerator.is_main_process
         self.failures = FailedEpisodes(args, main, self._save_before_the_end)
         self._settle()
@@ -247,6 +248,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.use_vllm = not self.engine.exact
         self.checkpoints = Checkpoints(self.args, self.accelerator, self.this_run)
         self.add_callback(self.interrupt)
+        self.add_callback(TokenBudget(lambda: self._spent))
         self.add_callback(FlatRewards())
         self.add_callback(LogFile(str(self.args.output_dir)))
         self.remove_callback(PrinterCallback)
@@ -542,12 +544,25 @@ class MAGRPOTrainer(GRPOTrainer):
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
         self._note(values)
-        self.sampled_tokens += metrics.sampled_tokens(groups)
-        # A count, of which the last is logged; TRL logs the mean of what was appended.
-        self._metrics["train"]["num_tokens"] = [float(self.sampled_tokens)]
-        if self.prompt_tokens is not None:  # else the run began with a release that did not count
-            self.prompt_tokens += metrics.prompt_tokens(groups)
-            self._metrics["train"]["num_prompt_tokens"] = [float(self.prompt_tokens)]
+        again = self.trained if self.args.random_partner else ()
+        self.costs = self.costs.plus(update_costs(groups, self.algorithm.counters, again))
+        self._count_time()
+        for name, count in self.costs.logged().items():
+            # A count, of which the last is logged; TRL logs the mean of what was appended.
+            self._metrics["train"][name] = [count]
+
+    def _count_time(self) -> None:
+        """Add the time since this was last called."""
+        now = time.perf_counter()
+        self.costs = self.costs.plus(Costs(seconds=now - self._counted_at))
+        self._counted_at = now
+
+    @property
+    def _spent(self) -> bool:
+        """Whether the last update reached `max_tokens`, and all was learned from it."""
+        most = self.args.max_tokens
+        spent = most is not None and self.costs.tokens >= most
+        return spent and self._step % self._per_rollout == 0
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
@@ -597,13 +612,16 @@ class MAGRPOTrainer(GRPOTrainer):
                 self.state = ended
                 # Every process counts the tokens of all; there may have been fewer of them then.
                 kept = self.checkpoints.read(str(checkpoint), rank=0)
-                self._count_on(kept)
+                self.costs = costs_of(kept)
                 self.algorithm.load_state_dict(kept["algorithm"])
                 return TrainOutput(ended.global_step, 0.0, {})
             resume = None if checkpoint is None else str(checkpoint)
             try:
                 with self.interrupt.listening():
-                    return super().train(resume, trial, ignore_keys_for_eval)
+                    self._counted_at = time.perf_counter()
+                    ended = super().train(resume, trial, ignore_keys_for_eval)
+                    self._count_time()
+                    return ended
             finally:
                 self.engine.close()
 
@@ -707,13 +725,13 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _own_state(self) -> dict[str, Any]:
         """What a checkpoint keeps of this process beside weights and optimiser."""
+        self._count_time()
         return {
             "step": self._step,
             # Needed only between the iterations over one rollout.
             "buffer": self._buffered_inputs if self._step % self._per_rollout else None,
             "algorithm": self.algorithm.state_dict(),
-            "sampled_tokens": self.sampled_tokens,
-            "prompt_tokens": self.prompt_tokens,
+            "costs": dataclasses.asdict(self.costs),
             "failures": [list(update) for update in self.failures.window.updates],
             "start": self.team.start_digest(),
             "optimizer": self._optimizer_parts(),
@@ -738,16 +756,11 @@ class MAGRPOTrainer(GRPOTrainer):
             self.optimizer.load_state_dict(state["optimizer"])
         self._step = state["step"]
         self._buffered_inputs = state["buffer"]
-        self._count_on(state)
+        self.costs = costs_of(state)
         self.algorithm.load_state_dict(state["algorithm"])
         # Not in checkpoints of releases that knew no failed episodes.
         failures = state.get("failures", ())
         self.failures.window = FailureWindow(tuple(tuple(one) for one in failures))
-
-    def _count_on(self, state: Mapping[str, Any]) -> None:
-        """Go on counting; releases that did not count prompt tokens left no number of them."""
-        self.sampled_tokens = state["sampled_tokens"]
-        self.prompt_tokens = state.get("prompt_tokens")
 
 
 def _evaluated_in(eval_env: Any, args: MAGRPOConfig) -> Callable[[], Any] | None:

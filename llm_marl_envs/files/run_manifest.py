@@ -22,7 +22,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -61,9 +61,11 @@ class Costs:
 
     Attributes:
         tokens: generated since the run began, earlier sessions of it included; None if not known.
+        counts: whatever else it cost since then, by name.
     """
 
     tokens: int | None = None
+    counts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
@@ -121,7 +123,7 @@ def recording(
     finally:
         session["ended"] = _now()
         session["hours"] = (time.perf_counter() - begun) / 3600
-        manifest["tokens"] = costs.tokens
+        manifest["tokens"], manifest["costs"] = costs.tokens, dict(costs.counts)
         manifest["hours"] = sum(one.get("hours") or 0.0 for one in [*earlier, session])
         write_json(path, manifest)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from transformers import ProgressCallback, TrainerCallback
+from transformers.trainer_callback import DefaultFlowCallback
 
 from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.evaluation.play.progress import counter
@@ -23,7 +24,8 @@ class TeamProgress(ProgressCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the bar."""
         if state.is_world_process_zero:
-            self.training_bar = counter(state.max_steps, unit="update")
+            total = state.max_steps if args.max_tokens is None else None  # nobody knows
+            self.training_bar = counter(total, unit="update")
         self.current_step = 0
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
@@ -93,6 +95,20 @@ class SaveOnInterrupt(TrainerCallback):
 def _launched() -> bool:
     """Whether the terminal's signal arrives twice: from it, and from what started this process."""
     return any(name in os.environ for name in (LAUNCHED, "TORCHELASTIC_RUN_ID"))
+
+
+class TokenBudget(TrainerCallback):
+    """Ends a run whose tokens are `spent` as transformers does: it measures and saves first."""
+
+    def __init__(self, spent: Callable[[], bool]) -> None:
+        self.spent = spent
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        """Say that this was the last update."""
+        if not self.spent():
+            return control
+        state.max_steps = state.global_step
+        return DefaultFlowCallback().on_step_end(args, state, control)
 
 
 class FlatRewards(TrainerCallback):

@@ -23,6 +23,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import rotate_checkpoints
 
 from trainers.config import MAGRPOConfig
+from trainers.running.costs import costs_of
 from trainers.running.run_folder import SETTINGS_FILE, BusyError, Run, alone, write_settings
 
 STATE_FILE = "magrpo_state_{rank}.pt"
@@ -112,7 +113,12 @@ class Checkpoints:
         if checkpoint is None:
             return None
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        return state if state.global_step >= self.this_run().updates else None
+        over = state.global_step >= self.this_run().updates
+        if not over and self.args.max_tokens is not None:
+            kept = self.read(checkpoint, rank=0)
+            between = kept["buffer"] is None  # all of the last rollout was learned from
+            over = between and costs_of(kept).tokens >= self.args.max_tokens
+        return state if over else None
 
     def write(
         self,

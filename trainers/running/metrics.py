@@ -6,12 +6,12 @@ Owns which episodes they are taken over. What each number means, and what comput
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from llm_marl_envs.evaluation.numbers.metrics import METRICS, mean, measure, over_actions
-from llm_marl_envs.records import Episode, EpisodeGroup, Response, living
+from llm_marl_envs.records import Episode, EpisodeGroup, living
 
 _OF_EPISODES = [one.name for one in METRICS.values() if one.of == "episode" and one.log]
 _OF_ACTIONS = [one for one in METRICS.values() if one.of == "action" and one.log]
@@ -85,30 +85,6 @@ def _of_agents(episodes: Sequence[Episode]) -> dict[str, float]:
             if value is not None:
                 metrics[metric.log[0].replace("<agent>", agent)] = value
     return metrics
-
-
-def sampled_tokens(groups: Sequence[EpisodeGroup]) -> int:
-    """Tokens that models sampled, in whichever seat; an endpoint's are not known."""
-    return sum(len(one.completion_ids or ()) for one in _responses(groups))
-
-
-def prompt_tokens(groups: Sequence[EpisodeGroup]) -> int:
-    """Tokens that models read before they sampled, each action's whole prompt, in whichever seat.
-
-    A later turn reads what went before again, and the episodes of a group each read their own copy.
-    """
-    return sum(len(one.prompt_ids or ()) for one in _responses(groups))
-
-
-def _responses(groups: Sequence[EpisodeGroup]) -> Iterator[Response]:
-    """Of every action that was sampled, those of failed episodes and of branches included."""
-    return (
-        turn.response
-        for group in groups
-        for episode in group.episodes
-        for turn in episode.turns
-        if not turn.given
-    )
 
 
 def evaluation_metrics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:

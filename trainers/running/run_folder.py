@@ -53,7 +53,7 @@ FREE = re.compile(
     r"|save_.*|enable_jit_checkpoint|metric_for_best_model|greater_is_better"
     r"|eval_(?!tasks).*|per_device_eval_batch_size|prediction_loss_only"
     # how many updates (compared as a number of updates), and when a run gives up
-    r"|max_steps|num_train_epochs|max_failed_share|max_update_tokens"
+    r"|max_steps|max_tokens|num_train_epochs|max_failed_share|max_update_tokens"
     # where it runs; the number of processes is compared where it matters
     r"|use_cpu|local_rank|ddp_.*|dataloader_.*"
     # of an engine: what counts of it stands under `engine`

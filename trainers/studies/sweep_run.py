@@ -7,6 +7,7 @@ work on one run. Each run is a process of its own, whose output goes to `log.txt
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import queue
@@ -43,6 +44,8 @@ RESULTS_FILE = "results.json"
 EVAL = "eval"
 BUSY = 75
 """Exit status of a run that another process works on (EX_TEMPFAIL)."""
+COUNTED = ("prompt_tokens", "new_prompt_tokens", "calls", "replayed_calls", "critic_tokens")
+"""Costs that a summary holds, as `trainers.running.costs` counts them, beside its tokens."""
 SAID = {0: "finished", BUSY: "is worked on elsewhere", 130: "stopped", 143: "stopped"}
 """Exit status of a run that did not fail -> what is said of it."""
 
@@ -222,8 +225,8 @@ def _train(point: Point) -> dict[str, Any]:
     costs = read_json(output / MANIFEST_FILE)
     results: dict[str, Any] = {"updates": trainer.state.global_step}
     results |= {"tokens": costs["tokens"], "hours": costs["hours"]}
-    if trainer.prompt_tokens is not None:
-        results["prompt_tokens"] = trainer.prompt_tokens
+    counted = dataclasses.asdict(trainer.costs)
+    results |= {name: counted[name] for name in COUNTED if counted[name] is not None}
     results["trained_parameters"] = trainer.team.trained_parameters
     log = trainer.state.log_history  # of each the last that was logged
     last = {name: one[name] for one in log for name in ("reward", "success") if name in one}

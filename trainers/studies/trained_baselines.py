@@ -61,7 +61,7 @@ TUNING_SEED = 1000
 """Of the runs that try learning rates; none of the seeds that are reported."""
 RESULTS_FILE = "trained_baselines.json"
 VERSION = 1
-FIXED = ("frozen", "policies", "policy_learning_rates", "returns", "schedules")
+FIXED = ("frozen", "max_tokens", "policies", "policy_learning_rates", "returns", "schedules")
 """Settings of the trainer that the methods decide, or that one of them cannot follow."""
 UNEQUAL = (
     "modules_to_save",

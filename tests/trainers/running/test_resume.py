@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from pathlib import Path
@@ -16,6 +17,11 @@ from transformers import TrainerCallback
 
 from llm_marl_envs import make
 from trainers.models.team_files import read_team_file
+
+
+def counted(trainer: Any) -> dict[str, Any]:
+    """What a run cost, but for its time."""
+    return {**dataclasses.asdict(trainer.costs), "seconds": None}
 
 
 @pytest.mark.parametrize(
@@ -68,6 +74,7 @@ def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[s
     for policy, value in weights(resumed).items():
         assert torch.equal(value, end[policy]), policy
         assert torch.equal(value, start[policy]) is (policy in unbroken.team.frozen), policy
+    assert counted(resumed) == counted(unbroken)
 
 
 def test_a_resumed_run_remembers_what_lonely_turns_are_compared_with(tmp_path: Path):
@@ -106,8 +113,9 @@ def test_more_processes_may_load_a_finished_run(tmp_path: Path, monkeypatch: pyt
     second = make_trainer(tmp_path, Lower, **changes)
     monkeypatch.setattr(type(second.args), "process_index", property(lambda args: 1))
     second.train(resume_from_checkpoint=True)
-    assert second.sampled_tokens == first.sampled_tokens > 0
-    assert second.prompt_tokens == first.prompt_tokens
+    assert second.costs.tokens is not None
+    assert second.costs.tokens > 0
+    assert counted(second) == counted(first)
 
 
 def test_a_run_whose_prompt_tokens_were_not_counted_goes_on_without_them(tmp_path: Path):
@@ -117,15 +125,15 @@ def test_a_run_whose_prompt_tokens_were_not_counted_goes_on_without_them(tmp_pat
     first.train()
     (file,) = tmp_path.glob("checkpoint-1/magrpo_state_0.pt")
     state = torch.load(file, weights_only=True)
-    assert state.pop("prompt_tokens") == first.prompt_tokens
-    torch.save(state, file)
+    costs = state.pop("costs")
+    torch.save({**state, "sampled_tokens": costs["tokens"]}, file)
     second = make_trainer(tmp_path, Lower, **changes, max_steps=2)
     second.train(resume_from_checkpoint=True)
-    assert second.prompt_tokens is None
-    assert second.sampled_tokens > first.sampled_tokens
-    counted = ["num_prompt_tokens" in entry for entry in second.state.log_history]
-    assert counted[0]
-    assert not any(counted[1:])
+    assert second.costs.prompt_tokens is second.costs.calls is None
+    assert second.costs.tokens > first.costs.tokens
+    known = ["num_prompt_tokens" in entry for entry in second.state.log_history]
+    assert known[0]
+    assert not any(known[1:])
 
 
 def test_a_checkpoint_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

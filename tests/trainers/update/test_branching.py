@@ -22,7 +22,7 @@ from trainers.algorithms import make_algorithm
 from trainers.algorithms.c3 import C3, C3Sim
 from trainers.algorithms.difference import Difference
 from trainers.algorithms.magrpo_tree import MAGRPOTree
-from trainers.running.metrics import sampled_tokens
+from trainers.running.costs import update_costs
 from trainers.update.collect import Collector
 
 NAMES = {kind: f"{kind.__module__}:{kind.__name__}" for kind in (MAGRPOTree, C3, C3Sim, Difference)}
@@ -74,7 +74,7 @@ def test_branches_reuse_the_ids_of_what_was_said(tmp_path: Path, algorithm: str,
                 assert turn.response.completion_ids != before.completion_ids
     new = [t for g in groups for e in g.episodes for t in e.turns if not t.given]
     assert len(sampled) == len(new)
-    assert sampled_tokens(groups) == sum(len(t.response.completion_ids) for t in new)
+    assert update_costs(groups, {}).tokens == sum(len(t.response.completion_ids) for t in new)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -172,7 +172,7 @@ def test_the_budget_counts_every_seat_and_every_branch(tmp_path: Path) -> None:
     new = [t for g in groups for e in g.episodes for t in e.turns if not t.given]
     assert len(new) == 2 * trainer.collector.budget.actions == 24
     assert {t.agent for t in new} == {"left_0", "right_0"}
-    assert sampled_tokens(groups) <= 144
+    assert update_costs(groups, {}).tokens <= 144
 
 
 def test_more_turns_than_expected_are_an_error(tmp_path: Path) -> None:

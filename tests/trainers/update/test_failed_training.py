@@ -21,6 +21,7 @@ from llm_marl_envs.records import EpisodeGroup, StopReason, Turn, living, read_j
 from llm_marl_envs.rollout import EpisodesFailedError
 from trainers.algorithms import ALGORITHMS, algorithm_class
 from trainers.running import metrics
+from trainers.running.costs import update_costs
 from trainers.running.failures import FAILURE_WINDOW, FailureWindow
 from trainers.running.transcripts import write_group
 from trainers.update.packing import own_tokens, total_weight
@@ -132,10 +133,11 @@ def test_one_that_is_left_alone_is_compared_with_the_past(tmp_path: Path) -> Non
 def test_tokens_of_failed_episodes_are_counted_and_not_trained_on(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, Lower, tasks_per_update=1)
     groups = failed_at(trainer.collector.play(0, trainer.seating), (0, 3))
-    assert metrics.sampled_tokens(groups) > metrics.sampled_tokens(without(groups))
+    whole, rest = update_costs(groups, {}), update_costs(without(groups), {})
+    assert whole.tokens > rest.tokens
     prompts = [t.response.prompt_ids or () for e in groups[0].episodes for t in e.turns]
-    assert metrics.prompt_tokens(groups) == sum(map(len, prompts))
-    assert metrics.prompt_tokens(groups) > metrics.prompt_tokens(without(groups)) > 0
+    assert whole.prompt_tokens == sum(map(len, prompts))
+    assert (whole.prompt_tokens or 0) > (rest.prompt_tokens or 0) > 0
     advantages = np.ones((4, 2, 2))
     path = tmp_path / "group.jsonl"
     write_group(path, groups[0], advantages, trainer.trained, trainer.team.tokenizers)
