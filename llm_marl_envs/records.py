@@ -122,6 +122,8 @@ class Turn:
         given: nobody was asked: a branch took the action from a record, or was told it.
         step: number of the environment's step that took the action, from 0; actions of one step are
             taken at the same time. None in records made by hand and in transcripts.
+        state: what the environment's `state()` said before the step; None where nobody asked for it
+            (`rollout(states=True)`), and in transcripts.
     """
 
     agent: str
@@ -134,6 +136,7 @@ class Turn:
     info: Mapping[str, Any] = field(default_factory=dict)
     given: bool = False
     step: int | None = field(default=None, compare=False)
+    state: str | None = field(default=None, compare=False)
 
     @property
     def action(self) -> str:

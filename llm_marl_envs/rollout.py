@@ -103,6 +103,7 @@ class _Draft:
     response: Response
     given: bool
     step: int
+    state: str | None
     reward: float = 0.0
     team_reward: float = 0.0
     terms: dict[str, float] = field(default_factory=dict)
@@ -121,16 +122,24 @@ class _Draft:
             info=self.info,
             given=self.given,
             step=self.step,
+            state=self.state,
         )
 
 
 class _Live:
-    """One running episode of either PettingZoo form; `keep` makes what it raises its end."""
+    """One running episode of either PettingZoo form; `keep` makes what it raises its end.
 
-    def __init__(self, env: Any, start: Start, context: Context, *, keep: bool) -> None:
+    `states`: whether turns hold what the environment's `state()` said before them.
+    """
+
+    def __init__(
+        self, env: Any, start: Start, context: Context, *, keep: bool, states: bool = False
+    ) -> None:
         if isinstance(env, turn_based_aec_to_parallel_wrapper):
             env = env.aec_env  # that form would ask agents whose answers it throws away
         self.env, self.start, self.keep = env, start, keep
+        self.states = states
+        self.state: str | None = None
         self.known = Known(start)
         self.steps = 0
         self.context: Context = context
@@ -175,8 +184,10 @@ class _Live:
 
     def requests(self, number: int) -> list[Request]:
         """What the agents that act now are asked; `number` is the episode's in the rollout."""
-        found = []
-        for agent in self.pending():
+        found, pending = [], self.pending()
+        if self.states and pending:
+            self.state = self._state()
+        for agent in pending:
             if agent not in self.chats:
                 raise ValueError(
                     f"{env_name(self.env)} wants an action of {agent!r}; its agents are "
@@ -198,6 +209,14 @@ class _Live:
                 )
             )
         return found
+
+    def _state(self) -> str:
+        state = self.env.state()
+        if not isinstance(state, str):
+            raise TypeError(
+                f"state() of {env_name(self.env)}: expected str, got {type(state).__name__}"
+            )
+        return state
 
     def pending(self) -> list[str]:
         """The agents to act now; dead agents of an AEC environment are stepped over."""
@@ -247,7 +266,9 @@ class _Live:
         """Record an action before the environment judges it."""
         early = self.early.pop(agent, 0.0)
         index = len(self.taken[agent])
-        draft = _Draft(agent, index, messages, response, given, self.steps, early)
+        draft = _Draft(
+            agent, index, messages, response, given, self.steps, self.state, reward=early
+        )
         self.drafts.append(draft)
         self.taken[agent].append(draft)
         self.chats[agent].append(Message("assistant", response.text))
@@ -363,6 +384,7 @@ def rollout(
     progress: Callable[[int], object] | None = None,
     chunks: int = 1,
     failures: Failures | None = None,
+    states: bool = False,
 ) -> list[Episode]:
     """Play one episode per start.
 
@@ -381,6 +403,7 @@ def rollout(
             same for any number, as long as an answer does not depend on its neighbours in a batch.
         failures: makes of an environment that raises a failed episode (`StopReason.FAILED`) with
             what was played so far and the traceback; None raises it.
+        states: whether turns hold what the environment's `state()` said before the step, a text.
 
     Returns:
         Episodes in the order of `starts`.
@@ -388,7 +411,8 @@ def rollout(
     Raises:
         ValueError: the team does not fit, an unknown context, a policy that answers another
             number of requests than it got, or a live agent without an observation.
-        TypeError: observations that are no text, or answers that are no `Response`.
+        TypeError: observations or, with `states`, states that are no text, or answers that are no
+            `Response`.
         NotReplayableError: the environment does not come to where a branch leaves its record, or
             comes there otherwise.
         Exception: what an environment raises, where `failures` is None.
@@ -401,7 +425,10 @@ def rollout(
     for first in range(0, len(starts), len(copies)):
         wave = starts[first : first + len(copies)]
         keep = failures is not None
-        live = [_Live(copies.envs[i], start, context, keep=keep) for i, start in enumerate(wave)]
+        live = [
+            _Live(copies.envs[i], start, context, keep=keep, states=states)
+            for i, start in enumerate(wave)
+        ]
         _play(copies, live, team, first, chunks)
         for one in live:
             if one.error is None:

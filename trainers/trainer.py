@@ -255,6 +255,7 @@ class MAGRPOTrainer(GRPOTrainer):
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
             self.add_callback(TeamProgress())
+        self.algorithm.attach(self.team)
         self.team.activate(self.team.policies[0])
 
     def _shard(self) -> None:
@@ -665,6 +666,7 @@ class MAGRPOTrainer(GRPOTrainer):
             "env_id": self._environments["env"],
             "env_kwargs": self._environments["env_kwargs"],
             "max_completion_length": self.args.max_completion_length,
+            **self.algorithm.saves(),
         }
         sampler = sampled_by(self.args)
         if isinstance(sampler, dict):

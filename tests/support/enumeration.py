@@ -112,7 +112,8 @@ def episode_of(played: Played) -> Episode:
             if word == NOBODY:
                 continue
             told = f"turn {turn}: {played.words[:, turn - 1] if turn else 'begin'}"
-            said = Response(text=f"word {word}")
+            ids = tuple(told.encode())
+            said = Response(text=f"word {word}", policy="shared", prompt_ids=ids)
             reward = float(played.rewards[agent, turn])
             messages = (Message("user", told),)
             found = Turn(

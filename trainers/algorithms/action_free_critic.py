@@ -4,7 +4,8 @@ Formula: A_i,k^g = R_i,k^g - V(agent i, joint observation, actions of the *other
 
 Comparison group: none. In simultaneous play the others' actions do not depend on the own one, so
 they may stand in a baseline; what they explain of the return is noise less. The own action must
-not: a test changes it and looks whether V moves.
+not: a test changes it and looks whether V moves. With `sees: state` V sees `state()` in place of
+the chats, and the others' actions beside it.
 
 Degenerate case: in turn-based play the others' actions of the same turn come before the own one,
 and are seen by `central_critic` too, or after it, and are its consequences: then it is
@@ -23,7 +24,6 @@ from typing import ClassVar
 
 from trainers.algorithms.central_critic import UNBIASED, CentralCritic
 from trainers.algorithms.relations import Kind, Relation
-from trainers.critics.sight import Sight
 
 
 class ActionFreeCritic(CentralCritic):
@@ -34,4 +34,4 @@ class ActionFreeCritic(CentralCritic):
         Relation(kind=Kind.ALIAS, of="central_critic", when="agents that act one after the other"),
         UNBIASED,
     )
-    sight: ClassVar[Sight] = Sight(joint=True, actions=True)
+    actions: ClassVar[bool] = True

@@ -20,6 +20,7 @@ from llm_marl_envs.records import Branch, EpisodeGroup
 from llm_marl_envs.seeds import Start, group_starts
 from llm_marl_envs.tasks import Task
 from trainers.algorithms.relations import Relation
+from trainers.models.team_model import TeamModel
 
 # Largest difference of returns that counts as none, as a share of everything that an episode paid:
 # far above the error of a sum in float64, far below a difference that means something.
@@ -147,6 +148,8 @@ class Algorithm:
     """Whether `branches` may ask for anything."""
     counters: dict[str, float]
     """What `advantages` counted in the last update; logged under `algorithm/`."""
+    reads_state: bool = False
+    """Whether records must hold what the environment's `state()` said before each turn."""
 
     def __init__(self, args: Any, settings: Any = None) -> None:
         for option, (neutral, *others) in OPTIONS.items():
@@ -175,6 +178,13 @@ class Algorithm:
 
         Raises:
             ValueError: what is missing, and the remedy.
+        """
+
+    def attach(self, team: TeamModel) -> None:
+        """The weights are there and on their device; called once. Nothing by default.
+
+        Raises:
+            ValueError: it cannot work with them.
         """
 
     def plan(self, task: Task | int | None, group_size: int, seed: int) -> Sequence[Start]:
@@ -221,8 +231,12 @@ class Algorithm:
     def save(self, folder: Path) -> None:
         """Write what belongs to a saved team beside its policies (a critic); nothing by default."""
 
+    def saves(self) -> dict[str, Any]:
+        """What `team.json` says of that, JSON values."""
+        return {}
+
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must keep, as plain JSON values."""
+        """What a checkpoint must keep: plain JSON values and, of models, tensors."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

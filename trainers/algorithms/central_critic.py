@@ -7,26 +7,33 @@ Comparison group: none. V has learned from earlier updates and is read before it
 it depends on nothing that the judged action led to, and the expected gradient is exact whatever V
 is; what a wrong V costs is variance.
 
-What V sees in simultaneous play: the chats of all agents as they are before the turn, and no action
-of that turn. In turn-based play: the own chat and, of each other agent, what it was last shown and
-said before (`trainers/critics/sight.py`). The environment's `state()` is in no record of an episode
-and is not seen. Actors see their own chats alone, so the critic is for training only.
+What V sees, `sees` (`trainers/critics/sight.py`):
+
+- joint, in simultaneous play: the chats of all agents as they are before the turn, and no action of
+  that turn. In turn-based play: the own chat and, of each other agent, what it was last shown and
+  said before.
+- state: what the environment's `state()` says before the turn's actions. An environment without one
+  is refused. A state may hold more than any actor knows, the answer even: the baseline is stronger
+  for it, and the estimate stays unbiased.
+
+Actors see their own chats alone, so the critic is for training only.
+
+What V is, `critic`: `words` (hashed words, one hidden layer) or `model` (a language model with a
+value head). It has its own optimiser with `rate`, and takes `steps` steps on each update's
+episodes.
 
 Degenerate case: before the first fit V is 0 and A = R.
 
 Deviations from the paper:
 
-1. V is a small model of words (`trainers/critics/text_value.py`), not a language model: hashed
-   words, one hidden layer, its own Adam with `rate`, `steps` steps on each update's episodes.
+1. V is a small model of words by default. With `critic: model` it is a language model.
 2. Returns, not TD errors: the advantage has no bias from V. `mappo` has GAE.
 3. Advantages are not normalised over the buffer.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,39 +41,17 @@ import numpy as np
 from pettingzoo import AECEnv
 
 from llm_marl_envs.core import TextParallelEnv
-from llm_marl_envs.files.json_files import write_json
 from trainers.algorithms.base import AdvantageInputs, Algorithm
 from trainers.algorithms.relations import Kind, Relation
-from trainers.critics.sight import Parts, Sight
-from trainers.critics.text_value import TextValue
+from trainers.critics.base import CriticSettings, Seen
+from trainers.critics.registry import CRITIC_FILE, make_critic, save_critic
+from trainers.critics.sight import Sight
+from trainers.models.team_model import TeamModel
 from trainers.update.packing import turns_taken
 
-CRITIC_FILE = "critic.json"
 UNBIASED = Relation(
     kind=Kind.VARIANCE, of="the policy gradient", when="always: whatever the critic has learned"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CriticSettings:
-    """Settings of algorithms with a critic.
-
-    Attributes:
-        rate: the critic's learning rate, more than 0.
-        steps: its gradient steps in an update, at least 1.
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    rate: float = 1e-2
-    steps: int = 8
-
-    def __post_init__(self) -> None:
-        if not 0 < self.rate < math.inf:
-            raise ValueError(f"critic, rate={self.rate!r}: expected a number of more than 0")
-        if self.steps < 1:
-            raise ValueError(f"critic, steps={self.steps}: expected at least 1")
 
 
 class CentralCritic(Algorithm):
@@ -76,13 +61,14 @@ class CentralCritic(Algorithm):
     Settings = CriticSettings
     settings: Any
     declares = (UNBIASED,)
-    sight: ClassVar[Sight] = Sight(joint=True)
-    """What V sees."""
+    actions: ClassVar[bool] = False
+    """Whether V also sees what the others do in the same turn."""
 
     def __init__(self, args: Any, settings: Any = None) -> None:
         super().__init__(args, settings)
-        own = self.settings
-        self.critic = TextValue(rate=own.rate, steps=own.steps, seed=args.seed)
+        self.critic = make_critic(self.settings, args.seed)
+        self.sight = Sight(self.settings.sees, self.actions)
+        self.reads_state = self.settings.sees == "state"
         self.at_once = True
 
     def check(self, env: Any, trained: Sequence[str]) -> None:
@@ -99,16 +85,34 @@ class CentralCritic(Algorithm):
                 "environment of this library or a turn-based one, or choose algorithm: magrpo"
             )
         self.at_once = not isinstance(inner, AECEnv)
+        if self.reads_state:
+            check_state(env, self.name)
+
+    def attach(self, team: TeamModel) -> None:
+        """Give the critic the weights; it may have to refuse them."""
+        self.critic.attach(team)
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; then V learns."""
         places, seen = self._seen(inputs)
         values = np.zeros_like(inputs.returns)
+        self.critic.counters.clear()
+        self.counters = {}
         values[places] = self.critic.values(seen)
         advantages, targets = self.estimate(inputs, values)
         if seen:
-            self.counters = {"critic_error": self.critic.fit(seen, targets[places])}
+            self.critic.fit(seen, targets[places])
+            self.counters = self._counted(values[places], targets[places])
         return np.where(inputs.alive, advantages, 0.0)
+
+    def _counted(self, values: np.ndarray, targets: np.ndarray) -> dict[str, float]:
+        """How well V knew the targets before it learned from them, and what it cost."""
+        error, variance = float(((values - targets) ** 2).mean()), float(targets.var())
+        found = {"critic_error": error, "critic_rate": self.critic.rate}
+        if variance > 0:
+            known = 1 - float((targets - values).var()) / variance
+            found["critic_explained_variance"] = known
+        return found | {f"critic_{name}": float(n) for name, n in self.critic.counters.items()}
 
     def estimate(
         self, inputs: AdvantageInputs, values: np.ndarray
@@ -116,7 +120,7 @@ class CentralCritic(Algorithm):
         """Advantages and what V is fitted to, both (P, G, A, K); `values` 0 where not alive."""
         return inputs.returns - values, inputs.returns
 
-    def _seen(self, inputs: AdvantageInputs) -> tuple[tuple[np.ndarray, ...], list[Parts]]:
+    def _seen(self, inputs: AdvantageInputs) -> tuple[tuple[np.ndarray, ...], list[Seen]]:
         """Where the turns of trained agents stand in (P, G, A, K), and what V sees of each."""
         places, seen = [], []
         for place, turn in turns_taken(inputs.groups, inputs.agents):
@@ -135,5 +139,30 @@ class CentralCritic(Algorithm):
         self.critic.load_state_dict(state["critic"])
 
     def save(self, folder: Path) -> None:
-        """Write the critic beside the team's policies, `critic.json`."""
-        write_json(folder / CRITIC_FILE, {"algorithm": self.name, **self.state_dict()})
+        """Write the critic beside the team's policies; `load_critic` reads it."""
+        save_critic(self.critic, folder, algorithm=self.name)
+
+    def saves(self) -> dict[str, Any]:
+        """The critic's kind, what it sees, and where it lies."""
+        own = self.settings
+        return {"critic": {"kind": own.critic, "sees": own.sees, "file": CRITIC_FILE}}
+
+
+def check_state(env: Any, name: str) -> None:
+    """Refuse an environment that does not tell its state as text; it is reset for that.
+
+    Raises:
+        ValueError: says what came and what to do.
+    """
+    env.reset(seed=0)
+    try:
+        told = env.state()
+    except (NotImplementedError, AttributeError):
+        told = None
+    if not isinstance(told, str):
+        kind = type(getattr(env, "unwrapped", env)).__name__
+        came = "no state()" if told is None else f"a state() of type {type(told).__name__}"
+        raise ValueError(
+            f"{name} with sees='state' in {kind}, which has {came}: expected a text; give the "
+            "environment one, or choose sees: joint"
+        )

@@ -7,7 +7,8 @@ Formula: with V the `central_critic`'s and 0 after the last turn,
 where k counts an agent's own turns, and V is fitted to A_k + V_k. Ratios and clipping are the
 loss's: with `num_iterations` of 2 or more, at `epsilon`.
 
-Comparison group: none, see `central_critic`.
+Comparison group: none, see `central_critic`. What V sees and what it is, stands there, too. With
+`sees: own` it sees the own chat alone (independent PPO), and may be `critic: head`.
 
 Degenerate case: lambda = 1 is `central_critic`, whatever V is. With lambda < 1 later rewards are
 replaced by V in part: less variance, and the bias of V.
@@ -22,13 +23,14 @@ Deviations from the paper:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs
-from trainers.algorithms.central_critic import CentralCritic, CriticSettings
+from trainers.algorithms.central_critic import CentralCritic
 from trainers.algorithms.relations import Kind, Relation
+from trainers.critics.base import CriticSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class MAPPOSettings(CriticSettings):
     """
 
     trace: float = 0.95
+    sights: ClassVar[tuple[str, ...]] = ("joint", "state", "own")
 
     def __post_init__(self) -> None:
         CriticSettings.__post_init__(self)

@@ -1,1 +1,1 @@
-"""What a situation is worth: what critics see (`sight.py`) and how they learn (`text_value.py`)."""
+"""What a situation is worth: what critics see (`sight.py`), and one file for each kind of them."""

@@ -1,9 +1,10 @@
-"""What a critic may look at when it judges a turn: chats, and actions that cannot be the own one.
+"""What a critic may look at when it judges a turn: texts, and actions that cannot be the own one.
 
 Where all act at once (`at_once`), the turns of one index are simultaneous. Then the joint
 observation is what every agent is shown before that turn; nobody's action of that turn is in it.
 Where agents act one after the other, it is the own chat and, of every other agent, what it was last
-shown and said *before*. The own action, and whatever came of it, is in neither.
+shown and said *before*. The state is what the environment's `state()` said before the turn's
+actions. The own action, and whatever came of it, is in none of these.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llm_marl_envs.records import Episode, Turn
-
-Parts = tuple[tuple[str, str], ...]
-"""What is seen: (whose, text), for each chat and action."""
+from trainers.critics.base import Parts, Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +20,47 @@ class Sight:
     """What a critic sees.
 
     Attributes:
-        joint: the chats of all agents, else the own one alone.
+        sees: "joint", "state" or "own", as in `CriticSettings`.
         actions: also what the others do in the same turn, where all act at once.
     """
 
-    joint: bool
+    sees: str = "joint"
     actions: bool = False
 
-    def of(self, episode: Episode, place: int, at_once: bool) -> Parts:
-        """What is seen of the turn at this place in `episode.turns`."""
+    def of(self, episode: Episode, place: int, at_once: bool) -> Seen:
+        """What is seen of the turn at this place in `episode.turns`.
+
+        Raises:
+            ValueError: it sees states, and the episode was recorded without.
+        """
         turn = episode.turns[place]
-        parts = [(f"{turn.agent} acts", ""), (turn.agent, _chat(turn))]
-        if not self.joint:
-            return tuple(parts)
+        parts: list[tuple[str, str]] = []
         for other in episode.agents:
-            if other == turn.agent:
-                continue
-            if at_once:
-                shown = [t for t in episode.turns if t.agent == other and t.index == turn.index]
-            else:
-                shown = [t for t in episode.turns[:place] if t.agent == other][-1:]
-            for one in shown:
+            if other != turn.agent and self.sees != "own":
+                parts += self._of_other(episode, place, other, at_once)
+        if self.sees == "state":
+            if turn.state is None:
+                raise ValueError(f"turn {turn.index} of {turn.agent} was recorded without a state")
+            parts.append(("state", turn.state))
+        else:
+            parts.append((turn.agent, _chat(turn)))
+        ids = turn.response.prompt_ids if self.sees == "own" else None
+        return Seen((*parts, (f"{turn.agent} acts", "")), turn.response.policy, ids)
+
+    def _of_other(self, episode: Episode, place: int, other: str, at_once: bool) -> Parts:
+        """The chat of another agent, and what it says that may be seen."""
+        turn = episode.turns[place]
+        if at_once:
+            shown = [t for t in episode.turns if t.agent == other and t.index == turn.index]
+        else:
+            shown = [t for t in episode.turns[:place] if t.agent == other][-1:]
+        parts = []
+        for one in shown:
+            if self.sees == "joint":
                 parts.append((other, _chat(one)))
-                if self.actions or not at_once:
-                    parts.append((f"{other} says", one.action))
+            # Of those who acted before, a state holds what they said.
+            if self.actions if at_once else self.sees == "joint":
+                parts.append((f"{other} says", one.action))
         return tuple(parts)
 
 

@@ -1,8 +1,7 @@
-"""A small value model of texts: words and pairs of words, hashed, summed, one hidden layer.
+"""The critic `words`: words and pairs of words, hashed, summed, one hidden layer.
 
-It has its own weights and its own Adam with its own rate, and touches no generator but its own.
-Every process fits it on the same episodes, so that all have the same one. It is a baseline that
-costs milliseconds, not a reader: what it cannot tell apart, it gives one value.
+It has its own weights and its own Adam with its own rate. It is a baseline that costs
+milliseconds, not a reader: what it cannot tell apart, it gives one value.
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainers.critics.sight import Parts
+from trainers.critics.base import Critic, CriticSettings, Parts, Scale, Seen, distinct, refuse_body
 
 BUCKETS = 2048
 WIDTH = 16
 WORDS = re.compile(r"\w+|[^\w\s]")
-# Weight of the newest update in the mean and deviation of returns that the model counts in.
-RUNNING_WEIGHT = 0.05
 
 
 def features(parts: Parts) -> list[int]:
@@ -35,16 +32,12 @@ def features(parts: Parts) -> list[int]:
     return [zlib.crc32(each.encode()) % BUCKETS for each in found]
 
 
-class TextValue:
-    """V of what is seen.
+class TextValue(Critic):
+    """V by the words of what is seen; see `Critic`."""
 
-    Args:
-        rate: learning rate.
-        steps: gradient steps of one fit.
-        seed: of the first weights.
-    """
-
-    def __init__(self, *, rate: float, steps: int, seed: int) -> None:
+    def __init__(self, settings: CriticSettings, seed: int) -> None:
+        super().__init__(settings, seed)
+        refuse_body(settings)
         generator = torch.Generator().manual_seed(seed)
         shapes = ((BUCKETS, WIDTH), (WIDTH,), (1,))
         scales = (1.0, WIDTH**-0.5, 0.0)
@@ -52,10 +45,8 @@ class TextValue:
             (torch.randn(shape, generator=generator) * scale).requires_grad_()
             for shape, scale in zip(shapes, scales, strict=True)
         ]
-        self.steps = steps
-        self.optimizer = torch.optim.Adam(self.weights, lr=rate)
-        self.middle, self.spread = 0.0, 1.0
-        self.fitted = False
+        self.optimizer = torch.optim.Adam(self.weights, lr=self.rate)
+        self.scale = Scale()
 
     def _predict(self, seen: Sequence[Sequence[int]]) -> torch.Tensor:
         table, last, bias = self.weights
@@ -69,28 +60,22 @@ class TextValue:
         return torch.tanh(hidden) @ last + bias
 
     @torch.no_grad()
-    def values(self, seen: Sequence[Parts]) -> np.ndarray:
+    def values(self, seen: Sequence[Seen]) -> np.ndarray:
         """float64, one for each; 0 before the first fit."""
-        if not seen or not self.fitted:
+        if not seen or not self.scale.fitted:
             return np.zeros(len(seen))
-        found = self._predict([features(one) for one in seen]).double().numpy()
-        return found * self.spread + self.middle
+        each, places = distinct([one.parts for one in seen])
+        found = self._predict([features(parts) for parts in each])
+        return self.scale.returns(found.double().numpy()[places])
 
-    def fit(self, seen: Sequence[Parts], targets: np.ndarray) -> float:
-        """A few steps towards the targets; returns the mean square error before them."""
-        error = float(((self.values(seen) - targets) ** 2).mean())
-        weight = RUNNING_WEIGHT if self.fitted else 1.0
-        self.middle += weight * (float(targets.mean()) - self.middle)
-        distance = float(np.sqrt(((targets - self.middle) ** 2).mean()))
-        self.spread += weight * (max(distance, 1e-6) - self.spread)
-        self.fitted = True
-        scaled = torch.tensor((targets - self.middle) / self.spread, dtype=torch.float32)
-        ids = [features(one) for one in seen]
+    def fit(self, seen: Sequence[Seen], targets: np.ndarray) -> None:
+        """A few steps towards the targets."""
+        scaled = torch.tensor(self.scale.scaled(targets), dtype=torch.float32)
+        ids = [features(one.parts) for one in seen]
         for _ in range(self.steps):
             self.optimizer.zero_grad()
             ((self._predict(ids) - scaled) ** 2).mean().backward()
             self.optimizer.step()
-        return error
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, moments and scale, as plain JSON values."""
@@ -98,7 +83,7 @@ class TextValue:
         return {
             "weights": [weight.tolist() for weight in self.weights],
             "moments": [{k: v.tolist() for k, v in moments[i].items()} for i in sorted(moments)],
-            "scale": [self.middle, self.spread, self.fitted],
+            "scale": self.scale.state,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -112,4 +97,4 @@ class TextValue:
             for i, one in enumerate(state["moments"])
         }
         self.optimizer.load_state_dict(whole)
-        self.middle, self.spread, self.fitted = state["scale"]
+        self.scale.state = state["scale"]

@@ -15,8 +15,8 @@ from typing import Any
 from llm_marl_envs.records import EpisodeGroup
 from trainers.algorithms.trees import left_at, step_of
 
-CRITIC_TOKENS = "cost/critic_tokens"
-"""In `Algorithm.counters`: tokens that a critic read or wrote in the last update."""
+CRITIC_TOKENS = "critic_tokens"
+"""In `Algorithm.counters`: tokens that a critic read in the last update."""
 NAMES = {"tokens": "num_tokens", "prompt_tokens": "num_prompt_tokens"}
 """Costs that a log knows by another name than `cost/<name>`."""
 

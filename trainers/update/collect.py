@@ -126,6 +126,7 @@ class Collector:
             context=self.args.context,
             chunks=self.args.rollout_chunks,
             failures=self.failures,
+            states=self.algorithm.reads_state,
         )
         with self._horizon(update, self._copies):
             episodes = play(starts)

@@ -506,7 +506,12 @@ _OF_UPDATES = (
         "count",
         "those of them that only bring a branch to where it leaves its record",
     ),
-    _logged("cost/critic_tokens", "critic tokens so far", "tokens", "that a critic read and wrote"),
+    _logged(
+        "cost/critic_tokens",
+        "critic tokens so far",
+        "tokens",
+        "that a critic read in all of its passes, those that learn too; without a model it reads 0",
+    ),
     _logged("cost/updates", "rollouts so far", "count", "that were learned from"),
     _logged("cost/seconds", "time so far", "seconds", "of training, over all sessions"),
     _logged("loss", "loss", "loss", "by TRL, mean over the rows of the update"),

@@ -401,7 +401,7 @@ def with_a_critic(name: str, game: Game, **own: Any) -> Callable[[], Any]:
     def made() -> Any:
         algorithm = algorithm_of({"name": name, **own})
         algorithm.at_once = len(game.episodes) != len(may_not_act().episodes)
-        algorithm.critic.fitted = True
+        algorithm.critic.scale.fitted = True
         return algorithm
 
     return made

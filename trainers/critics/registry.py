@@ -1,0 +1,79 @@
+"""Critics by name. To add a critic: a file with one class, and one entry point.
+
+    [project.entry-points."trainers.critics"]      # in this pyproject.toml or your package's
+    mine = "my_package.mine:MyCritic"
+
+In a run file it is a setting of the algorithms that have a critic:
+
+    algorithm: {name: central_critic, critic: model, sees: state, rate: 1e-3}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.plugins import Registry
+from trainers.critics.base import Critic, CriticSettings
+from trainers.models.team_model import TeamModel
+
+CRITICS = Registry("trainers.critics", "critic")
+CRITIC_FILE = "critic.json"
+
+
+def make_critic(settings: CriticSettings, seed: int) -> Critic:
+    """The critic that the settings name.
+
+    Raises:
+        ValueError: no such critic; a setting that it does not work with.
+        TypeError: the name stands for something else.
+        ImportError: it cannot be imported.
+    """
+    kind = CRITICS.get(settings.critic)
+    if not (isinstance(kind, type) and issubclass(kind, Critic)):
+        raise TypeError(f"critic {settings.critic!r}: expected a subclass of Critic, got {kind!r}")
+    return kind(settings, seed)
+
+
+def save_critic(critic: Critic, folder: Path, **told: Any) -> None:
+    """Write a critic into a team's folder: `critic.json`, and what its kind adds.
+
+    Args:
+        critic: what to save.
+        folder: of the saved team.
+        told: further JSON values for `critic.json`.
+    """
+    fields = dataclasses.fields(CriticSettings)  # and not those of the algorithm
+    settings = {field.name: getattr(critic.settings, field.name) for field in fields}
+    kept = critic.save(folder)
+    write_json(folder / CRITIC_FILE, {**told, "settings": settings, "critic": kept})
+
+
+def load_critic(folder: str | Path, team: TeamModel | None = None) -> Critic:
+    """The critic in a folder written by `save_team`, to be asked for values.
+
+    Args:
+        folder: of the saved team.
+        team: as `load_team` reads it from there; 'head' needs it.
+
+    Raises:
+        ValueError: there is none, or it needs `team`.
+    """
+    path = Path(folder) / CRITIC_FILE
+    if not path.is_file():
+        raise ValueError(f"{folder}: no {CRITIC_FILE} there; the team was trained without a critic")
+    kept = read_json(path)
+    given = {**kept["settings"], "body": None}
+    critic = make_critic(_Kept(**given), seed=0)
+    critic.load(Path(folder), kept["critic"])
+    if team is not None:
+        critic.attach(team)
+    return critic
+
+
+class _Kept(CriticSettings):
+    """Settings that some algorithm took: it need not be known which."""
+
+    sights = ("joint", "state", "own")
