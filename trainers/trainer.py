@@ -62,7 +62,13 @@ from trainers.models.team_model import SeparateWeights, TeamModel
 from trainers.models.team_module import fit_for_trl
 from trainers.models.token_policy import TokenPolicy
 from trainers.running import metrics
-from trainers.running.callbacks import FlatRewards, SaveOnInterrupt, TeamProgress, TokenBudget
+from trainers.running.callbacks import (
+    Diagnosis,
+    FlatRewards,
+    SaveOnInterrupt,
+    TeamProgress,
+    TokenBudget,
+)
 from trainers.running.checkpoints import Checkpoints
 from trainers.running.costs import Costs, costs_of, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
@@ -92,7 +98,7 @@ from trainers.update.drift import (
     measured,
     refusal,
 )
-from trainers.update.optimizer import clip_each, leave_idle, parameter_groups
+from trainers.update.optimizer import clip_each, cosines, leave_idle, parameter_groups
 from trainers.update.packing import (
     PackPlan,
     Row,
@@ -250,6 +256,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.add_callback(self.interrupt)
         self.add_callback(TokenBudget(lambda: self._spent))
         self.add_callback(FlatRewards())
+        self.add_callback(Diagnosis())
         self.add_callback(LogFile(str(self.args.output_dir)))
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
@@ -528,6 +535,8 @@ class MAGRPOTrainer(GRPOTrainer):
         clip = partial(self.accelerator.clip_grad_norm_, max_norm=self.args.max_grad_norm)
         norms = clip_each(self.team, optimizer, clip)
         self._note({f"{policy}/grad_norm": float(norm) for policy, norm in norms.items()})
+        found = cosines(self.team, optimizer)
+        self._note({f"{policy}/grad_cosine": cosine for policy, cosine in found.items()})
         return torch.stack(list(norms.values())).norm()
 
     # -- what is logged ---------------------------------------------------------------------------

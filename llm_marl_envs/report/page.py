@@ -133,6 +133,8 @@ def _parts(results: Results, most: int) -> Iterator[Part]:
         failed = {k: sum(e.failed for e in one.episodes) for k, one in measured.items()}
         yield Part("Summary", "summary", sections.summary(scores, failed, results.pair))
     runs = [run for run in results.runs if run.log]
+    if found := sections.diagnoses(runs):
+        yield Part("Why it did not improve", "diagnoses", found)
     if charts := sections.curves(runs, scores):
         yield Part("Learning", "charts", charts)
     if charts := sections.term_curves(runs):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llm_marl_envs.evaluation.numbers.diagnosis import Finding, diagnose
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
 from llm_marl_envs.evaluation.numbers.format import NOTHING, interval, number
 from llm_marl_envs.evaluation.numbers.metrics import (
@@ -139,6 +140,11 @@ def histograms(measured: Mapping[str, Scores]) -> list[Chart]:
 
 
 # -- training -------------------------------------------------------------------------------------
+def diagnoses(runs: Sequence[Run]) -> list[tuple[str, Finding]]:
+    """(run, likely cause why it did not improve); the run's name is "" where there is one run."""
+    return [(run.name if len(runs) > 1 else "", one) for run in runs for one in diagnose(run.log)]
+
+
 def curves(runs: Sequence[Run], measured: Mapping[str, Scores]) -> list[Chart]:
     """The charts of the table of metrics that the runs logged something for, but for the terms."""
     return [
@@ -216,8 +222,11 @@ def other_scalars(runs: Sequence[Run]) -> Table | None:
 
 # -- what was recorded ----------------------------------------------------------------------------
 def recorded(summary: Mapping[str, Any]) -> list[Table]:
-    """Everything in `summary.json`, before and after in columns of one table where it has both."""
-    rest = dict(summary)
+    """Everything in `summary.json`, before and after in columns of one table where it has both.
+
+    The diagnosis is left out: the page has it from the log.
+    """
+    rest = {key: value for key, value in summary.items() if key != "diagnosis"}
     found: list[Table] = []
     old, new = summary.get("before"), summary.get("after")
     if isinstance(old, Mapping) and isinstance(new, Mapping):

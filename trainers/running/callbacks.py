@@ -15,6 +15,7 @@ from transformers import ProgressCallback, TrainerCallback
 from transformers.trainer_callback import DefaultFlowCallback
 
 from llm_marl_envs.commands.ending import Stopped
+from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
 from llm_marl_envs.evaluation.play.progress import counter
 
 
@@ -142,3 +143,13 @@ class FlatRewards(TrainerCallback):
                 "sum, credit='own'",
                 stacklevel=2,
             )
+
+
+class Diagnosis(TrainerCallback):
+    """Says at the end of a training what the log tells of why it did not improve, if anything."""
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Print each likely cause."""
+        if state.is_world_process_zero:
+            for one in diagnose(state.log_history):
+                print(f"diagnosis: {one}")

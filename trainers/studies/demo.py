@@ -27,6 +27,7 @@ from llm_marl_envs.evaluation import (
     measure_coordination,
 )
 from llm_marl_envs.evaluation.numbers.coordination import match_by_choice
+from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
 from llm_marl_envs.evaluation.numbers.format import interval, number, whole
 from llm_marl_envs.evaluation.numbers.metrics import title
 from llm_marl_envs.evaluation.numbers.table import format_table
@@ -191,6 +192,7 @@ def run_demo(
         "peak_rss_mib": memory.peak_mib,
         "seed": seed,
         "updates": trainer.state.global_step,
+        "diagnosis": [asdict(one) for one in diagnose(trainer.state.log_history)],
     }
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
     write_jsonl(folder / "transcripts_before.jsonl", before.episodes)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
 from llm_marl_envs.evaluation.numbers.format import whole
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
@@ -228,7 +229,9 @@ def _train(point: Point) -> dict[str, Any]:
     counted = dataclasses.asdict(trainer.costs)
     results |= {name: counted[name] for name in COUNTED if counted[name] is not None}
     results["trained_parameters"] = trainer.team.trained_parameters
-    log = trainer.state.log_history  # of each the last that was logged
+    log = trainer.state.log_history
+    results["diagnosis"] = [one.cause for one in diagnose(log)]
+    # Of each the last that was logged.
     last = {name: one[name] for one in log for name in ("reward", "success") if name in one}
     return results | {f"train_{name}": value for name, value in last.items()}
 

@@ -98,3 +98,30 @@ def clip_each(
         policy: full(torch.as_tensor(clip(own_parameters(team, policy, optimizer))))
         for policy in team.trained_policies
     }
+
+
+@torch.no_grad()
+def cosines(team: TeamModel, optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    """Trained policy -> the cosine of its gradient with the mean of its gradients before.
+
+    The mean is the optimiser's own (Adam's first moment), so nothing is kept for it. 0 is expected
+    where gradients are nothing but noise. A policy is left out where one of the two is zero, and
+    every policy with an optimiser that keeps no mean.
+    """
+    found = {}
+    for policy in team.trained_policies:
+        pairs = [
+            (parameter.grad.float(), mean.float())
+            for parameter in own_parameters(team, policy, optimizer)
+            if parameter.grad is not None
+            and (mean := optimizer.state[parameter].get("exp_avg")) is not None
+        ]
+        sums = [((g * m).sum(), g.square().sum(), m.square().sum()) for g, m in pairs]
+        if not sums:
+            continue
+        dot, own, before = (
+            float(full(torch.as_tensor(sum(one)))) for one in zip(*sums, strict=True)
+        )
+        if own > 0 and before > 0:
+            found[policy] = dot / (own**0.5 * before**0.5)
+    return found

@@ -261,6 +261,7 @@ _OF_EPISODES = (
         doc="episodes whose every action had the form that was asked for, where one was",
         better=1,
         compute=_format_success,
+        log=("format_success",),
         path=("faults", "format_success"),
     ),
     _of_episode(
@@ -428,6 +429,13 @@ _OF_UPDATES = (
         "norm",
         "of one policy, before clipping",
         chart="Gradient norm before clipping",
+    ),
+    _logged(
+        "<policy>/grad_cosine",
+        "direction of the gradient of <policy>",
+        "cosine",
+        "with the optimiser's mean of the gradients before it: 0 where they are nothing but noise",
+        chart="Direction of the gradient",
     ),
     _logged(
         "<policy>/idle",

@@ -33,6 +33,23 @@ def test_a_report_shows_every_part(tmp_path: Path):
     assert shades.count("t n4") == 3 + 1
 
 
+def test_a_run_that_did_not_improve_is_explained(tmp_path: Path):
+    flat = [
+        {"step": step, "reward": 0.0, "success": 0.0, "reward_std": 0.0, "frac_reward_zero_std": 1}
+        for step in range(1, 21)
+    ]
+    write_jsonl(tmp_path / "episodes.jsonl", [episode("train/1", 0)])
+    for name in ("a", "b"):
+        lines(tmp_path / name / "log.jsonl", flat if name == "b" else flat[:19])
+    found = Reader(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert "Why it did not improve" in found.text
+    assert "b: The reward is out of reach" in found.text
+    assert "a: The reward" not in found.text
+    assert "Evidence: No episode of 20 updates solved its task" in found.text
+    assert "What to try: Start from a model" in found.text
+    assert "Why it did not" not in Reader(write_report(a_run(tmp_path / "well")).read_text()).text
+
+
 def test_the_same_files_give_the_same_bytes(tmp_path: Path):
     a_run(tmp_path)
     first = write_report(tmp_path, tmp_path / "a.html").read_bytes()
