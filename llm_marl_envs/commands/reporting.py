@@ -11,7 +11,7 @@ from llm_marl_envs.commands.options import named_arguments
 
 
 def _add_report(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", help="folder with summary.json, logs or transcripts")
+    parser.add_argument("folder", help="folder with summary.json, logs, transcripts or an audit")
     parser.add_argument("--output", help="the file (default report.html in the folder)")
     parser.add_argument(
         "--against",
@@ -20,6 +20,11 @@ def _add_report(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cross-play", metavar="FILE", help="cross_play.json, where it is not in the folder"
+    )
+    parser.add_argument(
+        "--credit-audit",
+        metavar="FOLDER",
+        help="what llm-marl credit-audit wrote, where it is not the folder itself",
     )
     parser.add_argument(
         "--episodes", type=int, default=12, help="how many episodes to show (default 12)"
@@ -34,6 +39,7 @@ def _report(options: Namespace) -> None:
         options.output,
         against=options.against,
         cross_play=options.cross_play,
+        credit_audit=options.credit_audit,
         most_episodes=options.episodes,
     )
     print(f"report written to {path}")

@@ -18,6 +18,7 @@ from llm_marl_envs import __version__
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.rendering import visible
 from llm_marl_envs.report import episodes, sections
+from llm_marl_envs.report.credit import credit
 from llm_marl_envs.report.pairings import pairings
 from llm_marl_envs.report.sources import Results, Transcript, read_results
 
@@ -77,6 +78,7 @@ def write_report(
     *,
     against: str | Path | None = None,
     cross_play: str | Path | None = None,
+    credit_audit: str | Path | None = None,
     most_episodes: int = EPISODES,
 ) -> Path:
     """Write the report of a folder; returns its path.
@@ -87,6 +89,7 @@ def write_report(
             once, never half.
         against: another folder, to stand beside this one; both go by their folders' names.
         cross_play: a JSON file {"teams": [...], "matrix": [[...]]} outside of the folder.
+        credit_audit: the folder of an audit of credit outside of the folder.
         most_episodes: how many episodes, or pairs of them, are shown.
 
     Raises:
@@ -96,7 +99,9 @@ def write_report(
     """
     if most_episodes < 0:
         raise ValueError(f"most_episodes={most_episodes}: expected 0 or more")
-    results = read_results(folder, against=against, cross_play=cross_play)
+    results = read_results(
+        folder, against=against, cross_play=cross_play, credit_audit=credit_audit
+    )
     path = Path(folder) / "report.html" if output is None else Path(output)
     with replacing(path) as partial:
         partial.write_text(render(results, most_episodes), encoding="utf-8")
@@ -143,6 +148,8 @@ def _parts(results: Results, most: int) -> Iterator[Part]:
         yield Part("Distributions", "charts", charts)
     if results.cross_play is not None:
         yield Part("Cross-play", "cross_play", pairings(results.cross_play, results.strangers))
+    if results.credit is not None:
+        yield Part("Credit", "credit", credit(results.credit))
     if measured and most:
         yield Part("Episodes", "listings", _episodes(measured, results.pair, most))
     if results.updates:

@@ -9,6 +9,7 @@ Files it knows, anywhere below the folder:
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
     transcripts/failed-*.jsonl       episodes of training whose environment raised
     cross_play.json                  see `evaluation/studies/cross_play_files.py`
+    credit_audit.json                an audit of credit, see `credit.py`
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
 from llm_marl_envs.evaluation.studies.zero_shot import ZeroShot
 from llm_marl_envs.files.json_files import finite, read_json
 from llm_marl_envs.records import Episode, episode_from_dict
+from llm_marl_envs.report.credit import CreditAudit, read_credit_audit
 
 MEASURED = {
     "transcripts_before.jsonl": "before",
@@ -31,6 +33,7 @@ MEASURED = {
     "episodes.jsonl": "episodes",
 }
 CROSS_PLAY = "cross_play.json"
+CREDIT_AUDIT = "credit_audit.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class Results:
         failed: episodes of training whose environment raised, by path.
         cross_play: the matrix, None without one.
         strangers: members of its teams beside scripted experts.
+        credit: the audit of credit, None without one.
         notes: what a reader must know about the files, e.g. a line that was cut off.
     """
 
@@ -97,6 +101,7 @@ class Results:
     failed: tuple[Transcript, ...]
     cross_play: CrossPlay | None
     strangers: tuple[ZeroShot, ...]
+    credit: CreditAudit | None
     notes: tuple[str, ...]
 
     @property
@@ -107,7 +112,11 @@ class Results:
 
 
 def read_results(
-    folder: str | Path, *, against: str | Path | None = None, cross_play: str | Path | None = None
+    folder: str | Path,
+    *,
+    against: str | Path | None = None,
+    cross_play: str | Path | None = None,
+    credit_audit: str | Path | None = None,
 ) -> Results:
     """Read what is in a folder; arguments and errors as `page.write_report` has them.
 
@@ -133,6 +142,8 @@ def read_results(
     matrix = Path(cross_play) if cross_play is not None else root / CROSS_PLAY
     known = cross_play is not None or matrix.is_file()
     cross, strangers = read_cross_play(matrix) if known else (None, ())
+    audit = Path(root if credit_audit is None else credit_audit) / CREDIT_AUDIT
+    audited = credit_audit is not None or audit.is_file()
     found = Results(
         name=root.resolve().name,
         summary=read_json(root / "summary.json") if (root / "summary.json").is_file() else {},
@@ -144,13 +155,14 @@ def read_results(
         failed=failed,
         cross_play=cross,
         strangers=strangers,
+        credit=read_credit_audit(audit) if audited else None,
         notes=tuple(notes),
     )
-    if not (found.summary or found.files or found.cross_play):
+    if not (found.summary or found.files or found.cross_play or found.credit):
         raise ValueError(
             f"{root}: nothing to report; expected one of summary.json, log.jsonl, "
             f"checkpoint-*/trainer_state.json, {', '.join(MEASURED)}, "
-            f"transcripts/update-*.jsonl, {CROSS_PLAY}"
+            f"transcripts/update-*.jsonl, {CROSS_PLAY}, {CREDIT_AUDIT}"
         )
     return found
 

@@ -19,6 +19,7 @@ from support.toys import Lower
 from llm_marl_envs.core import Outcome, TextAECEnv, TextParallelEnv
 from llm_marl_envs.policies import Team
 from llm_marl_envs.records import Request, Response
+from llm_marl_envs.report import write_report
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import ListSource, Task
 from trainers.commands import CREDIT_AUDIT
@@ -244,3 +245,6 @@ def test_the_command_writes_table_file_and_picture(
     assert len(kept["messages"]) == 4
     assert len(kept["messages"][0]["judged"]["magrpo"]) == 2
     assert (tmp_path / "out" / "credit_audit.png").stat().st_size > 1000
+    page = write_report(tmp_path / "out").read_text(encoding="utf-8")
+    assert all(line.split()[0] in page for line in shown.splitlines()[1:7])
+    assert page.count("<circle") == 4 * 6  # a dot for each message and estimator

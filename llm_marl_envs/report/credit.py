@@ -1,0 +1,147 @@
+"""The part of a report on an audit of credit: what it says, each estimator, each message.
+
+Owns what of `credit_audit.json` is shown and how; `trainers/studies/credit_audit_report.py` writes
+the file, and what its numbers mean is docs/credit_audit.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+from llm_marl_envs.evaluation.numbers.format import number
+from llm_marl_envs.files.json_files import from_json, read_json
+from llm_marl_envs.report.axes import Frame
+from llm_marl_envs.report.charts import COLOURS, TABLE_ROWS, Chart, Line
+from llm_marl_envs.report.tables import Cell, Noted, Table, table
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimator:
+    """An estimator's figures, by the names that the file has."""
+
+    name: str
+    bias: float
+    bias_error: float
+    offset: float
+    variance: float
+    tokens: float
+    calls: float
+    rank: float | None = None
+    signal: float | None = None
+    per_thousand_tokens: float | None = None
+    per_call: float | None = None
+    cosine: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message: who said it, its reference with its interval, estimator -> its judgements."""
+
+    point: int
+    agent: str
+    turn: int
+    worth: float
+    ci95: tuple[float, float]
+    judged: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CreditAudit:
+    """What the file holds of an audit."""
+
+    estimators: tuple[Estimator, ...]
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """The part of a page: what the audit says, a sentence; its figures; its picture."""
+
+    says: str
+    figures: Table
+    chart: Chart
+
+
+def read_credit_audit(path: str | Path) -> CreditAudit:
+    """What `llm-marl credit-audit --output` wrote.
+
+    Raises:
+        ValueError: no such file, half-written, another version, a field that is no such thing as it
+            should be, or no estimator or message.
+    """
+    data = read_json(path)
+    if data.get("version") != VERSION:
+        raise ValueError(f"{path}: version {data.get('version')!r}, this release reads {VERSION}")
+    found: CreditAudit = from_json(CreditAudit, data, path)
+    names = {one.name for one in found.estimators}
+    if not names or not found.messages:
+        raise ValueError(f"{path}: no estimators, or no messages")
+    for place, one in enumerate(found.messages):
+        if set(one.judged) != names or not all(one.judged.values()):
+            raise ValueError(f"{path}, message {place}: expected judgements of {sorted(names)}")
+    return found
+
+
+def credit(audit: CreditAudit) -> Credit:
+    """The sentence, the table and the picture of an audit."""
+    return Credit(_says(audit.estimators), _figures(audit.estimators), _chart(audit))
+
+
+def _says(estimators: Sequence[Estimator]) -> str:
+    known = [(one.per_thousand_tokens, one.name) for one in estimators if one.per_thousand_tokens]
+    if not known:
+        return "No estimator told these messages apart."
+    (best, first), *others = sorted(known, reverse=True)
+    says = f"For 1000 sampled tokens {first} brings the most signal ({number(best)}"
+    says += f", then {others[0][1]} {number(others[0][0])})" if others else ")"
+    # What is below its sampling error was not seen.
+    biased = [one.name for one in estimators if one.bias > one.bias_error]
+    return f"{says}; bias was seen in {' and '.join(biased) if biased else 'none'}."
+
+
+def _figures(estimators: Sequence[Estimator]) -> Table:
+    policies = sorted({policy for one in estimators for policy in one.cosine})
+    rows: list[list[Cell]] = []
+    for one in estimators:
+        cells: list[Cell] = [one.name, Noted(number(one.bias), f"noise {number(one.bias_error)}")]
+        numbers = [one.offset, one.variance, one.rank, *map(one.cosine.get, policies)]
+        numbers += [one.tokens, one.calls, one.signal, one.per_thousand_tokens, one.per_call]
+        rows.append([*cells, *map(number, numbers)])
+    costs = ["tokens", "calls", "signal", "signal per 1000 tokens", "signal per call"]
+    cosines = [f"cosine {policy}" for policy in policies]
+    return table(["estimator", "bias", "offset", "variance", "rank", *cosines, *costs], rows)
+
+
+def _chart(audit: CreditAudit) -> Chart:
+    """Each message's reference against the mean of what each estimator says of it."""
+    names = [one.name for one in audit.estimators]
+    means = [[fmean(message.judged[name]) for name in names] for message in audit.messages]
+    worth = [message.worth for message in audit.messages]
+    frame = Frame.around(
+        worth, [y for row in means for y in row], x_label="reference advantage", y_label="reward"
+    )
+    dots = [
+        Line(place % COLOURS, band="", thin=(), path="", lone=(frame.x(x), frame.y(y)))
+        for x, row in zip(worth, means, strict=True)
+        for place, y in enumerate(row)
+    ]
+    rows = [
+        [f"{one.agent}, turn {one.turn}, point {one.point}", *map(number, [one.worth, *row])]
+        for one, row in zip(audit.messages, means, strict=True)
+    ]
+    left = len(rows) - TABLE_ROWS
+    return Chart(
+        title="Mean judgement of each message",
+        label="mean judgement of each message, over its reference advantage",
+        frame=frame,
+        keys=tuple((place % COLOURS, name) for place, name in enumerate(names)),
+        note="Each dot is a message as one estimator judges it; dots of a good one rise to the "
+        "right." + (f" The table leaves {left} messages out." if left > 0 else ""),
+        numbers=table(["message", "reference", *names], rows[:TABLE_ROWS]),
+        lines=tuple(dots),
+    )

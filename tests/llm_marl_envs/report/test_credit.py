@@ -1,0 +1,104 @@
+"""The part of a report on an audit of credit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.reports import HOSTILE, Reader, a_run
+
+from llm_marl_envs.cli import main
+from llm_marl_envs.report import write_report
+from llm_marl_envs.report.credit import credit, read_credit_audit
+
+
+def figures(name: str, **changes: Any) -> dict[str, Any]:
+    zeros = dict.fromkeys(("bias", "offset", "variance"), 0.0)
+    given = {"bias_error": 0.1, "tokens": 2.0, "calls": 1.0, "signal": 0.5, "per_call": 0.5}
+    return {"name": name, **zeros, **given, "per_thousand_tokens": 250.0, **changes}
+
+
+def audit(folder: Path, name: str = "c3", **changes: Any) -> Path:
+    """Two estimators and two messages; `changes` are keys of the file."""
+    message = {"point": 0, "task_id": "t", "agent": "left_0", "turn": 0, "text": "a"}
+    good = {**message, "worth": 1.0, "ci95": [0.5, 1.5], "judged": {"magrpo": [2, 1], name: [1]}}
+    bad = {**message, "worth": -1.0, "ci95": [-1.5, -0.5], "judged": {"magrpo": [-1], name: [0]}}
+    data = {
+        "version": 1,
+        "estimators": [
+            figures("magrpo", bias=0.25, cosine={"left_0": 0.75}),
+            figures(name, per_thousand_tokens=400.0, rank=None),
+        ],
+        "messages": [good, bad],
+        **changes,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "credit_audit.json").write_text(json.dumps(data))
+    return folder / "credit_audit.json"
+
+
+def test_what_an_audit_says(tmp_path: Path) -> None:
+    found = credit(read_credit_audit(audit(tmp_path)))
+    assert found.says == (
+        "For 1000 sampled tokens c3 brings the most signal (400, then magrpo 250); bias was seen "
+        "in magrpo."
+    )
+    assert found.figures.head[5] == "cosine left_0"
+    assert [row[5] for row in found.figures.rows] == ["0.75", "-"]
+    assert found.chart.numbers.rows == (
+        ("left_0, turn 0, point 0", "1.00", "1.50", "1.00"),
+        ("left_0, turn 0, point 0", "-1.00", "-1.00", "0.00"),
+    )
+    dots = [line.lone for line in found.chart.lines if line.lone is not None]
+    assert [line.colour for line in found.chart.lines] == [0, 1, 0, 1]
+    (right, high), (_, low), (left, lowest), _ = dots
+    assert right > left
+    assert high < low < lowest  # places on paper: what is worth more lies higher
+
+
+def test_nothing_told_apart(tmp_path: Path) -> None:
+    nothing = [figures(n, signal=None, per_thousand_tokens=None) for n in ("magrpo", "c3")]
+    found = credit(read_credit_audit(audit(tmp_path, estimators=nothing)))
+    assert found.says == "No estimator told these messages apart."
+
+
+def test_a_page_has_it_from_its_own_folder_or_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit(tmp_path / "audit")
+    alone = Reader(write_report(tmp_path / "audit").read_text(encoding="utf-8"))
+    assert "c3 brings the most signal" in alone.text
+    a_run(tmp_path / "run")
+    given = ["report", str(tmp_path / "run"), "--credit-audit", str(tmp_path / "audit")]
+    assert main(given) == 0
+    beside = Reader((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
+    assert "c3 brings the most signal" in beside.text
+    assert "Training groups" in beside.text
+    assert main([*given[:3], str(tmp_path / "run")]) == 2
+    assert "credit_audit.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_names_are_only_text(tmp_path: Path, text: str) -> None:
+    audit(tmp_path / "hostile", text)
+    audit(tmp_path / "plain")
+    pages = [Reader(write_report(tmp_path / one).read_text()) for one in ("hostile", "plain")]
+    assert [name for name, _ in pages[0].tags] == [name for name, _ in pages[1].tags]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 2}, "version 2, this release reads 1"),
+        ({"estimators": []}, "no estimators"),
+        ({"messages": []}, "or no messages"),
+        ({"estimators": [figures("magrpo")]}, r"message 0: expected judgements of \['magrpo'\]"),
+        ({"estimators": [{"name": "c3"}]}, "bias"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(tmp_path: Path, changes: Any, words: str) -> None:
+    path = audit(tmp_path, **changes)
+    with pytest.raises(ValueError, match=words):
+        read_credit_audit(path)
