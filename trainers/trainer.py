@@ -46,6 +46,7 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from llm_marl_envs.branches import NotReplayableError
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.policies.json_server import LostServerError
 from llm_marl_envs.records import EpisodeGroup
@@ -410,6 +411,9 @@ class MAGRPOTrainer(GRPOTrainer):
         if lost and repeats:
             warnings.warn(f"update {self._update} is played again: {error}", stacklevel=2)
             return None
+        unlike = isinstance(error, NotReplayableError)
+        if self.algorithm.branching and self._sum(torch.tensor(float(unlike))):
+            error = self.failures.not_replayed(self._update, self._environments["env"], error)
         self._stop_together(error)
         return result
 
@@ -719,10 +723,12 @@ class MAGRPOTrainer(GRPOTrainer):
         write = partial(super()._save_checkpoint, model, trial)
         self.checkpoints.write(run_dir, self.state, write, self._own_state)
 
-    def _save_before_the_end(self) -> None:
-        """A checkpoint of a run that an error is about to end, if it has trained at all."""
-        if self.is_in_train and self.state.global_step:
-            self._save_checkpoint(self.model, None)
+    def _save_before_the_end(self) -> bool:
+        """A checkpoint of a run that an error is about to end; False if it has not trained yet."""
+        if not (self.is_in_train and self.state.global_step):
+            return False
+        self._save_checkpoint(self.model, None)
+        return True
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         for policy in self.team.policies:

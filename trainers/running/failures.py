@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from llm_marl_envs.branches import NotReplayableError
 from llm_marl_envs.records import Episode, write_jsonl
 from llm_marl_envs.rollout import EpisodesFailedError, Failures, failure_name, failure_of
 from trainers.config import MAGRPOConfig
@@ -54,13 +55,13 @@ class FailedEpisodes:
     Args:
         args: `max_failed_share`, and `output_dir`, where they are kept.
         main: whether this process writes and warns.
-        save: saves a checkpoint before the run is stopped.
+        save: saves a checkpoint before the run is stopped; False where there is nothing to save.
 
     Attributes:
         window: of the last updates.
     """
 
-    def __init__(self, args: MAGRPOConfig, main: bool, save: Callable[[], None]) -> None:
+    def __init__(self, args: MAGRPOConfig, main: bool, save: Callable[[], bool]) -> None:
         self.args = args
         self.main = main
         self.save = save
@@ -105,6 +106,24 @@ class FailedEpisodes:
             self.save()
             raise _first_error(failures, failed[0], told)
         self._warn(f"{told}; its means are of the others")
+
+    def not_replayed(self, update: int, env: str, error: Exception | None) -> Exception | None:
+        """Save, because a record could not be played again on some process; what to raise then.
+
+        `error` is what was raised on this process, and None comes of None. Every process must call
+        it at the same time.
+        """
+        saved = self.save()
+        if error is None:
+            return None
+        told = f"update {update}, environment {env}: {error}. "
+        if saved:
+            told += f"A checkpoint of before this update is in {self.args.output_dir}: mend it, "
+            told += "so that nothing but reset seed and actions decides, and resume. "
+        told += "An algorithm that plays no branches, such as 'magrpo', does not ask for this"
+        stop = NotReplayableError(told)
+        stop.__cause__ = error
+        return stop
 
     def _keep(self, failed: Sequence[Episode], of: str) -> Path:
         """Write failed episodes, as far as they came and with their tracebacks."""

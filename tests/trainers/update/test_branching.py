@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from support import formula
 from support.gradients import MODES, TEMPERATURE, assert_same, gradients
 from support.models import make_trainer, settings, weights
 from support.toys import BareAEC, BareParallel, Lower, Relay, shaky
+from transformers import TrainerCallback
 
 from llm_marl_envs.branches import NotReplayableError
 from llm_marl_envs.core import Outcome
@@ -120,6 +122,58 @@ def test_the_gradient_counts_every_sample_once(
                 planned = 2 * 2 * seats  # tasks, episodes
                 (-weight * logp / planned / trainer.args.max_completion_length).backward()
     assert_same(found, gradients(trainer))
+
+
+# -- an environment that stops to replay -----------------------------------------------------------
+class Moody(Lower):
+    """Answers by its seed and what was said; while `moody`, by a draw of the system's noise."""
+
+    moody = False
+
+    def play(self, joint_action: Any) -> Outcome:
+        outcome = super().play(joint_action)
+        if not self.moody:
+            return outcome
+        noise = os.urandom(8).hex()
+        return dataclasses.replace(outcome, feedback=dict.fromkeys(self.agents, noise))
+
+
+class Turns(TrainerCallback):
+    """The environment turns moody after an update."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        Moody.moody = state.global_step >= self.after
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_an_environment_that_stops_to_replay_loses_no_finished_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """The run ends; mended it goes on, and ends as one that was never broken."""
+    monkeypatch.setattr(Moody, "moody", False)
+    broken = branching(tmp_path, TREE, Moody, callbacks=[Turns(after)])
+    Moody.moody = after == 0
+    with pytest.raises(NotReplayableError) as stopped:
+        broken.train()
+    said = str(stopped.value)
+    assert f"update {after}, environment " in said
+    assert "Moody" in said
+    assert "reset seed" in said
+    assert "'magrpo'" in said
+    Moody.moody = False
+    kept = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
+    assert kept == (["checkpoint-1"] if after else [])
+    assert (f"in {tmp_path}: mend it" in said) == bool(after)
+    if after:
+        mended = branching(tmp_path, TREE, Moody)
+        mended.train(resume_from_checkpoint=True)
+        unbroken = branching(tmp_path / "unbroken", TREE, Moody)
+        unbroken.train()
+        for name, found in weights(mended).items():
+            assert torch.equal(found, weights(unbroken)[name])
 
 
 # -- what it needs --------------------------------------------------------------------------------
