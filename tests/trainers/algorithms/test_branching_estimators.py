@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ import torch
 
 from llm_marl_envs.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class
+from trainers.algorithms.at_grpo import ATGRPO
 from trainers.algorithms.base import Form
 from trainers.algorithms.c3 import C3, C3Sim
 from trainers.algorithms.difference import Difference
@@ -86,6 +88,10 @@ TWICE = Game(lambda h: (0, 1) if len(h) < 2 else (), pays_pair)
 EARLY = Game(ends_early, pays_pair)
 IN_TURN = Game(lambda h: ((0,), (1,), ())[min(len(h), 2)], pays_last)
 THREE = Game(lambda h: ((0,), (1,), (0,), ())[min(len(h), 3)], pays_last)
+LATE = Game(
+    lambda h: ((0,), (0, 1), ())[min(len(h), 2)],
+    lambda h: (0.0, 0.0) if len(h) == 1 else pays_pair(({0: h[0][0], 1: 0}, h[1])),
+)
 
 
 def episodes(game: Game, fixed: Sequence[Mapping[int, int]]) -> Iterator[tuple[History, float]]:
@@ -264,8 +270,9 @@ def estimate(algorithm: Any, group: EpisodeGroup, size: int, own_rows: bool = Fa
 
 
 def of(kind: Any, size: int = 2, **args: Any) -> Any:
-    own = {name: args.pop(name) for name in ("alternatives",) if name in args}
+    own = {name: args.pop(name) for name in ("alternatives", "judged_by", "team") if name in args}
     given = {"scale_rewards": "none", "baseline": "leave_one_out", "num_generations": size}
+    given |= {"credit": "own", "discount": 1.0}
     return kind(SimpleNamespace(**{**given, **args}), kind.Settings(**own))
 
 
@@ -289,6 +296,7 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
 
 TWO = (("alternatives", 2),)
 THREE_VERSIONS = (("alternatives", 3),)
+BY_RETURN = (("judged_by", "return"),)
 CASES: list[tuple[Any, Game, int, Any]] = [
     (MAGRPOTree, ONCE, 3, ()),
     (MAGRPOTree, EARLY, 2, ()),
@@ -302,6 +310,8 @@ CASES: list[tuple[Any, Game, int, Any]] = [
     (Difference, ONCE, 2, ()),
     (Difference, EARLY, 1, ()),
     (Difference, THREE, 1, ()),
+    (ATGRPO, ONCE, 3, ()),
+    (ATGRPO, LATE, 2, BY_RETURN),
 ]
 
 
@@ -320,6 +330,10 @@ PROOFS = {
     (C3, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
     (C3Sim, "other variance"): "test_the_expected_estimate_is_the_exact_gradient",
     (C3Sim, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
+    (ATGRPO, "magrpo"): "test_one_turn_of_candidates_is_magrpo",
+    (ATGRPO, "other fixed points"): "test_the_best_candidate_is_chosen_for_what_it_is_paid_at_once",
+    (ATGRPO, "other variance"): "test_the_expected_estimate_is_the_exact_gradient",
+    (ATGRPO, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
     (Difference, "other variance"): "test_the_expected_estimate_is_the_exact_gradient",
     (Difference, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
 }
@@ -367,6 +381,121 @@ def test_a_tree_of_one_step_is_magrpo(game: Game, size: int):
             tree, flat = (of(kind, size, baseline=baseline) for kind in (MAGRPOTree, MAGRPO))
             assert not tree.branches(group, AGENTS)
             assert np.allclose(estimate(tree, group, size), estimate(flat, group, size), atol=1e-15)
+
+
+@pytest.mark.parametrize("scale", ["none", "group"])
+@pytest.mark.parametrize("baseline", ["leave_one_out", "mean"])
+def test_one_turn_of_candidates_is_magrpo(baseline: str, scale: str):
+    """Alias, with every setting that both read."""
+    for group, _ in every_group(ONCE, 3, of(MAGRPO)):
+        both = (of(kind, 3, baseline=baseline, scale_rewards=scale) for kind in (ATGRPO, MAGRPO))
+        one, other = (estimate(algorithm, group, 3) for algorithm in both)
+        assert np.allclose(one, other, atol=1e-12)
+
+
+# Left alone, twice. Its first word pays 1 at once if it is the first one, else 3 later; its second
+# word pays 1 if it is the same word again.
+TEMPTED = Game(
+    lambda h: (0,) if len(h) < 2 else (),
+    lambda h: (
+        (float(h[0][0] == 0), 0.0)
+        if len(h) == 1
+        else (3.0 * h[0][0] + float(h[1][0] == h[0][0]), 0.0)
+    ),
+)
+
+
+@pytest.mark.parametrize("judged_by", ["reward", "return"])
+def test_the_best_candidate_is_chosen_for_what_it_is_paid_at_once(judged_by: str):
+    """By hand, with p = (0.668, 0.332) and q = (0.401, 0.599) the chances of its words.
+
+    What one logit gains is the product of both chances times what its word pays more. At first that
+    is 1 at once, and 1 + q0 - (3 + q1) all in all. The first word goes on unless both candidates
+    are the second one, so with 1 - p1^2 in the place of p0.
+    """
+    p, q = PI[0, 0], PI[0, 1]
+    found = moments(ATGRPO, TEMPTED, 2, (("judged_by", judged_by),))[0][0]
+    at_first = 1.0 if judged_by == "reward" else 1 + q[0] - (3 + q[1])
+    assert found[0, 0] == pytest.approx(p[0] * p[1] * at_first)
+    assert found[1, 0] == pytest.approx(q[0] * q[1] * ((1 - p[1] ** 2) - p[1] ** 2))
+    gradient = exact(TEMPTED)[0]
+    assert gradient[0, 0] == pytest.approx(p[0] * p[1] * (q[0] - q[1] - 2))
+    assert gradient[1, 0] == pytest.approx(q[0] * q[1] * (p[0] - p[1]))
+    assert (found[0, 0] * gradient[0, 0] < 0) == (judged_by == "reward")
+
+
+def test_every_candidate_enters_once_and_a_turn_weighs_as_much_as_any_other():
+    algorithm = of(ATGRPO, 3)
+    group = one_group(TWICE, 3, algorithm)
+    inputs = inputs_of(group)
+    weights = algorithm.weights(inputs)[0]  # (G, A, K)
+    assert weights[:3, :, 0].tolist() == [[1.0, 1.0]] * 3
+    assert weights[3:, :, 1].tolist() == [[1.0, 1.0]] * 3
+    assert weights.sum() == 12
+    assert not algorithm.branches(group, AGENTS)
+
+
+def test_a_candidate_that_failed_leaves_the_others_its_weight():
+    algorithm = of(ATGRPO, 3)
+    group = one_group(TWICE, 3, algorithm)
+    inputs = inputs_of(group)
+    played = [*group.episodes]
+    played[4] = dataclasses.replace(played[4], stop_reason=StopReason.FAILED, failure="broke")
+    group = dataclasses.replace(group, episodes=tuple(played))
+    inputs = dataclasses.replace(inputs, groups=(group,))
+    assert algorithm.weights(inputs)[0, 3:, 0, 1].tolist() == [1.5, 0.0, 1.5]
+    assert not algorithm.branches(group, AGENTS)
+    lost = {"stop_reason": StopReason.FAILED, "failure": "broke"}
+    played[3:] = [dataclasses.replace(one, **lost) for one in played[3:]]
+    group = dataclasses.replace(group, episodes=tuple(played))
+    inputs = dataclasses.replace(inputs, groups=(group,))
+    assert algorithm.weights(inputs)[0, :, 0, 1].sum() == 0
+    assert not algorithm.branches(group, AGENTS)
+
+
+def test_rewards_that_come_at_the_end_choose_nobody_and_that_is_said_once():
+    algorithm = of(ATGRPO)
+    group = one_group(LATE, 2, algorithm)
+    with pytest.warns(UserWarning, match="in none of an update's 1 choices before the last"):
+        found = algorithm.advantages(inputs_of(group))
+    assert algorithm.counters["undecided"] == 1
+    assert not found[..., 0].any()
+    by_return = of(ATGRPO, judged_by="return")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        algorithm.advantages(inputs_of(group))
+        by_return.advantages(inputs_of(group))
+    assert by_return.counters["undecided"] == 1
+
+
+def test_own_and_team_rewards_are_mixed_as_in_the_paper():
+    """Left earns 2 of the team's 1.5 in the one candidate, and 1 of 3 in the other."""
+
+    def paid(episode: Episode, own: float, team: float) -> Episode:
+        turns = tuple(dataclasses.replace(t, reward=own, team_reward=team) for t in episode.turns)
+        return dataclasses.replace(episode, turns=turns)
+
+    first = [recorded(ONCE, history, 0, None) for history, _ in episodes(ONCE, ())]
+    group = EpisodeGroup(
+        task_id="game", seed=0, episodes=(paid(first[0], 2.0, 1.5), paid(first[1], 1.0, 3.0))
+    )
+    for team, expected in ((0.0, 1.0), (1.0, -0.5)):
+        found = of(ATGRPO, team=team).advantages(inputs_of(group))
+        assert found[0, :, 0, 0].tolist() == [expected, -expected]
+    with pytest.raises(ValueError, match="credit='team' pays the team's reward already"):
+        of(ATGRPO, team=1.0, credit="team")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"judged_by": "returns"}, "judged_by='returns': expected one of"),
+        ({"team": -1.0}, "team=-1.0: expected at least 0"),
+    ],
+)
+def test_settings_of_candidates_out_of_range_are_refused(settings: Any, words: str):
+    with pytest.raises(ValueError, match=words):
+        of(ATGRPO, **settings)
 
 
 def test_the_papers_mean_is_one_factor_at_every_depth():
@@ -418,6 +547,8 @@ def test_a_blank_that_ruins_all_is_no_baseline():
         (C3, IN_TURN, {"turns": 1, "in_turn": True}),
         (C3Sim, TWICE, {"turns": 2}),
         (Difference, TWICE, {"turns": 2}),
+        (ATGRPO, TWICE, {"turns": 2}),
+        (ATGRPO, IN_TURN, {"turns": 1, "in_turn": True}),
         (MAGRPO, TWICE, {"turns": 2}),
     ],
 )

@@ -21,14 +21,16 @@ from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import RandomPolicy
 from llm_marl_envs.records import read_jsonl
 from trainers.algorithms import make_algorithm
+from trainers.algorithms.at_grpo import ATGRPO
 from trainers.algorithms.c3 import C3, C3Sim
 from trainers.algorithms.difference import Difference
 from trainers.algorithms.magrpo_tree import MAGRPOTree
 from trainers.running.costs import update_costs
 from trainers.update.collect import Collector
 
-NAMES = {kind: f"{kind.__module__}:{kind.__name__}" for kind in (MAGRPOTree, C3, C3Sim, Difference)}
-TREE, SIM, BLANKED = NAMES[MAGRPOTree], NAMES[C3Sim], NAMES[Difference]
+KINDS = (MAGRPOTree, C3, C3Sim, Difference, ATGRPO)
+NAMES = {kind: f"{kind.__module__}:{kind.__name__}" for kind in KINDS}
+TREE, SIM, BLANKED, BEST = (NAMES[kind] for kind in (MAGRPOTree, C3Sim, Difference, ATGRPO))
 SIZES: dict[str, Any] = {"num_generations": 2, "tasks_per_update": 2, "rows_per_micro_batch": 8}
 
 
@@ -44,6 +46,7 @@ class LowerInTurn(Relay):
 
 
 CASES = [(TREE, Lower), (SIM, Lower), (BLANKED, Lower), (NAMES[C3], LowerInTurn)]
+CASES += [(BEST, Lower), (BEST, LowerInTurn)]
 cases = pytest.mark.parametrize(("algorithm", "env"), CASES)
 
 
@@ -285,8 +288,8 @@ def test_failed_episodes_are_no_leaves(tmp_path: Path) -> None:
     assert not any(share[place].any() or advantages[place].any() for place in failed)
 
 
-@pytest.mark.parametrize("algorithm", [TREE, BLANKED])
-def test_a_resumed_run_ends_as_the_unbroken_one(tmp_path: Path, algorithm: str) -> None:
+@pytest.mark.parametrize(("algorithm", "more"), [(TREE, 4), (BLANKED, 16), (BEST, 4)])
+def test_a_resumed_run_ends_as_the_unbroken_one(tmp_path: Path, algorithm: str, more: int) -> None:
     whole = branching(tmp_path / "whole", algorithm, save_strategy="steps", save_steps=1)
     whole.train()
     again = branching(tmp_path / "whole", algorithm, save_strategy="steps", save_steps=1)
@@ -294,7 +297,7 @@ def test_a_resumed_run_ends_as_the_unbroken_one(tmp_path: Path, algorithm: str) 
     for policy, expected in weights(whole).items():
         assert torch.equal(weights(again)[policy], expected)
     logged = whole.state.log_history[0]
-    assert logged["episodes/branches"] == (4 if algorithm == TREE else 16)
+    assert logged["episodes/branches"] == more
     assert logged["num_tokens"] > 0
 
 
@@ -307,7 +310,7 @@ def test_transcripts_hold_branches(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("algorithm", [TREE, SIM, BLANKED])
+@pytest.mark.parametrize("algorithm", [TREE, SIM, BLANKED, BEST])
 def test_it_learns(tmp_path: Path, algorithm: str) -> None:
     trainer = branching(
         tmp_path, algorithm, Lower, num_generations=4, max_steps=40, learning_rate=1e-2
@@ -317,14 +320,15 @@ def test_it_learns(tmp_path: Path, algorithm: str) -> None:
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
 
 
-def test_a_horizon_holds_for_branches_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("algorithm", [SIM, TREE, BEST])
+def test_a_horizon_holds_for_branches_too(tmp_path: Path, algorithm: str) -> None:
     grows = {"horizon": {"every": 1, "turns": [1, 2]}}
-    trainer = branching(tmp_path, SIM, schedules=grows, max_steps=2)
+    trainer = branching(tmp_path, algorithm, schedules=grows, max_steps=2)
     trainer.train()
     for update, turns in ((0, 1), (1, 2)):
         groups = trainer.collector.play(update, trainer.seating)
         played = [one for group in groups for one in group.episodes]
-        assert any(one.branch for one in played)
+        assert any(one.branch for one in played) is (algorithm == SIM or turns > 1)
         assert {max(turn.index for turn in one.turns) + 1 for one in played} == {turns}
         assert {one.env_kwargs["turns"] for one in played} == {turns}
 
