@@ -99,6 +99,7 @@ from trainers.update.drift import (
     measured,
     refusal,
 )
+from trainers.update.line_ups import LineUps
 from trainers.update.optimizer import clip_each, cosines, leave_idle, parameter_groups
 from trainers.update.packing import (
     PackPlan,
@@ -191,6 +192,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.collector = Collector(
             self.make_env, self.algorithm, args, self.trained, self.team.policy_of
         )
+        self.line_ups = LineUps(self.team, self.collector)
         check_context(self.collector.env, self.token_policy, args)
         self.plan = self._make_plan(args)
         args.accumulate(self.plan.total)
@@ -321,6 +323,7 @@ class MAGRPOTrainer(GRPOTrainer):
     def _new_batches(self) -> list[dict[str, Any]]:
         """Roll out, judge, pack."""
         begun = time.perf_counter()
+        self.line_ups.keep(self._update)
         groups, inputs, advantages = self._experience()
         weights = self.algorithm.weights(inputs)
         advantages = advantages * weights
@@ -329,7 +332,8 @@ class MAGRPOTrainer(GRPOTrainer):
         if self.args.mask_truncated_completions:
             keep = keep & uncut(groups, self.trained, keep.shape)
         mine = self.collector.share
-        rows = pack_rows(groups[mine], self.trained, advantages[mine], keep[mine])
+        own = self.collector.own_turns(self._update, groups[mine])
+        rows = pack_rows(own, self.trained, advantages[mine], keep[mine])
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
         count_everywhere(batches, groups, self.loss_type, self._sum, self.args.world_size)
         if self.num_iterations > 1 or self.engine.remote:
@@ -375,7 +379,8 @@ class MAGRPOTrainer(GRPOTrainer):
         begun_with = self.team.policy_of
         self.team.policy_of = self.collector.seats(self._update)
         try:
-            return self.collector.play(self._update, self._seats)
+            with self.line_ups.seated(self._update, self._seats, self.token_policy) as team:
+                return self.collector.play(self._update, team)
         finally:
             self.team.policy_of = begun_with
 
@@ -555,6 +560,7 @@ class MAGRPOTrainer(GRPOTrainer):
         values = metrics.group_metrics(groups, returns)
         values["time/rollout"] = time.perf_counter() - begun
         values |= self.collector.schedules.logged(self._update, groups)
+        values |= self.line_ups.logged(self._update)
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
         self._note(values)
@@ -656,7 +662,10 @@ class MAGRPOTrainer(GRPOTrainer):
             model=self.origin,
             environments=self._environments,
             peft_config=self.peft_given,
-            partners=self.partners,
+            partners={
+                **self.partners,
+                **{f"pool, {name}": one for name, one in self.line_ups.opponents.items()},
+            },
             args=self.args,
         )
         per_epoch = self.collector.schedule.updates_per_epoch * self.args.num_iterations
@@ -713,6 +722,8 @@ class MAGRPOTrainer(GRPOTrainer):
             self.save_team(folder)
         if self.args.should_save:
             write_settings(folder, self.this_run().settings)
+            if self.checkpoints.staging:
+                self.line_ups.write(folder)
             torch.save(self.args, folder / "training_args.bin")
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -738,7 +749,10 @@ class MAGRPOTrainer(GRPOTrainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
-            self._go_on(self.checkpoints.read_on(checkpoint, self._own_state()))
+            state = self.checkpoints.read_on(checkpoint, self._own_state())
+            self._go_on(state)
+            # Not in checkpoints of releases without pools.
+            self.line_ups.restore(Path(checkpoint), state.get("pool", {}))
 
     def _own_state(self) -> dict[str, Any]:
         """What a checkpoint keeps of this process beside weights and optimiser."""
@@ -751,6 +765,7 @@ class MAGRPOTrainer(GRPOTrainer):
             "costs": dataclasses.asdict(self.costs),
             "failures": [list(update) for update in self.failures.window.updates],
             "start": self.team.start_digest(),
+            "pool": {policy: [*updates] for policy, updates in self.line_ups.kept.items()},
             "optimizer": self._optimizer_parts(),
             # What the position inside an update counts in.
             "split": {

@@ -25,8 +25,12 @@ class GameExperts(ListeningExperts):
     def legal(self, task: Task, agent: str) -> Sequence[str]:
         """The words that are actions of a seat."""
 
+    def at_random(self, env: TextEnv, agent: str, rng: random.Random) -> str:
+        """A word that a seat says in demonstrations, at this point of an episode: each as likely."""
+        return rng.choice(self.legal(env.task, agent))
+
     def demonstrations(self, env: TextEnv, n: int, seed: int) -> list[Demonstration] | None:
-        """Legal words at random, each as likely, after as random episodes."""
+        """Legal words at random, as `at_random` draws them, after as random episodes."""
         rng = random.Random(f"demonstrations/{seed}")
         played: Any = copy.copy(env)
         pairs: list[Demonstration] = []
@@ -36,7 +40,7 @@ class GameExperts(ListeningExperts):
             while played.agents:
                 acting = played.agents if isinstance(env, TextParallelEnv) else None
                 agents = acting or [played.agent_selection]
-                said = {agent: rng.choice(self.legal(task, agent)) for agent in agents}
+                said = {agent: self.at_random(played, agent, rng) for agent in agents}
                 pairs += [(played.chat(agent), word) for agent, word in said.items()]
                 played.step(said if acting else said[agents[0]])
                 if not acting and all(played.terminations.values()):

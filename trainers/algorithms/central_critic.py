@@ -124,6 +124,8 @@ class CentralCritic(Algorithm):
         """Where the turns of trained agents stand in (P, G, A, K), and what V sees of each."""
         places, seen = [], []
         for place, turn in turns_taken(inputs.groups, inputs.agents):
+            if not inputs.alive[place]:  # of a player that is not trained
+                continue
             episode = inputs.groups[place[0]].episodes[place[1]]
             position = next(i for i, one in enumerate(episode.turns) if one is turn)
             places.append(place)

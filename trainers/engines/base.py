@@ -18,7 +18,7 @@ class Draw:
     """One action to sample.
 
     Attributes:
-        policy: whose weights act.
+        policy: whose weights act; the name of a past self is one, see `TeamModel.keep`.
         prompt_ids: everything before the action.
         seed: of the row's noise; an exact engine's tokens are a function of it.
         start: with the weights that the run began with, not the present ones.

@@ -65,7 +65,7 @@ class GenerateEngine(SamplingEngine):
         """One call; the draws are those of the batch's rows."""
         device, eos = self.team.device, self.team.eos_ids(batch.policy)
         width = max(len(draw.prompt_ids) for draw in draws)
-        pad = self.team.tokenizers[batch.policy].pad_token_id
+        pad = self.team.tokenizers[self.team.was(batch.policy)].pad_token_id
         blank = [width - len(draw.prompt_ids) for draw in draws]
         ids = [[pad] * n + list(draw.prompt_ids) for n, draw in zip(blank, draws, strict=True)]
         mask = [[0] * n + [1] * (width - n) for n in blank]

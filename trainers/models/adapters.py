@@ -94,6 +94,9 @@ class AdapterWeights(TeamModel):
         for name in self.policies:
             for parameter in self.parameters(name):
                 parameter.requires_grad_(name not in self.frozen)
+        for name in self.past:
+            for parameter in self.parameters(name):
+                parameter.requires_grad_(False)
 
     def parameters(self, policy: str) -> list[torch.nn.Parameter]:
         """The adapter's parameters; sharding puts others in their place, under the same names."""
@@ -122,6 +125,29 @@ class AdapterWeights(TeamModel):
             else:
                 with stacked(self.module, policies):
                     yield kwargs
+
+    def keep(self, policy: str, name: str) -> None:
+        """As the base class; a past self is a further frozen adapter, so rows of all can mix."""
+        active = self._active
+        with torch.random.fork_rng():  # PEFT draws weights, which are replaced
+            self.module.add_adapter(name, self.module.peft_config[policy])
+        self._names[name] = self._only(name)
+        with torch.no_grad():
+            for new, old in zip(self.parameters(name), self.parameters(policy), strict=True):
+                new.copy_(old)
+        self.past[name] = policy
+        self._active = ""  # PEFT switched to the new one
+        self.activate(active)
+
+    def forget(self, name: str) -> None:
+        """As the base class."""
+        self.activate(self.was(name))  # PEFT would choose another one itself
+        self.module.delete_adapter(name)
+        del self.past[name], self._names[name]
+
+    def kept(self, name: str) -> Sequence[torch.Tensor]:
+        """As the base class."""
+        return self.parameters(name)
 
     def save_policy(self, policy: str, folder: Path, *, writes: bool = True) -> None:
         """An ordinary PEFT folder: adapter_config.json and weights at its root."""

@@ -93,6 +93,7 @@ class TeamModel(ABC):
         policy_of: agent -> policy, for the seats that this object plays.
         frozen: policies that are not trained.
         left_behind: seats that play with the weights their policy began with, while it is trained.
+        past: past self -> the policy that it was; see `keep`.
         sharded: every process holds a part of the weights; see `shard`.
     """
 
@@ -117,6 +118,8 @@ class TeamModel(ABC):
         self.left_behind: frozenset[str] = frozenset()
         self.sharded = False
         self._starts: dict[str, list[torch.Tensor]] = {}
+        self.past: dict[str, str] = {}
+        self._copies: dict[str, list[torch.Tensor]] = {}
         for tokenizer in self.tokenizers.values():
             if tokenizer.pad_token is None:
                 tokenizer.pad_token = tokenizer.eos_token
@@ -150,7 +153,10 @@ class TeamModel(ABC):
         return [p for p in self.model_of(policy).parameters() if p.requires_grad]
 
     def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
-        """How to sample rows that act with these policies; element i of `policies` is row i."""
+        """How to sample rows that act with these policies; element i of `policies` is row i.
+
+        They may be past selves, here and in `acting`.
+        """
         batches = []
         for policy in dict.fromkeys(policies):
             rows = [i for i, other in enumerate(policies) if other == policy]
@@ -164,7 +170,8 @@ class TeamModel(ABC):
         Yields further arguments of `generate`.
         """
         self.activate(policies[0])
-        yield {}
+        with self._as_it_was(policies[0]):
+            yield {}
 
     @property
     def bases(self) -> list[PreTrainedModel]:
@@ -208,7 +215,8 @@ class TeamModel(ABC):
         """Token ids that end an action of this policy."""
         configured = getattr(self.model_of(policy).generation_config, "eos_token_id", None)
         listed = configured if isinstance(configured, list) else [configured]
-        found = [self.tokenizers[policy].eos_token_id, *(i for i in listed if i is not None)]
+        own = self.tokenizers[self.was(policy)].eos_token_id
+        found = [own, *(i for i in listed if i is not None)]
         return list(dict.fromkeys(found))
 
     def context_length(self, policy: str) -> int | None:
@@ -276,6 +284,37 @@ class TeamModel(ABC):
         for parameter, value in zip(self.parameters(policy), values, strict=True):
             parameter.copy_(value)
 
+    # -- past selves -------------------------------------------------------------------------------
+    def was(self, name: str) -> str:
+        """The policy that a past self was; the name of a policy stays."""
+        return self.past.get(name, name)
+
+    def keep(self, policy: str, name: str) -> None:
+        """Keep a policy's present trainable weights as a past self, which samples by its name."""
+        self.past[name] = policy
+        self._copies[name] = [p.detach().clone() for p in self.parameters(policy)]
+
+    def forget(self, name: str) -> None:
+        """Let a past self go."""
+        del self.past[name], self._copies[name]
+
+    def kept(self, name: str) -> Sequence[torch.Tensor]:
+        """The weights of a past self, in the order of its policy's `parameters`."""
+        return self._copies[name]
+
+    @contextmanager
+    def _as_it_was(self, name: str) -> Iterator[None]:
+        """Let a past self's copy stand in the place of the present weights; nothing is copied."""
+        parameters = self.parameters(self.was(name)) if name in self._copies else []
+        now = [parameter.data for parameter in parameters]
+        try:
+            for parameter, value in zip(parameters, self._copies.get(name, ()), strict=True):
+                parameter.data = value
+            yield
+        finally:
+            for parameter, value in zip(parameters, now, strict=True):
+                parameter.data = value
+
     def start_digest(self) -> str:
         """A hash of the remembered starts: a resumed run must have begun at the same weights."""
         digest = hashlib.sha256()
@@ -320,11 +359,11 @@ class SeparateWeights(TeamModel):
 
     def activate(self, policy: str) -> None:
         """Forward to this policy's model."""
-        self.module.active = policy
+        self.module.active = self.was(policy)
 
     def model_of(self, policy: str) -> Any:
         """The policy's own model."""
-        return self.module.models.get_submodule(policy)
+        return self.module.models.get_submodule(self.was(policy))
 
 
 def load_full_weights(model: PreTrainedModel, folder: Path) -> None:

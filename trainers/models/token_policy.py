@@ -37,6 +37,9 @@ class TokenPolicy:
         engine: samples for the team; `GenerateEngine` where None.
         template_kwargs: further variables of the chat template.
 
+    Attributes:
+        stand_ins: (episode, agent) -> the past self that plays there; see `update/line_ups.py`.
+
     Raises:
         ValueError: the tokenizer has no chat template, or a number is out of range.
     """
@@ -62,6 +65,7 @@ class TokenPolicy:
         self.temperature = temperature
         self.engine = engine or GenerateEngine(team)
         self.template_kwargs = template_kwargs
+        self.stand_ins: Mapping[tuple[int, str], str] = {}
         self._past: dict[tuple[int, str], _Past] = {}
 
     def at_temperature(self, temperature: float) -> TokenPolicy:
@@ -94,7 +98,7 @@ class TokenPolicy:
         prompts = [self._prompt(request, openings) for request in requests]
         draws = [
             Draw(
-                policy=self._policy(request.agent),
+                policy=self._weights(request),
                 prompt_ids=tuple(prompt),
                 seed=request.seed,
                 start=request.agent in self.team.left_behind,
@@ -106,15 +110,16 @@ class TokenPolicy:
         )
         return [self._respond(*each) for each in zip(requests, draws, drawn, strict=True)]
 
-    def _policy(self, agent: str) -> str:
-        if agent not in self.team.policy_of:
-            raise ValueError(f"the team plays {list(self.team.policy_of)}, not {agent!r}")
-        return self.team.policy_of[agent]
+    def _weights(self, request: Request) -> str:
+        if request.agent not in self.team.policy_of:
+            raise ValueError(f"the team plays {list(self.team.policy_of)}, not {request.agent!r}")
+        own = self.team.policy_of[request.agent]
+        return self.stand_ins.get((request.episode, request.agent), own)
 
     def _prompt(
         self, request: Request, openings: dict[tuple[str, tuple[Message, ...]], list[int]]
     ) -> list[int]:
-        policy = self._policy(request.agent)
+        policy = self.team.was(self._weights(request))
         chat = self.chats[policy]
         past = self._past.get((request.episode, request.agent))
         if past is not None and chat.appends:
@@ -129,7 +134,7 @@ class TokenPolicy:
         return self._fitting(request, openings[key])
 
     def _fitting(self, request: Request, prompt: list[int]) -> list[int]:
-        limit = self.team.context_length(self._policy(request.agent))
+        limit = self.team.context_length(self._weights(request))
         if limit is not None and len(prompt) + self.max_completion_length > limit:
             raise ValueError(
                 f"task {request.task_id!r}, {request.agent}, turn {request.turn}: a prompt of "
@@ -141,7 +146,7 @@ class TokenPolicy:
 
     def _recall(self, request: Request, before: Turn) -> None:
         """Go on from a turn of these weights that a record gave."""
-        said, policy = before.response, self._policy(request.agent)
+        said, policy = before.response, self._weights(request)
         if (
             said.policy == policy
             and said.prompt_ids is not None
@@ -159,12 +164,12 @@ class TokenPolicy:
         return list(ids[:-1] if closed else ids), ids[-1] if closed else None
 
     def _respond(self, request: Request, draw: Draw, drawn: Drawn) -> Response:
-        ids = drawn.ids
+        ids, policy = drawn.ids, self.team.was(draw.policy)
         written, closed_by = self._written(draw.policy, ids)
-        text = str(self.team.tokenizers[draw.policy].decode(written, skip_special_tokens=True))
+        text = str(self.team.tokenizers[policy].decode(written, skip_special_tokens=True))
         seat = request.episode, request.agent
         self._past.pop(seat, None)
-        if self.chats[draw.policy].control.not_own.isdisjoint(written):
+        if self.chats[policy].control.not_own.isdisjoint(written):
             self._past[seat] = (request.messages, text, [*draw.prompt_ids, *ids], closed_by)
         return Response(
             text=text,

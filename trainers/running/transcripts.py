@@ -62,7 +62,8 @@ def write_group(
         data = episode_to_dict(episode)
         trained = () if episode.failed else agents
         for turn, written in zip(episode.turns, data["turns"], strict=True):
-            if turn.agent in trained and turn.response.completion_ids is not None:
+            known = turn.response.policy in tokenizers  # a past self or an opponent is not
+            if turn.agent in trained and turn.response.completion_ids is not None and known:
                 advantage = float(judged[agents.index(turn.agent), turn.index])
                 tokenizer = tokenizers[turn.response.policy]
                 written["tokens"] = _tokens(turn, advantage, tokenizer)

@@ -25,7 +25,7 @@ from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.config import MAGRPOConfig
 from trainers.models.token_policy import TokenPolicy
 from trainers.update.branching import check_branching, check_budget, form_of, grown
-from trainers.update.packing import reward_array
+from trainers.update.packing import reward_array, turns_taken
 from trainers.update.random_partner import check_random_partner, paid_beside_experts
 from trainers.update.returns import Paid, make_returns
 from trainers.update.schedules import TaskSchedule, make_schedules
@@ -166,6 +166,20 @@ class Collector:
         """The policy of each agent of the team in an update."""
         return self.schedules.seats(update, self.trained, self.policies)
 
+    def own_turns(self, update: int, groups: Sequence[EpisodeGroup]) -> Sequence[EpisodeGroup]:
+        """The groups, without the turns of trained seats that a pool's player took."""
+        if self.schedules.pool is None:
+            return groups
+        seats = self.seats(update)
+
+        def own(episode: Episode) -> Episode:
+            turns = (t for t in episode.turns if t.response.policy == seats.get(t.agent))
+            return dataclasses.replace(episode, turns=tuple(turns))
+
+        return [
+            dataclasses.replace(group, episodes=tuple(map(own, group.episodes))) for group in groups
+        ]
+
     def _with_horizon(self, update: int, group: EpisodeGroup) -> EpisodeGroup:
         """The group, whose records say how many turns were played at most."""
         if self.schedules.horizon is None:
@@ -226,6 +240,9 @@ class Collector:
             paid = _dealt(groups, derive_seed("shuffle", args.seed, update))
         rewards, _ = reward_array(paid, self.trained, args.credit)
         _, alive = reward_array(groups, self.trained, args.credit)
+        if self.schedules.pool is not None:
+            alive = alive & _taken(self.own_turns(update, groups), self.trained, alive.shape)
+            rewards = np.where(alive, rewards, 0.0)
         returns = self.returns(
             Paid(
                 rewards=rewards,
@@ -267,6 +284,16 @@ def _dealt(groups: Sequence[EpisodeGroup], seed: int) -> list[EpisodeGroup]:
             episodes[place] = group.episodes[source]
         dealt.append(dataclasses.replace(group, episodes=tuple(episodes)))
     return dealt
+
+
+def _taken(
+    groups: Sequence[EpisodeGroup], agents: Sequence[str], shape: tuple[int, ...]
+) -> np.ndarray:
+    """bool, (P, G, A, K): which turns the episodes hold."""
+    taken = np.zeros(shape, dtype=bool)
+    for where, _ in turns_taken(groups, agents):
+        taken[where] = True
+    return taken
 
 
 def _check_numbers(episode: Episode, number: int, update: int) -> None:

@@ -5,9 +5,11 @@
       in_turn: {every: 10, order: [[helper_0], [main_0]]}   # who learns
       horizon: {every: 100, turns: [1, 2, 4]}               # how long episodes are
       difficulty: {lowest: 0.1, highest: 0.9}               # which groups count
+      pool: {every: 20, past: 0.4}                          # who plays beside a learner
 
 Everything here is a function of (seed, update) or of the episodes of one update, so a resumed run
-needs no state of it. An update is one rollout, whatever `num_iterations` makes of it.
+needs no state of it, except the past selves of a pool (`pool.py`, `line_ups.py`). An update is one
+rollout, whatever `num_iterations` makes of it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.seeds import epoch_order, update_seed
 from llm_marl_envs.specs import env_arguments
 from llm_marl_envs.wrappers.single_seat import SingleSeat
+from trainers.update.pool import Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,7 @@ class Schedules:
     in_turn: InTurn | None = None
     horizon: Horizon | None = None
     difficulty: Difficulty | None = None
+    pool: Pool | None = None
 
     def check(self, env: Any, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
         """Refuse a run that cannot follow them.
@@ -278,6 +282,13 @@ class Schedules:
             self.in_turn.check(trained)
         if self.horizon is not None:
             self.horizon.check(env)
+        if self.pool is not None and self.exchange is not None:
+            raise ValueError(
+                "schedules: with an exchange a seat's past selves would be another policy's; "
+                "expected pool or exchange, not both"
+            )
+        if self.pool is not None:
+            self.pool.check(trained, policy_of)
 
     def seats(
         self, update: int, trained: Sequence[str], policy_of: Mapping[str, str]
@@ -287,11 +298,15 @@ class Schedules:
             return dict(policy_of)
         return self.exchange.seats(update, trained, policy_of)
 
+    def learners(self, update: int, trained: Sequence[str]) -> tuple[str, ...]:
+        """The trained agents that may learn in an update."""
+        return tuple(trained) if self.in_turn is None else self.in_turn.learners(update, trained)
+
     def trained_on(
         self, update: int, groups: Sequence[EpisodeGroup], trained: Sequence[str]
     ) -> np.ndarray:
         """bool, (P, 1, A, 1): which agents learn from which groups."""
-        learners = trained if self.in_turn is None else self.in_turn.learners(update, trained)
+        learners = self.learners(update, trained)
         agents = np.array([agent in learners for agent in trained])
         kept = [self.difficulty is None or self.difficulty.keeps(group) for group in groups]
         return np.array(kept, dtype=bool)[:, None, None, None] & agents[:, None]
@@ -307,7 +322,13 @@ class Schedules:
         return found
 
 
-KINDS = {"exchange": Exchange, "in_turn": InTurn, "horizon": Horizon, "difficulty": Difficulty}
+KINDS = {
+    "exchange": Exchange,
+    "in_turn": InTurn,
+    "horizon": Horizon,
+    "difficulty": Difficulty,
+    "pool": Pool,
+}
 
 
 def make_schedules(given: Mapping[str, Any] | None) -> Schedules:
