@@ -100,6 +100,7 @@ from trainers.update.drift import (
     refusal,
 )
 from trainers.update.line_ups import LineUps
+from trainers.update.log_probs import in_place
 from trainers.update.optimizer import clip_each, cosines, leave_idle, parameter_groups
 from trainers.update.packing import (
     PackPlan,
@@ -484,6 +485,11 @@ class MAGRPOTrainer(GRPOTrainer):
                 batch["importance_sampling_ratio"] = correction(batch, self.args)
             elif self.num_iterations == 1:
                 del batch[OLD]  # as with `generate`, to the last bit
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        """As in TRL, to the last bit; faster on a CPU."""
+        with in_place():
+            return super()._get_per_token_logps_and_entropies(*args, **kwargs)
 
     @torch.no_grad()
     def _log_probs(self, batch: Mapping[str, Any]) -> torch.Tensor:

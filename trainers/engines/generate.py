@@ -11,6 +11,7 @@ from transformers import GenerationConfig
 
 from llm_marl_envs.checks import refuse_unknown
 from trainers.engines.base import Draw, Drawn, SamplingEngine
+from trainers.engines.growing_cache import growing_cache
 from trainers.engines.row_sampler import RowSampler
 from trainers.models.team_model import SamplingBatch, TeamModel
 
@@ -80,10 +81,12 @@ class GenerateEngine(SamplingEngine):
                 attention_mask=torch.tensor(mask, device=device),
                 generation_config=config,
                 logits_processor=[sampler],
+                **growing_cache(_without_adapters(batch.model)),
                 **kwargs,
             )
         done = []
-        for row, probs in zip(out[:, width:].tolist(), sampler.logprobs().tolist(), strict=True):
+        logprobs = sampler.logprobs(out).tolist()
+        for row, probs in zip(out[:, width:].tolist(), logprobs, strict=True):
             end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
             done.append(Drawn(tuple(row[:end]), tuple(probs[:end])))
         return done
@@ -96,10 +99,15 @@ def _without_defaults(model: Any, config: GenerationConfig) -> Iterator[None]:
     `generate` fills what a config leaves unset from them, and a penalty, a list of forbidden words
     or a time limit there would sample from another distribution than the loss scores.
     """
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base = _without_adapters(model)
     kept = base.generation_config
     base.generation_config = config
     try:
         yield
     finally:
         base.generation_config = kept
+
+
+def _without_adapters(model: Any) -> Any:
+    """The model of Transformers within one of PEFT."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model

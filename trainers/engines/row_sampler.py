@@ -21,18 +21,23 @@ MIX_2 = 0x94D049BB133111EB - 2**64
 UNIFORM_BITS = 23
 
 
-def _shift(x: torch.Tensor, bits: int) -> torch.Tensor:
-    """Logical right shift; torch's own is arithmetic."""
-    return (x >> bits).bitwise_and_((1 << (64 - bits)) - 1)
+def _fold_(x: torch.Tensor, bits: int, scratch: torch.Tensor) -> None:
+    """x ^= x >> bits in place, the shift logical; torch's own is arithmetic."""
+    torch.bitwise_right_shift(x, bits, out=scratch)
+    scratch &= (1 << (64 - bits)) - 1
+    x ^= scratch
 
 
 def _mix_(x: torch.Tensor) -> torch.Tensor:
-    """In place: new memory for each of these products would take as long as they do."""
-    x ^= _shift(x, 30)
+    """SplitMix64's mixer without its last fold by 31 bits, which leaves the 31 highest alone.
+
+    In place: new memory for each of these products would take as long as they do.
+    """
+    scratch = torch.empty_like(x)
+    _fold_(x, 30, scratch)
     x *= MIX_1
-    x ^= _shift(x, 27)
+    _fold_(x, 27, scratch)
     x *= MIX_2
-    x ^= _shift(x, 31)
     return x
 
 
@@ -48,9 +53,12 @@ def gumbel_noise(seeds: torch.Tensor, position: int, vocabulary: int) -> torch.T
         float32, (B, V); the same for every batch composition, and on every device up to the
         rounding of its logarithm.
     """
-    row = _mix_(seeds + torch.full_like(seeds, position + 1) * GOLDEN).unsqueeze(1)  # (B, 1)
+    row = _mix_(seeds + torch.full_like(seeds, position + 1) * GOLDEN)  # (B,)
+    _fold_(row, 31, torch.empty_like(row))
     token = torch.arange(1, vocabulary + 1, device=seeds.device) * GOLDEN  # (V,)
-    bits = _shift(_mix_(row + token), 64 - UNIFORM_BITS)
+    bits = _mix_(row.unsqueeze(1) + token)  # (B, V)
+    bits >>= 64 - UNIFORM_BITS
+    bits &= (1 << UNIFORM_BITS) - 1
     uniform = bits.to(torch.float32).add_(0.5).mul_(2.0**-UNIFORM_BITS)
     return uniform.log_().neg_().log_().neg_()
 
@@ -62,7 +70,7 @@ class RowSampler(LogitsProcessor):
         seeds: int64, (B,), one per row.
         temperature: divides the logits; 0 is greedy.
 
-    After generation, `logprobs()` holds the log-prob of each chosen token under the distribution
+    After generation, `logprobs(ids)` gives the log-prob of each chosen token under the distribution
     it was drawn from (for temperature 0: at temperature 1).
     """
 
@@ -70,20 +78,27 @@ class RowSampler(LogitsProcessor):
         self.seeds = seeds
         self.temperature = temperature
         self._chosen: list[torch.Tensor] = []
+        # Of the newest position: `generate` chooses, and shows what it chose with the next scores.
+        self._open: torch.Tensor | None = None
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
         """The scores (B, V) whose argmax is the sample."""
+        self._close(input_ids)
         logits = scores.float()
         if self.temperature not in (0.0, 1.0):
             logits = logits / self.temperature
-        logprobs = keys = torch.log_softmax(logits, dim=-1)
+        self._open = keys = torch.log_softmax(logits, dim=-1)
         if self.temperature:
             noise = gumbel_noise(self.seeds, len(self._chosen), scores.shape[-1])
-            keys = noise.add_(logprobs)
-        token = keys.argmax(dim=-1, keepdim=True)
-        self._chosen.append(logprobs.gather(-1, token).squeeze(-1))
+            keys = noise.add_(self._open)
         return keys
 
-    def logprobs(self) -> torch.Tensor:
-        """float32, (B, T): one column per generated position."""
+    def _close(self, ids: torch.Tensor) -> None:
+        if self._open is not None:
+            self._chosen.append(self._open.gather(-1, ids[:, -1:]).squeeze(-1))
+            self._open = None
+
+    def logprobs(self, ids: torch.Tensor) -> torch.Tensor:
+        """float32, (B, T): one column per generated position; `ids` as `generate` returned them."""
+        self._close(ids)
         return torch.stack(self._chosen, dim=1)

@@ -101,9 +101,10 @@ def test_greedy_adds_no_noise_and_reports_log_probs():
     sampler = RowSampler(torch.tensor([1]), 0.0)
     scores = torch.tensor([[0.0, 3.0, 1.0]])
     no_ids: Any = torch.zeros(1, 1, dtype=torch.long)
-    picked = sampler(no_ids, scores).argmax()
-    assert int(picked) == 1
-    assert torch.allclose(sampler.logprobs(), torch.log_softmax(scores, -1)[:, 1:2])
+    picked = sampler(no_ids, scores).argmax(dim=-1, keepdim=True)
+    assert picked.item() == 1
+    logprobs = sampler.logprobs(torch.cat([no_ids, picked], dim=1))
+    assert torch.allclose(logprobs, torch.log_softmax(scores, -1)[:, 1:2])
 
 
 def test_a_row_does_not_depend_on_its_neighbours():
