@@ -190,11 +190,15 @@ class TextEnv:
             )
             return None
         if self.render_mode == "html":
-            return episode_html(self._title(), self._chat)
+            return episode_html(self._title(), self._chat, self.picture())
         if self.render_mode == "human":
             print_text(self.state())
             return None
         return visible(self.state())
+
+    def picture(self) -> str:
+        """HTML that `render` shows above the chats, for people; nothing by default."""
+        return ""
 
     def _title(self) -> str:
         return f"{self.metadata['name']}, task {self.task.id}"

@@ -29,15 +29,19 @@ def episode_text(title: str, chats: Mapping[str, Sequence[Message]]) -> str:
     return f"# {title}\n" + "\n\n".join(sections)
 
 
-def episode_html(title: str, chats: Mapping[str, Sequence[Message]]) -> str:
-    """An `<article>` with one `<section>` per agent; message roles are CSS classes."""
+def episode_html(title: str, chats: Mapping[str, Sequence[Message]], picture: str = "") -> str:
+    """An `<article>` with one `<section>` per agent; message roles are CSS classes.
+
+    `picture` is HTML, shown as it is below the title.
+    """
     cards = []
     for agent, chat in chats.items():
         rows = "".join(
             f'<pre class="{m.role}">{html.escape(visible(m.content))}</pre>' for m in chat
         )
         cards.append(f"<section><h2>{html.escape(agent)}</h2>{rows}</section>")
-    return f'<article class="episode"><h1>{html.escape(title)}</h1>{"".join(cards)}</article>'
+    head = f"<h1>{html.escape(title)}</h1>{picture}"
+    return f'<article class="episode">{head}{"".join(cards)}</article>'
 
 
 def print_text(text: str) -> None:

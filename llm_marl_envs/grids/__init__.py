@@ -1,0 +1,1 @@
+"""Rules of the grid environments: generators, search that verifies, symmetries, exact bounds."""
