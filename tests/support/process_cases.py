@@ -138,6 +138,7 @@ CASES: dict[str, dict[str, Any]] = {
         for kind in ("saving", "resumed")
         for mode in ("adapters", "separate")
     },
+    "plain critic": {**PLAIN, "algorithm": {"name": "central_critic", "critic": "model"}},
     "served adapters": {**PLAIN, "engine": "a stub per node"},
     "plain shaky": {**PLAIN, "env": ShakyLower, "max_failed_share": 1.0},
     "sick": {"env": SickAtTheEnd, "max_steps": 1},
@@ -180,8 +181,8 @@ def held(trainer: Any) -> float:
     return sum(map(torch.numel, kept)) / sum(map(torch.numel, weights))
 
 
-def own_stub(folder: Path) -> StubEngine:
-    """A server that this process alone knows; it serves the model of `make_trainer`."""
+def own_base(folder: Path) -> str:
+    """A folder of this process with the model of `make_trainer`."""
     base = folder / f"base-{os.environ.get('RANK')}"
     model, tokenizer = untrained()
     # `save_pretrained` of a model writes on the first process alone.
@@ -189,7 +190,7 @@ def own_stub(folder: Path) -> StubEngine:
     model.config.save_pretrained(base)
     save_file(dict(model.named_parameters()), base / "model.safetensors", {"format": "pt"})
     tokenizer.save_pretrained(base)
-    return StubEngine(str(base))
+    return str(base)
 
 
 def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
@@ -202,9 +203,11 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
         checkpoints.SECONDS_TO_SEE = 1
     stub = None
     if "engine" in changes:
-        stub = own_stub(folder)
+        stub = StubEngine(own_base(folder))  # that this process alone knows
         exact = "inexact" not in name
         changes["engine"] = {"name": "vllm", "urls": [stub.url], "exact": exact, "per_node": True}
+    if "algorithm" in changes:
+        changes["algorithm"] = {**changes["algorithm"], "body": own_base(folder)}
     try:
         trainer = make_trainer(directory, env, **changes)
     except ValueError as refused:
@@ -226,6 +229,7 @@ def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
         "asked": stub and dict(stub.asked),
         "before": before,
         "after": weights(trainer),
+        "algorithm": trainer.algorithm.state_dict(),
         "logs": trainer.state.log_history,
     }
 

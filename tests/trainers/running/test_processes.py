@@ -72,6 +72,14 @@ def test_two_processes_take_the_steps_of_one(together: Any, name: str, tmp_path:
                 assert one[metric] == pytest.approx(two[metric], rel=1e-6), metric
 
 
+def test_both_processes_have_the_same_critic(together: Any):
+    first, second = (result["algorithm"] for result in together["plain critic"])
+    assert same(first["critic"]["body"], second["critic"]["body"])
+    assert same(first["critic"]["head"], second["critic"]["head"])
+    assert first["critic"]["scale"] == second["critic"]["scale"]
+    assert first["tokens_read"] == second["tokens_read"] > 0
+
+
 @pytest.mark.long
 def test_two_processes_of_one_node_do_what_two_nodes_do(together: Any, tmp_path: Path):
     names = [f"{kind} {mode}" for kind in ("plain", "saving") for mode in MODES]

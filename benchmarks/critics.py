@@ -1,0 +1,178 @@
+"""Critics of two kinds on `regime-v0`: how much of the return they explain, what is learned, cost.
+
+    python benchmarks/critics.py --first-seed 1 --seeds 5
+
+Histories differ by a coin that is tossed after the first turn and decides most of the return. The
+members are softmax tables over the words, one for each turn, so that the critics are all that
+costs; what judges them is the algorithm that trains language models. A seed is a run of its own:
+other coins, other draws, other first weights of the critic. The body of `model` is the embedded
+model, untrained.
+
+Printed for each way to judge, as means over the seeds, with the lowest and the highest: the share
+of the targets' variance that V explained before it learned from them (second half of the updates),
+the same of the turns after the toss alone, what the members' words earn in the end (their exact
+mean under the tables, at most the number of turns), tokens that the critic read, and seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from llm_marl_envs import make
+from llm_marl_envs.games.instances import WORDS
+from llm_marl_envs.records import EpisodeGroup, Request, Response
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import group_starts
+from llm_marl_envs.vector import VectorTextEnv
+from trainers.algorithms import AdvantageInputs, make_algorithm
+from trainers.models.tiny import TinySettings, build_model, build_tokenizer
+from trainers.update.packing import reward_array
+from trainers.update.returns import discounted_returns
+
+WAYS: dict[str, Any] = {
+    "magrpo": {"name": "magrpo"},
+    "central_critic, words": {"name": "central_critic", "critic": "words"},
+    "central_critic, model": {"name": "central_critic", "critic": "model"},
+}
+TURNS, CHOICES, EPISODES, RATE = 3, 5, 16, 0.1
+
+
+class Tables:
+    """Plays every seat by a softmax table, (member, turn, word)."""
+
+    def __init__(self) -> None:
+        self.logits = torch.zeros(2, TURNS, CHOICES, requires_grad=True)
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """A word each, drawn by the request's seed."""
+        chances = self.logits.detach().softmax(-1).double().numpy()
+        found = []
+        for one in requests:
+            table = chances[int(one.agent[-1]), one.turn]
+            word = np.random.default_rng(one.seed).choice(CHOICES, p=table / table.sum())
+            found.append(Response(text=WORDS[word]))
+        return found
+
+
+def inputs_of(group: EpisodeGroup, agents: tuple[str, ...]) -> AdvantageInputs:
+    """What the algorithm judges."""
+    rewards, alive = reward_array([group], agents)
+    return AdvantageInputs(
+        returns=discounted_returns(rewards, alive, 1.0),
+        rewards=rewards,
+        alive=alive,
+        agents=agents,
+        policies={agent: agent for agent in agents},
+        groups=(group,),
+    )
+
+
+def measured(way: str, seed: int, updates: int, body: str) -> dict[str, float]:
+    """The numbers of one run."""
+    own = {"body": body} if way.endswith("model") else {}
+    args = SimpleNamespace(scale_rewards="none", baseline="leave_one_out", discount=1.0, seed=seed)
+    algorithm = make_algorithm({**WAYS[way], **own}, args)
+    copies = VectorTextEnv(
+        [make("regime-v0", turns=TURNS, choices=CHOICES, bonus=5) for _ in range(EPISODES)]
+    )
+    algorithm.check(copies.envs[0], copies.envs[0].possible_agents)
+    agents, tables = tuple(copies.envs[0].possible_agents), Tables()
+    optimizer = torch.optim.Adam([tables.logits], lr=RATE)
+    known: list[tuple[float, float]] = []
+    seconds = 0.0
+    for update in range(updates):
+        starts = group_starts(0, 1000 * seed + update, EPISODES, "episode")
+        episodes = tuple(rollout(copies, dict.fromkeys(agents, tables), starts))
+        group = EpisodeGroup(task_id="train/0", seed=0, episodes=episodes, chance="episode")
+        inputs, begun = inputs_of(group, agents), time.process_time()
+        advantages = algorithm.advantages(inputs)
+        seconds += time.process_time() - begun
+        if update >= updates // 2:
+            late = slice(1, None)
+            known.append(
+                tuple(
+                    1 - float(advantages[..., t].var() / inputs.returns[..., t].var())
+                    for t in (slice(None), late)
+                )
+            )
+        words = [
+            [[WORDS.index(t.action) for t in e.trajectory(a)] for a in agents] for e in episodes
+        ]
+        said = tables.logits.log_softmax(-1).expand(EPISODES, -1, -1, -1)
+        said = said.gather(-1, torch.tensor(words)[..., None])[..., 0]
+        loss = -(said * torch.tensor(advantages[0], dtype=torch.float32)).sum() / EPISODES
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return {
+        "explained": float(np.mean([one for one, _ in known])),
+        "explained after the toss": float(np.mean([one for _, one in known])),
+        "words earn": earned(tables, copies.envs[0]),
+        "critic tokens": float(algorithm.tokens_read),
+        "seconds": seconds,
+    }
+
+
+def earned(tables: Tables, env: Any) -> float:
+    """The exact mean of what the members' words pay."""
+    rights = env.task.data["rights"]
+    chances = tables.logits.detach().softmax(-1)
+    each = [
+        float(chances[member, turn, right])
+        for turn, row in enumerate(rights)
+        for member, right in enumerate(row)
+    ]
+    return sum(each) / 2
+
+
+def untrained_body(folder: str) -> str:
+    """The embedded model, untrained, with a tokenizer of the environment's words."""
+    env = make("regime-v0", turns=TURNS, choices=CHOICES)
+    texts = [message.content for told in env.opening(env.source[0]).values() for message in told]
+    tokenizer = build_tokenizer([*texts, "The coin fell high low: at the end is added."])
+    settings = TinySettings(max_position_embeddings=512)
+    for one in (tokenizer, build_model(tokenizer, 0, settings)):
+        one.save_pretrained(folder)
+    return folder
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=[*WAYS])
+    parser.add_argument("--output", type=Path, help="where every run's numbers go, as JSON")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in options.ways}
+    with TemporaryDirectory() as folder:
+        body = untrained_body(folder)
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            for way in options.ways:
+                found[way].append(measured(way, seed, options.updates, body))
+                numbers = {name: round(value, 3) for name, value in found[way][-1].items()}
+                print(f"seed {seed}, {way}: {numbers}", flush=True)
+    for way, runs in found.items():
+        cells = []
+        for name in runs[0]:
+            each = [run[name] for run in runs]
+            cells.append(f"{np.mean(each):.3g} ({min(each):.3g} to {max(each):.3g})")
+        print("|", way, "|", " | ".join(cells), "|")
+    if options.output:
+        options.output.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
