@@ -5,8 +5,8 @@
 Histories differ by a coin that is tossed after the first turn and decides most of the return. The
 members are softmax tables over the words, one for each turn, so that the critics are all that
 costs; what judges them is the algorithm that trains language models. A seed is a run of its own:
-other coins, other draws, other first weights of the critic. The body of `model` is the embedded
-model, untrained.
+other coins, other draws, other first weights of `words`. The body of `model` is an untrained model
+of one layer.
 
 Printed for each way to judge, as means over the seeds, with the lowest and the highest: the share
 of the targets' variance that V explained before it learned from them (second half of the updates),
@@ -44,7 +44,8 @@ WAYS: dict[str, Any] = {
     "central_critic, words": {"name": "central_critic", "critic": "words"},
     "central_critic, model": {"name": "central_critic", "critic": "model"},
 }
-TURNS, CHOICES, EPISODES, RATE = 3, 5, 16, 0.1
+TURNS, CHOICES, EPISODES, RATE = 3, 3, 8, 0.1
+GAME = {"turns": TURNS, "choices": CHOICES, "bonus": 5}
 
 
 class Tables:
@@ -82,9 +83,7 @@ def measured(way: str, seed: int, updates: int, body: str) -> dict[str, float]:
     own = {"body": body} if way.endswith("model") else {}
     args = SimpleNamespace(scale_rewards="none", baseline="leave_one_out", discount=1.0, seed=seed)
     algorithm = make_algorithm({**WAYS[way], **own}, args)
-    copies = VectorTextEnv(
-        [make("regime-v0", turns=TURNS, choices=CHOICES, bonus=5) for _ in range(EPISODES)]
-    )
+    copies = VectorTextEnv([make("regime-v0", **GAME) for _ in range(EPISODES)])
     algorithm.check(copies.envs[0], copies.envs[0].possible_agents)
     agents, tables = tuple(copies.envs[0].possible_agents), Tables()
     optimizer = torch.optim.Adam([tables.logits], lr=RATE)
@@ -136,11 +135,14 @@ def earned(tables: Tables, env: Any) -> float:
 
 
 def untrained_body(folder: str) -> str:
-    """The embedded model, untrained, with a tokenizer of the environment's words."""
-    env = make("regime-v0", turns=TURNS, choices=CHOICES)
-    texts = [message.content for told in env.opening(env.source[0]).values() for message in told]
-    tokenizer = build_tokenizer([*texts, "The coin fell high low: at the end is added."])
-    settings = TinySettings(max_position_embeddings=512)
+    """A model of one layer, untrained, with a tokenizer of the environment's words."""
+    copies = VectorTextEnv([make("regime-v0", **GAME) for _ in range(4)])
+    team = dict.fromkeys(copies.envs[0].possible_agents, Tables())
+    episodes = rollout(copies, team, group_starts(0, 0, 4, "episode"))
+    texts = [f"{m.role}: {m.content}" for e in episodes for t in e.turns for m in t.messages]
+    tokenizer = build_tokenizer([*texts, "assistant: [member_0] [member_1 acts]"], 600)
+    sizes = {"hidden_size": 48, "num_layers": 1, "num_heads": 2, "intermediate_size": 96}
+    settings = TinySettings(max_position_embeddings=512, **sizes)
     for one in (tokenizer, build_model(tokenizer, 0, settings)):
         one.save_pretrained(folder)
     return folder
@@ -151,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=[*WAYS])
     parser.add_argument("--output", type=Path, help="where every run's numbers go, as JSON")
     options = parser.parse_args()
