@@ -411,8 +411,7 @@ def rollout(
     Raises:
         ValueError: the team does not fit, an unknown context, a policy that answers another
             number of requests than it got, or a live agent without an observation.
-        TypeError: observations or, with `states`, states that are no text, or answers that are no
-            `Response`.
+        TypeError: observations or states that are no text, or answers that are no `Response`.
         NotReplayableError: the environment does not come to where a branch leaves its record, or
             comes there otherwise.
         Exception: what an environment raises, where `failures` is None.
@@ -424,11 +423,8 @@ def rollout(
     episodes: list[Episode] = []
     for first in range(0, len(starts), len(copies)):
         wave = starts[first : first + len(copies)]
-        keep = failures is not None
-        live = [
-            _Live(copies.envs[i], start, context, keep=keep, states=states)
-            for i, start in enumerate(wave)
-        ]
+        begun = partial(_Live, context=context, keep=failures is not None, states=states)
+        live = [begun(copies.envs[i], start) for i, start in enumerate(wave)]
         _play(copies, live, team, first, chunks)
         for one in live:
             if one.error is None:
