@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -35,12 +34,12 @@ import numpy as np
 
 from llm_marl_envs.core import Outcome, TextParallelEnv
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.records import Request, Response
 from llm_marl_envs.seeds import derive_seed, group_starts
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import ListSource, Task
 from trainers.algorithms import Algorithm
 from trainers.studies.credit_audit import AuditPlan, Judged, Stage, credit_audit
+from trainers.studies.tables import Tables
 from trainers.update.branching import grown
 
 WORDS = ("ape", "bee", "cow")
@@ -108,32 +107,6 @@ class Play(TextParallelEnv):
         )
 
 
-class Tables:
-    """A row of logits for every seat and everything it may have heard."""
-
-    def __init__(self) -> None:
-        self.logits: dict[tuple[str, str], np.ndarray] = {}
-
-    def row(self, agent: str, heard: str) -> np.ndarray:
-        """The logits of a seat that heard this."""
-        return self.logits.setdefault((agent, heard), np.zeros(len(WORDS)))
-
-    def chances(self, agent: str, heard: str) -> np.ndarray:
-        """The probability of each word."""
-        raised = np.exp(self.row(agent, heard) - self.row(agent, heard).max())
-        return raised / raised.sum()
-
-    def act(self, requests: Sequence[Request]) -> list[Response]:
-        """A word drawn with each request's seed."""
-        found = []
-        for one in requests:
-            chances = self.chances(one.agent, one.messages[-1].content)
-            drawn = random.Random(one.seed).random()
-            place = min(int(np.searchsorted(chances.cumsum(), drawn)), len(WORDS) - 1)
-            found.append(Response(text=WORDS[place]))
-        return found
-
-
 def value(game: Game, team: Tables, history: History = ()) -> float:
     """The exact expected return."""
     if len(history) == game.turns:
@@ -160,15 +133,14 @@ def stage_of(game: Game, team: Tables, copies: int) -> Stage:
 
 def speed(game: Game, name: str, rate: float, seed: int, actions: int) -> float:
     """Mean exact return over a run of so many sampled actions, as a share of the best."""
-    team = Tables()
+    team = Tables(WORDS)
     stage = stage_of(game, team, 16)
     algorithm = stage.estimators()[name]
-    moments: dict[Any, list[np.ndarray]] = {}
     values, weights, spent, update = [value(game, team)], [], 0, 0
     while spent < actions:
         sampled, step = gradient(stage, algorithm, derive_seed("run", seed, update), team)
         update += 1
-        adam(team, step, moments, rate, update)
+        team.climb(step, rate)
         spent += sampled
         weights.append(sampled)
         values.append(value(game, team))
@@ -185,29 +157,9 @@ def gradient(
         ask = partial(algorithm.branches, agents=stage.trained)
         groups = grown(groups, [starts], ask, stage.play, 10**6)
     inputs = stage.returns(groups)
-    weighed = (algorithm.advantages(inputs) * algorithm.weights(inputs))[0]
-    found: dict[Any, np.ndarray] = {}
-    sampled = 0
-    for g, episode in enumerate(groups[0].episodes):
-        for turn in episode.turns:
-            sampled += not turn.given
-            weight = weighed[g, stage.trained.index(turn.agent), turn.index]
-            if not turn.given and weight:
-                key = turn.agent, turn.messages[-1].content
-                slope = -team.chances(*key)
-                slope[WORDS.index(turn.action)] += 1
-                found[key] = found.get(key, 0.0) + weight * slope / PLAN.size
-    return sampled, found
-
-
-def adam(team: Tables, step: Any, moments: Any, rate: float, update: int) -> None:
-    for key in {*step, *moments}:
-        slope = step.get(key, np.zeros(len(WORDS)))
-        one = moments.setdefault(key, [np.zeros(len(WORDS)), np.zeros(len(WORDS))])
-        one[0] = 0.9 * one[0] + 0.1 * slope
-        one[1] = 0.99 * one[1] + 0.01 * slope**2
-        mean, square = one[0] / (1 - 0.9**update), one[1] / (1 - 0.99**update)
-        team.logits[key] = team.row(*key) + rate * mean / (np.sqrt(square) + 1e-8)
+    weighed = algorithm.advantages(inputs) * algorithm.weights(inputs)
+    sampled = sum(not turn.given for one in groups[0].episodes for turn in one.turns)
+    return sampled, team.slopes(groups, weighed / PLAN.size, stage.trained)
 
 
 def ranked(values: Sequence[float]) -> np.ndarray:
@@ -224,7 +176,7 @@ def main() -> None:
     options = parser.parse_args()
     audited: dict[str, dict[str, Judged]] = {}
     for name, game in GAMES.items():
-        audit = credit_audit(stage_of(game, Tables(), 64))
+        audit = credit_audit(stage_of(game, Tables(WORDS), 64))
         audited[name] = {one.name: one for one in audit.estimators}
         signals = {one: audited[name][one].per_thousand_tokens or 0.0 for one in COMPARED}
         order = sorted(signals, key=lambda one: -signals[one])

@@ -1,0 +1,203 @@
+"""The numbers of the comparison: who reaches the optimum how often, in a table and in pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.comparison.cells import Line, about_of, best_rate, lines_of, tried
+from llm_marl_envs.evaluation.numbers.estimate import over_runs
+from llm_marl_envs.evaluation.numbers.estimators import interquartile_mean
+from llm_marl_envs.evaluation.numbers.format import number, p_value, with_interval
+from llm_marl_envs.evaluation.numbers.rates import ALPHA, clopper_pearson, fisher_p, holm
+
+REACHED = 0.9
+"""Share of the optimum from which a run has reached it."""
+REFERENCE = "magrpo"
+PICTURES = Path(__file__).parents[2] / "docs"
+AXES = ("tokens", "evaluator calls", "updates")
+"""The costs of a line that curves are drawn over, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One cell that has been reported on, perhaps not with all of its seeds yet.
+
+    Attributes:
+        about: what it is.
+        runs: reported ones.
+        scores: rate -> seed -> score of the tuning runs.
+    """
+
+    about: Mapping[str, Any]
+    runs: Sequence[Line]
+    scores: Mapping[float, Mapping[int, float]]
+
+    @property
+    def finals(self) -> list[float]:
+        """Final scores."""
+        return [run.scores[-1] for run in self.runs]
+
+    @property
+    def reached(self) -> tuple[int, int]:
+        """How many of how many runs reached the optimum."""
+        return sum(score >= REACHED for score in self.finals), len(self.runs)
+
+    def reached_within(self, calls: int) -> tuple[int, int]:
+        """The same at the last point that took no more evaluator calls."""
+        found = [
+            [s for cost, s in zip(run.costs, run.scores, strict=True) if cost[1] <= calls][-1]
+            for run in self.runs
+        ]
+        return sum(score >= REACHED for score in found), len(found)
+
+
+Entries = dict[str, dict[str, Entry]]
+"""Bed -> method -> its entry."""
+
+
+def read(folder: Path) -> Entries:
+    """What is there; methods without a reported run are left out."""
+    found: Entries = {}
+    for file in sorted(folder.glob("*/*.jsonl")):
+        about, lines = about_of(file), lines_of(file)
+        runs = [line for line in lines if line.part == "report"]
+        if runs:
+            entry = Entry(about, runs, tried(lines))
+            found.setdefault(about["bed"], {})[about["method"]] = entry
+    return {bed: some for bed, some in found.items() if REFERENCE in some}
+
+
+def verdicts(entries: Entries) -> dict[tuple[str, str], tuple[float, str]]:
+    """(bed, method) -> p of Fisher's test against the reference, by Holm, and what it says.
+
+    The correction is for all comparisons of tables together, and for all of text together.
+    """
+    found: dict[tuple[str, str], tuple[float, str]] = {}
+    for text in (False, True):
+        pairs = [
+            (bed, method)
+            for bed, some in entries.items()
+            for method in some
+            if bed.startswith("text_") is text and method != REFERENCE
+        ]
+        raw = [fisher_p(entries[b][m].reached, entries[b][REFERENCE].reached) for b, m in pairs]
+        for (bed, method), p in zip(pairs, holm(raw), strict=True):
+            one, other = entries[bed][method].reached, entries[bed][REFERENCE].reached
+            more = one[0] / one[1] > other[0] / other[1]
+            said = "more often" if more else "less often"
+            found[bed, method] = p, said if p < ALPHA else "cannot be told apart"
+    return found
+
+
+def share(reached: tuple[int, int]) -> str:
+    """`44 of 50 [0.76, 0.95]`, with the exact interval."""
+    low, high = clopper_pearson(*reached)
+    return f"{reached[0]} of {reached[1]} [{low:.2f}, {high:.2f}]"
+
+
+def table(bed: str, some: Mapping[str, Entry], said: Mapping[Any, tuple[float, str]]) -> str:
+    """Markdown: the primary figures first."""
+    calls = min(run.costs[-1][1] for entry in some.values() for run in entry.runs)
+    heads = ["method", f"reached {REACHED:.0%} of the best", f"against {REFERENCE}", "p, by Holm"]
+    heads += ["mean", "interquartile mean", f"reached within {calls} calls"]
+    heads += ["rate (tried)", "updates", "calls (replayed)"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for method, entry in sorted(some.items(), key=lambda one: -fmean(one[1].finals)):
+        p, words = said.get((bed, method), (None, "-"))
+        cost = entry.runs[0].costs[-1]
+        cells = [method, share(entry.reached), words, "-" if p is None else p_value(p)]
+        cells += [with_interval(over_runs(entry.finals)), number(interquartile_mean(entry.finals))]
+        cells += [share(entry.reached_within(calls)), f"{entry.runs[0].rate:g}"]
+        cells[-1] += f" ({len(entry.scores)})"
+        cells += [str(cost[2]), f"{cost[1]} ({cost[3]})"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def rates(some: Mapping[str, Entry]) -> str:
+    """Markdown: the mean tuning score at every rate; the chosen one is bold."""
+    every = sorted({rate for entry in some.values() for rate in entry.scores})
+    heads = ["method", *(f"{rate:g}" for rate in every)]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for method, entry in some.items():
+        best = best_rate({rate: dict(of) for rate, of in entry.scores.items()})
+        shown = {rate: number(fmean(of.values())) for rate, of in entry.scores.items()}
+        shown[best] = f"**{shown[best]}**"
+        lines.append(f"| {' | '.join([method, *(shown.get(rate, '') for rate in every)])} |")
+    return "\n".join(lines)
+
+
+def report(folder: Path) -> None:
+    """Write `table.md` and the pictures, print the table."""
+    entries = read(folder)
+    said = verdicts(entries)
+    parts = []
+    for bed, some in entries.items():
+        first = some[REFERENCE].about
+        parts.append(
+            f"### {bed}\n\n{first['budget']} tokens a run.\n\n{table(bed, some, said)}\n\n"
+            f"Mean score of the tuning runs at every rate that was tried:\n\n{rates(some)}"
+        )
+    text = "\n\n".join(parts) + "\n"
+    (folder / "table.md").write_text(text, encoding="utf-8")
+    draw_shares(entries, PICTURES / "comparison.png")
+    draw_curves(entries, PICTURES / "comparison_curves.png")
+    print(text)
+
+
+# -- pictures --------------------------------------------------------------------------------------
+def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    wide, high = size[0] * columns, size[1] * rows
+    return pyplot.subplots(rows, columns, figsize=(wide, high), squeeze=False, layout="constrained")
+
+
+def draw_shares(entries: Entries, path: Path) -> None:
+    """One panel per bed: the share of runs that reached the optimum, with exact intervals."""
+    columns = min(3, len(entries))
+    rows = -(-len(entries) // columns)
+    figure, panels = _figure(rows, columns, (4.2, 2.9))
+    for panel in panels.flat[len(entries) :]:
+        panel.axis("off")
+    for panel, (bed, some) in zip(panels.flat, entries.items(), strict=False):
+        for place, (method, entry) in enumerate(reversed(some.items())):
+            successes, n = entry.reached
+            low, high = clopper_pearson(successes, n)
+            color = "tab:orange" if method == REFERENCE else "tab:blue"
+            panel.plot([low, high], [place, place], color=color, linewidth=2, alpha=0.5)
+            panel.plot([successes / n], [place], "o", color=color)
+        panel.set(title=f"{bed}, {some[REFERENCE].reached[1]} seeds", xlim=(-0.02, 1.02))
+        panel.set_yticks(range(len(some)), [*reversed(some)], fontsize=8)
+    figure.supxlabel("share of seeds that reach 90 % of the best, exact 95 % intervals")
+    figure.savefig(path, dpi=110)
+
+
+def draw_curves(entries: Entries, path: Path) -> None:
+    """One row per bed: the mean score over each kind of cost."""
+    figure, panels = _figure(len(entries), len(AXES), (4.2, 2.7))
+    for row, (bed, some) in zip(panels, entries.items(), strict=True):
+        for axis, panel in enumerate(row):
+            for method, entry in some.items():
+                mean = _mean_curve(entry.runs, lambda cost, axis=axis: cost[axis])
+                wide = 2.5 if method == REFERENCE else 1.2
+                panel.plot(*mean, label=method, linewidth=wide)
+            panel.set(xlabel=AXES[axis], ylabel=f"{bed}: mean score", ylim=(-0.1, 1.05))
+        row[0].legend(fontsize=6, ncols=2)
+    figure.savefig(path, dpi=90)
+
+
+def _mean_curve(
+    runs: Sequence[Line], of: Callable[[Sequence[int]], int]
+) -> tuple[list[float], list[float]]:
+    """Mean costs and scores at each point; runs of other lengths count as far as they go."""
+    length = min(len(run.scores) for run in runs)
+    costs = [fmean(of(run.costs[i]) for run in runs) for i in range(length)]
+    return costs, [fmean(run.scores[i] for run in runs) for i in range(length)]

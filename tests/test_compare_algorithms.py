@@ -1,0 +1,154 @@
+"""The comparison of algorithms: what is run next, what its numbers say, and its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.paths import ROOT
+
+
+@pytest.fixture(autouse=True)
+def comparison(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import compare_algorithms as command
+    from benchmarks.comparison import cells, report, text
+
+    return SimpleNamespace(command=command, cells=cells, report=report, text=text)
+
+
+def new_cell(there: Any, file: Path, **about: Any) -> Any:
+    named = {"bed": "climbing", "method": "magrpo", "budget": 100, **about}
+    cell = there.cells.Cell(file, named, rates=[0.1, 0.3], tuning=[1000, 1001], seeds=[0, 1, 2])
+    cell.check()
+    return cell
+
+
+def line(there: Any, part: str, rate: float, seed: int, score: float, calls: int = 50) -> Any:
+    half = calls // 2
+    costs = [[0, 0, 0, 0], [50, half, 1, 0], [100, calls, 2, 0]]
+    return there.cells.Line(part, rate, seed, costs, [0.0, 0.5, score], 0.1)
+
+
+def test_what_is_due(comparison: SimpleNamespace, tmp_path: Path):
+    """Every rate with every tuning seed; beyond an edge, twice at most; then fresh seeds."""
+    due, cell = comparison.cells.due, new_cell(comparison, tmp_path / "a.jsonl")
+    worth = {0.1: 0.2, 0.3: 0.4, 0.9: 0.6, 2.7: 0.8, 8.1: 1.0}
+    order = []
+    while (work := due(cell, 2)) is not None:
+        part, rate, seeds = work
+        order.append((part, rate, seeds))
+        cell.append([line(comparison, part, rate, seed, worth[rate]) for seed in seeds])
+    tuning = [("tuning", rate, [1000, 1001]) for rate in (0.1, 0.3, 0.9, 2.7)]
+    assert order == [*tuning, ("report", 2.7, [0, 1]), ("report", 2.7, [2])]
+    inner = new_cell(comparison, tmp_path / "b.jsonl")
+    scores = {0.1: (0.5, 0.5), 0.3: (0.4, 0.5)}
+    for rate, each in scores.items():
+        for seed, score in zip((1000, 1001), each, strict=True):
+            inner.append([line(comparison, "tuning", rate, seed, score)])
+    assert due(inner, 1) == ("tuning", 0.0333, [1000])  # the best is the lowest
+    inner.append([line(comparison, "tuning", 0.0333, seed, 0.1) for seed in (1000, 1001)])
+    assert due(inner, 2) == ("report", 0.1, [0, 1])
+
+
+def test_files_go_on_and_refuse_others(comparison: SimpleNamespace, tmp_path: Path):
+    cell = new_cell(comparison, tmp_path / "a.jsonl")
+    cell.append([line(comparison, "tuning", 0.1, 1000, 0.5)])
+    with open(cell.file, "a") as file:
+        file.write('{"part": "tun')  # killed while it wrote
+    assert len(comparison.cells.lines_of(cell.file)) == 1
+    cell.check()
+    cell.append([line(comparison, "tuning", 0.1, 1001, 0.5)])
+    assert [one.seed for one in comparison.cells.lines_of(cell.file)] == [1000, 1001]
+    with pytest.raises(ValueError, match="move it away"):
+        new_cell(comparison, cell.file, budget=7)
+
+
+def filled(there: Any, folder: Path) -> Any:
+    """Three methods with 10 runs each: 0, 10 and 1 of them reach the optimum; calls differ."""
+    reached = {"magrpo": (0, 50), "rejection": (10, 50), "difference": (1, 100)}
+    for method, (count, calls) in reached.items():
+        cell = new_cell(there, folder / "climbing" / f"{method}.jsonl", method=method)
+        cell.append([line(there, "tuning", rate, 1000, rate, calls) for rate in (0.1, 0.3)])
+        scores = [0.95] * count + [0.45] * (10 - count)
+        cell.append([line(there, "report", 0.3, s, v, calls) for s, v in enumerate(scores)])
+    return there.report.read(folder)
+
+
+def test_verdicts_say_what_cannot_be_told_apart(comparison: SimpleNamespace, tmp_path: Path):
+    entries = filled(comparison, tmp_path)
+    said = comparison.report.verdicts(entries)
+    assert said["climbing", "rejection"][1] == "more often"
+    assert said["climbing", "rejection"][0] == pytest.approx(2 * 2 / 184756)  # two comparisons
+    assert said["climbing", "difference"] == (1.0, "cannot be told apart")
+    text = comparison.report.table("climbing", entries["climbing"], said)
+    (row,) = [one for one in text.splitlines() if one.startswith("| rejection")]
+    assert "10 of 10 [0.69, 1.00] | more often" in row
+    assert "reached within 50 calls" in text
+    assert entries["climbing"]["difference"].reached_within(50) == (0, 10)  # half of its run
+    assert "**0.30**" in comparison.report.rates(entries["climbing"])
+
+
+def test_a_report_is_written(
+    comparison: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(comparison.report, "PICTURES", tmp_path)
+    filled(comparison, tmp_path / "results")
+    comparison.report.report(tmp_path / "results")
+    assert "cannot be told apart" in (tmp_path / "results" / "table.md").read_text()
+    assert (tmp_path / "comparison.png").stat().st_size > 1000
+    assert (tmp_path / "comparison_curves.png").stat().st_size > 1000
+
+
+def test_tables_are_run_and_not_run_again(
+    comparison: SimpleNamespace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    command = comparison.command
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    monkeypatch.setattr(command, "BEDS", {"climbing": (96, 2)})
+    cells = command.tabular_cells(["climbing"], ["magrpo", "rae", "mappo"])
+    assert [cell.name for cell in cells] == ["climbing, magrpo", "climbing, rae"]
+    command.carry_out(cells, command.tabular, 0, 10)
+    assert "the same command goes on" in capsys.readouterr().out
+    command.carry_out(cells, command.tabular, 5, 10)
+    kept = {cell.file: cell.file.read_text() for cell in cells}
+    command.carry_out(cells, command.tabular, 5, 10)
+    for cell in cells:
+        assert cell.file.read_text() == kept[cell.file]
+        lines = comparison.cells.lines_of(cell.file)
+        reports = [one for one in lines if one.part == "report"]
+        assert [one.seed for one in reports] == [0, 1]
+        assert reports[0].costs[-1] == [96, 48, 6, 0]
+        assert len(lines) - 2 in (16, 20, 24)  # four rates and four seeds, edges beside
+
+
+def test_a_curve_of_a_training_by_hand(comparison: SimpleNamespace, tmp_path: Path):
+    text = comparison.text
+    bed = text.TEXT_BEDS["climbing"]
+    kinds = ("num_tokens", "cost/calls", "cost/updates", "cost/replayed_calls")
+    rows = [dict(zip(kinds, (5 * i, 2 * i, i, 0), strict=True)) for i in range(1, 21)]
+    rows = [{**row, "reward": 11.0 if i > 9 else 0.0} for i, row in enumerate(rows)]
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(json.dumps(one) for one in [*rows, {"train_loss": 1.0}]))
+    costs, scores = text.curve_of(log, bed, "report")
+    assert costs[0] == [10, 4, 2, 0]
+    assert costs[-1] == [100, 40, 20, 0]
+    assert scores == [0.0] * 5 + [1.0] * 5
+    assert text.curve_of(log, bed, "tuning")[1][-1] == pytest.approx(1 / text.FACTOR)
+
+
+def test_the_tuned_game_is_another_table_with_the_same_landscape(comparison: SimpleNamespace):
+    from llm_marl_envs.games.matrix import GAMES, best_joint_actions, read_game
+
+    tuned = read_game(comparison.text.PERMUTED)
+    assert GAMES["climbing"].expected.tolist() != tuned.expected.tolist()
+    assert len(best_joint_actions(tuned)) == 1
+    assert sorted(tuned.expected[0].ravel()) == pytest.approx(
+        sorted(comparison.text.FACTOR * GAMES["climbing"].expected[0].ravel())
+    )
