@@ -79,11 +79,9 @@ METHODS: dict[str, Method] = {
     "mappo": Method("mappo", apart=True, beds=("regime",)),
     "action_free_critic": Method("action_free_critic", apart=True, beds=("crowd",)),
 }
-BEDS = {**dict.fromkeys(GAMES, (3200, 50)), "crowd": (14400, 20), "regime": (5760, 20)}
-"""Bed -> budget in tokens, seeds that are reported."""
+BEDS = {**dict.fromkeys(GAMES, (3200, 12, 50)), "crowd": (14400, 6, 20), "regime": (5760, 6, 20)}
+"""Bed -> budget in tokens, seeds of each rate that is tried, seeds that are reported."""
 RATES = (0.02, 0.06, 0.2, 0.6)
-TUNED_ON = 4
-"""Seeds of each rate."""
 
 
 def tabular_cells(beds: Sequence[str], methods: Sequence[str]) -> list[Cell]:
@@ -91,7 +89,7 @@ def tabular_cells(beds: Sequence[str], methods: Sequence[str]) -> list[Cell]:
     found = []
     for name in methods:
         for bed in beds:
-            method, (budget, seeds) = METHODS[name], BEDS[bed]
+            method, (budget, tuned, seeds) = METHODS[name], BEDS[bed]
             if bed not in (method.beds or BEDS):
                 continue
             about = {"bed": bed, "method": name, "algorithm": method.algorithm, "budget": budget}
@@ -101,7 +99,7 @@ def tabular_cells(beds: Sequence[str], methods: Sequence[str]) -> list[Cell]:
                     file=RESULTS / bed / f"{name}.jsonl",
                     about=about,
                     rates=RATES,
-                    tuning=[TUNING_SEED + i for i in range(TUNED_ON)],
+                    tuning=[TUNING_SEED + i for i in range(tuned)],
                     seeds=[*range(seeds)],
                 )
             )
@@ -126,20 +124,13 @@ def tabular(cell: Cell, part: str, rate: float, seeds: Sequence[int]) -> list[Li
     for some in groups:
         bed = bed_of(cell.about["bed"], split, some[0])
         begun = time.process_time()
-        for seed, curve in zip(some, learn(bed, make, some, plan), strict=True):
-            costs = [[one.tokens, one.calls, one.updates, one.replayed_calls] for one, _ in curve]
-            lines.append(
-                Line(
-                    part=part,
-                    rate=rate,
-                    seed=seed,
-                    costs=costs if part == "report" else costs[-1:],
-                    scores=[round(score, 4) for _, score in curve][-len(costs) :]
-                    if part == "report"
-                    else [round(curve[-1][1], 4)],
-                    seconds=round((time.process_time() - begun) / len(some), 2),
-                )
-            )
+        curves = learn(bed, make, some, plan)
+        seconds = round((time.process_time() - begun) / len(some), 2)
+        for seed, curve in zip(some, curves, strict=True):
+            kept = curve if part == "report" else curve[-1:]
+            costs = [[one.tokens, one.calls, one.updates, one.replayed_calls] for one, _ in kept]
+            scores = [round(score, 4) for _, score in kept]
+            lines.append(Line(part, rate, seed, costs, scores, seconds))
     return lines
 
 
@@ -176,7 +167,7 @@ def asked() -> argparse.Namespace:
     two.add_argument("--seeds", type=int, help="default: those of the bed")
     for each in (one, two):
         each.add_argument("--minutes", type=float, default=60.0, help="then stop; default 60")
-    forms.add_parser("show", help="table.md and pictures of what there is")
+    forms.add_parser("show", help="write tables and pictures of what there is")
     power = forms.add_parser("power", help="of Fisher's test, exact")
     power.add_argument("--rates", nargs=2, type=float, required=True)
     power.add_argument("--seeds", nargs="+", type=int, required=True)

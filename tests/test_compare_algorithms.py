@@ -44,6 +44,11 @@ def test_what_is_due(comparison: SimpleNamespace, tmp_path: Path):
         cell.append([line(comparison, part, rate, seed, worth[rate]) for seed in seeds])
     tuning = [("tuning", rate, [1000, 1001]) for rate in (0.1, 0.3, 0.9, 2.7)]
     assert order == [*tuning, ("report", 2.7, [0, 1]), ("report", 2.7, [2])]
+    more = comparison.cells.Cell(cell.file, cell.about, cell.rates, [1000, 1001, 1002], cell.seeds)
+    for rate in (0.1, 0.3, 0.9, 2.7):
+        assert due(more, 2) == ("tuning", rate, [1002])
+        more.append([line(comparison, "tuning", rate, 1002, 3.0 if rate == 0.9 else 0.0)])
+    assert due(more, 3) == ("report", 0.9, [0, 1, 2])  # those at 2.7 do not count any more
     inner = new_cell(comparison, tmp_path / "b.jsonl")
     scores = {0.1: (0.5, 0.5), 0.3: (0.4, 0.5)}
     for rate, each in scores.items():
@@ -95,12 +100,24 @@ def test_verdicts_say_what_cannot_be_told_apart(comparison: SimpleNamespace, tmp
 def test_a_report_is_written(
     comparison: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(comparison.report, "PICTURES", tmp_path)
+    monkeypatch.setattr(comparison.report, "DOCS", tmp_path)
+    page = tmp_path / comparison.report.PAGE
+    empty = "<!-- {0} -->\nbefore it\n<!-- /{0} -->\n"
+    page.write_text(f"# A\n{empty.format('overview')}between\n{empty.format('tables')}end\n")
     filled(comparison, tmp_path / "results")
     comparison.report.report(tmp_path / "results")
-    assert "cannot be told apart" in (tmp_path / "results" / "table.md").read_text()
+    assert page.read_text().count("1 of 10 [0.00, 0.45] cannot be told apart") == 1
+    assert "before it" not in page.read_text()
+    assert page.read_text().endswith("<!-- /tables -->\nend\n")
     assert (tmp_path / "comparison.png").stat().st_size > 1000
     assert (tmp_path / "comparison_curves.png").stat().st_size > 1000
+
+
+def test_the_page_holds_what_the_files_say(comparison: SimpleNamespace):
+    report, page = comparison.report, ROOT / "docs" / comparison.report.PAGE
+    entries = report.read(comparison.command.RESULTS)
+    text = page.read_text()
+    assert text == report.filled(text, entries), "python -m benchmarks.compare_algorithms show"
 
 
 def test_tables_are_run_and_not_run_again(
@@ -111,7 +128,7 @@ def test_tables_are_run_and_not_run_again(
 ):
     command = comparison.command
     monkeypatch.setattr(command, "RESULTS", tmp_path)
-    monkeypatch.setattr(command, "BEDS", {"climbing": (96, 2)})
+    monkeypatch.setattr(command, "BEDS", {"climbing": (96, 4, 2)})
     cells = command.tabular_cells(["climbing"], ["magrpo", "rae", "mappo"])
     assert [cell.name for cell in cells] == ["climbing, magrpo", "climbing, rae"]
     command.carry_out(cells, command.tabular, 0, 10)
@@ -152,3 +169,22 @@ def test_the_tuned_game_is_another_table_with_the_same_landscape(comparison: Sim
     assert sorted(tuned.expected[0].ravel()) == pytest.approx(
         sorted(comparison.text.FACTOR * GAMES["climbing"].expected[0].ravel())
     )
+
+
+def test_methods_judged_side_by_side_keep_nothing(comparison: SimpleNamespace):
+    """Else what one seed learns would depend on the others."""
+    from trainers.algorithms import make_algorithm
+    from trainers.studies.tables import Plan, args_for, bed_of, learn
+
+    def curves(method: Any, *, apart: bool) -> Any:
+        def make(seed: int) -> Any:
+            return make_algorithm(method.algorithm, args_for(method.options, 2, seed))
+
+        plan = Plan(rate=0.2, budget=60, points=1, apart=apart)
+        return learn(bed_of("regime", "train", 0), make, [0, 1, 2], plan)
+
+    for name, method in comparison.command.METHODS.items():
+        if not method.apart:
+            assert curves(method, apart=True) == curves(method, apart=False), name
+    rae = comparison.command.METHODS["rae"]
+    assert curves(rae, apart=True) != curves(rae, apart=False)

@@ -112,7 +112,11 @@ def best_rate(scores: dict[float, dict[int, float]]) -> float:
 
 
 def due(cell: Cell, chunk: int) -> tuple[str, float, list[int]] | None:
-    """(part, rate, seeds) to run next; None where the cell is whole."""
+    """(part, rate, seeds) to run next; None where the cell is whole.
+
+    Where more tuning seeds were asked for later and another rate is the best now, reported runs at
+    the former one do not count.
+    """
     lines = lines_of(cell.file)
     scores = tried(lines)
     for rate in sorted({*cell.rates, *scores}):
@@ -123,6 +127,6 @@ def due(cell: Cell, chunk: int) -> tuple[str, float, list[int]] | None:
     if len(rates) < len(cell.rates) + EXTENSIONS and best in (rates[0], rates[-1]):
         further = best / FACTOR if best == rates[0] else best * FACTOR
         return "tuning", float(f"{further:.3g}"), [*cell.tuning][:chunk]
-    reported = {line.seed for line in lines if line.part == "report"}
+    reported = {line.seed for line in lines if (line.part, line.rate) == ("report", best)}
     left = [seed for seed in cell.seeds if seed not in reported]
     return ("report", best, left[:chunk]) if left else None

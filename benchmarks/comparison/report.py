@@ -17,7 +17,8 @@ from llm_marl_envs.evaluation.numbers.rates import ALPHA, clopper_pearson, fishe
 REACHED = 0.9
 """Share of the optimum from which a run has reached it."""
 REFERENCE = "magrpo"
-PICTURES = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "conclusions.md"
 AXES = ("tokens", "evaluator calls", "updates")
 """The costs of a line that curves are drawn over, in their order."""
 
@@ -64,9 +65,11 @@ def read(folder: Path) -> Entries:
     found: Entries = {}
     for file in sorted(folder.glob("*/*.jsonl")):
         about, lines = about_of(file), lines_of(file)
-        runs = [line for line in lines if line.part == "report"]
+        scores = tried(lines)
+        best = best_rate(scores) if scores else None
+        runs = [line for line in lines if (line.part, line.rate) == ("report", best)]
         if runs:
-            entry = Entry(about, runs, tried(lines))
+            entry = Entry(about, runs, scores)
             found.setdefault(about["bed"], {})[about["method"]] = entry
     return {bed: some for bed, some in found.items() if REFERENCE in some}
 
@@ -131,22 +134,48 @@ def rates(some: Mapping[str, Entry]) -> str:
     return "\n".join(lines)
 
 
-def report(folder: Path) -> None:
-    """Write `table.md` and the pictures, print the table."""
-    entries = read(folder)
+def overview(entries: Entries, said: Mapping[Any, tuple[float, str]]) -> str:
+    """Markdown: methods by beds; how many runs reached the optimum, and what can be said of it."""
+    methods = dict.fromkeys(method for some in entries.values() for method in some)
+    lines = [f"| method | {' | '.join(entries)} |", "|" + "---|" * (len(entries) + 1)]
+    for method in [REFERENCE, *(one for one in methods if one != REFERENCE)]:
+        cells = [method]
+        for bed, some in entries.items():
+            words = said.get((bed, method), (None, "reference"))[1]
+            cells.append(f"{share(some[method].reached)} {words}" if method in some else "")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def blocks(entries: Entries) -> dict[str, str]:
+    """Name of a block of the page -> its Markdown."""
     said = verdicts(entries)
-    parts = []
-    for bed, some in entries.items():
-        first = some[REFERENCE].about
-        parts.append(
-            f"### {bed}\n\n{first['budget']} tokens a run.\n\n{table(bed, some, said)}\n\n"
-            f"Mean score of the tuning runs at every rate that was tried:\n\n{rates(some)}"
-        )
-    text = "\n\n".join(parts) + "\n"
-    (folder / "table.md").write_text(text, encoding="utf-8")
-    draw_shares(entries, PICTURES / "comparison.png")
-    draw_curves(entries, PICTURES / "comparison_curves.png")
-    print(text)
+    parts = [
+        f"### {bed}\n\n{some[REFERENCE].about['budget']} tokens a run.\n\n"
+        f"{table(bed, some, said)}\n\n"
+        f"Mean score of the tuning runs at every rate that was tried:\n\n{rates(some)}"
+        for bed, some in entries.items()
+    ]
+    return {"overview": overview(entries, said), "tables": "\n\n".join(parts)}
+
+
+def filled(page: str, entries: Entries) -> str:
+    """The page with its blocks as they are now."""
+    for name, text in blocks(entries).items():
+        begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+        before, rest = page.split(begin)
+        page = f"{before}{begin}{text}{end}{rest.split(end, 1)[1]}"
+    return page
+
+
+def report(folder: Path) -> None:
+    """Write the tables into the page and the pictures beside it."""
+    entries = read(folder)
+    page = DOCS / PAGE
+    page.write_text(filled(page.read_text("utf-8"), entries), encoding="utf-8")
+    draw_shares(entries, DOCS / "comparison.png")
+    draw_curves(entries, DOCS / "comparison_curves.png")
+    print(blocks(entries)["overview"])
 
 
 # -- pictures --------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ ENVS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def played(name: str, split: str, task: int, texts: Sequence[Sequence[str]], seed: int) -> Episode:
+def played(name: str, split: str, task: int, texts: Sequence[list[str]], seed: int) -> Episode:
     """What the environment makes of the texts, turn by turn and seat by seat."""
     env_id, kwargs = ENVS[name]
     copies = VectorTextEnv([make(env_id, split=split, **kwargs)])
@@ -62,7 +62,7 @@ def test_a_bed_pays_what_its_environment_pays(name: str):
         bed = bed_of(name, split, task)
         if len(bed.seats) == 2 and bed.turns == 1:
             joint = list(itertools.product([*bed.words, NO_WORD], repeat=2))
-            said = [[one] for one in joint]
+            said = [[[*one]] for one in joint]
         else:
             legal = [*bed.words, NO_WORD]
             said = [
