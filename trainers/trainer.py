@@ -265,7 +265,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
-            self.add_callback(TeamProgress())
+            self.add_callback(TeamProgress(known=self.args.max_tokens is None))
         self.algorithm.attach(self.team)
         self.team.activate(self.team.policies[0])
 

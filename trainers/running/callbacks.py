@@ -20,13 +20,19 @@ from llm_marl_envs.evaluation.play.progress import counter
 
 
 class TeamProgress(ProgressCallback):
-    """One bar with ETA, reward and success, instead of a dictionary per step."""
+    """One bar with ETA, reward and success, instead of a dictionary per step.
+
+    `known=False`: nobody knows the number of updates, so there is no ETA.
+    """
+
+    def __init__(self, *, known: bool = True) -> None:
+        super().__init__()
+        self.known = known
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the bar."""
         if state.is_world_process_zero:
-            total = state.max_steps if args.max_tokens is None else None  # nobody knows
-            self.training_bar = counter(total, unit="update")
+            self.training_bar = counter(state.max_steps if self.known else None, unit="update")
         self.current_step = 0
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
