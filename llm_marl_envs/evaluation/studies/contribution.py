@@ -4,18 +4,18 @@ An action is swapped for what another policy says there (a warm start, a default
 before stays as recorded, and what follows is played again with the same seeds. The return that the
 team loses is the action's contribution against that replacement. It may be negative.
 
-Owns the replacement and its replay. What is only *heard* by others is `messages.py`.
+Owns the replacement; `branches.py` replays. What is only *heard* by others is `messages.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.play.paired import Stage, estimate_tasks
 from llm_marl_envs.policies import Policy, ScriptedPolicy, Team, check_team
-from llm_marl_envs.records import Episode, Request, Response, living
+from llm_marl_envs.records import Branch, Episode, Request, Response, living
 from llm_marl_envs.seeds import Start
 
 Replacement = Policy | str
@@ -63,6 +63,8 @@ def contributions(
     Raises:
         ValueError: the team does not fit, or a replacement for an unknown agent.
         TypeError: a replacement that is neither a policy nor a text.
+        NotReplayableError: the environment does not do again what it did, so that nothing can be
+            compared.
         Exception: what the environment raised first, where it raised in all episodes.
     """
     seats = stage.env.possible_agents
@@ -144,58 +146,36 @@ def replay_with(
 ) -> list[Episode]:
     """Play recorded episodes again, with one action of `agent` (all where `turn` is None) replaced.
 
-    Actions before the replaced one come from the record; `team` plays on from there.
+    Actions before the replaced one, and beside it, come from the record; `team` plays on from
+    there, with the seeds that it had.
     """
     if turn is None:
         return stage.play({**team, agent: substitute}, starts)
-    swapped = _Swapped(team, records, agent, turn, substitute)
-    return stage.play({seat: swapped.of(seat) for seat in team}, starts)
+    swapped = _Swapped(team[agent], turn, substitute)
+    branch = Branch(parent=0, agent=agent, turn=turn, held=True)
+    again = [
+        replace(start, record=record, branch=branch)
+        for start, record in zip(starts, records, strict=True)
+    ]
+    return stage.play({**team, agent: swapped}, again)
 
 
+@dataclass(frozen=True, slots=True)
 class _Swapped:
-    """Seats that follow the record up to one action, replace it, and play on."""
+    """A policy, but for one turn, which another one takes."""
 
-    def __init__(
-        self,
-        team: Team,
-        records: Sequence[Episode],
-        agent: str,
-        turn: int,
-        substitute: Policy,
-    ) -> None:
-        self.team, self.agent, self.turn, self.substitute = team, agent, turn, substitute
-        self.before: list[dict[tuple[str, int], Response]] = []
-        for record in records:
-            keys = [(one.agent, one.index) for one in record.turns]
-            place = keys.index((agent, turn))
-            responses = [one.response for one in record.turns[:place]]
-            self.before.append(dict(zip(keys[:place], responses, strict=True)))
-
-    def of(self, seat: str) -> Policy:
-        """The policy of one seat; seats that share a policy are still asked one by one."""
-        return _Seat(self, seat)
-
-    def act(self, seat: str, requests: Sequence[Request]) -> list[Response]:
-        # The team's policy is asked even where its answer is known: one that keeps token ids from
-        # turn to turn goes on with those it sampled, and is not made to read its text anew.
-        answers = list(self.team[seat].act(requests))
-        replaced = []
-        for place, request in enumerate(requests):
-            known = self.before[request.episode].get((seat, request.turn))
-            if known is not None:
-                answers[place] = known
-            elif seat == self.agent and request.turn == self.turn:
-                replaced.append(place)
-        if replaced:
-            given = self.substitute.act([requests[place] for place in replaced])
-            for place, response in zip(replaced, given, strict=True):
-                answers[place] = response
-        return answers
-
-
-class _Seat:
-    def __init__(self, swapped: _Swapped, seat: str) -> None:
-        self.swapped, self.seat = swapped, seat
+    own: Policy
+    turn: int
+    substitute: Policy
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
-        return self.swapped.act(self.seat, requests)
+        # Both are asked: a policy that keeps token ids from turn to turn goes on with those it
+        # sampled, where the text is the same, and is not made to read it anew.
+        answers = list(self.own.act(requests))
+        places = [i for i, request in enumerate(requests) if request.turn == self.turn]
+        if places:
+            # Token ids of the past are the own policy's; the other one reads the text.
+            asked = [replace(requests[place], before=None) for place in places]
+            for place, response in zip(places, self.substitute.act(asked), strict=True):
+                answers[place] = response
+        return answers
