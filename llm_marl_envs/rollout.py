@@ -184,20 +184,19 @@ class _Live:
 
     def requests(self, number: int) -> list[Request]:
         """What the agents that act now are asked; `number` is the episode's in the rollout."""
-        found, pending = [], self.pending()
+        found, pending, name = [], self.pending(), env_name(self.env)
         if self.states and pending:
             self.state = self._state()
         for agent in pending:
             if agent not in self.chats:
                 raise ValueError(
-                    f"{env_name(self.env)} wants an action of {agent!r}; its agents are "
-                    f"{list(self.chats)}"
+                    f"{name} wants an action of {agent!r}; its agents are {list(self.chats)}"
                 )
             turn = len(self.taken[agent])
             before = self._open(agent)
             found.append(
                 Request(
-                    env_id=env_name(self.env),
+                    env_id=name,
                     agent=agent,
                     turn=turn,
                     episode=number,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -67,3 +69,52 @@ def test_a_fallen_ratio_is_seen(monkeypatch: pytest.MonkeyPatch):
     assert not Bound(name="x", value=0.6, least=0.7).kept
     assert not Bound(name="x", value=1.4, most=1.3).kept
     assert not Bound(name="x", value=float("nan"), most=1.3).kept
+
+
+def problem(number: int) -> dict[str, str]:
+    """A row in the schema of HumanEval."""
+    name = f"plus_{number}"
+    return {
+        "task_id": f"Small/{number}",
+        "prompt": f'def {name}(x: int) -> int:\n    """Add {number}."""\n',
+        "entry_point": name,
+        "canonical_solution": f"    return x + {number}\n",
+        "test": f"def check(candidate):\n    assert candidate(2) == {number + 2}\n",
+        "split": "test" if number < 2 else "train",
+    }
+
+
+@pytest.mark.long
+def test_the_run_file_of_coop_humaneval_trains(tmp_path: Path):
+    """Two updates and an evaluation of tiny models; what is short of the file is named here."""
+    pytest.importorskip("trl")
+    from support.models import SETTINGS, tiny_tokenizer
+
+    from trainers.models.tiny import build_model
+    from trainers.train import read_run, train
+
+    tokenizer = tiny_tokenizer()
+    sizes = replace(SETTINGS, max_position_embeddings=4096)
+    build_model(tokenizer, 0, sizes).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(problem(k)) + "\n" for k in range(10)))
+    changes = {
+        "model": tmp_path / "model",
+        "env_kwargs.tasks": rows,
+        "trainer.output_dir": tmp_path / "run",
+        "trainer.num_train_epochs": 1,
+        "trainer.max_completion_length": 8,
+        "trainer.eval_tasks": 2,
+        "trainer.use_cpu": "true",
+    }
+    run = read_run(
+        ROOT / "benchmarks" / "gpu" / "coop_humaneval.yaml",
+        [f"{name}={value}" for name, value in changes.items()],
+    )
+    trained = train(run)
+    log = trained.state.log_history
+    assert [entry["step"] for entry in log if "reward" in entry] == [1, 2]
+    assert [entry["step"] for entry in log if "eval_reward" in entry] == [2]
+    assert trained.collector.env.possible_agents == ["helper_0", "main_0"]
+    assert trained.team.mode == "separate"

@@ -261,7 +261,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.add_callback(TokenBudget(lambda: self._spent))
         self.add_callback(FlatRewards())
         self.add_callback(Diagnosis())
-        self.add_callback(LogFile(str(self.args.output_dir)))
+        self.add_callback(LogFile(str(self.args.output_dir), self._sampler))
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
@@ -698,10 +698,7 @@ class MAGRPOTrainer(GRPOTrainer):
         }
         sampler = sampled_by(self.args)
         if isinstance(sampler, dict):
-            dtype = next(self.team.module.parameters()).dtype
-            software = {"software": self.engine.software} if self.engine.software else {}
-            told = {"dtype": str(dtype).removeprefix("torch."), **software}
-            env["sampled_by"] = {**sampler, **told}
+            env["sampled_by"] = {**self._sampler(), **sampler}
         if self.token_policy.template_kwargs:
             env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)
         trained = training_facts(algorithm_name(self.args.algorithm), self.state)
@@ -709,6 +706,13 @@ class MAGRPOTrainer(GRPOTrainer):
         save_team(self.team, folder, env=env, trained=trained, writes=writes)
         if writes:
             self.algorithm.save(Path(folder))
+
+    def _sampler(self) -> dict[str, Any]:
+        """The engine's name, its version where it is known, the weights' dtype, its exactness."""
+        dtype = next(self.team.module.parameters()).dtype
+        software = {"software": self.engine.software} if self.engine.software else {}
+        told = {"dtype": str(dtype).removeprefix("torch."), **software}
+        return {"name": self.engine.name, "exact": self.engine.exact, **told}
 
     def create_model_card(
         self, model_name: str | None = None, dataset_name: str | None = None, tags: Any = None

@@ -3,7 +3,7 @@
 Files it knows, anywhere below the folder:
 
     summary.json                     any JSON object (only in the folder itself)
-    log.jsonl                        one logged entry a line, of a training run
+    log.jsonl                        one logged entry a line, of a training run; who samples
     checkpoint-*/trainer_state.json  the same from checkpoints; the newest counts
     transcripts_before.jsonl, transcripts_after.jsonl, episodes.jsonl    measured episodes
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
@@ -233,7 +233,8 @@ def _runs(root: Path, notes: list[str]) -> Iterator[Run]:
         name = folder.relative_to(root).as_posix()
         if folder in logs:
             entries = [_entry(value, where) for where, value in _lines(logs[folder], notes)]
-            yield Run(name, logs[folder].relative_to(root).as_posix(), tuple(entries))
+            numbers = tuple(entry for entry in entries if "engine" not in entry)
+            yield Run(name, logs[folder].relative_to(root).as_posix(), numbers)
         else:
             yield _newest(root, name, states[folder])
 

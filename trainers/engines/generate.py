@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+import transformers
 from transformers import GenerationConfig
 
 from llm_marl_envs.checks import refuse_unknown
@@ -28,6 +29,7 @@ class GenerateEngine(SamplingEngine):
     """
 
     name = "generate"
+    software = f"transformers {transformers.__version__}"
 
     def __init__(self, team: TeamModel, batch_size: int | None = None) -> None:
         if batch_size is not None and batch_size < 1:

@@ -14,7 +14,7 @@ Episodes that failed are kept in files of their own (`failures.py`), tokens left
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +103,17 @@ def token_texts(ids: Sequence[int], tokenizer: Any) -> list[str]:
 class LogFile(TrainerCallback):
     """Keeps the run's log in a file, entry by entry, so that a killed run has one too.
 
-    Evaluations before the training are no part of it: a folder with a log holds a run.
+    Evaluations before the training are no part of it: a folder with a log holds a run. Its first
+    line, `{"engine": {...}}`, says who samples; it comes with the first entry.
+
+    Args:
+        folder: of the run.
+        engine: what is known of the engine by then.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, engine: Callable[[], Mapping[str, Any]]) -> None:
         self.path = Path(folder) / LOG_FILE
+        self.engine = engine
         self.begun = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -115,13 +121,18 @@ class LogFile(TrainerCallback):
         self.begun = True
         if state.is_world_process_zero:
             with replacing(self.path) as partial:
-                partial.write_text(_lines(state.log_history), encoding="utf-8")
+                partial.write_text(self._with_engine(state.log_history), encoding="utf-8")
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Add the newest entry."""
         if self.begun and state.is_world_process_zero:
             with open(self.path, "a", encoding="utf-8") as file:
-                file.write(_lines(state.log_history[-1:]))
+                newest = state.log_history[-1:]
+                file.write(_lines(newest) if file.tell() else self._with_engine(newest))
+
+    def _with_engine(self, entries: Sequence[Mapping[str, Any]]) -> str:
+        """The beginning of the file; nothing as long as there is no entry."""
+        return _lines([{"engine": dict(self.engine())}, *entries]) if entries else ""
 
 
 def _lines(entries: Sequence[Mapping[str, Any]]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 from support.models import make_trainer, tiny_tokenizer
 from support.toys import Lower
 
@@ -80,6 +81,15 @@ def test_a_resumed_run_has_one_log(tmp_path: Path):
     make_trainer(tmp_path, Lower, max_steps=3, **plan).train()
     again = make_trainer(tmp_path, Lower, max_steps=4, **plan)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
-    entries = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    first, *entries = map(json.loads, lines)
+    assert first == {
+        "engine": {
+            "name": "generate",
+            "exact": True,
+            "dtype": "float32",
+            "software": f"transformers {transformers.__version__}",
+        }
+    }
     assert [entry["step"] for entry in entries if "reward" in entry] == [1, 2, 3, 4]
     assert entries == again.state.log_history

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -42,6 +43,10 @@ def outcome(tokens: int, temperature: float, weighed: str) -> list[torch.Tensor]
     return [*(one.detach() for one in found.values()), hidden.grad, weight.grad]
 
 
+def applied(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> Any:
+    return InPlaceLogProbs.apply(hidden, weight, targets, 1.0)
+
+
 @pytest.mark.parametrize("tokens", [1, 37, TOKEN_CHUNK_SIZE + 3])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("weighed", ["log_probs", "entropy", "log_probs entropy"])
@@ -57,7 +62,7 @@ def test_by_hand():
     """One hidden number 1, logits 0 and log 3: probabilities 1/4 and 3/4."""
     hidden = torch.ones(1, 1, requires_grad=True)
     weight = torch.tensor([[0.0], [math.log(3.0)]], requires_grad=True)
-    logprobs, entropy = InPlaceLogProbs.apply(hidden, weight, torch.tensor([1]), 1.0)  # type: ignore
+    logprobs, entropy = applied(hidden, weight, torch.tensor([1]))
     assert logprobs.item() == pytest.approx(-0.2876821)
     assert entropy.item() == pytest.approx(0.5623351)
     logprobs.sum().backward()
@@ -67,7 +72,7 @@ def test_by_hand():
 
 def test_a_second_backward_gives_the_same():
     hidden, weight, targets = inputs(5)
-    logprobs, _ = InPlaceLogProbs.apply(hidden, weight, targets, 1.0)  # type: ignore
+    logprobs, _ = applied(hidden, weight, targets)
     first = torch.autograd.grad(logprobs.sum(), weight, retain_graph=True)
     assert torch.equal(*first, *torch.autograd.grad(logprobs.sum(), weight))
 
