@@ -112,6 +112,7 @@ from trainers.update.packing import (
     plan_micro_batches,
     uncut,
 )
+from trainers.update.sequential import drawn_order, log_ratios, weigh
 
 T = TypeVar("T")
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
@@ -211,6 +212,7 @@ class MAGRPOTrainer(GRPOTrainer):
         )
         self.beta = self.args.beta = beta
         self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
+        self._learner: str | None = None  # of the present step; None: all policies
         self.costs, self._counted_at = Costs(), time.perf_counter()
         main = self.accelerator.is_main_process
         self.failures = FailedEpisodes(args, main, self._save_before_the_end)
@@ -230,6 +232,7 @@ class MAGRPOTrainer(GRPOTrainer):
             },
             args.rows_per_micro_batch,
             args.loss_type,
+            in_sequence=self.collector.schedules.sequential is not None,
         )
 
     def _settle(self) -> None:
@@ -306,7 +309,7 @@ class MAGRPOTrainer(GRPOTrainer):
     @property
     def _per_rollout(self) -> int:
         """Micro-batches, each seen in every iteration, until the next rollout."""
-        return self.plan.total * self.args.num_iterations
+        return self.plan.total * self.plan.passes * self.args.num_iterations
 
     @property
     def _update(self) -> int:
@@ -317,9 +320,29 @@ class MAGRPOTrainer(GRPOTrainer):
         """The next micro-batch; a new rollout where the buffer is used up (the seam)."""
         if self._step % self._per_rollout == 0 or self._buffered_inputs is None:
             self._buffered_inputs = self._new_batches()
-        batch = self._buffered_inputs[self._step % self.plan.total]
+        batch = self._next_batch(self._buffered_inputs)
         self.team.activate(batch["policy"])
         return batch
+
+    def _next_batch(self, batches: list[dict[str, Any]]) -> dict[str, Any]:
+        """The micro-batch that comes next; in sequence, all of one policy before the next one's."""
+        sequential = self.collector.schedules.sequential
+        if sequential is None:
+            return batches[self._step % self.plan.total]
+        order = drawn_order(self.args.seed, self._update, [*self.plan.micro_batches])
+        each = self.plan.total * self.args.num_iterations
+        place, within = divmod(self._step % self._per_rollout, each)
+        self._learner = order[place]
+        mine = [batch for batch in batches if batch["policy"] == self._learner]
+        if within == 0 and place > 0:
+            earlier = [batch for batch in batches if batch["policy"] in order[:place]]
+            with self.team.evaluating():
+                ratios = log_ratios(earlier, OLD, self._log_probs)
+            largest = weigh(mine, ratios, sequential.clip)
+            mine_alone = torch.tensor([largest], device=self.accelerator.device)
+            everywhere: Any = self.accelerator.gather(mine_alone)
+            self._note({"schedule/ratio": float(everywhere.max())})
+        return mine[within % self.plan.total]
 
     def _new_batches(self) -> list[dict[str, Any]]:
         """Roll out, judge, pack."""
@@ -337,7 +360,7 @@ class MAGRPOTrainer(GRPOTrainer):
         rows = pack_rows(own, self.trained, advantages[mine], keep[mine])
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
         count_everywhere(batches, groups, self.loss_type, self._sum, self.args.world_size)
-        if self.num_iterations > 1 or self.engine.remote:
+        if self.num_iterations > 1 or self.engine.remote or self.plan.in_sequence:
             self._score(batches, OLD, lambda policy: nullcontext())
         if self.engine.remote:
             self._check_engine(batches)
@@ -483,7 +506,7 @@ class MAGRPOTrainer(GRPOTrainer):
         for batch in batches:
             if not self.engine.exact:
                 batch["importance_sampling_ratio"] = correction(batch, self.args)
-            elif self.num_iterations == 1:
+            elif self.num_iterations == 1 and not self.plan.in_sequence:
                 del batch[OLD]  # as with `generate`, to the last bit
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
@@ -536,22 +559,26 @@ class MAGRPOTrainer(GRPOTrainer):
                 keep_parts(self.optimizer)
         return self.optimizer
 
+    def _learns(self, policy: str) -> bool:
+        """Whether a policy takes part in the present step of the optimiser."""
+        return self._learner in (None, policy)
+
     def _leave_idle_policies(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Before the optimiser's step (deviation 3)."""
         own_loss = type(self.algorithm).extra_loss is not Algorithm.extra_loss
-        batches: Any = self._buffered_inputs or ()
+        batches = [b for b in self._buffered_inputs or () if self._learns(b["policy"])]
         weighed = not (self.beta or own_loss)
         idle = leave_idle(self.team, optimizer, batches, self._sum, weighed=weighed)
-        self._note({f"{policy}/idle": value for policy, value in idle.items()})
+        self._note({f"{p}/idle": value for p, value in idle.items() if self._learns(p)})
 
     def _clip_grad_norm(self, model: Any) -> torch.Tensor:
         """Clip each policy's gradient on its own; returns the norm over all."""
         optimizer: Any = self.optimizer
         clip = partial(self.accelerator.clip_grad_norm_, max_norm=self.args.max_grad_norm)
         norms = clip_each(self.team, optimizer, clip)
-        self._note({f"{policy}/grad_norm": float(norm) for policy, norm in norms.items()})
+        self._note({f"{p}/grad_norm": float(norm) for p, norm in norms.items() if self._learns(p)})
         found = cosines(self.team, optimizer)
-        self._note({f"{policy}/grad_cosine": cosine for policy, cosine in found.items()})
+        self._note({f"{p}/grad_cosine": cosine for p, cosine in found.items() if self._learns(p)})
         return torch.stack(list(norms.values())).norm()
 
     # -- what is logged ---------------------------------------------------------------------------
@@ -674,7 +701,8 @@ class MAGRPOTrainer(GRPOTrainer):
             },
             args=self.args,
         )
-        per_epoch = self.collector.schedule.updates_per_epoch * self.args.num_iterations
+        steps = self.plan.passes * self.args.num_iterations
+        per_epoch = self.collector.schedule.updates_per_epoch * steps
         return Run(folder=Path(str(self.args.output_dir)), settings=settings, per_epoch=per_epoch)
 
     def check_folder(self, resume: Any = None) -> Path | None:

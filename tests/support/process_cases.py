@@ -130,6 +130,7 @@ STRANGER = {"env": UnevenGrowing, "context": "fresh", "max_turns": 2}
 CASES: dict[str, dict[str, Any]] = {
     **{f"plain {mode}": {**PLAIN, **changes} for mode, changes in MODES.items()},
     **{f"plain {loss}": {**PLAIN, "loss_type": loss} for loss in ("grpo", "dapo", "luspo")},
+    "plain sequence": {**PLAIN, "schedules": {"sequential": {}}},
     **{f"uneven {loss}": {**PLAIN, **STRANGER, "loss_type": loss} for loss in ("grpo", "dapo")},
     **{f"saving {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},
     **{f"resumed {mode}": {**SAVING, **changes} for mode, changes in MODES.items()},

@@ -29,6 +29,7 @@ from trainers.update.packing import reward_array, turns_taken
 from trainers.update.random_partner import check_random_partner, paid_beside_experts
 from trainers.update.returns import Paid, make_returns
 from trainers.update.schedules import TaskSchedule, make_schedules
+from trainers.update.sequential import check_sequential
 
 # Openings looked at before training; larger sources are sampled evenly.
 CONTEXT_SAMPLE = 256
@@ -80,6 +81,8 @@ class Collector:
         self.schedule = TaskSchedule(n_tasks, args.tasks_per_update, args.seed)
         self.schedules = make_schedules(args.schedules)
         self.schedules.check(self.env, self.trained, self.policies)
+        if self.schedules.sequential is not None:
+            check_sequential(self.env, algorithm, args, self.trained, self.policies)
         self._copies: VectorTextEnv | None = None
         self.failures = Failures(make_env)
         if args.random_partner:

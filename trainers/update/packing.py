@@ -65,6 +65,7 @@ class Row:
         own: 1 where the agent sampled the token and the turn is trained on, per completion token.
         advantages: per completion token, 0 where not own.
         logprobs: behaviour log-probs per completion token, 0 where not own.
+        steps: of the environment, in which each own completion token was said; -1 where not own.
         episode: its task's place in the process's share, and its own place in the group.
     """
 
@@ -75,6 +76,7 @@ class Row:
     own: list[int] = field(default_factory=list)
     advantages: list[float] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
     episode: tuple[int, int] = (-1, -1)
 
     def extended_by(self, prompt_ids: Sequence[int]) -> bool:
@@ -90,6 +92,8 @@ class Row:
         self.own += [0] * len(between) + [int(trained)] * len(sampled)
         self.advantages += [0.0] * len(between) + [advantage * trained] * len(sampled)
         self.logprobs += [0.0] * len(between) + list(logprobs)
+        step = turn.index if turn.step is None else turn.step
+        self.steps += [-1] * len(between) + [step] * len(sampled)
 
 
 def _tokens(turn: Turn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]:
@@ -203,17 +207,26 @@ class PackPlan:
         loss_type: TRL's.
         trajectories: policy -> (episode, agent) pairs of one update on this rank.
         rows_per_micro_batch: most rows of one forward pass.
+        in_sequence: whether policies take their steps one after the other; then all have as many
+            micro-batches.
     """
 
     micro_batches: Mapping[str, int]
     loss_type: str
     trajectories: Mapping[str, int]
     rows_per_micro_batch: int
+    in_sequence: bool = False
 
     @property
     def total(self) -> int:
-        """Micro-batches of one update: the gradient accumulation steps."""
-        return sum(self.micro_batches.values())
+        """Micro-batches of one step of the optimiser: the gradient accumulation steps."""
+        counts = self.micro_batches.values()
+        return max(counts) if self.in_sequence else sum(counts)
+
+    @property
+    def passes(self) -> int:
+        """Steps of the optimiser until every policy has taken one."""
+        return len(self.micro_batches) if self.in_sequence else 1
 
 
 def plan_micro_batches(
@@ -221,6 +234,8 @@ def plan_micro_batches(
     rows_each: Mapping[str, int],
     rows_per_micro_batch: int,
     loss_type: str,
+    *,
+    in_sequence: bool = False,
 ) -> PackPlan:
     """How many micro-batches each policy gets; rows of two policies never share one.
 
@@ -230,8 +245,11 @@ def plan_micro_batches(
         policy: -(-count * rows_each[policy] // rows_per_micro_batch)
         for policy, count in trajectories.items()
     }
+    if in_sequence:
+        counts = dict.fromkeys(counts, max(counts.values()))
     return PackPlan(
         micro_batches=counts,
+        in_sequence=in_sequence,
         loss_type=loss_type,
         trajectories=trajectories,
         rows_per_micro_batch=rows_per_micro_batch,
@@ -247,11 +265,12 @@ def micro_batches(
     """The micro-batches of one update, each of one policy, policies in the order of the plan.
 
     Each holds TRL's tensors (prompt_ids, prompt_mask, completion_ids, completion_mask, tool_mask,
-    advantages, num_items_in_batch, sampling_per_token_logps (B, T)), and ours: "policy",
-    "policy_rows", "labels" and "loss_scale", by which TRL's loss is multiplied so that neither the
-    split into micro-batches nor the number of policies changes a gradient. A policy with fewer rows
-    than micro-batches gets rows of weight zero; so does a process with fewer rows of a policy than
-    another, because TRL gathers numbers per row (`most_rows`: policy -> rows on the busiest one).
+    advantages, num_items_in_batch, sampling_per_token_logps (B, T)), and ours: "steps" (B, T),
+    "policy", "policy_rows", "labels", "episodes" and "loss_scale", by which TRL's loss is
+    multiplied so that neither the split into micro-batches nor the number of policies changes a
+    gradient. A policy with fewer rows than micro-batches gets rows of weight zero; so does a
+    process with fewer rows of a policy than another, because TRL gathers numbers per row
+    (`most_rows`: policy -> rows on the busiest one).
     """
     batches: list[dict[str, Any]] = []
     losses = scale_of(plan.loss_type)
@@ -330,7 +349,7 @@ def not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[st
 
 
 def _empty_row(policy: str) -> Row:
-    return Row(policy, PADDING, [PAD], [PAD], [0], [0.0], [0.0])
+    return Row(policy, PADDING, [PAD], [PAD], [0], [0.0], [0.0], [-1])
 
 
 def _split_at(row: Row, length: int) -> Row:
@@ -345,6 +364,7 @@ def _split_at(row: Row, length: int) -> Row:
         own=[0] * len(moved) + row.own,
         advantages=[0.0] * len(moved) + row.advantages,
         logprobs=[0.0] * len(moved) + row.logprobs,
+        steps=[-1] * len(moved) + row.steps,
     )
 
 
@@ -369,6 +389,7 @@ def _tensors(rows: Sequence[Row], device: torch.device) -> dict[str, Any]:
         "completion_ids": right([r.completion_ids for r in rows], torch.long, PAD),
         "completion_mask": right([[1] * len(r.completion_ids) for r in rows], torch.long),
         "tool_mask": right([r.own for r in rows], torch.long),
+        "steps": right([r.steps for r in rows], torch.long, -1),
         "advantages": right([r.advantages for r in rows], torch.float32),
         "sampling_per_token_logps": right([r.logprobs for r in rows], torch.float32),
     }

@@ -6,6 +6,7 @@
       horizon: {every: 100, turns: [1, 2, 4]}               # how long episodes are
       difficulty: {lowest: 0.1, highest: 0.9}               # which groups count
       pool: {every: 20, past: 0.4}                          # who plays beside a learner
+      sequential: {}                                        # policies learn one after the other
 
 Everything here is a function of (seed, update) or of the episodes of one update, so a resumed run
 needs no state of it, except the past selves of a pool (`pool.py`, `line_ups.py`). An update is one
@@ -261,6 +262,27 @@ class Difficulty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sequential:
+    """Policies learn one after the other from one rollout (HAPPO), see `update/sequential.py`.
+
+    Attributes:
+        clip: the ratio of what earlier policies said is held in [1 - clip, 1 + clip], more than 0
+            (A2PO); None, as in the paper: it is not.
+
+    Raises:
+        ValueError: out of range.
+    """
+
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.clip is not None and not 0 < self.clip <= 1:
+            raise ValueError(
+                f"schedules, sequential, clip={self.clip}: expected more than 0 and at most 1"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schedules:
     """The schedules of a run; None for each that it does without."""
 
@@ -269,6 +291,7 @@ class Schedules:
     horizon: Horizon | None = None
     difficulty: Difficulty | None = None
     pool: Pool | None = None
+    sequential: Sequential | None = None
 
     def check(self, env: Any, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
         """Refuse a run that cannot follow them.
@@ -328,6 +351,7 @@ KINDS = {
     "horizon": Horizon,
     "difficulty": Difficulty,
     "pool": Pool,
+    "sequential": Sequential,
 }
 
 

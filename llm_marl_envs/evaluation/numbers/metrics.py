@@ -477,6 +477,7 @@ _OF_UPDATES = (
         "algorithm/<counter>", "<counter>", "count", "what the algorithm counted in the update"
     ),
     _logged("schedule/turns", "horizon", "turns", "most turns per agent in the update"),
+    _logged("schedule/ratio", "ratio", "ratio", "largest, of what policies before said, new / old"),
     _logged("schedule/kept", "groups kept", "share", "of groups, not too easy and not too hard"),
     _logged(
         "time/rollout",

@@ -312,9 +312,8 @@ def test_transcripts_hold_branches(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("algorithm", [TREE, SIM, BLANKED, BEST])
 def test_it_learns(tmp_path: Path, algorithm: str) -> None:
-    trainer = branching(
-        tmp_path, algorithm, Lower, num_generations=4, max_steps=40, learning_rate=1e-2
-    )
+    """All weights: adapters of this rank hardly move an untrained model in so few updates."""
+    trainer = branching(tmp_path, algorithm, adapters=False, num_generations=4, max_steps=24)
     trainer.train()
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
