@@ -200,14 +200,14 @@ class KuhnExperts(GameExperts):
         return WORDS
 
     def at_random(self, env: TextEnv, agent: str, rng: random.Random) -> str:
-        """Bet with a chance of 1/4, 1/2 or 3/4 by the card; upon a bet call with 3/4, 1/2 or 1/4.
+        """Bet with a chance of 0.1, 0.5 or 0.9 by the card; upon a bet call with 0.9, 0.5 or 0.1.
 
         So the words depend on all that a seat knows. A model that was fitted to words that do not
         looks at none of it: 160 updates did not teach it to, it did one thing whatever it held.
         """
         card, betting = env.task.data["deal"][SEATS.index(agent)], env.chat(agent)[-1].content
-        quarters = 3 - card if betting == BETS else card + 1
-        return BET if 4 * rng.random() < quarters else PASS
+        chance = (0.1, 0.5, 0.9)[2 - card if betting == BETS else card]
+        return BET if rng.random() < chance else PASS
 
     def conventions(self, task: Task) -> tuple[str, ...]:
         """Pass and bet."""

@@ -2,7 +2,8 @@
 
 An expert follows a plan: an action, or a strategy that answers what the other did. Demonstrations
 show legal actions at random, in episodes of random actions: a model fitted to them is legible and
-prefers nothing, so it begins where tables of zeros begin.
+prefers nothing, so it begins where tables of zeros begin. Those of Kuhn poker depend on what a seat
+knows (`at_random`), and prefer nothing on average.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class GameExperts(ListeningExperts):
         """The words that are actions of a seat."""
 
     def at_random(self, env: TextEnv, agent: str, rng: random.Random) -> str:
-        """A word that a seat says in demonstrations, at this point of an episode: each as likely."""
+        """What a seat says in demonstrations, at this point of an episode: each as likely."""
         return rng.choice(self.legal(env.task, agent))
 
     def demonstrations(self, env: TextEnv, n: int, seed: int) -> list[Demonstration] | None:

@@ -11,7 +11,7 @@ import pytest
 
 from llm_marl_envs import make
 from llm_marl_envs.envs import kuhn_poker
-from llm_marl_envs.envs.kuhn_poker import player_of_tables, situations
+from llm_marl_envs.envs.kuhn_poker import BETS, player_of_tables, situations
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.games import kuhn
@@ -164,15 +164,19 @@ def test_a_silent_team_is_a_table_of_zeros():
         env.unwrapped.bounds(env.source[0])
 
 
-def test_demonstrations_prefer_nothing():
+def test_demonstrations_depend_on_all_that_a_seat_knows():
+    """On the card, and the other way round upon a bet; on average they prefer nothing."""
     shown = demonstrations(make("kuhn_poker-v0"), 4000, 0)
     per_place: dict[Any, list[str]] = {}
     for messages, said in shown:
         key = tuple(m.content for m in messages)
         per_place.setdefault(key, []).append(said)
     assert len(per_place) == 12
-    for said in per_place.values():
-        assert said.count("bet") / len(said) == pytest.approx(0.5, abs=0.12)
+    chances = {"jack": 0.1, "queen": 0.5, "king": 0.9}
+    for chat, said in per_place.items():
+        card = chat[0].partition("You hold the ")[2].partition(".")[0]
+        chance = 1 - chances[card] if chat[-1] == BETS else chances[card]
+        assert said.count("bet") / len(said) == pytest.approx(chance, abs=0.12)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -343,27 +344,61 @@ def test_only_those_in_turn_are_learners(tmp_path: Path):
     assert trainer.line_ups.of(3) == [{"left_0": "random"}] * 4
 
 
+def test_the_rule_on_the_page_plays(tmp_path: Path):
+    page = (Path(__file__).parents[3] / "docs" / "training.md").read_text()
+    block = re.search(r"```python\n(class Newest.*?)```", page, re.S)
+    assert block is not None
+    namespace: dict[str, Any] = {}
+    exec(block[1], namespace)  # our own page
+    rule = namespace["Newest"](Pool())
+    assert rule.line_up(match(seed=3)) == {"c_0": "c@0"}
+    assert rule.line_up(match(seed=3, learner="c_0")) == {"a_0": "a@5"}
+    assert rule.line_up(match(seed=4)) == {}
+
+
+def test_each_process_seats_the_line_ups_of_its_own_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    trainer = make_trainer(tmp_path, Lower, **PLAN, schedules={"pool": {"past": 1.0, "every": 1}})
+    trainer.line_ups.keep(0)
+    alone = trainer.line_ups.of(1)
+    monkeypatch.setattr(MAGRPOConfig, "world_size", 2)
+    for rank in (0, 1):
+        monkeypatch.setattr(MAGRPOConfig, "process_index", rank)
+        assert trainer.line_ups.of(1) == alone
+        with trainer.line_ups.seated(1, trainer._seats, trainer.token_policy):
+            seated = dict(trainer.token_policy.stand_ins)
+        for number in range(4):  # two groups of two episodes
+            line_up = alone[2 * rank + number // 2]
+            assert {seat: name for (e, seat), name in seated.items() if e == number} == line_up
+
+
 # -- checkpoints -----------------------------------------------------------------------------------
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("full", ["oldest", "random"])
-def test_resumed_equals_unbroken_with_a_pool(tmp_path: Path, mode: str, full: str):
+@pytest.mark.parametrize(
+    ("mode", "full", "iterations"),
+    [
+        ("adapters", "oldest", 1),
+        ("adapters", "random", 2),
+        ("shared", "random", 1),
+        ("separate", "oldest", 1),
+    ],
+)
+def test_resumed_equals_unbroken_with_a_pool(tmp_path: Path, mode: str, full: str, iterations: int):
     pool = {"pool": {"every": 1, "size": 2, "full": full, "past": 1.0}}
-    plan = {**PLAN, **MODES[mode], "schedules": pool, "num_iterations": 1 + (full == "random")}
-    plan |= {"max_steps": 8, "save_strategy": "steps", "save_steps": 1}
+    plan = {**PLAN, **MODES[mode], "schedules": pool, "num_iterations": iterations}
+    plan |= {"max_steps": 7, "save_strategy": "steps", "save_steps": 5}
     unbroken = make_trainer(tmp_path, Lower, **plan)
     unbroken.train()
-    for step in (2, 5):
-        resumed = make_trainer(tmp_path, Lower, **plan)
-        resumed.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
-        assert resumed.line_ups.kept == unbroken.line_ups.kept
-        for past in unbroken.line_ups.names:
-            for one, other in zip(unbroken.team.kept(past), resumed.team.kept(past), strict=True):
-                assert torch.equal(one, other)
-        for policy, value in weights(resumed).items():
-            assert torch.equal(value, weights(unbroken)[policy]), policy
-    played = Counter(
-        k for log in unbroken.state.log_history for k, v in log.items() if "@" in k and v
-    )
+    resumed = make_trainer(tmp_path, Lower, **plan)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+    assert resumed.line_ups.kept == unbroken.line_ups.kept
+    for past in unbroken.line_ups.names:
+        for one, other in zip(unbroken.team.kept(past), resumed.team.kept(past), strict=True):
+            assert torch.equal(one, other)
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, weights(unbroken)[policy]), policy
+    logs = unbroken.state.log_history
+    played = {key for log in logs for key, count in log.items() if "@" in key and count}
     assert len(played) >= 2, "past selves never played"
 
 
@@ -403,5 +438,5 @@ def test_another_saved_team_under_an_opponents_name_is_another_run(tmp_path: Pat
     other.train()
     other.save_team(folder)
     again = make_trainer(tmp_path / "run", Lower, **{**plan, "max_steps": 3})
-    with pytest.raises(ValueError, match="partners.*pool"):
+    with pytest.raises(ValueError, match=r"partners.*pool"):
         again.train(resume_from_checkpoint=True)

@@ -1,0 +1,218 @@
+"""Self-play in Kuhn poker with and without past selves: exact exploitability over updates.
+
+    python benchmarks/kuhn_self_play.py --first-seed 100 --seeds 5 --output runs/kuhn_self_play
+    python benchmarks/kuhn_self_play.py --seeds 1 --updates 20 --output runs/look    # a minute
+
+Both arms are the preset `kuhn_poker_tiny`; `present` has no pool, so both seats always play with
+the present weights. A seed decides adapters, tasks, sampling and line-ups; the embedded model
+is one for all runs. Before the first update and after every `--every` updates the policy's table
+is scored (`trainers/studies/exploitability.py`).
+
+One JSON file for each run; those that are there are not made again, so a stopped call goes on. No
+new run begins after `--minutes`. Then prints the table and, with matplotlib, draws
+`kuhn_self_play.png`. One process, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from transformers import TrainerCallback
+from transformers.utils.logging import disable_progress_bar
+
+from llm_marl_envs.files.json_files import read_json, write_json
+from trainers.studies.exploitability import kuhn_tables
+from trainers.train import build_trainer, model_path, read_run
+from trainers.trainer import MAGRPOTrainer
+
+PRESET = "kuhn_poker_tiny"
+ARMS: dict[str, list[str]] = {"present": ["schedules=null"], "pool": []}
+"""Arm -> overrides of the preset."""
+COLOURS = {"present": "#b3541e", "pool": "#2a6f97"}
+
+
+class Measure(TrainerCallback):
+    """Scores the policy's table before the first update and after every so many."""
+
+    def __init__(self, trainer: MAGRPOTrainer, every: int) -> None:
+        self.trainer, self.every = trainer, every
+        self.points: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        self.measure(0)
+
+    def measure(self, update: int) -> None:
+        """Add a point."""
+        begun = time.process_time()
+        tables = kuhn_tables(self.trainer.team)
+        self.points.append(
+            {
+                "update": update,
+                "exploitability": tables.exploitability,
+                "bets": [table.tolist() for table in tables.bets],
+                "legal": [table.tolist() for table in tables.legal],
+                "sampled_tokens": self.trainer.sampled_tokens,
+                "prompt_tokens": self.trainer.prompt_tokens,
+            }
+        )
+        self.seconds += time.process_time() - begun
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """As transformers calls it."""
+        if state.global_step % self.every == 0:
+            self.measure(state.global_step)
+
+
+def run_one(args: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
+    """Train one arm with one seed, with a table every so many updates."""
+    begun = time.process_time()
+    with TemporaryDirectory() as folder:
+        changes = [*ARMS[arm], *args.override, f"seed={seed}"]
+        changes += [f"output_dir={folder}/run", "disable_tqdm=true", "transcript_every=0"]
+        run = read_run(PRESET, [*changes, *([f"max_steps={args.updates}"] if args.updates else [])])
+        model_path(run)
+        made = time.process_time()
+        trainer = build_trainer(run)
+        measure = Measure(trainer, args.every)
+        trainer.add_callback(measure)
+        trainer.train()
+        if trainer.stopped:
+            raise SystemExit(f"stopped in {arm}, seed {seed}: call again to go on with it")
+        played = [
+            {key: value for key, value in log.items() if key.startswith("pool/")}
+            for log in trainer.state.log_history
+        ]
+    return {
+        "arm": arm,
+        "seed": seed,
+        "changes": changes[len(ARMS[arm]) : len(ARMS[arm]) + len(args.override)],
+        "updates": trainer.state.global_step,
+        "points": measure.points,
+        "played": [one for one in played if one],
+        "cpu_seconds": {
+            "model": made - begun,
+            "training": time.process_time() - made - measure.seconds,
+            "measuring": measure.seconds,
+        },
+    }
+
+
+def curve(run: Mapping[str, Any], key: str = "exploitability") -> np.ndarray:
+    """A number of every point of a run."""
+    return np.array([point[key] for point in run["points"]])
+
+
+def second_half(run: Mapping[str, Any]) -> float:
+    """Mean exploitability over the second half of the updates."""
+    late = curve(run, "update") >= run["updates"] / 2
+    return float(curve(run)[late].mean())
+
+
+def table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown: one line for each run, then the means of each arm and of the differences."""
+    lines = [
+        "| arm | seed | start | lowest | end | second half | its NashConv | tokens | CPU s |",
+        "|" + "---|" * 9,
+    ]
+    for run in sorted(runs, key=lambda one: (one["arm"], one["seed"])):
+        found, late = curve(run), second_half(run)
+        tokens = sum(run["points"][-1][key] for key in ("sampled_tokens", "prompt_tokens"))
+        cells = [run["arm"], str(run["seed"])]
+        cells += [f"{one:.3f}" for one in (found[0], found.min(), found[-1], late, 2 * late)]
+        cells += [f"{tokens / 1000:.0f} k", f"{run['cpu_seconds']['training']:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    by_arm = {arm: {r["seed"]: second_half(r) for r in runs if r["arm"] == arm} for arm in ARMS}
+    for arm, found in by_arm.items():
+        lines.append(f"\n{arm}: {_mean(list(found.values()))} over the second half")
+    both = sorted(set(by_arm["present"]) & set(by_arm["pool"]))
+    gaps = [by_arm["pool"][seed] - by_arm["present"][seed] for seed in both]
+    lines.append(f"\npool - present, by seed: {_mean(gaps)}")
+    return "\n".join(lines)
+
+
+def _mean(values: Sequence[float]) -> str:
+    """Mean with a 95 % interval over runs (Student's t)."""
+    if len(values) < 2:
+        return f"{values[0]:.3f} (1 seed)" if values else "-"
+    from scipy.stats import t
+
+    half = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
+    middle = float(np.mean(values))
+    return f"{middle:.3f} ({middle - half:.3f} to {middle + half:.3f}, {len(values)} seeds)"
+
+
+def draw(runs: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Exploitability against updates and against all tokens; thin: each run, thick: the mean."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    for place, (axis, unit) in enumerate(
+        zip(figure.subplots(1, 2, sharey=True), ("updates", "tokens, thousands"), strict=True)
+    ):
+        for arm, colour in COLOURS.items():
+            mine = [run for run in runs if run["arm"] == arm]
+            if not mine:
+                continue
+            own, read = (
+                np.array([curve(r, k) for r in mine]) for k in ("sampled_tokens", "prompt_tokens")
+            )
+            xs = (own + read) / 1000 if place else np.array([curve(r, "update") for r in mine])
+            ys = np.array([curve(run) for run in mine])
+            for x, y in zip(xs, ys, strict=True):
+                axis.plot(x, y, color=colour, alpha=0.3, linewidth=0.8)
+            axis.plot(xs.mean(0), ys.mean(0), color=colour, linewidth=2, label=f"{arm}, mean")
+        axis.set_xlabel(unit)
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+        if not place:
+            axis.set_ylabel("exploitability, antes per hand")
+            axis.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Make the runs that are missing, then the table and the picture."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=0, help="0: as the preset says")
+    parser.add_argument("--every", type=int, default=4, help="updates between two tables")
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--override", action="append", default=[], help="of the preset, both arms")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--output", type=Path, default=Path("runs/kuhn_self_play"))
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    disable_progress_bar()
+    args.output.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60 * args.minutes
+    runs = []
+    for seed in range(args.first_seed, args.first_seed + args.seeds):
+        for arm in args.arms:
+            path = args.output / f"{arm}-{seed}.json"
+            if not path.exists():
+                if time.monotonic() > end:
+                    continue
+                write_json(path, run_one(args, arm, seed))
+                print(path, flush=True)
+            runs.append(read_json(path))
+    print(table(runs))
+    try:
+        draw(runs, args.output / "kuhn_self_play.png")
+    except ImportError as error:
+        print(f"no picture: {error}")
+
+
+if __name__ == "__main__":
+    main()
