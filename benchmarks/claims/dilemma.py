@@ -1,0 +1,212 @@
+"""Claim 4: naive learners defect; aligned ones cooperate and are not exploited.
+
+    python -m benchmarks.claims.dilemma --seeds 20
+
+It is said of advantage alignment (2406.14662, 2511.19405).
+
+The iterated prisoner's dilemma of `matrix_game-v0`, ten turns. Policies are softmax tables over the
+last joint action (`games/repeated.py`), so values and best responses are exact. Compared are
+`magrpo` with credit="own" (naive), `magrpo` with credit="team" (paid the sum) and
+`advantage_alignment`.
+
+The criterion, written before the runs on fresh seeds. In the end, exactly, per turn:
+
+- cooperates: both cooperate in at least half of the turns, a quarter being random play.
+- not exploited: against `partner`, the partner is paid at most 1 more than the frozen seat; the
+  worse of both seats counts. Tit for tat concedes 0.5, who always cooperates 5. Partners: one that
+  always defects; the best response to the frozen table, which knows it and the number of the turn.
+- The claim holds if more seeds cooperate and are exploited by neither with `advantage_alignment`
+  than with each of the others (Fisher).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.claims.common import (
+    Optimizer,
+    Record,
+    Run,
+    Setting,
+    algorithm_of,
+    criterion_of,
+    drawn,
+    fresh,
+    generator,
+    inputs_of,
+    options_of,
+    share_of,
+    shares_differ,
+    slopes,
+    tuned,
+)
+from llm_marl_envs.games.landscape import NOISE, softmax
+from llm_marl_envs.games.matrix import GAMES
+from llm_marl_envs.games.repeated import best_response, dilemma_strategy, states
+from llm_marl_envs.games.repeated import returns as exact_returns
+from trainers.update.returns import discounted_returns
+
+GAME = GAMES["prisoners_dilemma"]
+TURNS, GROUP, UPDATES, DISCOUNT = 10, 32, 300, 0.96
+METHODS: dict[str, tuple[str, str | dict[str, Any]]] = {
+    "naive": ("own", "magrpo"),
+    "sum": ("team", "magrpo"),
+    "aligned": ("own", {"name": "advantage_alignment", "weight": 0.5}),
+}
+"""Name -> whose rewards, and the algorithm as a run names it; the weight is the second paper's."""
+RATES = (0.01, 0.03, 0.09, 0.27)
+"""Not extended below: slower tables end before they have learned, and random ones cooperate."""
+COOPERATES, EXPLOITED = 0.5, 1.0
+
+
+def played(tables: np.ndarray, group: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    """States (G, T), actions (G, 2, T) and rewards (G, 2, T) of a group; tables (2, states, 2)."""
+    seen, said = np.zeros((group, TURNS), int), np.zeros((group, 2, TURNS), int)
+    for turn in range(TURNS):
+        if turn:
+            seen[:, turn] = 1 + 2 * said[:, 0, turn - 1] + said[:, 1, turn - 1]
+        chances = tables[:, seen[:, turn]].swapaxes(0, 1)
+        said[:, :, turn] = drawn(chances, rng.random((group, 2)))
+    paid = GAME.expected[:, said[:, 0], said[:, 1]].swapaxes(0, 1)
+    return seen, said, paid
+
+
+def slope_of(
+    tables: np.ndarray, algorithm: Any, group: int, discount: float, rng: np.random.Generator
+) -> np.ndarray:
+    """(2, states, 2): ascent direction of both tables' logits from one sampled group."""
+    seen, said, paid = played(tables, group, rng)
+    if algorithm.args.credit == "team":
+        paid = np.broadcast_to(paid.mean(1, keepdims=True), paid.shape)
+    rewards = paid[None]
+    returns = discounted_returns(rewards, np.ones(rewards.shape, bool), discount)
+    advantages = algorithm.advantages(inputs_of(returns, rewards))[0]
+    slope = np.zeros_like(tables)
+    for seat in range(2):
+        along = slopes(tables[seat][seen], said[:, seat]) * advantages[:, seat, :, None]
+        np.add.at(slope[seat], seen.ravel(), along.reshape(-1, 2) / group)
+    return slope
+
+
+def run(method: str, updates: int, setting: Setting, seed: int) -> Run:
+    """Train two tables; what they are paid, and what partners make of them."""
+    rng, (credit, chosen) = generator("dilemma", seed), METHODS[method]
+    logits = NOISE * rng.standard_normal((2, states(GAME), 2))
+    algorithm = algorithm_of(chosen, credit=credit, discount=DISCOUNT)
+    optimizer = Optimizer("adam", setting["rate"])
+    for _ in range(updates):
+        slope = slope_of(softmax(logits), algorithm, GROUP, DISCOUNT, rng)
+        logits = logits + optimizer.step(slope)
+    return judged(softmax(logits), TURNS)
+
+
+# -- what a frozen team is worth, exactly ----------------------------------------------------------
+def judged(tables: np.ndarray, turns: int) -> Run:
+    """Mutual cooperation, pay per turn, gaps of both partners, and how often tables cooperate."""
+    team = float(np.mean(exact_returns(GAME, tables, turns))) / turns
+    always, best = (
+        max(found(tables[seat], seat, turns) for seat in range(2))
+        for found in (gap_to_defection, gap_to_best_response)
+    )
+    return {
+        "tuned_on": round(mutual(tables, turns), 4),
+        "pay": round(team, 4),
+        "gap_defect": round(always, 4),
+        "gap_best": round(best, 4),
+        "cooperation": np.round(tables[..., 0], 3).tolist(),
+    }
+
+
+def mutual(tables: np.ndarray, turns: int) -> float:
+    """The share of turns in which both cooperate; tables (2, states, 2)."""
+    joint = np.einsum("si,sj->sij", *tables).reshape(states(GAME), 4)
+    at, found = np.eye(states(GAME))[0], 0.0
+    for _ in range(turns):
+        after = at @ joint
+        found += float(after[0]) / turns
+        at = np.concatenate([[0.0], after])
+    return found
+
+
+def gap_to_defection(table: np.ndarray, seat: int, turns: int) -> float:
+    """What an always defecting partner is paid per turn beyond a frozen seat."""
+    partner = dilemma_strategy("defect", 1 - seat)
+    both = (table, partner) if seat == 0 else (partner, table)
+    paid = exact_returns(GAME, both, turns)
+    return (paid[1 - seat] - paid[seat]) / turns
+
+
+def gap_to_best_response(table: np.ndarray, seat: int, turns: int) -> float:
+    """What the best response to a frozen seat is paid per turn beyond it."""
+    plan, earned = best_response(GAME, 1 - seat, table, turns)
+    return (earned - paid_against(plan, seat, table)) / turns
+
+
+def paid_against(plan: np.ndarray, seat: int, table: np.ndarray) -> float:
+    """What a frozen seat is paid by a partner with a plan, (turns, states) actions."""
+    value = np.zeros(states(GAME))
+    for actions in plan[::-1]:
+        partner = np.eye(2)[actions]
+        both = (table, partner) if seat == 0 else (partner, table)
+        joint = np.einsum("si,sj->sij", *both)
+        value = (joint * (GAME.expected[seat] + value[1:].reshape(2, 2))).sum((1, 2))
+    return float(value[0])
+
+
+def good(one: Run) -> dict[str, bool]:
+    """What the criterion says of a run."""
+    cooperates = one["tuned_on"] >= COOPERATES
+    safe = {name: one[f"gap_{name}"] <= EXPLOITED for name in ("defect", "best")}
+    return {"cooperates": cooperates, **safe, "all": cooperates and all(safe.values())}
+
+
+def compared(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
+    """Shares of seeds, and how the aligned learners differ from the others."""
+    said = {name: [good(one) for one in of] for name, of in runs.items()}
+    kinds = ("cooperates", "defect", "best", "all")
+    passed = {name: {k: [one[k] for one in of] for k in kinds} for name, of in said.items()}
+    return {
+        "methods": {
+            name: {
+                "both cooperate": float(np.mean([one["tuned_on"] for one in of])),
+                "pay": float(np.mean([one["pay"] for one in of])),
+                "gap_defect": float(np.mean([one["gap_defect"] for one in of])),
+                "gap_best": float(np.mean([one["gap_best"] for one in of])),
+                **{kind: share_of(passed[name][kind]) for kind in kinds},
+            }
+            for name, of in runs.items()
+        },
+        "tests": {
+            f"cooperates and is safe, {name}": {
+                "p": shares_differ(passed[name]["all"], passed["aligned"]["all"])
+            }
+            for name in runs
+            if name != "aligned"
+        },
+    }
+
+
+def main() -> None:
+    options = options_of(__doc__, "dilemma")
+    updates = 2 if options.quick else UPDATES
+    pinned = {
+        "criterion": criterion_of(__doc__),
+        "updates": updates,
+        "group": GROUP,
+        "discount": DISCOUNT,
+    }
+    record, runs = Record(options.output, pinned), dict[str, Any]()
+    pilots = range(1 if options.quick else 5)
+    for method in METHODS:
+        job, name = partial(run, method, updates), f"tables/{method}"
+        tuned(record, name, {"rate": RATES}, job, pilots, downwards=False)
+        runs[method] = fresh(record, name, options.seeds, job)
+    record.save(summary={"tables": compared(runs)})
+
+
+if __name__ == "__main__":
+    main()
