@@ -57,7 +57,8 @@ class ModelValue(Critic):
                 )
             self._open(name)
         self.device = team.device
-        for module in (self.body, self.head):
+        modules: tuple[Any, ...] = (self.body, self.head)
+        for module in modules:
             module.to(self.device)
 
     def _open(self, name: str) -> None:

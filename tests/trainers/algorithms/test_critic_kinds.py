@@ -17,7 +17,7 @@ from llm_marl_envs.records import Episode, Request, Response
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
-from trainers.critics.base import Critic, CriticSettings, Seen
+from trainers.critics.base import CriticSettings, Seen
 from trainers.critics.registry import load_critic, make_critic
 from trainers.critics.sight import Sight
 from trainers.models.team_files import build_team_model, load_team, read_team_file
@@ -43,7 +43,7 @@ def saved(folder: Path, model: Any, tokenizer: Any) -> str:
     return str(folder)
 
 
-def critic_of(kind: str, body: str, **changes: Any) -> Critic:
+def critic_of(kind: str, body: str, **changes: Any) -> Any:
     """A critic on an untrained team of one policy."""
     own = {"model": {"body": body}, "head": {"sees": "own"}}.get(kind, {})
     critic = make_critic(AnySettings(**{"critic": kind, **own, **changes}), seed=1)
@@ -55,7 +55,7 @@ class AnySettings(CriticSettings):
     sights = ("joint", "state", "own")
 
 
-def situation(critic: Critic, text: str) -> Seen:
+def situation(text: str) -> Seen:
     tokenizer = tiny_tokenizer()
     return Seen((("a_0", text),), "shared", tuple(tokenizer(text)["input_ids"]))
 
@@ -65,7 +65,7 @@ def test_a_critic_learns_what_a_situation_is_worth(kind: str, body: str):
     """Four situations worth 0 to 1000; the error falls below a hundredth of the variance."""
     critic = critic_of(kind, body)
     texts = ("an easy task", "a hard task", "an easy rest", "one more")
-    seen = [situation(critic, text) for text in texts]
+    seen = [situation(text) for text in texts]
     worth = np.array([1000.0, 0.0, 750.0, 250.0])
     assert critic.values(seen).tolist() == [0.0] * 4
     for _ in range(20 if kind == "model" else 40):
@@ -78,7 +78,7 @@ def test_a_critic_learns_what_a_situation_is_worth(kind: str, body: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_critic_learns_the_mean_of_what_it_cannot_tell_apart(kind: str, body: str):
     critic = critic_of(kind, body)
-    seen = [situation(critic, text) for text in ("here", "here", "here", "there")]
+    seen = [situation(text) for text in ("here", "here", "here", "there")]
     for _ in range(20 if kind == "model" else 60):
         critic.fit(seen, np.array([3.0, 0.0, 0.0, 5.0]))
     found = critic.values(seen)
@@ -194,7 +194,7 @@ def test_learning_of_the_critic_leaves_the_policys_step_alone(kind: str, body: s
         noting = Noting()
         own = {"name": "iac", "critic": kind, "rate": rate}
         own |= {"body": body} if kind == "model" else {}
-        trainer = make_trainer(tmp_path / str(rate), Lower, algorithm=own, callbacks=[noting])
+        trainer: Any = make_trainer(tmp_path / str(rate), Lower, algorithm=own, callbacks=[noting])
         noting.trainer = trainer
         trainer.train()
         each.append(noting.kept)
@@ -217,14 +217,14 @@ def test_a_resumed_run_ends_as_the_unbroken_one(kind: str, body: str, tmp_path: 
     """To the last bit, from between two iterations over one rollout."""
     plan = {"max_steps": 5, "num_iterations": 2, "save_strategy": "steps", "save_steps": 3}
     plan |= {"algorithm": chosen(kind, body)}
-    unbroken = make_trainer(tmp_path, Lower, **plan)
+    unbroken: Any = make_trainer(tmp_path, Lower, **plan)
     unbroken.train()
-    resumed = make_trainer(tmp_path, Lower, **plan)
+    resumed: Any = make_trainer(tmp_path, Lower, **plan)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
     end = weights(unbroken)
     assert all(torch.equal(value, end[policy]) for policy, value in weights(resumed).items())
     assert unbroken.costs.critic_tokens == resumed.costs.critic_tokens > 0
-    seen = [situation(unbroken.algorithm.critic, text) for text in ("Say it", "Again.")]
+    seen = [situation(text) for text in ("Say it", "Again.")]
     seen = [Seen(one.parts, "left_0", one.prompt_ids) for one in seen]
     now = [one.algorithm.critic.values(seen) for one in (unbroken, resumed)]
     assert np.array_equal(*now)
@@ -233,14 +233,14 @@ def test_a_resumed_run_ends_as_the_unbroken_one(kind: str, body: str, tmp_path: 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_team_has_its_critic_and_says_so(kind: str, body: str, tmp_path: Path):
-    trainer = make_trainer(tmp_path, Lower, algorithm=chosen(kind, body), adapters=False)
+    trainer: Any = make_trainer(tmp_path, Lower, algorithm=chosen(kind, body), adapters=False)
     trainer.train()
     trainer.save_team(tmp_path / "team")
     told = read_team_file(tmp_path / "team")["critic"]
     sees = "state" if kind == "model" else "own"
     assert told == {"kind": kind, "sees": sees, "file": "critic.json"}
     again = load_critic(tmp_path / "team", load_team(tmp_path / "team"))
-    seen = [situation(again, text) for text in ("Say it", "Again, and again.")]
+    seen = [situation(text) for text in ("Say it", "Again, and again.")]
     found = trainer.algorithm.critic.values(seen)
     assert again.values(seen) == pytest.approx(found, rel=1e-6)
     assert found.std() > 0
@@ -252,7 +252,7 @@ def test_a_saved_team_has_its_critic_and_says_so(kind: str, body: str, tmp_path:
 
 def test_what_a_critic_costs_is_logged(body: str, tmp_path: Path):
     """Of the second update: one pass to judge and four to learn, over each text once."""
-    trainer = make_trainer(tmp_path, Lower, algorithm=chosen("model", body))
+    trainer: Any = make_trainer(tmp_path, Lower, algorithm=chosen("model", body))
     read: list[int] = []
     forward = trainer.algorithm.critic.body.forward
 
