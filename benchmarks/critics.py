@@ -45,7 +45,7 @@ WAYS: dict[str, Any] = {
     "central_critic, model": {"name": "central_critic", "critic": "model"},
 }
 TURNS, CHOICES, EPISODES, RATE = 3, 3, 8, 0.1
-GAME = {"turns": TURNS, "choices": CHOICES, "bonus": 5}
+GAME: dict[str, Any] = {"turns": TURNS, "choices": CHOICES, "bonus": 5}
 
 
 class Tables:
@@ -97,13 +97,7 @@ def measured(way: str, seed: int, updates: int, body: str) -> dict[str, float]:
         advantages = algorithm.advantages(inputs)
         seconds += time.process_time() - begun
         if update >= updates // 2:
-            late = slice(1, None)
-            known.append(
-                tuple(
-                    1 - float(advantages[..., t].var() / inputs.returns[..., t].var())
-                    for t in (slice(None), late)
-                )
-            )
+            known.append((share(advantages, inputs.returns), share(advantages, inputs.returns, 1)))
         words = [
             [[WORDS.index(t.action) for t in e.trajectory(a)] for a in agents] for e in episodes
         ]
@@ -120,6 +114,11 @@ def measured(way: str, seed: int, updates: int, body: str) -> dict[str, float]:
         "critic tokens": float(algorithm.tokens_read),
         "seconds": seconds,
     }
+
+
+def share(advantages: np.ndarray, returns: np.ndarray, first: int = 0) -> float:
+    """Of the returns' variance from a turn on, what is not left in the advantages."""
+    return 1 - float(advantages[..., first:].var() / returns[..., first:].var())
 
 
 def earned(tables: Tables, env: Any) -> float:

@@ -179,6 +179,8 @@ def test_with_any_weights_the_mean_estimate_is_the_gradient(chosen: tuple[str, s
 class Noting(TrainerCallback):
     """Keeps the weights after each update."""
 
+    trainer: Any
+
     def __init__(self) -> None:
         self.kept: list[dict[str, torch.Tensor]] = []
 
