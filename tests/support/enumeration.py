@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from support.episodes import episode, group_of
 
-from llm_marl_envs.records import Episode, EpisodeGroup, Response, StopReason, Turn
+from llm_marl_envs.records import Episode, Response, Turn
 from llm_marl_envs.spaces import Message
 from trainers.algorithms import AdvantageInputs, make_algorithm
 from trainers.update.returns import discounted_returns
@@ -120,16 +121,7 @@ def episode_of(played: Played) -> Episode:
                 agent=agents[agent], index=turn, messages=messages, response=said, reward=reward
             )
             turns.append(found)
-    return Episode(
-        env_id="game",
-        env_kwargs={},
-        task_id="game",
-        seed=0,
-        agents=agents,
-        turns=tuple(turns),
-        stop_reason=StopReason.TERMINATED,
-        success=None,
-    )
+    return episode(agents, turns)
 
 
 def inputs_of(
@@ -139,10 +131,7 @@ def inputs_of(
     rewards, alive = game.rewards[groups], game.words[groups] != NOBODY
     agents = tuple(f"role{a}_0" for a in range(rewards.shape[2]))
     episodes = [episode_of(one) for one in game.episodes] if told else []
-    records = [
-        EpisodeGroup(task_id="game", seed=0, episodes=tuple(episodes[e] for e in group))
-        for group in (groups if told else ())
-    ]
+    records = [group_of([episodes[e] for e in group]) for group in (groups if told else ())]
     return AdvantageInputs(
         returns=discounted_returns(rewards, alive, discount),
         rewards=rewards,

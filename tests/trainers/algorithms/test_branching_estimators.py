@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.episodes import BETWEEN, EOS, Chats, episode, group_of
 
-from llm_marl_envs.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
+from llm_marl_envs.records import Branch, Episode, EpisodeGroup, StopReason, Turn
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class
 from trainers.algorithms.at_grpo import ATGRPO
 from trainers.algorithms.base import Form
@@ -35,7 +36,6 @@ from trainers.update.packing import pack_rows, reward_array
 from trainers.update.returns import discounted_returns
 
 AGENTS = ("left_0", "right_0")
-EOS, BETWEEN = 90, 91
 BLANK = 2
 """The word that a blank message stands for in the tables of pay."""
 LOGITS = np.array([[[0.7, 0.0], [0.0, 0.4]], [[-0.4, 0.2], [0.2, 0.0]]])  # (agent, turn, word)
@@ -118,7 +118,7 @@ def turn_of(history: History, agent: int) -> int:
 def recorded(game: Game, history: History, given: int, branch: Branch | None) -> Episode:
     """The episode as the rollout records it; `given` steps and what a branch holds are."""
     turns: list[Turn] = []
-    said: list[list[int]] = [[10], [11]]
+    chats = Chats(AGENTS)
     for step, joint in enumerate(history):
         paid = game.pay(history[: step + 1])
         for agent, word in joint.items():
@@ -126,41 +126,14 @@ def recorded(game: Game, history: History, given: int, branch: Branch | None) ->
             mine = branch is not None and AGENTS[agent] == branch.agent
             blank = held and mine and branch is not None and branch.instead is not None
             kept = step < given or (held and branch is not None and branch.held and not mine)
-            response = Response(
-                text="",
-                prompt_ids=tuple(said[agent]),
-                completion_ids=(word, EOS),
-                logprobs=(0.0, 0.0),
-                policy=AGENTS[agent],
-            )
-            said[agent].extend([word, EOS, BETWEEN])
-            turns.append(
-                Turn(
-                    agent=AGENTS[agent],
-                    index=turn_of(history[:step], agent),
-                    messages=(),
-                    response=response,
-                    reward=0.0,
-                    given=kept or blank,
-                    step=step,
-                )
-            )
+            index = turn_of(history[:step], agent)
+            turns.append(chats.says(AGENTS[agent], index, word, given=kept or blank, step=step))
         for agent in (0, 1):  # an agent's reward belongs to its last action so far
             own = [i for i, turn in enumerate(turns) if turn.agent == AGENTS[agent]]
             if own:
                 last = turns[own[-1]]
                 turns[own[-1]] = dataclasses.replace(last, reward=last.reward + paid[agent])
-    return Episode(
-        env_id="game",
-        env_kwargs={},
-        task_id="game",
-        seed=0,
-        agents=AGENTS,
-        turns=tuple(turns),
-        stop_reason=StopReason.TERMINATED,
-        success=None,
-        branch=branch,
-    )
+    return episode(AGENTS, turns, branch)
 
 
 def every_group(game: Game, size: int, algorithm: Any) -> Iterator[tuple[EpisodeGroup, float]]:
@@ -172,7 +145,7 @@ def every_group(game: Game, size: int, algorithm: Any) -> Iterator[tuple[Episode
     ]
     while stack:
         played, histories, chance = stack.pop()
-        group = EpisodeGroup(task_id="game", seed=0, episodes=tuple(played))
+        group = group_of(played)
         asked = algorithm.branches(group, AGENTS)
         if not asked:
             yield group, chance
@@ -193,7 +166,7 @@ def one_group(game: Game, size: int, algorithm: Any) -> EpisodeGroup:
     history, _ = next(episodes(game, ()))
     played, histories = [recorded(game, history, 0, None)] * size, [history] * size
     while True:
-        group = EpisodeGroup(task_id="game", seed=0, episodes=tuple(played))
+        group = group_of(played)
         asked = algorithm.branches(group, AGENTS)
         if not asked:
             return group

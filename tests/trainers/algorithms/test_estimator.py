@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.episodes import BETWEEN, EOS, Chats, episode, group_of
 
-from llm_marl_envs.records import Episode, EpisodeGroup, Response, StopReason, Turn
+from llm_marl_envs.records import Episode, EpisodeGroup
 from trainers.algorithms import AdvantageInputs, make_algorithm
 from trainers.update.packing import Row, pack_rows, reward_array
 from trainers.update.returns import discounted_returns
 
 AGENTS = ("left_0", "right_0")
 LEFT, RIGHT = 0, 1
-EOS, BETWEEN = 90, 91
 # Reward tables (agent, turn, left's word, right's word). They differ between the agents, so that an
 # advantage given to the wrong one shows.
 PAYS = np.array(
@@ -107,46 +107,29 @@ def exact_gradient(game: Game, discount: float = 1.0) -> np.ndarray:
     return gradient
 
 
-def episode(moves: tuple[Move, ...]) -> Episode:
+def played(moves: tuple[Move, ...]) -> Episode:
     """The episode as the rollout records it."""
-    turns, said = [], ([10], [11])
-    for move in moves:
-        response = Response(
-            text="",
-            prompt_ids=tuple(said[move.agent]),
-            completion_ids=(move.word, EOS),
-            logprobs=(float(np.log(PI[move.agent, move.turn, move.word])), 0.0),
-            policy=AGENTS[move.agent],
-        )
-        said[move.agent].extend([move.word, EOS, BETWEEN])
-        found = Turn(
-            agent=AGENTS[move.agent],
-            index=move.turn,
-            messages=(),
-            response=response,
-            reward=move.reward,
-        )
-        turns.append(found)
-    return Episode(
-        env_id="game",
-        env_kwargs={},
-        task_id="game",
-        seed=0,
-        agents=AGENTS,
-        turns=tuple(turns),
-        stop_reason=StopReason.TERMINATED,
-        success=None,
+    chats = Chats(AGENTS)
+    return episode(
+        AGENTS,
+        [
+            chats.says(
+                AGENTS[m.agent],
+                m.turn,
+                m.word,
+                logprob=float(np.log(PI[m.agent, m.turn, m.word])),
+                reward=m.reward,
+            )
+            for m in moves
+        ],
     )
 
 
 def every_group(game: Game, size: int) -> tuple[list[EpisodeGroup], np.ndarray]:
     """All groups of `size` episodes, and how likely each is."""
-    found = [(episode(moves), likelihood(moves)) for moves in game()]
+    found = [(played(moves), likelihood(moves)) for moves in game()]
     chosen = list(itertools.product(found, repeat=size))
-    groups = [
-        EpisodeGroup(task_id="game", seed=0, episodes=tuple(e for e, _ in group))
-        for group in chosen
-    ]
+    groups = [group_of([e for e, _ in group]) for group in chosen]
     return groups, np.array([math.prod(chance for _, chance in group) for group in chosen])
 
 
