@@ -1,7 +1,7 @@
 """The part of a report on an audit of credit: what it says, each estimator, each message.
 
-Owns what of `credit_audit.json` is shown and how; `trainers/studies/credit_audit_report.py` writes
-the file, and what its numbers mean is docs/credit_audit.md.
+Owns what of `credit_audit.json` is shown and how. `llm-marl credit-audit` writes the file, and what
+its numbers mean is docs/credit_audit.md.
 """
 
 from __future__ import annotations

@@ -186,13 +186,12 @@ def run_demo(
     trainer.save_team(folder / "team")
     total = time.perf_counter() - begun
     seconds = {"warm_start": warm - begun, "train": trained - training, "total": total}
-    summary = _summary(before, after, seconds) | {
+    summary = _summary(before, after, seconds, trainer.state.log_history) | {
         "env": run["env"],
         "env_kwargs": run.get("env_kwargs") or {},
         "peak_rss_mib": memory.peak_mib,
         "seed": seed,
         "updates": trainer.state.global_step,
-        "diagnosis": [asdict(one) for one in diagnose(trainer.state.log_history)],
     }
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
     write_jsonl(folder / "transcripts_before.jsonl", before.episodes)
@@ -224,7 +223,12 @@ def _interrupted(trainer: MAGRPOTrainer) -> bool:
     return resume
 
 
-def _summary(before: Measured, after: Measured, seconds: Mapping[str, float]) -> dict[str, Any]:
+def _summary(
+    before: Measured,
+    after: Measured,
+    seconds: Mapping[str, float],
+    log: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     return {
         "before": before.numbers,
         "after": after.numbers,
@@ -235,6 +239,7 @@ def _summary(before: Measured, after: Measured, seconds: Mapping[str, float]) ->
             "0.0": before.numbers["greedy_success"],
         },
         "seconds": dict(seconds),
+        "diagnosis": [asdict(one) for one in diagnose(log)],
     }
 
 
