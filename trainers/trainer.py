@@ -624,9 +624,13 @@ class MAGRPOTrainer(GRPOTrainer):
         if self.make_eval_env is None:
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         failures = Failures(self.make_eval_env)
-        self._together(self._publish, repeats=False)
-        with self._sampling_weights():
-            episodes = evaluation_episodes(self.make_eval_env, self._seats, self.args, failures)
+        try:
+            self._together(self._publish, repeats=False)
+            with self._sampling_weights():
+                episodes = evaluation_episodes(self.make_eval_env, self._seats, self.args, failures)
+        finally:
+            if not self.is_in_train:  # servers of its own would run on until the process ends
+                self.engine.close()
         values = metrics.evaluation_metrics(episodes, metric_key_prefix)
         failed = [episode for episode in episodes if episode.failed]
         if self.args.world_size > 1:  # one process's numbers for all: they decide what is saved

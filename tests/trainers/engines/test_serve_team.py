@@ -16,7 +16,9 @@ import pytest
 import yaml
 from peft import LoraConfig
 from support.engine_server import StubEngine
-from support.models import untrained
+from support.models import make_trainer, untrained
+from support.toys import Lower
+from transformers import TrainerCallback
 
 from llm_marl_envs.cli import main
 from llm_marl_envs.policies.json_server import EndpointError
@@ -212,6 +214,32 @@ def test_a_server_does_not_outlive_a_killed_run(tmp_path: Path):
             return
         time.sleep(0.1)
     pytest.fail("the server still answers")
+
+
+class Answers(TrainerCallback):
+    """Whether a server answers after each evaluation of a training."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.found: list[bool] = []
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.found.append(answers(self.url))
+
+
+def test_an_evaluation_outside_of_a_training_leaves_no_server(
+    process: ServerProcess, tmp_path: Path
+):
+    """The evaluations of a training leave it to the training."""
+    seen = Answers(process.url)
+    often = {"eval_strategy": "steps", "eval_steps": 1, "eval_tasks": 1}
+    trainer = make_trainer(tmp_path, Lower, eval_env=Lower, callbacks=[seen], **often)
+    engine: Any = trainer.engine
+    engine.publish, engine.close = lambda update: process.start(), process.stop
+    trainer.evaluate()
+    trainer.train()
+    trainer.evaluate()
+    assert seen.found == [False, True, True, False]
 
 
 # -- an engine that starts its own -----------------------------------------------------------------
