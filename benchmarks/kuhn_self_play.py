@@ -1,7 +1,7 @@
 """Self-play in Kuhn poker with and without past selves: exact exploitability over updates.
 
     python benchmarks/kuhn_self_play.py --first-seed 100 --seeds 5 --output runs/kuhn_self_play
-    python benchmarks/kuhn_self_play.py --seeds 1 --updates 20 --output runs/look    # a minute
+    python benchmarks/kuhn_self_play.py --seeds 1 --updates 20 --output runs/look    # a look
 
 Both arms are the preset `kuhn_poker_tiny`; `present` has no pool, so both seats always play with
 the present weights. A seed decides adapters, tasks, sampling and line-ups; the embedded model
