@@ -78,13 +78,14 @@ class LineUps:
 
     def of(self, update: int) -> list[dict[str, str]]:
         """The line-up of each group of an update, those of all processes."""
-        pool, collector = self.pool, self.collector
-        if pool is None:
-            return [{}] * collector.args.tasks_per_update
-        return [
-            checked(self.strategy.line_up(match), match, pool.strategy)
-            for match in map(self._match, [update] * collector.args.tasks_per_update, range(2**31))
-        ]
+        tasks, found = self.collector.args.tasks_per_update, []
+        for place in range(tasks):
+            line_up: dict[str, str] = {}
+            if self.pool is not None:
+                match = self._match(update, place)
+                line_up = checked(self.strategy.line_up(match), match, self.pool.strategy)
+            found.append(line_up)
+        return found
 
     def _match(self, update: int, place: int) -> Match:
         collector, trained = self.collector, self.collector.trained
