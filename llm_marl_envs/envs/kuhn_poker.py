@@ -203,7 +203,7 @@ class KuhnExperts(GameExperts):
         """Bet with a chance of 0.1, 0.5 or 0.9 by the card; upon a bet call with 0.9, 0.5 or 0.1.
 
         So the words depend on all that a seat knows. A model that was fitted to words that do not
-        looks at none of it: 160 updates did not teach it to, it did one thing whatever it held.
+        looks at none of it, and in one run of 160 updates it did not learn to.
         """
         card, betting = env.task.data["deal"][SEATS.index(agent)], env.chat(agent)[-1].content
         chance = (0.1, 0.5, 0.9)[2 - card if betting == BETS else card]
