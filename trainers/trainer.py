@@ -191,9 +191,8 @@ class MAGRPOTrainer(GRPOTrainer):
         if args.frozen:
             self.team.freeze(args.frozen)
         self.token_policy = _token_policy(self.team, args)
-        self.collector = Collector(
-            self.make_env, self.algorithm, args, self.trained, self.team.policy_of
-        )
+        names = self.team.policy_of
+        self.collector = Collector(self.make_env, self.algorithm, args, self.trained, names)
         self.line_ups = LineUps(self.team, self.collector)
         check_context(self.collector.env, self.token_policy, args)
         self.plan = self._make_plan(args)
