@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.enumeration import Game, Played, algorithm_of, choice, inputs_of, two_turns
+from support.enumeration import (
+    Game,
+    Played,
+    algorithm_of,
+    choice,
+    episode_of,
+    groups_of,
+    inputs_of,
+    matrix,
+    two_turns,
+)
 from support.models import make_trainer
 from support.toys import BareParallel, Lower
 
@@ -19,7 +29,7 @@ from trainers.critics.registry import CRITIC_FILE
 from trainers.critics.sight import Sight
 from trainers.critics.text_value import TextValue, features
 
-NAMES = ("central_critic", "iac", "action_free_critic", "mappo")
+NAMES = ("central_critic", "iac", "action_free_critic", "mappo", "marft")
 
 
 def record() -> Episode:
@@ -81,7 +91,7 @@ def test_the_first_update_has_no_baseline_and_a_checkpoint_keeps_what_was_learne
     inputs = inputs_of(two_turns(), np.array([[0, 3], [7, 12]]), told=True)
     algorithm, again = algorithm_of({"name": name}), algorithm_of({"name": name}, seed=5)
     first = algorithm.advantages(inputs)
-    if name != "mappo":
+    if name not in ("mappo", "marft"):  # whose traces are shorter than 1
         assert np.array_equal(first, inputs.returns)
     again.load_state_dict(json.loads(json.dumps(algorithm.state_dict())))
     for _ in range(3):
@@ -147,3 +157,45 @@ def test_a_saved_team_has_its_critic(tmp_path: Path):
     again.load_state_dict(kept)
     assert again.state_dict() == trainer.algorithm.state_dict()
     assert kept["algorithm"] == "central_critic"
+
+
+def chained(trace: float, values: Any) -> Any:
+    """Advantages (A, K) of one episode of two agents and two turns, the team paid 1 and then 2."""
+    game = matrix([[0.0]], [[0.0]], turns=2)
+    inputs = inputs_of(game, groups_of(game, 1), told=True)
+    returns = np.array([[[[3.0, 2.0], [3.0, 2.0]]]])
+    algorithm = algorithm_of({"name": "marft", "trace": trace}, credit="team")
+    found, targets = algorithm.estimate(
+        dataclasses.replace(inputs, returns=returns), np.array([[values]])
+    )
+    assert np.allclose(targets, found + values)
+    return found[0, 0]
+
+
+def test_a_chain_goes_through_the_agents_of_a_turn_and_then_to_the_next_turn():
+    """V 0.5, 1.5 before the messages of turn 0 and 1.0, 1.8 before those of turn 1, by hand."""
+    values = [[0.5, 1.0], [1.5, 1.8]]
+    steps = {"left": [1.0, 0.8], "right": [1 + 1.0 - 1.5, 2 - 1.8]}
+    assert np.allclose(chained(0.0, values), [steps["left"], steps["right"]])
+    # From the end: 0.2; 0.8 + 0.1; 0.5 + 0.45; 1.0 + 0.475
+    assert np.allclose(chained(0.5, values), [[1.475, 0.9], [0.95, 0.2]])
+    assert np.allclose(chained(1.0, values), [[2.5, 1.0], [1.5, 0.2]])  # returns minus V
+
+
+def test_the_critic_of_a_chain_hears_the_seats_before_and_nobody_else():
+    episode = episode_of(Played(np.array([[0, 1], [1, 0]]), np.zeros((2, 2))))
+    sight = algorithm_of({"name": "marft"}, credit="team").sight
+    seen = [sight.of(episode, place, True) for place in range(4)]
+    says = [[part for part in one if part[0].endswith("says")] for one in seen]
+    assert says == [[], [("role0_0 says", "word 0")], [], [("role0_0 says", "word 1")]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"credit": "own"}, "set credit='team'"), ({"discount": 0.9}, "discount=0.9: agents count")],
+)
+def test_a_chain_of_agents_that_are_paid_apart_is_refused(
+    tmp_path: Path, changes: dict[str, Any], words: str
+):
+    with pytest.raises(ValueError, match=words):
+        make_trainer(tmp_path, Lower, algorithm="marft", **changes)

@@ -119,7 +119,8 @@ FLAT = [name for name in ALGORITHMS.names() if not algorithm_class(name).branchi
 @pytest.mark.parametrize("name", FLAT)  # those that branch: update/test_branching.py
 def test_a_run_of_two_updates(tmp_path: Path, name: str):
     """Every algorithm moves the weights of every policy."""
-    trainer = make_trainer(tmp_path, Lower, algorithm=name, credit="own")
+    credit = "team" if name == "marft" else "own"
+    trainer = make_trainer(tmp_path, Lower, algorithm=name, credit=credit)
     start = weights(trainer)
     trainer.train()
     assert trainer.state.global_step == 2

@@ -431,6 +431,35 @@ def in_turn_there_are_no_actions_at_the_same_time() -> None:
     assert np.array_equal(*judged_by)
 
 
+@proves("marft", Kind.VARIANCE, "trace=1")
+def a_chain_to_its_end_is_unbiased() -> None:
+    """Of a team: every agent is paid the mean, so its return is what the chain hands on."""
+    for game in (one_turn(), two_turns()):
+        together = game.paid_together()
+        found = expected(together, 2, with_a_critic("marft", together, trace=1.0), told=True)
+        assert same(found, exact_gradient(together))
+
+
+@proves("marft", Kind.ALIAS, "trace=1, agents that act one after the other")
+def in_turn_the_seats_before_are_heard_anyway() -> None:
+    game, groups = may_not_act(), groups_of(may_not_act(), 2)
+    inputs = inputs_of(game, groups, told=True)
+    chain = with_a_critic("marft", game, trace=1.0)()
+    assert same(
+        chain.advantages(inputs), with_a_critic("central_critic", game)().advantages(inputs)
+    )
+
+
+@proves("marft", Kind.FIXED_POINTS, "trace < 1")
+def a_broken_chain_believes_the_critic() -> None:
+    """Right speaks last, and after it the chain is at its end; left's reward is what V says."""
+    game = one_turn().paid_together()
+    found = expected(game, 2, with_a_critic("marft", game, trace=0.0), told=True)
+    exact = exact_gradient(game)
+    assert same(found[1], exact[1])
+    assert np.abs(found[0] - exact[0]).max() > 0.01
+
+
 @proves("mappo", Kind.ALIAS, "trace=1")
 def the_longest_trace_is_the_return() -> None:
     game, groups = two_turns(), groups_of(two_turns(), 2)
