@@ -83,6 +83,13 @@ def filled(there: Any, folder: Path) -> Any:
     return there.report.read(folder)
 
 
+def test_unequally_tuned_methods_are_not_compared(comparison: SimpleNamespace, tmp_path: Path):
+    filled(comparison, tmp_path)
+    cell = new_cell(comparison, tmp_path / "climbing" / "rejection.jsonl", method="rejection")
+    cell.append([line(comparison, "tuning", rate, 1001, rate) for rate in (0.1, 0.3)])
+    assert [*comparison.report.read(tmp_path)["climbing"]] == ["difference", "magrpo"]
+
+
 def test_verdicts_say_what_cannot_be_told_apart(comparison: SimpleNamespace, tmp_path: Path):
     entries = filled(comparison, tmp_path)
     said = comparison.report.verdicts(entries)

@@ -47,6 +47,11 @@ class Entry:
         """How many of how many runs reached the optimum."""
         return sum(score >= REACHED for score in self.finals), len(self.runs)
 
+    @property
+    def trials(self) -> set[int]:
+        """The seeds that every rate was tried with."""
+        return set.intersection(*(set(of) for of in self.scores.values()))
+
     def reached_within(self, calls: int) -> tuple[int, int]:
         """The same at the last point that took no more evaluator calls."""
         found = [
@@ -61,7 +66,7 @@ Entries = dict[str, dict[str, Entry]]
 
 
 def read(folder: Path) -> Entries:
-    """What is there; methods without a reported run are left out."""
+    """What is there; methods without a reported run, or tuned on other seeds, are left out."""
     found: Entries = {}
     for file in sorted(folder.glob("*/*.jsonl")):
         about, lines = about_of(file), lines_of(file)
@@ -71,7 +76,11 @@ def read(folder: Path) -> Entries:
         if runs:
             entry = Entry(about, runs, scores)
             found.setdefault(about["bed"], {})[about["method"]] = entry
-    return {bed: some for bed, some in found.items() if REFERENCE in some}
+    return {
+        bed: {name: one for name, one in some.items() if one.trials == some[REFERENCE].trials}
+        for bed, some in found.items()
+        if REFERENCE in some
+    }
 
 
 def verdicts(entries: Entries) -> dict[tuple[str, str], tuple[float, str]]:
@@ -162,9 +171,9 @@ def blocks(entries: Entries) -> dict[str, str]:
 def filled(page: str, entries: Entries) -> str:
     """The page with its blocks as they are now."""
     for name, text in blocks(entries).items():
-        begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         before, rest = page.split(begin)
-        page = f"{before}{begin}{text}{end}{rest.split(end, 1)[1]}"
+        page = f"{before}{begin}{text}\n{end}{rest.split(end, 1)[1]}"
     return page
 
 
