@@ -51,7 +51,7 @@ def test_a_claim_runs_and_goes_on_where_it_was(
 ):
     file = tmp_path / "claim.json"
     found = run(monkeypatch, name, file)
-    games = [game for game in found["summary"].values() if "methods" in game]
+    games = [game for game in found["summary"].values() if "tests" in game]
     assert games
     assert all(0 <= test["p"] <= 1 for game in games for test in game["tests"].values())
     assert found["pinned"]["criterion"].startswith("The criterion, written before")

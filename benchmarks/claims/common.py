@@ -114,6 +114,7 @@ def tuned(
     if name in record.chosen:
         return record.chosen[name]
     axes = {key: list(values) for key, values in grid.items()}
+    best: tuple[float, ...] = ()
     for _ in range(EDGE + 1):
         worth = {}
         for values in product(*axes.values()):

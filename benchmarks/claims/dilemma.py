@@ -107,7 +107,7 @@ def run(method: str, updates: int, setting: Setting, seed: int) -> Run:
 # -- what a frozen team is worth, exactly ----------------------------------------------------------
 def judged(tables: np.ndarray, turns: int) -> Run:
     """Mutual cooperation, pay per turn, gaps of both partners, and how often tables cooperate."""
-    team = float(np.mean(exact_returns(GAME, tables, turns))) / turns
+    team = float(np.mean(exact_returns(GAME, [*tables], turns))) / turns
     always, best = (
         max(found(tables[seat], seat, turns) for seat in range(2))
         for found in (gap_to_defection, gap_to_best_response)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from benchmarks.claims.common import FOLDER, holm
 from llm_marl_envs.evaluation.numbers.format import interval, number, p_value
@@ -69,9 +68,10 @@ COLUMNS: dict[str, Columns] = {
 
 
 def records() -> dict[str, dict[str, Any]]:
-    """Claim -> what its file holds; claims that were not run are missing."""
+    """Claim -> what its file holds; claims that were not run to their end are missing."""
     files = {name: FOLDER / f"{name}.json" for name in COLUMNS}
-    return {name: read_json(file) for name, file in files.items() if file.exists()}
+    found = {name: read_json(file) for name, file in files.items() if file.exists()}
+    return {name: one for name, one in found.items() if "summary" in one}
 
 
 def table(name: str, record: Summary) -> str:
@@ -134,7 +134,7 @@ def strip(axes: Any, place: float, values: list[float], method: str) -> None:
     axes.hlines(np.median(values), place - 0.2, place + 0.2, color=COLORS[method])
 
 
-def draw_gradient_spikes(figure: Figure, record: Summary) -> None:
+def draw_gradient_spikes(figure: Any, record: Summary) -> None:
     """Spikes of each seed, by game, optimizer and method."""
     games = [game for game in record["summary"] if not game.startswith("text")]
     for axes, game in zip(figure.subplots(1, len(games), sharey=True), games, strict=True):
@@ -147,7 +147,7 @@ def draw_gradient_spikes(figure: Figure, record: Summary) -> None:
     figure.axes[0].set_ylabel("largest norm / median norm")
 
 
-def draw_shared_histories(figure: Figure, record: Summary) -> None:
+def draw_shared_histories(figure: Any, record: Summary) -> None:
     """How often words are right, by bonus and method."""
     games = [game for game in record["summary"] if not game.startswith("text")]
     for axes, game in zip(figure.subplots(1, len(games), sharey=True), games, strict=True):
@@ -158,7 +158,7 @@ def draw_shared_histories(figure: Figure, record: Summary) -> None:
     figure.axes[0].set_ylabel("probability of right words")
 
 
-def draw_lazy_agent(figure: Figure, record: Summary) -> None:
+def draw_lazy_agent(figure: Any, record: Summary) -> None:
     """How often the lazy seat is found, by what was spent."""
     games = list(record["summary"])
     for axes, game in zip(figure.subplots(1, len(games), sharey=True), games, strict=True):
@@ -172,7 +172,7 @@ def draw_lazy_agent(figure: Figure, record: Summary) -> None:
     figure.axes[0].legend(fontsize=8)
 
 
-def draw_dilemma(figure: Figure, record: Summary) -> None:
+def draw_dilemma(figure: Any, record: Summary) -> None:
     """Cooperation against what either partner makes of a seat."""
     both = {"gap_defect": "always defects", "gap_best": "best response"}
     for axes, (gap, title) in zip(figure.subplots(1, 2, sharey=True), both.items(), strict=True):
@@ -192,7 +192,7 @@ def named(axes: Any, title: str, methods: list[str]) -> None:
     axes.set_xticks(range(len(methods)), methods, rotation=60, fontsize=8)
 
 
-DRAWN: dict[str, Callable[[Figure, Summary], None]] = {
+DRAWN: dict[str, Callable[[Any, Summary], None]] = {
     "gradient_spikes": draw_gradient_spikes,
     "shared_histories": draw_shared_histories,
     "lazy_agent": draw_lazy_agent,
@@ -201,6 +201,8 @@ DRAWN: dict[str, Callable[[Figure, Summary], None]] = {
 
 
 def main() -> None:
+    from matplotlib.figure import Figure
+
     for name, record in records().items():
         figure = Figure(figsize=(9, 3.2), layout="constrained")
         DRAWN[name](figure, record)
