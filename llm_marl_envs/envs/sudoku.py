@@ -271,7 +271,7 @@ class SudokuEnv(GridEnv):
                 seen[at] = digit
             units = repeats(seen, shape)
             news = REPEATS.format(units=", ".join(units)) if units else UNSOLVED
-        return Judged(terms, found == tuple(right), found is not None, news)
+        return Judged(terms, found == tuple(right), found is not None, dict.fromkeys(SEATS, news))
 
     def picture(self) -> str:
         """The grid: givens in the colour of who sees them, the last answer's digits by right."""

@@ -47,15 +47,14 @@ class Judged:
         terms: parts of the score, which is in [0, 1]; every answer has the same parts.
         solved: whether the task is solved.
         readable: whether there was an answer.
-        news: what both are told where the episode goes on; may depend on what one seat alone sees
-            only if the bounds know that.
+        news: what came of it, for each seat, told where the episode goes on.
         facts: more entries of `info`.
     """
 
     terms: Mapping[str, float]
     solved: bool
     readable: bool
-    news: str
+    news: Mapping[str, str]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -145,8 +144,8 @@ class GridEnv(TextAECEnv):
         paid = {name: gains([one[name] for one in self._terms])[-1] for name in found.terms}
         last = found.solved or self._taken[PLANNER] >= self.max_turns
         news = {
-            TOOL: [self._said, quoted(PLANNER, action), found.news, NEXT[TOOL]],
-            PLANNER: [found.news, NEXT[PLANNER]],
+            TOOL: [self._said, quoted(PLANNER, action), found.news[TOOL], NEXT[TOOL]],
+            PLANNER: [found.news[PLANNER], NEXT[PLANNER]],
         }
         return Outcome(
             reward_terms=dict.fromkeys(SEATS, paid),

@@ -1,0 +1,308 @@
+"""# plan_path-v0: a tool and a planner find the way on one map.
+
+## Description
+`tool_0` speaks, `planner_0` walks. The tool sees the walls, the planner sees the start and the goal
+(`info="split"`, the default), so neither can plan alone. What the tool says is free text, or a
+Python program whose output the planner reads (`tool="python"`). With several turns the planner goes
+on from where it stands.
+
+## An episode
+Task `train/3`. The planner sees question marks where the tool sees what is free (a dot) or a wall.
+
+    tool_0 is told     . # . . .
+                       . . . . .
+                       . . # . #
+                       # . # . #
+                       . . . . .
+    planner_0 is told  ? ? G ? ?
+                       ? ? ? ? ?
+                       ? ? ? ? ?
+                       ? ? ? ? ?
+                       ? S ? ? ?
+
+    tool_0 says        The map: .#... ..... ..#.# #.#.# .....
+    planner_0 hears    tool_0 says:
+                       > The map: .#... ..... ..#.# #.#.# .....
+    planner_0 says     Answer: U U U U R
+    both earn          0.3
+
+    planner_0 says     Answer: U U U R U
+    both earn          1.0
+
+First the planner read the map column by column: its fourth move led into a wall, and it came three
+of five moves nearer. Row by row it arrives. With `turns=2` it is told "You are at row 2, column 2,
+not at the goal. Move 4, U, led into a wall." and goes on from there.
+
+With `info="full"` both see everything, as in the paper of AT-GRPO (arXiv 2510.11062). Then one seat
+could do everything: measure one agent with the same tool, turns and tokens beside the team,
+`make("plan_path-v0", single_seat=True, ...)`.
+
+## Agents
+`tool_0` acts first in each turn, `planner_0` second (AEC).
+
+## Observations
+Chat messages, append-only. First the map as the seat sees it. The planner is shown the tool's text
+and, with `tool="python"`, what its program printed. After a walk that does not end at the goal the
+planner is told where it ended, and which move led into a wall or over the edge. With `info="full"`
+the tool is told so, too. Else it is told the answer alone: a tool that knew where the planner
+stands could lead it over the whole map.
+
+`state()` is the two chats; together they hold the map, and no way. `render_mode="html"` shows the
+map with the walk so far.
+
+## Actions
+**The planner**: exactly one line `Answer: ...` with moves `U`, `D`, `L` and `R`, with or without
+spaces, commas, quotation marks and brackets. No such line, several, or another letter is no answer,
+and nobody moves. The walk ends before the first wall or edge; what follows is not walked. To pass
+the goal and walk on is not to arrive. So no long list of moves finds the goal by luck.
+
+**The tool**: any text. With `tool="python"` the code in it, fenced or not, is a program. It runs in
+the sandbox, without files and network, under the sandbox's limits (2 s of processor time). Its
+standard input is the map as the tool sees it. The planner reads the program and the first 2000
+characters that it printed, or why it failed. Texts are cut after 8192 characters.
+
+## Rewards
+Both agents get the team's number. A turn is paid the *gain*: the score after it minus the score
+before. So the return is the score of the place where the planner ends: who walks away and comes
+back earns nothing by it, and to arrive later never returns more.
+
+| term | score |
+|---|---|
+| progress | 0.5 x (1 - moves left / moves from the start), 0 at least; both by shortest ways |
+| arrived | 0.5 at the goal |
+
+Shortest ways are found by search. The return is in [0, 1].
+
+**Entries of `info`**: `success`, the planner is at the goal; `readable`, its text has an answer, or
+the tool's program printed something and did not fail; `walked`, moves so far.
+
+`bounds(task)` is exact with `info="full"`: one random move in each turn; 1, for one seat may do
+everything; 1. With `info="split"` it raises `ValueError`: the best walk of a seat alone is a search
+over walks and all maps that agree with what it saw, too many to count. So there is no cooperation
+index. That no seat alone can be sure of the goal in one turn is tested: it would need one walk for
+all maps of a start and a goal, or one for all starts and goals of a map, and there is none. With
+several turns a planner that knows the split's maps by heart can find out on which one it stands.
+
+## Episode end
+At the goal, or after `turns` turns. Never truncated.
+
+## Arguments
+- `level`: "5x5", or "10x10", the paper's size with the wall share of its authors' code, 0.22.
+- `distance`: moves of the shortest way, at least; None takes 4 or 6. At most 6 or 12.
+- `tasks`: None (generated), rows with `map`, a list of lines or a text of lines with `.`, `#`, one
+  `S` and one `G`; a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
+- `split`: "train", "val", "test" or "ood"; "all" for rows.
+- `info`: "split" (generated tasks only) or "full"; None takes the default.
+- `tool`: "text" or "python".
+- `turns`: K, at least 1. The paper's form is `info="full", tool="python", turns=5`.
+- `render_mode`: None, "ansi", "human" or "html".
+
+The attribute `sandbox` says where programs run: the process-wide pool unless it is set.
+
+## Tasks and licence
+A split has maps of its own, 256 in `train`, 32 in `val` and `ood`, 64 in `test`, each with 32 pairs
+of a start and a goal. No map of a split is a map of another that was turned or mirrored. `ood` has
+larger maps, 7x7 or 14x14, and longer ways: prompts that neither seat has read. In the other splits
+the tool's prompts are new; the planner's, a start and a goal, are not. Texts and tasks were made
+for this library and share its licence.
+
+**Not comparable with the paper's numbers.** Prompts, the format of answers, pay and maps are this
+library's own. The authors' code ignores moves into walls and walks on, and pays each move.
+
+A program that looks at a clock or is stopped by a limit of time may do something else when it is
+run again; all else replays exactly.
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.checks import refuse_other
+from llm_marl_envs.core import Bounds, described, info_of
+from llm_marl_envs.deliberation.briefs import check_whole
+from llm_marl_envs.grids.base import PLANNER, TOOL, GridEnv, Judged
+from llm_marl_envs.grids.map_experts import MapExperts
+from llm_marl_envs.grids.map_tasks import (
+    GOAL,
+    LEVELS,
+    START,
+    lines_of_map,
+    marked,
+    named,
+    procedural,
+    task_of_row,
+)
+from llm_marl_envs.grids.maps import FREE, WALL, expected_blind, score_terms, size_of, walk
+from llm_marl_envs.grids.pictures import grid_html
+from llm_marl_envs.questions.answers import answer_lines
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
+
+RULES = (
+    "A map of {size} rows and {size} columns. A dot is free, # is a wall, S is the start, G the "
+    "goal.{hidden}\n{map}"
+)
+HIDDEN = {
+    TOOL: " planner_0 alone sees S and G.",
+    PLANNER: " A question mark is free or a wall; tool_0 alone sees which.",
+}
+FORM = (
+    "End with one line: Answer: and then moves, U (up), D (down), L (left) or R (right), with "
+    "spaces between them. A walk ends before a wall; it must end at the goal."
+)
+UNREAD = "No answer line with moves was found."
+MISSED = "Not at the goal."
+STANDS = "You are at {place}, not at the goal."
+STOPPED = " Move {number}, {move}, led into a wall."
+MOVED = re.compile(r"[UDLR]+", re.IGNORECASE)
+SEPARATORS = re.compile(r"[\s,;\[\]()\"']+")
+MAX_ANSWER_CHARS = 2000
+COLOURS = {FREE: "#ffffff", WALL: "#444444"}
+TRAIL, ENDS, HERE = "#c9efc9", "#ffe9c7", "#7fc97f"
+
+
+class PlanPathEnv(GridEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or `info="split"` for rows.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("plan_path-v0")
+
+    def __init__(
+        self,
+        *,
+        level: str = "5x5",
+        distance: int | None = None,
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        info: str | None = None,
+        tool: str = "text",
+        turns: int = 1,
+        render_mode: str | None = None,
+    ) -> None:
+        refuse_other("level", level, tuple(LEVELS))
+        least = LEVELS[level].least if distance is None else distance
+        check_whole("distance", least, 1, LEVELS[level].most)
+        source = open_tasks(
+            tasks,
+            split=split,
+            procedural=lambda one: procedural(level, one, least),
+            from_row=task_of_row,
+        )
+        super().__init__(
+            source=source,
+            info=info_of(info, "whole" not in source[0].data),
+            tool=tool,
+            turns=turns,
+            render_mode=render_mode,
+        )
+        self._trail: list[int] = []
+
+    # -- texts ------------------------------------------------------------------------------------
+    def rules(self, task: Task, agent: str) -> str:
+        """As `GridEnv.rules`."""
+        return RULES.format(
+            size=size_of(task.data["map"]),
+            hidden=HIDDEN[agent] if self.divided else "",
+            map="\n".join(lines_of_map(self._shown(task, agent))),
+        )
+
+    def given(self, task: Task) -> str:
+        """As `GridEnv.given`."""
+        return "\n".join(lines_of_map(self._shown(task, TOOL))) + "\n"
+
+    def form(self, task: Task) -> str:
+        """As `GridEnv.form`."""
+        return FORM
+
+    def _shown(self, task: Task, agent: str) -> str:
+        """The map as a seat sees it: of a divided task the walls, or start and goal."""
+        cells = task.data["map"]
+        ends = {task.data["start"]: START, task.data["goal"]: GOAL}
+        if not self.divided:
+            return marked(cells, ends)
+        return cells if agent == TOOL else marked("?" * len(cells), ends)
+
+    # -- the episode ------------------------------------------------------------------------------
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """As `GridEnv.opening`."""
+        self._trail = [task.data["start"]]
+        return super().opening(task)
+
+    def judge(self, action: str) -> Judged:
+        """As `GridEnv.judge`; the walk goes on from where the last one ended."""
+        cells, start, goal = (self.task.data[key] for key in ("map", "start", "goal"))
+        moves = read_moves(action)
+        places = walk(cells, self._trail[-1], moves or "")
+        self._trail += places[1:]
+        place, done = places[-1], len(places) - 1
+        news = UNREAD if moves is None else ""
+        if place != goal:
+            news = " ".join(filter(None, [news, STANDS.format(place=named(place, size_of(cells)))]))
+            if moves is not None and done < len(moves):
+                news += STOPPED.format(number=done + 1, move=moves[done])
+        terms = score_terms(cells, start, goal, place)
+        facts = {"walked": len(self._trail) - 1}
+        heard = {PLANNER: news, TOOL: MISSED if self.divided else news}
+        return Judged(terms, place == goal, moves is not None, heard, facts)
+
+    def picture(self) -> str:
+        """The map, with start, goal and the walk so far."""
+        data = self.task.data
+        texts = {data["start"]: START, data["goal"]: GOAL}
+        colours = [COLOURS[cell] for cell in data["map"]]
+        for place in self._trail:
+            colours[place] = TRAIL
+        for place in texts:
+            colours[place] = ENDS
+        colours[self._trail[-1]] = HERE
+        cells = [texts.get(at, "") for at in range(len(data["map"]))]
+        return grid_html(cells, colours, size_of(data["map"]))
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def experts(self) -> MapExperts:
+        """A tool that reads out the map, a planner that searches it."""
+        return MapExperts(self.divided, self.tool == "python")
+
+    def clusters(self, task: Task) -> tuple[str, ...]:
+        """The two prompts: a map has many starts and goals, and they come with many maps."""
+        return tuple(told[-1].content for told in self.first_words(task).values())
+
+    def bounds(self, task: Task) -> Bounds:
+        """With `info="full"`: one random move in each turn; one seat may do everything; 1.
+
+        Raises:
+            ValueError: with `info="split"`. The best walk of a seat alone is a search over walks
+                and all maps that agree with what it saw, for which there is no exact way here.
+        """
+        if self.divided:
+            raise ValueError(
+                f"task {task.id!r}: no exact bound is known for a seat that sees a part of a map; "
+                "info='full' has bounds"
+            )
+        random = expected_blind(
+            task.data["map"], task.data["start"], task.data["goal"], self.max_turns
+        )
+        return Bounds(random=random, solo=1.0, team=1.0)
+
+
+def read_moves(text: str) -> str | None:
+    """The moves of an answer, as letters of `maps.MOVES`; None for no answer.
+
+    Exactly one line answers. Commas, brackets and quotation marks count as spaces, which may be
+    left out between letters; case is ignored.
+    """
+    lines = list(islice(answer_lines(text), 2))
+    if len(lines) != 1 or len(lines[0]) > MAX_ANSWER_CHARS:
+        return None
+    joined = SEPARATORS.sub("", lines[0])
+    return joined.upper() if MOVED.fullmatch(joined) else None

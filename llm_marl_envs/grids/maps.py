@@ -1,0 +1,109 @@
+"""The rules of maps with walls: walks, shortest ways by search, symmetries.
+
+Owns no tasks and no words. A map is a text of size * size cells in reading order, `.` free and `#`
+a wall; a place is the number of a cell.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from itertools import product
+
+FREE, WALL = ".", "#"
+MOVES = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
+
+PROGRESS, ARRIVED = 0.5, 0.5
+"""Shares of the score: for being nearer to the goal than the start is, and for being there."""
+
+
+def neighbour(cells: str, place: int, move: str) -> int | None:
+    """Where a move leads; None where a wall or the edge is in the way."""
+    size = size_of(cells)
+    row, column = place // size + MOVES[move][0], place % size + MOVES[move][1]
+    inside = 0 <= row < size and 0 <= column < size
+    return row * size + column if inside and cells[row * size + column] == FREE else None
+
+
+def size_of(cells: str) -> int:
+    """Rows and columns of a map."""
+    return round(len(cells) ** 0.5)
+
+
+def walk(cells: str, place: int, moves: Sequence[str]) -> list[int]:
+    """The places of a walk, from `place` on; it ends before the first wall."""
+    places = [place]
+    for move in moves:
+        following = neighbour(cells, places[-1], move)
+        if following is None:
+            break
+        places.append(following)
+    return places
+
+
+def distances(cells: str, goal: int) -> dict[int, int]:
+    """Place -> moves of a shortest way to the goal, of the places from which there is a way."""
+    found = {goal: 0} if cells[goal] == FREE else {}
+    queue = deque(found)
+    while queue:
+        place = queue.popleft()
+        for move in MOVES:  # a way there is a way back
+            following = neighbour(cells, place, move)
+            if following is not None and following not in found:
+                found[following] = found[place] + 1
+                queue.append(following)
+    return found
+
+
+def shortest_way(cells: str, place: int, goal: int) -> str | None:
+    """The moves of a shortest way, the first in the order of `MOVES`; None where there is none."""
+    left, moves = distances(cells, goal), ""
+    if place not in left:
+        return None
+    while place != goal:
+        for move in MOVES:
+            following = neighbour(cells, place, move)
+            if following is not None and left.get(following) == left[place] - 1:
+                place, moves = following, moves + move
+                break
+    return moves
+
+
+def score_terms(cells: str, start: int, goal: int, place: int) -> dict[str, float]:
+    """What a place is worth: how much nearer than the start it is, and whether it is the goal."""
+    left = distances(cells, goal)
+    nearer = max(0.0, 1 - left[place] / left[start])
+    return {"progress": PROGRESS * nearer, "arrived": ARRIVED * (place == goal)}
+
+
+def expected_blind(cells: str, start: int, goal: int, turns: int) -> float:
+    """Expected score of one random move in each turn."""
+    chance = {start: 1.0}
+    for _ in range(turns):
+        after: dict[int, float] = {}
+        for (place, share), move in product(chance.items(), MOVES):
+            following = neighbour(cells, place, move) if place != goal else None
+            there = place if following is None else following
+            after[there] = after.get(there, 0.0) + share / len(MOVES)
+        chance = after
+    return sum(
+        share * sum(score_terms(cells, start, goal, place).values())
+        for place, share in chance.items()
+    )
+
+
+def canonical(cells: str) -> str:
+    """The least of the eight maps that are this one, turned or mirrored."""
+    size = size_of(cells)
+    found, now = [], cells
+    for _ in range(4):
+        now = "".join(now[(size - 1 - at % size) * size + at // size] for at in range(len(now)))
+        mirrored = "".join(now[at // size * size + size - 1 - at % size] for at in range(len(now)))
+        found += [now, mirrored]
+    return min(found)
+
+
+def draw_map(size: int, walls: float, rng: random.Random) -> str:
+    """Each cell is a wall with this probability."""
+    return "".join(WALL if rng.random() < walls else FREE for _ in range(size**2))
