@@ -15,7 +15,7 @@ from typing import Any
 from llm_marl_envs.grids.maps import FREE, WALL, canonical, distances, draw_map, size_of
 from llm_marl_envs.tasks import IndexedSource, Task, hash_of, split_of_row
 
-MAPS = {"train": 256, "val": 32, "test": 64, "ood": 32}
+MAPS = {"train": 256, "val": 64, "test": 128, "ood": 64}
 PAIRS = 32
 """How many maps a split has, and starts with goals for each."""
 START, GOAL = "S", "G"

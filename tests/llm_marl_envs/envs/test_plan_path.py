@@ -175,24 +175,33 @@ def test_a_tool_and_a_planner_that_agree_arrive_and_others_seldom_do(split: str)
 
 def test_no_planner_alone_has_a_walk_for_all_maps_that_it_may_stand_on():
     """In one turn it must not meet a wall of any: it would walk where all of them are free."""
-    for split in ("train", "val", "test"):
+    for split, share in (("train", 0.0146), ("val", 0.0708), ("test", 0.0303)):
         maps = defaultdict(set)
         for task in make("plan_path-v0", split=split).source:
             maps[task.data["start"], task.data["goal"]].add(task.data["map"])
-        several = {ends: found for ends, found in maps.items() if len(found) > 1}
-        assert len(several) > 20
-        surely = 0
-        for (start, goal), found in several.items():
+        sure = 0
+        for (start, goal), found in maps.items():
             common = "".join(WALL if WALL in cells else FREE for cells in zip(*found, strict=True))
-            surely += shortest_way(common, start, goal) is not None
-        assert surely < 0.5 * len(several)
+            sure += len(found) * (shortest_way(common, start, goal) is not None)
+        assert sure / sum(map(len, maps.values())) == pytest.approx(share, abs=1e-4)
+
+
+ENDED = -1
+
+
+def moved_on(cells: str, at: int, goal: int, move: str) -> int | None:
+    """Where a walk is after a move; `ENDED` by a wall at its goal, None by one elsewhere."""
+    if at == ENDED:
+        return ENDED
+    following = neighbour(cells, at, move)
+    return ENDED if following is None and at == goal else following
 
 
 def test_no_tool_alone_has_a_walk_for_all_starts_and_goals_of_its_map():
-    """By force: all walks at once, from eight pairs, each of which must arrive without a wall."""
+    """By force: all walks of eight pairs at once. A wall may end one at its goal, not before."""
     tasks = make("plan_path-v0", split="val").source
-    for number in range(32):
-        same = [tasks[at] for at in range(number, len(tasks), 32)]
+    for number in range(64):
+        same = [tasks[at] for at in range(number, len(tasks), 64)]
         cells = same[0].data["map"]
         assert {task.data["map"] for task in same} == {cells}
         goals = [task.data["goal"] for task in same[:8]]
@@ -201,12 +210,15 @@ def test_no_tool_alone_has_a_walk_for_all_starts_and_goals_of_its_map():
         while states:
             after = set()
             for state, move in ((one, move) for one in states for move in MOVES):
-                moved = [neighbour(cells, at, move) for at in state]
+                moved = [
+                    moved_on(cells, at, goal, move) for at, goal in zip(state, goals, strict=True)
+                ]
                 if None not in moved:
                     after.add(tuple(moved))
             states = after - seen
             seen |= states
-        assert tuple(goals) not in seen
+        for state in seen:
+            assert any(at not in (ENDED, goal) for at, goal in zip(state, goals, strict=True))
 
 
 def test_bounds():
