@@ -22,6 +22,8 @@ Entry = Mapping[str, Any]
 
 COSINE = "/grad_cosine"
 """How the log's names of it end; what stands before is the policy's."""
+NOT_POLICIES = ("reward_terms/", "algorithm/")
+"""What stands before names that others choose, such as a reward term called "cut"."""
 LEAST_UPDATES = 20
 """Of a window, and of a run that is judged at all. The alarm of flat rewards waits as long."""
 LEAST_ENTRIES = 4
@@ -86,7 +88,8 @@ class Stretch:
 
     def ending(self, end: str) -> list[str]:
         """Names with an end, such as "/idle", in order."""
-        return sorted({name for one in self.entries for name in one if name.endswith(end)})
+        found = {name for one in self.entries for name in one if name.endswith(end)}
+        return sorted(name for name in found if not name.startswith(NOT_POLICIES))
 
     def bounds(self, name: str) -> tuple[float, float] | None:
         """Student's 95 % interval of the mean; None for fewer than two values.
@@ -258,12 +261,16 @@ def _cut(run: History) -> Finding | None:
 
 def _idle(run: History) -> Finding | None:
     names = run.last.ending("/idle")
-    if not names or run.flat or fmean(map(run.last.share, names)) < NEARLY_ALL:
+    if not names or run.flat:
+        return None
+    # Of each entry the policy that was idle least: where they learn in turn, most are.
+    still = fmean(min(one.get(name, 1.0) for name in names) for one in run.last.entries)
+    if still < NEARLY_ALL:
         return None
     return Finding(
         "idle",
         "Returns vary, but everything that is trained on weighs nothing.",
-        f"In {percent(fmean(map(run.last.share, names)))} of the last updates no policy was moved.",
+        f"In {percent(still)} of the last updates no policy was moved.",
         "Look at what leaves episodes out: schedules (difficulty), mask_truncated_completions, and "
         "the algorithm's own weights.",
     )

@@ -181,6 +181,20 @@ def test_a_constant_sum_is_not_called_stuck() -> None:
     assert diagnose(log) == ()
 
 
+def test_policies_that_learn_in_turn_are_not_idle() -> None:
+    """Nor is a reward term called "cut" an action that was cut."""
+    seats = [f"seat_{i}" for i in range(12)]
+    log = [
+        {**one, "reward_terms/cut": 1.0, **{f"{s}/idle": float(s != seats[i % 12]) for s in seats}}
+        for i, one in enumerate(log_of("eight conventions"))
+    ]
+    for one in log:
+        del one["player_0/idle"], one["player_1/idle"]
+    assert [one.cause for one in diagnose(log)] == ["no_direction"]
+    still = [{**one, **{f"{seat}/idle": 1.0 for seat in seats}} for one in log]
+    assert "idle" in [one.cause for one in diagnose(still)]
+
+
 # -- the direction of gradients -------------------------------------------------------------------
 def test_cosines_are_those_of_the_gradients(tmp_path: Path) -> None:
     """Worked by hand on two weights: means (3, 4) and (0, 2), gradients (4, 3) and (0, -1)."""
