@@ -118,8 +118,8 @@ class FailedEpisodes:
             return None
         told = f"update {update}, environment {env}: {error}. "
         if saved:
-            told += f"A checkpoint of before this update is in {self.args.output_dir}: mend it, "
-            told += "so that nothing but reset seed and actions decides, and resume. "
+            told += f"A checkpoint of before this update is in {self.args.output_dir}: mend the "
+            told += "environment, so that reset seed and actions decide alone, and resume. "
         told += "An algorithm that plays no branches, such as 'magrpo', does not ask for this"
         stop = NotReplayableError(told)
         stop.__cause__ = error

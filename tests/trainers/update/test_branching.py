@@ -169,7 +169,7 @@ def test_an_environment_that_stops_to_replay_loses_no_finished_update(
     Moody.moody = False
     kept = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
     assert kept == (["checkpoint-1"] if after else [])
-    assert (f"in {tmp_path}: mend it" in said) == bool(after)
+    assert (f"in {tmp_path}: mend the environment" in said) == bool(after)
     if after:
         mended = branching(tmp_path, TREE, Moody)
         mended.train(resume_from_checkpoint=True)
