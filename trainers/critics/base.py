@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import torch
 
 from trainers.models.team_model import TeamModel
 
@@ -167,6 +168,13 @@ def distinct(items: Sequence[T]) -> tuple[list[T], np.ndarray]:
     """
     number = {item: i for i, item in enumerate(dict.fromkeys(items))}
     return list(number), np.array([number[item] for item in items], dtype=int)
+
+
+def as_on_first_process(weights: Iterable[torch.Tensor]) -> None:
+    """Have the first process's weights on every one: kernels of a GPU may differ in the last bit."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        for weight in weights:
+            torch.distributed.broadcast(weight.data, src=0)
 
 
 class Scale:

@@ -19,7 +19,15 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from trainers.critics.base import Critic, CriticSettings, Scale, Seen, distinct, refuse_body
+from trainers.critics.base import (
+    Critic,
+    CriticSettings,
+    Scale,
+    Seen,
+    as_on_first_process,
+    distinct,
+    refuse_body,
+)
 from trainers.models.team_model import TeamModel
 
 
@@ -103,6 +111,7 @@ class HeadValue(Critic):
                 error = self._predict(policy, one.hidden)[one.which] - goals[policy]
                 ((error**2).sum() / len(seen)).backward()
             self.optimizer.step()
+        as_on_first_process(self.heads.values())
         self._kept = (), {}
 
     @torch.no_grad()

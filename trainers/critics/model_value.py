@@ -22,7 +22,15 @@ from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel, AutoTokenizer
 
-from trainers.critics.base import Critic, CriticSettings, Parts, Scale, Seen, distinct
+from trainers.critics.base import (
+    Critic,
+    CriticSettings,
+    Parts,
+    Scale,
+    Seen,
+    as_on_first_process,
+    distinct,
+)
 from trainers.models.control_tokens import cleaned
 from trainers.models.team_model import TeamModel
 
@@ -146,9 +154,7 @@ class ModelValue(Critic):
             clip_grad_norm_(self.parameters, LARGEST_GRADIENT)
             self.optimizer.step()
         self.optimizer.zero_grad()
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            for parameter in self.parameters:  # kernels of a GPU need not agree to the last bit
-                torch.distributed.broadcast(parameter.data, src=0)
+        as_on_first_process(self.parameters)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, moments and scale."""

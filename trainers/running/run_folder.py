@@ -34,6 +34,7 @@ from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import identity_of
 from llm_marl_envs.records import plain
 from llm_marl_envs.specs import env_arguments, env_name, spec
+from trainers.algorithms import ALGORITHMS, chosen_algorithm
 from trainers.config import MAGRPOConfig
 from trainers.engines.registry import engine_class
 from trainers.models.adapters import AdapterWeights
@@ -321,6 +322,11 @@ def _of_today(trainer: Mapping[str, Any]) -> dict[str, Any]:
     elif old[0] is not None:
         bonus = "paper" if old[0] == "maporl" else old[0]
         found["returns"] = {"name": "maporl", "bonus": bonus, "discount": old[1], "scale": old[2]}
+    chosen = found.get("algorithm")
+    if isinstance(chosen, Mapping) and chosen.get("name") in ALGORITHMS:
+        # A setting that an older release did not have: its default is what that release did.
+        defaults = chosen_algorithm(chosen["name"])
+        found["algorithm"] = {**(defaults if isinstance(defaults, dict) else {}), **chosen}
     return found
 
 
