@@ -171,7 +171,7 @@ def distinct(items: Sequence[T]) -> tuple[list[T], np.ndarray]:
 
 
 def as_on_first_process(weights: Iterable[torch.Tensor]) -> None:
-    """Have the first process's weights on every one: kernels of a GPU may differ in the last bit."""
+    """Have the first process's weights on every one: a GPU may differ in the last bit."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         for weight in weights:
             torch.distributed.broadcast(weight.data, src=0)
