@@ -155,6 +155,8 @@ class MAGRPOTrainer(GRPOTrainer):
         "id": "2508.04652",
     }
     args: MAGRPOConfig  # type: ignore[assignment]
+    _learner: str | None = None
+    """The policy of the present step of the optimiser; None: all of them."""
 
     def __init__(
         self,
@@ -211,7 +213,6 @@ class MAGRPOTrainer(GRPOTrainer):
         )
         self.beta = self.args.beta = beta
         self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
-        self._learner: str | None = None  # of the present step; None: all policies
         self.costs, self._counted_at = Costs(), time.perf_counter()
         main = self.accelerator.is_main_process
         self.failures = FailedEpisodes(args, main, self._save_before_the_end)
