@@ -134,6 +134,9 @@ def test_what_an_update_samples_and_finds(common: Any):
         found = common.update_of(stage, algorithm, team, 2, [1])
         assert (found.actions, found.episodes) == (actions, episodes), name
         assert all(abs(slope.sum()) < 1e-9 for slope in found.slope.values())
+        other, both = (common.update_of(stage, algorithm, team, 2, s) for s in ([2], [1, 2]))
+        for key, slope in both.slope.items():
+            assert slope == pytest.approx((found.slope.get(key, 0) + other.slope.get(key, 0)) / 2)
 
 
 # -- 1: spikes -------------------------------------------------------------------------------------

@@ -166,14 +166,12 @@ def fresh(record: Record, name: str, seeds: int, run: Callable[[Setting, int], R
     ]
 
 
-def options_of(about: str | None, name: str, text: bool = False) -> argparse.Namespace:
-    """The command line of a claim: `seeds`, `quick`, `output`; `text` where it has that form."""
+def options_of(about: str | None, name: str) -> argparse.Namespace:
+    """The command line of a claim: `seeds`, `quick`, `output`."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seeds", type=int, default=20, help="fresh ones, from 100 on")
     parser.add_argument("--quick", action="store_true", help="tiny runs, to see that it works")
     parser.add_argument("--output", type=Path, help=f"JSON file; default docs/claims/{name}.json")
-    if text:
-        parser.add_argument("--text", type=int, default=0, help="seeds of the form with a model")
     found = parser.parse_args()
     if found.output is None:
         found.output = ROOT / "runs" / "claims" if found.quick else FOLDER

@@ -1,14 +1,12 @@
 """Claim 1: a mean and deviation of each agent's own prevent gradient spikes (Dr. MAS, 2602.08847).
 
-    python -m benchmarks.claims.gradient_spikes --seeds 20 --text 3
+    python -m benchmarks.claims.gradient_spikes --seeds 20
 
 `crowd-v0`, four seats, three words, four tasks; each seat is paid its own reward (credit="own"), at
 a scale of its own. Compared are `dr_mas`, `grpo_global` (one mean and deviation for all agents) and
 `magrpo` (own mean, no deviation). The tabular form computes the environment's own score; a policy
 is a seat's table over all tasks. SGD stands beside Adam, for Adam divides by the size of gradients
-and so hides their scale. With `--text`: two seats, two tasks, the trainer and the embedded model;
-there a run succeeds if 0.9 of the episodes of its last ten updates are solved, and a norm below
-1e-6 counts as 0.
+and so hides their scale.
 
 The criterion, written before the runs on fresh seeds. In the game `tasks` (each policy has tasks of
 all scales) and `seats` (each seat has one scale), SGD and Adam:
@@ -28,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -66,11 +63,6 @@ OPTIMIZERS = ("sgd", "adam")
 RATES = {"sgd": (0.1, 0.3, 0.9, 2.7), "adam": (0.03, 0.1, 0.3, 0.9)}
 WORDS, GROUP, UPDATES = 3, 8, 150
 RIGHT = 0.9
-TEXT_RATES = {"sgd": (0.01, 0.03, 0.1, 0.3), "adamw_torch": (3e-4, 1e-3, 3e-3, 9e-3)}
-TEXT_SCALES = [[1.0, 30.0], [30.0, 1.0]]
-TEXT_UPDATES, TEXT_METHODS = 30, METHODS[:2]
-SMALL = 1e-6
-"""What float32 leaves of the gradient of a model that says one word for certain."""
 
 
 def rewards_of(actions: np.ndarray, scales: np.ndarray) -> np.ndarray:
@@ -113,28 +105,6 @@ def spike(norms: np.ndarray) -> float:
     return round(float(some.max() / np.median(some)), 3) if len(some) else 1.0
 
 
-def run_text(method: str, kind: str, updates: int, setting: Setting, seed: int) -> Run:
-    """Train the embedded model; words are counted right over the last ten updates."""
-    from trainers.train import build_trainer, read_run
-
-    run = read_run("matrix_game_tiny")
-    run |= {"env": "crowd-v0", "env_kwargs": {"weights": [1.0, 1.0], "scales": TEXT_SCALES}}
-    with TemporaryDirectory() as folder:
-        run["trainer"] |= {"output_dir": folder, "disable_tqdm": True, "use_cpu": True}
-        run["trainer"] |= {"algorithm": method, "credit": "own", "tasks_per_update": 2}
-        run["trainer"] |= {"max_steps": updates, "transcript_every": 0, "max_grad_norm": 1e9}
-        run["trainer"] |= {"optim": kind, "learning_rate": setting["rate"], "seed": seed}
-        trainer = build_trainer(run)
-        trainer.train()
-    logged = [one for one in trainer.state.log_history if "reward" in one]
-    norms = np.array([[one[f"member_{i}/grad_norm"] for i in range(2)] for one in logged])
-    norms[norms < SMALL] = 0.0
-    # The mean of both seats' rewards is the score times their mean scale.
-    scores = [one["reward"] / np.mean(TEXT_SCALES) for one in logged[-10:]]
-    solved = float(np.mean([one["success"] for one in logged[-10:]]))
-    return summary_of(norms, solved, float(np.mean(scores)))
-
-
 def compared(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
     """What is reported of the runs of all methods in one game, and how `dr_mas` differs."""
     passed = {name: [one["least_right"] >= RIGHT for one in of] for name, of in runs.items()}
@@ -157,8 +127,8 @@ def compared(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = options_of(__doc__, "gradient_spikes", text=True)
-    updates, text_updates = (3, 2) if options.quick else (UPDATES, TEXT_UPDATES)
+    options = options_of(__doc__, "gradient_spikes")
+    updates = 3 if options.quick else UPDATES
     pinned = {
         "criterion": criterion_of(__doc__),
         "updates": updates,
@@ -183,13 +153,6 @@ def main() -> None:
             record.chosen[name] = {"rate": 0.0}
             runs[method] = fresh(record, name, options.seeds, job)
         found[f"{game}, start"] = {"methods": compared(runs)["methods"]}
-    for kind in TEXT_RATES if options.text else ():
-        runs = {}
-        for method in TEXT_METHODS:
-            job, name = partial(run_text, method, kind, text_updates), f"text/{kind}/{method}"
-            tuned(record, name, {"rate": TEXT_RATES[kind]}, job, pilots[:1])
-            runs[method] = fresh(record, name, options.text, job)
-        found[f"text, {kind}"] = compared(runs)
     record.save(summary=found)
 
 

@@ -136,7 +136,7 @@ def strip(axes: Any, place: float, values: list[float], method: str) -> None:
 
 def draw_gradient_spikes(figure: Any, record: Summary) -> None:
     """Spikes of each seed, by game, optimizer and method."""
-    games = [game for game in record["summary"] if not game.startswith("text")]
+    games = list(record["summary"])
     for axes, game in zip(figure.subplots(1, len(games), sharey=True), games, strict=True):
         name, kind = game.split(", ")
         for place, method in enumerate(methods_of(record, game)):
@@ -149,7 +149,7 @@ def draw_gradient_spikes(figure: Any, record: Summary) -> None:
 
 def draw_shared_histories(figure: Any, record: Summary) -> None:
     """How often words are right, by bonus and method."""
-    games = [game for game in record["summary"] if not game.startswith("text")]
+    games = list(record["summary"])
     for axes, game in zip(figure.subplots(1, len(games), sharey=True), games, strict=True):
         for place, method in enumerate(methods_of(record, game)):
             runs = fresh_runs(record, f"{game}/{method}")
