@@ -144,7 +144,6 @@ from llm_marl_envs.grids.map_tasks import (
 from llm_marl_envs.grids.maps import FREE, WALL, expected_blind, score_terms, size_of, walk
 from llm_marl_envs.grids.pictures import grid_html
 from llm_marl_envs.questions.answers import answer_lines
-from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
 RULES = (
@@ -235,10 +234,10 @@ class PlanPathEnv(GridEnv):
         return cells if agent == TOOL else marked("?" * len(cells), ends)
 
     # -- the episode ------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """As `GridEnv.opening`."""
-        self._trail = [task.data["start"]]
-        return super().opening(task)
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
+        self._trail = [self.task.data["start"]]
 
     def judge(self, action: str) -> Judged:
         """As `GridEnv.judge`; the walk goes on from where the last one ended."""

@@ -159,7 +159,6 @@ from llm_marl_envs.grids.sudoku_tasks import (
     task_of_row,
 )
 from llm_marl_envs.questions.answers import answer_lines
-from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
 RULES = (
@@ -253,10 +252,10 @@ class SudokuEnv(GridEnv):
         return "\n".join(" ".join(texts[at : at + size]) for at in range(0, size**2, size))
 
     # -- the episode ------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """As `GridEnv.opening`."""
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
         self._found = None
-        return super().opening(task)
 
     def judge(self, action: str) -> Judged:
         """As `GridEnv.judge`.

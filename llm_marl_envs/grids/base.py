@@ -122,10 +122,14 @@ class GridEnv(TextAECEnv):
         """What an answer of the planner is worth."""
 
     # -- the episode ------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per seat."""
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
         self._terms, self._said = [], ""
         self._facts = {agent: {} for agent in SEATS}
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per seat."""
         does = {TOOL: PROGRAM if self.tool == "python" else TELL, PLANNER: PLAN}
         more = [AGAIN.format(turns=self.max_turns)] if self.max_turns > 1 else []
         told = {agent: [self.rules(task, agent), does[agent], *more] for agent in SEATS}

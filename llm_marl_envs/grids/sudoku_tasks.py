@@ -135,7 +135,7 @@ class SmallSource(IndexedSource):
 
 
 def _layouts(split: str, blanks: int) -> Iterator[tuple[Grid, tuple[int, ...]]]:
-    """(owners, which of `all_grids` have one solution with them), each class of symmetry once."""
+    """(owners, which of `all_grids` have one solution with them); no two have the same blanks."""
     rng = random.Random(hash_of(f"sudoku/4/{split}/{blanks}"))
     grids, shape = all_grids(SHAPES[4]), SHAPES[4]
     seen: set[tuple[int, ...]] = set()

@@ -104,6 +104,18 @@ def test_turns_are_paid_their_gains():
     assert env.infos[PLANNER]["walked"] == 4
 
 
+def test_asking_about_other_tasks_leaves_the_episode_alone():
+    env = make("plan_path-v0", turns=2, info="full")
+    way = [shortest_way(*(env.source[0].data[key] for key in ("map", "start", "goal"))) or ""]
+    env.reset(seed=0, options={"task": 0})
+    for text in ("", f"Answer: {way[0][:2]}", ""):
+        env.step(text)
+        env.first_words(env.source[1])
+        env.clusters(env.source[2])
+    env.step(f"Answer: {way[0][2:]}")
+    assert env.infos[PLANNER]["success"]
+
+
 def test_arriving_earlier_never_returns_less():
     env = row_env(turns=3)
     plans = (["RRDDLL"], ["RRD", "DLL"], ["D", "RRDDLL"], ["RR", "DD", "LL"], ["R", "L", "RRDDLL"])
