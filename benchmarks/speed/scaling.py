@@ -1,6 +1,6 @@
 """(e) What an update costs against agents, turns, group and length: fitted exponents.
 
-    python -m benchmarks.speed.scaling [--repetitions 3]
+    python -m benchmarks.speed.scaling [--repetitions 5]
 
 One size grows, the others stay small. An exponent is the slope of a line through the logarithms of
 sizes and process seconds, 1 is linear; "upper half" is that of the larger sizes alone, where what
@@ -17,7 +17,7 @@ from statistics import median
 
 from benchmarks.speed import toy
 from benchmarks.speed.limit import bare
-from benchmarks.speed.record import Row, alternate, exponent, keep
+from benchmarks.speed.record import REPETITIONS, Row, alternate, exponent, keep
 from trainers.models.tiny import TinySettings
 
 SIZES: Mapping[str, Sequence[int]] = {
@@ -31,7 +31,6 @@ MODEL = replace(toy.SIZES, num_layers=2)
 NEXT_TO_NOTHING = replace(
     toy.SIZES, vocab_size=280, hidden_size=8, num_layers=1, num_heads=1, intermediate_size=8
 )
-FEW = 3
 
 
 def seconds_of(sizes: Mapping[str, int], model: TinySettings, repetitions: int) -> list[float]:
@@ -87,7 +86,7 @@ def grown(name: str, repetitions: int) -> Row:
 def main() -> None:
     """Measure and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=FEW)
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     options = parser.parse_args()
     keep("scaling", [grown(name, options.repetitions) for name in options.sizes])

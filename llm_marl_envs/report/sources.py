@@ -233,7 +233,7 @@ def _runs(root: Path, notes: list[str]) -> Iterator[Run]:
         name = folder.relative_to(root).as_posix()
         if folder in logs:
             entries = [_entry(value, where) for where, value in _lines(logs[folder], notes)]
-            numbers = tuple(entry for entry in entries if "engine" not in entry)
+            numbers = tuple(entry for entry in entries if "engine" not in entry)  # its first line
             yield Run(name, logs[folder].relative_to(root).as_posix(), numbers)
         else:
             yield _newest(root, name, states[folder])

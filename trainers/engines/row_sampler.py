@@ -22,7 +22,7 @@ UNIFORM_BITS = 23
 
 
 def _fold_(x: torch.Tensor, bits: int, scratch: torch.Tensor) -> None:
-    """X ^= x >> bits in place, the shift logical; torch's own is arithmetic."""
+    """`x ^= x >> bits`, in place, the shift logical; torch's own is arithmetic."""
     torch.bitwise_right_shift(x, bits, out=scratch)
     scratch &= (1 << (64 - bits)) - 1
     x ^= scratch
