@@ -63,5 +63,5 @@ def growing_cache(model: Any) -> dict[str, DynamicCache]:
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))
     if not cache.layers or any(type(layer) is not DynamicLayer for layer in cache.layers):
         return {}
-    cache.layers = [GrowingLayer() for _ in cache.layers]
+    cache.layers[:] = [GrowingLayer() for _ in cache.layers]
     return {"past_key_values": cache}
