@@ -72,9 +72,9 @@ def read(folder: Path) -> Entries:
         about, lines = about_of(file), lines_of(file)
         scores = tried(lines)
         best = best_rate(scores) if scores else None
-        runs = [line for line in lines if (line.part, line.rate) == ("report", best)]
+        runs = {line.seed: line for line in lines if (line.part, line.rate) == ("report", best)}
         if runs:
-            entry = Entry(about, runs, scores)
+            entry = Entry(about, [*runs.values()], scores)
             found.setdefault(about["bed"], {})[about["method"]] = entry
     return {
         bed: {name: one for name, one in some.items() if one.trials == some[REFERENCE].trials}
