@@ -370,6 +370,8 @@ def update_of(
 class Budgets:
     """What a run may cost, in several currencies; it ends when all are spent.
 
+    One update is played whatever it costs, and no further one that could not be paid.
+
     Args:
         most: attribute of `Update` ("actions", "episodes"), or that and a mark -> how much.
     """
