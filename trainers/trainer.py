@@ -27,13 +27,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -46,9 +45,7 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from llm_marl_envs.branches import NotReplayableError
 from llm_marl_envs.policies import Policy
-from llm_marl_envs.policies.json_server import LostServerError
 from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.registry import env_factory
 from llm_marl_envs.rollout import Failures, appends
@@ -73,6 +70,7 @@ from trainers.running.callbacks import (
 from trainers.running.checkpoints import Checkpoints
 from trainers.running.costs import Costs, costs_of, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
+from trainers.running.processes import Processes
 from trainers.running.run_folder import (
     Run,
     environments_of,
@@ -112,14 +110,12 @@ from trainers.update.packing import (
     plan_micro_batches,
     uncut,
 )
+from trainers.update.play import Play
 from trainers.update.sequential import drawn_order, log_ratios, weigh
 
-T = TypeVar("T")
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
 NOT_OWN = {OLD: 0.0, "ref_per_token_logps": -1e4}
-REPEATS = 2
-"""Times that an update is played again after a sampling server was lost."""
 
 
 class MAGRPOTrainer(GRPOTrainer):
@@ -212,10 +208,19 @@ class MAGRPOTrainer(GRPOTrainer):
             callbacks=callbacks,
         )
         self.beta = self.args.beta = beta
-        self.interrupt = SaveOnInterrupt(lambda asked: self._sum(torch.tensor(float(asked))) > 0)
+        self.processes = Processes(self.accelerator)
+        self.interrupt = SaveOnInterrupt(self.processes.any)
         self.costs, self._counted_at = Costs(), time.perf_counter()
         main = self.accelerator.is_main_process
         self.failures = FailedEpisodes(args, main, self._save_before_the_end)
+        self.play = Play(
+            self.collector,
+            self.line_ups,
+            self.token_policy,
+            self.partners,
+            self.processes,
+            self.failures,
+        )
         self._settle()
 
     # -- set-up -----------------------------------------------------------------------------------
@@ -359,7 +364,8 @@ class MAGRPOTrainer(GRPOTrainer):
         own = self.collector.own_turns(self._update, groups[mine])
         rows = pack_rows(own, self.trained, advantages[mine], keep[mine])
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
-        count_everywhere(batches, groups, self.loss_type, self._sum, self.args.world_size)
+        total = self.processes.total
+        count_everywhere(batches, groups, self.loss_type, total, self.args.world_size)
         if self.num_iterations > 1 or self.engine.remote or self.plan.in_sequence:
             self._score(batches, OLD, lambda policy: nullcontext())
         if self.engine.remote:
@@ -381,80 +387,12 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _experience(self) -> tuple[list[EpisodeGroup], AdvantageInputs, np.ndarray]:
         """Play this process's share, judge the groups of all."""
-        groups = None
-        for left in reversed(range(REPEATS + 1)):
-            again = left < REPEATS
-            if again and not self._together(self._recover, repeats=left > 0):
-                continue
-            if self._together(self._publish, repeats=left > 0):
-                with self._sampling_weights():
-                    groups = self._together(self._play, repeats=left > 0)
-            if groups is not None:
-                break
-        groups = groups or []
+        groups = self.play.groups(self._update)
         if self.args.world_size > 1:
             groups = gather_object(groups)  # in the order of the ranks
         episodes = [episode for group in groups for episode in group.episodes]
         self.failures.after_update(self._update, episodes, self.collector.failures)
         return (groups, *self.collector.judge(self._update, groups))
-
-    def _play(self) -> list[EpisodeGroup]:
-        """Play this process's share, policies in the seats of this update."""
-        begun_with = self.team.policy_of
-        self.team.policy_of = self.collector.seats(self._update)
-        try:
-            with self.line_ups.seated(self._update, self._seats, self.token_policy) as team:
-                return self.collector.play(self._update, team)
-        finally:
-            self.team.policy_of = begun_with
-
-    def _sampling_weights(self) -> AbstractContextManager[None]:
-        """All sharded weights on this process, unless others sample (an exact engine is proven)."""
-        own = not self.engine.remote or self.engine.exact
-        return self.team.whole() if own else nullcontext()
-
-    def _recover(self) -> bool:
-        """Let the engine wait until it can begin anew."""
-        self.engine.recover()
-        return True
-
-    def _publish(self) -> bool:
-        """Let the engine sample with the present weights; sharded ones take every process."""
-        self.engine.publish(self._update)
-        return True
-
-    def _together(self, act: Callable[[], T], *, repeats: bool) -> T | None:
-        """What comes of it on this process, once every process has done it.
-
-        None where a sampling server was lost on one of them and `repeats` says to try again.
-
-        Raises:
-            Exception: what stopped this process or another one.
-        """
-        result, error = None, None
-        try:
-            result = act()
-        except Exception as raised:  # noqa: BLE001 - raised again once every process knows of it
-            error = raised
-        lost = self._sum(torch.tensor(float(isinstance(error, LostServerError))))
-        if lost and repeats:
-            warnings.warn(f"update {self._update} is played again: {error}", stacklevel=2)
-            return None
-        unlike = isinstance(error, NotReplayableError)
-        if self.algorithm.branching and self._sum(torch.tensor(float(unlike))):
-            error = self.failures.not_replayed(self._update, self._environments["env"], error)
-        self._stop_together(error)
-        return result
-
-    def _sum(self, value: torch.Tensor) -> float:
-        """The sum of a scalar over all processes."""
-        total: Any = self.accelerator.reduce(value.to(self.accelerator.device), reduction="sum")
-        return float(total)
-
-    def _stop_together(self, error: Exception | None) -> None:
-        """What stops one process stops every one of them."""
-        if self._sum(torch.tensor(float(error is not None))):
-            raise error or RuntimeError("stopped by an error on another process; see there")
 
     @property
     def engine(self) -> SamplingEngine:
@@ -469,11 +407,7 @@ class MAGRPOTrainer(GRPOTrainer):
             ConnectionError: a sampling server does not take the weights.
         """
         self.engine.publish(self._update)
-        return self._seats
-
-    @property
-    def _seats(self) -> dict[str, Policy]:
-        return {**dict.fromkeys(self.team.policy_of, self.token_policy), **self.partners}
+        return self.play.seats
 
     @torch.no_grad()
     def _score(
@@ -491,7 +425,7 @@ class MAGRPOTrainer(GRPOTrainer):
             batch[key] = torch.where(batch["tool_mask"].bool(), logprobs, NOT_OWN[key])
             if bad and error is None:
                 error = not_finite(self._update, f"{key} of {bad[0]}")
-        self._stop_together(error)
+        self.processes.stop(error)
 
     def _check_engine(self, batches: list[dict[str, Any]]) -> None:
         """Stop where the engine's log-probs are not the trainer's; correct for it (deviation 5)."""
@@ -502,7 +436,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self._note(logged(drifts))
         wrong = refusal(drifts, limits_of(self.team))
         told = f"update {self._update}, engine {self.engine.name}: {wrong}; no step was taken"
-        self._stop_together(EngineDriftError(told) if wrong else None)
+        self.processes.stop(EngineDriftError(told) if wrong else None)
         for batch in batches:
             if not self.engine.exact:
                 batch["importance_sampling_ratio"] = correction(batch, self.args)
@@ -542,7 +476,7 @@ class MAGRPOTrainer(GRPOTrainer):
             found = [] if self.team.sharded else not_finite_rows(inputs, self._log_probs(inputs))
             rows = found or inputs["labels"]
             error = not_finite(self._update, f"loss {float(loss.detach())} of {'; '.join(rows)}")
-        self._stop_together(error)
+        self.processes.stop(error)
         return loss
 
     # -- the optimiser ----------------------------------------------------------------------------
@@ -568,7 +502,7 @@ class MAGRPOTrainer(GRPOTrainer):
         own_loss = type(self.algorithm).extra_loss is not Algorithm.extra_loss
         batches = [b for b in self._buffered_inputs or () if self._learns(b["policy"])]
         weighed = not (self.beta or own_loss)
-        idle = leave_idle(self.team, optimizer, batches, self._sum, weighed=weighed)
+        idle = leave_idle(self.team, optimizer, batches, self.processes.total, weighed=weighed)
         self._note({f"{p}/idle": value for p, value in idle.items() if self._learns(p)})
 
     def _clip_grad_norm(self, model: Any) -> torch.Tensor:
@@ -625,9 +559,9 @@ class MAGRPOTrainer(GRPOTrainer):
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         failures = Failures(self.make_eval_env)
         try:
-            self._together(self._publish, repeats=False)
-            with self._sampling_weights():
-                episodes = evaluation_episodes(self.make_eval_env, self._seats, self.args, failures)
+            with self.play.ready(self._update):
+                seats = self.play.seats
+                episodes = evaluation_episodes(self.make_eval_env, seats, self.args, failures)
         finally:
             if not self.is_in_train:  # servers of its own would run on until the process ends
                 self.engine.close()

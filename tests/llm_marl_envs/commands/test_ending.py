@@ -111,19 +111,14 @@ def test_numbers_that_are_not_finite_are_a_failure_and_no_mistake(
     from trainers.update.collect import not_finite
 
     def work() -> None:
-        from trainers.trainer import MAGRPOTrainer
+        from accelerate import Accelerator
 
-        MAGRPOTrainer._stop_together(_Alone(), not_finite(3, "loss nan"))  # type: ignore[arg-type]
+        from trainers.running.processes import Processes
+
+        Processes(Accelerator(cpu=True)).stop(not_finite(3, "loss nan"))
 
     assert ending(work, "llm-marl train") == 1
     assert "update 3: loss nan is not finite" in capsys.readouterr().err
-
-
-class _Alone:
-    """One process: what `_stop_together` asks of the trainer."""
-
-    def _sum(self, value: Any) -> Any:
-        return value
 
 
 def test_failed_episodes_are_said_with_the_first_traceback(capsys: pytest.CaptureFixture[str]):

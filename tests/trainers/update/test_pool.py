@@ -285,7 +285,7 @@ def test_advantages_are_those_of_the_learners_alone(tmp_path: Path, algorithm: s
         trainer.line_ups.keep(0)
         for update in (1, 2):
             trainer._step = update * trainer._per_rollout
-            groups = [_paid_more(group, bonus) for group in trainer._play()]
+            groups = [_paid_more(group, bonus) for group in trainer.play.once(update)]
             judged.append(trainer.collector.judge(update, groups)[1])
     for one, other in zip(judged[:2], judged[2:], strict=True):
         assert one.any()
@@ -366,7 +366,7 @@ def test_each_process_seats_the_line_ups_of_its_own_groups(
     for rank in (0, 1):
         monkeypatch.setattr(MAGRPOConfig, "process_index", rank)
         assert trainer.line_ups.of(1) == alone
-        with trainer.line_ups.seated(1, trainer._seats, trainer.token_policy):
+        with trainer.line_ups.seated(1, trainer.play.seats, trainer.token_policy):
             seated = dict(trainer.token_policy.stand_ins)
         for number in range(4):  # two groups of two episodes
             line_up = alone[2 * rank + number // 2]
