@@ -59,7 +59,7 @@ def fisher_power(rate: float, other: float, n: int) -> float:
 
     if n < 1 or not (0 <= rate <= 1 and 0 <= other <= 1):
         raise ValueError(f"rates {rate}, {other} and n={n}: expected 0 to 1, and at least 1 run")
-    counts = np.arange(n + 1)
+    counts = range(n + 1)
     chances = np.outer(binom.pmf(counts, n, rate), binom.pmf(counts, n, other))
-    apart = [[fisher_p((a, n), (b, n)) <= ALPHA for b in counts] for a in counts.tolist()]
+    apart = [[fisher_p((a, n), (b, n)) <= ALPHA for b in counts] for a in counts]
     return float(chances[np.array(apart)].sum())
