@@ -6,6 +6,7 @@ For shares of runs, which are independent and few. Shares of tasks are in `estim
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +33,9 @@ def fisher_p(one: tuple[int, int], other: tuple[int, int]) -> float:
     """Fisher's exact test, two-sided, of two shares, each (successes, n)."""
     from scipy.stats import fisher_exact
 
-    table = [[successes, n - successes] for successes, n in (one, other)]
-    return float(fisher_exact(table)[1])
+    table: Any = [[successes, n - successes] for successes, n in (one, other)]
+    found: Any = fisher_exact(table)
+    return float(found.pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
