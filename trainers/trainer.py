@@ -208,19 +208,8 @@ class MAGRPOTrainer(GRPOTrainer):
             callbacks=callbacks,
         )
         self.beta = self.args.beta = beta
-        self.processes = Processes(self.accelerator)
-        self.interrupt = SaveOnInterrupt(self.processes.any)
         self.costs, self._counted_at = Costs(), time.perf_counter()
-        main = self.accelerator.is_main_process
-        self.failures = FailedEpisodes(args, main, self._save_before_the_end)
-        self.play = Play(
-            self.collector,
-            self.line_ups,
-            self.token_policy,
-            self.partners,
-            self.processes,
-            self.failures,
-        )
+        self._gather()
         self._settle()
 
     # -- set-up -----------------------------------------------------------------------------------
@@ -238,6 +227,21 @@ class MAGRPOTrainer(GRPOTrainer):
             args.rows_per_micro_batch,
             args.loss_type,
             in_sequence=self.collector.schedules.sequential is not None,
+        )
+
+    def _gather(self) -> None:
+        """What the processes of the run do together."""
+        self.processes = Processes(self.accelerator)
+        self.interrupt = SaveOnInterrupt(self.processes.any)
+        main = self.accelerator.is_main_process
+        self.failures = FailedEpisodes(self.args, main, self._save_before_the_end)
+        self.play = Play(
+            self.collector,
+            self.line_ups,
+            self.token_policy,
+            self.partners,
+            self.processes,
+            self.failures,
         )
 
     def _settle(self) -> None:
