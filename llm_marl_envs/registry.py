@@ -34,7 +34,14 @@ EXTRA_IMPORTS = {
 }
 
 
-def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kwargs: Any) -> Any:
+def make(
+    env_id: str,
+    *,
+    api: str | None = None,
+    single_seat: bool = False,
+    pioneer_observer: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Make an environment.
 
     >>> env = make("coop_coding-v0")
@@ -43,6 +50,8 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
         env_id: a registered id, without `-vN` the newest version; or "module:Class".
         api: "parallel" or "aec"; the environment's native form where None.
         single_seat: put one agent behind all seats, see `wrappers.single_seat`; natively parallel.
+        pioneer_observer: two agents play the task one after the other, the second sees what the
+            first wrote, see `wrappers.pioneer_observer`; natively AEC.
         kwargs: arguments of the environment; its documentation lists them.
 
     Returns:
@@ -66,13 +75,12 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
     _check_kwargs(chosen, create, merged)
     env = create(**merged)
     form = _form(chosen, env)
-    if not isinstance(single_seat, bool):
-        raise TypeError(f"single_seat={single_seat!r}: expected True or False")
-    if single_seat:
-        from llm_marl_envs.wrappers import SingleSeat
-
-        env, form = SingleSeat(env), "parallel"
-        kwargs["single_seat"] = True
+    seats = {"single_seat": single_seat, "pioneer_observer": pioneer_observer}
+    for flag, given in seats.items():
+        if not isinstance(given, bool):
+            raise TypeError(f"{flag}={given!r}: expected True or False")
+    kwargs |= {flag: True for flag, given in seats.items() if given}
+    env, form = _seated(env, form, **seats)
     forms = [env]
     if api not in (None, form):
         convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
@@ -82,6 +90,19 @@ def make(env_id: str, *, api: str | None = None, single_seat: bool = False, **kw
         one.spec = chosen
         one.env_kwargs = dict(kwargs)
     return forms[-1]
+
+
+def _seated(env: Any, form: str, *, single_seat: bool, pioneer_observer: bool) -> tuple[Any, str]:
+    """An environment with the seats that were asked for, and its form."""
+    if single_seat:
+        from llm_marl_envs.wrappers import SingleSeat
+
+        env, form = SingleSeat(env), "parallel"
+    if pioneer_observer:
+        from llm_marl_envs.wrappers import PioneerObserver
+
+        env, form = PioneerObserver(env), "aec"
+    return env, form
 
 
 def _form(chosen: EnvSpec, env: Any) -> str:

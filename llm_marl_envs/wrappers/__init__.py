@@ -1,4 +1,4 @@
-"""Environments around environments: fewer seats, numbers in place of text, other forms."""
+"""Environments around environments: other seats, numbers in place of text, other forms."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from llm_marl_envs.wrappers.choose import Choose, ExpertMenu
 from llm_marl_envs.wrappers.codecs import Bytes, Tokens, Words
 from llm_marl_envs.wrappers.gym_seat import GymSeat
 from llm_marl_envs.wrappers.partners import Partners
+from llm_marl_envs.wrappers.pioneer_observer import PioneerObserver
 from llm_marl_envs.wrappers.single_seat import SingleSeat
 from llm_marl_envs.wrappers.tokenize import Tokenize
 
@@ -15,6 +16,7 @@ __all__ = [
     "ExpertMenu",
     "GymSeat",
     "Partners",
+    "PioneerObserver",
     "SingleSeat",
     "Tokenize",
     "Tokens",
