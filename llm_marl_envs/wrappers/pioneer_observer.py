@@ -10,7 +10,7 @@ Rewards: each seat earns what the task pays it for its own texts. Both are paid 
 last text, so the team's mean (`credit: team`) counts for both. `success`, which is None before the
 end, is the observer's; `info["solved"]` is each seat's own.
 
-Source: CORY, Ma et al., NeurIPS 2024, section 3; deviations: `docs/algorithms/cory.md`.
+Source: CORY, Ma et al., NeurIPS 2024, arXiv 2410.06101; deviations: `docs/algorithms/cory.md`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class PioneerObserver(TextAECEnv):
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """As `TextAECEnv.reset`; what chance deals is the same in both seats."""
         super().reset(seed=seed, options=options)
-        common = self.chance.getrandbits(32) if seed is None else seed
+        common = self.rng.getrandbits(32) if seed is None else seed
         for env in self.inner.values():
             env.reset(seed=common, options={"task": self.task})
         # An opening may be drawn at random: both are told the one of this episode.

@@ -15,9 +15,11 @@ from support.models import SETTINGS, make_trainer, settings, weights
 from support.toys import BareParallel, Lower, Relay, SameCase, WordPair
 
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
-from llm_marl_envs.records import EpisodeGroup, Request, Response
+from llm_marl_envs.records import EpisodeGroup, Request, Response, read_jsonl
+from llm_marl_envs.wrappers import PioneerObserver
 from trainers.algorithms import make_algorithm
 from trainers.config import MAGRPOConfig
+from trainers.models.team_files import load_team
 from trainers.update.collect import Collector
 from trainers.update.schedules import TaskSchedule, make_schedules, settings_of
 
@@ -285,6 +287,50 @@ def test_exchanged_policies_act_learn_and_are_saved_in_the_first_seats(tmp_path:
         batches = trainer._new_batches()
         assert {b["policy"] for b in batches if b["tool_mask"].any()} == {learner}
     assert trainer.team.policy_of == dict(zip(SEATS, SEATS, strict=True))
+
+
+def test_a_pioneer_and_an_observer_learn_from_the_mean_of_both_and_exchange_seats(tmp_path: Path):
+    """CORY: a real training; the run folder says who acted, the saved team has the first seats."""
+    seats = ("pioneer_0", "observer_0")
+    trainer = make_trainer(
+        tmp_path,
+        lambda: PioneerObserver(Lower(turns=1)),
+        adapters=False,
+        weights="separate",
+        rows_per_micro_batch=16,
+        schedules={"exchange": {"every": 1}},
+        transcript_every=1,
+    )
+    start = weights(trainer)
+    trainer.train()
+    files = sorted((tmp_path / "transcripts").glob("*.jsonl"))
+    acted = [
+        {
+            (turn.agent, turn.response.policy)
+            for episode in read_jsonl(file)
+            for turn in episode.turns
+        }
+        for file in files
+    ]
+    own = set(zip(seats, seats, strict=True))
+    assert acted == [own, set(zip(seats, reversed(seats), strict=True))]
+    for turn in (turn for episode in read_jsonl(files[0]) for turn in episode.turns):
+        assert ("pioneer_0 says:" in turn.messages[-1].content) is (
+            turn.agent == "observer_0" and turn.index == 0
+        )
+    groups, inputs, _ = trainer._experience()
+    for group, rewards in zip(groups, inputs.rewards, strict=True):
+        for episode, (pioneer, observer) in zip(group.episodes, rewards, strict=True):
+            paid = sum(turn.reward for turn in episode.turns) / 2
+            assert pioneer[-1] == pytest.approx(paid)
+            assert observer[-1] == pytest.approx(paid)
+    assert all(not torch.equal(one, start[seat]) for seat, one in weights(trainer).items())
+    trainer.save_model(str(tmp_path / "team"))
+    saved = load_team(tmp_path / "team")
+    assert saved.policy_of == dict(zip(seats, seats, strict=True))
+    for seat, value in weights(trainer).items():
+        kept = torch.cat([p.flatten() for p in saved.parameters(seat)])
+        assert torch.equal(kept, value)
 
 
 @pytest.mark.parametrize(
