@@ -34,23 +34,31 @@ Deviations from the paper:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from llm_marl_envs.records import Episode
 from trainers.algorithms.base import AdvantageInputs
-from trainers.algorithms.mappo import MAPPO
+from trainers.algorithms.mappo import MAPPO, MAPPOSettings
 from trainers.algorithms.relations import Kind, Relation
-from trainers.critics.sight import Parts, Sight
+from trainers.critics.base import Seen
+from trainers.critics.sight import Sight
+
+
+@dataclass(frozen=True, slots=True)
+class MARFTSettings(MAPPOSettings):
+    """Those of `mappo`; the own chat alone would hold nothing of the seats before."""
+
+    sights: ClassVar[tuple[str, ...]] = ("joint", "state")
 
 
 @dataclass(frozen=True, slots=True)
 class ChainSight(Sight):
-    """The joint observation, and what the seats before say in the same turn."""
+    """The joint observation, or the state, and what the seats before say in the same turn."""
 
-    def of(self, episode: Episode, place: int, at_once: bool) -> Parts:
+    def of(self, episode: Episode, place: int, at_once: bool) -> Seen:
         """As `Sight.of`."""
         turn = episode.turns[place]
         before = episode.agents[: episode.agents.index(turn.agent)] if at_once else ()
@@ -59,13 +67,15 @@ class ChainSight(Sight):
             for one in episode.turns
             if one.agent in before and one.index == turn.index
         )
-        return Sight.of(self, episode, place, at_once) + said
+        seen = Sight.of(self, episode, place, at_once)
+        return replace(seen, parts=(*seen.parts[:-1], *said, seen.parts[-1]))
 
 
 class MARFT(MAPPO):
     """Advantages chained over agents and turns; see the module's docstring."""
 
     name = "marft"
+    Settings = MARFTSettings
     declares = (
         Relation(kind=Kind.VARIANCE, of="the policy gradient", when="trace=1"),
         Relation(
@@ -80,7 +90,10 @@ class MARFT(MAPPO):
             named="bias: of the critic, which stands in for later messages, of the same turn, too",
         ),
     )
-    sight: ClassVar[Sight] = ChainSight(joint=True)
+
+    def __init__(self, args: Any, settings: Any = None) -> None:
+        super().__init__(args, settings)
+        self.sight = ChainSight(self.settings.sees)
 
     def check(self, env: Any, trained: Sequence[str]) -> None:
         """Refuse agents that are paid each for itself, and a discount; and as `CentralCritic`.

@@ -186,8 +186,11 @@ def test_the_critic_of_a_chain_hears_the_seats_before_and_nobody_else():
     episode = episode_of(Played(np.array([[0, 1], [1, 0]]), np.zeros((2, 2))))
     sight = algorithm_of({"name": "marft"}, credit="team").sight
     seen = [sight.of(episode, place, True) for place in range(4)]
-    says = [[part for part in one if part[0].endswith("says")] for one in seen]
+    says = [[part for part in one.parts if part[0].endswith("says")] for one in seen]
     assert says == [[], [("role0_0 says", "word 0")], [], [("role0_0 says", "word 1")]]
+    assert {one.parts[-1][0] for one in seen} == {"role0_0 acts", "role1_0 acts"}
+    with pytest.raises(ValueError, match="sees='own': expected one of"):
+        algorithm_of({"name": "marft", "sees": "own"}, credit="team")
 
 
 @pytest.mark.parametrize(
