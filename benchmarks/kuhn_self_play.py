@@ -60,8 +60,8 @@ class Measure(TrainerCallback):
                 "exploitability": tables.exploitability,
                 "bets": [table.tolist() for table in tables.bets],
                 "legal": [table.tolist() for table in tables.legal],
-                "sampled_tokens": self.trainer.sampled_tokens,
-                "prompt_tokens": self.trainer.prompt_tokens,
+                "sampled_tokens": self.trainer.costs.tokens,
+                "prompt_tokens": self.trainer.costs.prompt_tokens,
             }
         )
         self.seconds += time.process_time() - begun

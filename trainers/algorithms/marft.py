@@ -11,8 +11,8 @@ the same time, where d_m = V_(m+1) - V_m is what agent i adds to what the agents
 the d of a turn sum to the advantage of the joint action: the decomposition that the paper takes
 from HAPPO's lemma.
 
-What V sees: the joint observation, as `central_critic` does, and what the seats before have said in
-the same turn, never the own message or what came of it.
+What V sees: the joint observation or the state, as `central_critic` does, and what the seats before
+have said in the same turn, never the own message or what came of it.
 
 Comparison group: none, see `central_critic`.
 
@@ -24,8 +24,8 @@ Deviations from the paper:
 1. The agents of the paper read what those before them did. Here that is the environment's choice,
    and where all act at once only the critic reads it.
 2. The discount is 1 within a turn and between turns; the paper discounts at every message.
-3. Untrained seats are not in the chain. They are seen, and what follows them counts for the message
-   before.
+3. Untrained seats, and those that players of a pool take, are not in the chain. They are seen, and
+   what follows them counts for the message before.
 4. Agent-by-agent training is the schedule `in_turn`; entropy, the loss of the value and the stop at
    a KL of 1e-3 are left out, and advantages are not normalised.
 5. Those of `central_critic`.
@@ -125,6 +125,8 @@ class MARFT(MAPPO):
                     if turn.agent not in inputs.agents:
                         continue
                     where = p, g, inputs.agents.index(turn.agent), turn.index
+                    if not inputs.alive[where]:  # a past self or an opponent of a pool
+                        continue
                     error = inputs.returns[where] - following + after - values[where]
                     carried = error + self.settings.trace * carried
                     following, after = inputs.returns[where], values[where]

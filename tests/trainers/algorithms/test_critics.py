@@ -182,6 +182,20 @@ def test_a_chain_goes_through_the_agents_of_a_turn_and_then_to_the_next_turn():
     assert np.allclose(chained(1.0, values), [[2.5, 1.0], [1.5, 0.2]])  # returns minus V
 
 
+def test_a_player_of_a_pool_is_no_part_of_the_chain():
+    """The left seat alone is trained; returns 3 and 2, values 0.5 and 1."""
+    game = matrix([[0.0]], [[0.0]], turns=2)
+    inputs = inputs_of(game, groups_of(game, 1), told=True)
+    alive = np.array([[[[True, True], [False, False]]]])
+    values = np.array([[[[0.5, 1.0], [0.0, 0.0]]]])
+    returns = np.where(alive, np.array([3.0, 2.0]), 0.0)
+    inputs = dataclasses.replace(inputs, returns=returns, alive=alive)
+    algorithm = algorithm_of({"name": "marft", "trace": 0.5}, credit="team")
+    found, _ = algorithm.estimate(inputs, values)
+    # 2 - 1; (3 - 2) + 1 - 0.5 + 1 / 2
+    assert np.allclose(found[0, 0], [[2.0, 1.0], [0.0, 0.0]])
+
+
 def test_the_critic_of_a_chain_hears_the_seats_before_and_nobody_else():
     episode = episode_of(Played(np.array([[0, 1], [1, 0]]), np.zeros((2, 2))))
     sight = algorithm_of({"name": "marft"}, credit="team").sight
@@ -195,10 +209,14 @@ def test_the_critic_of_a_chain_hears_the_seats_before_and_nobody_else():
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"credit": "own"}, "set credit='team'"), ({"discount": 0.9}, "discount=0.9: agents count")],
+    [
+        ({"credit": "own"}, "set credit='team'"),
+        ({"discount": 0.9}, "discount=0.9: agents count"),
+        ({"algorithm": {"name": "marft", "sees": "own"}}, "choose algorithm: iac"),
+    ],
 )
 def test_a_chain_of_agents_that_are_paid_apart_is_refused(
     tmp_path: Path, changes: dict[str, Any], words: str
 ):
     with pytest.raises(ValueError, match=words):
-        make_trainer(tmp_path, Lower, algorithm="marft", **changes)
+        make_trainer(tmp_path, Lower, **{"algorithm": "marft", **changes})
