@@ -36,6 +36,7 @@ from llm_marl_envs.seeds import group_starts
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, make_algorithm
 from trainers.models.tiny import TinySettings, build_model, build_tokenizer
+from trainers.running.costs import CRITIC_TOKENS
 from trainers.update.packing import reward_array
 from trainers.update.returns import discounted_returns
 
@@ -88,7 +89,7 @@ def measured(way: str, seed: int, updates: int, body: str) -> dict[str, float]:
     agents, tables = tuple(copies.envs[0].possible_agents), Tables()
     optimizer = torch.optim.Adam([tables.logits], lr=RATE)
     known: list[tuple[float, float]] = []
-    seconds = 0.0
+    seconds = read = 0.0
     for update in range(updates):
         starts = group_starts(0, 1000 * seed + update, EPISODES, "episode")
         episodes = tuple(rollout(copies, dict.fromkeys(agents, tables), starts))
@@ -96,6 +97,7 @@ def measured(way: str, seed: int, updates: int, body: str) -> dict[str, float]:
         inputs, begun = inputs_of(group, agents), time.process_time()
         advantages = algorithm.advantages(inputs)
         seconds += time.process_time() - begun
+        read += algorithm.counters.get(CRITIC_TOKENS, 0.0)
         if update >= updates // 2:
             known.append((share(advantages, inputs.returns), share(advantages, inputs.returns, 1)))
         words = [
@@ -111,7 +113,7 @@ def measured(way: str, seed: int, updates: int, body: str) -> dict[str, float]:
         "explained": float(np.mean([one for one, _ in known])),
         "explained after the toss": float(np.mean([one for _, one in known])),
         "words earn": earned(tables, copies.envs[0]),
-        "critic tokens": float(algorithm.tokens_read),
+        "critic tokens": read,
         "seconds": seconds,
     }
 
