@@ -246,7 +246,7 @@ class MAGRPOConfig(GRPOConfig):
             self.ddp_find_unused_parameters = True
 
     def _read_token_budget(self) -> None:
-        """Tokens alone say when a run ends: an update samples one at least."""
+        """Tokens alone say when a run ends: an update samples one at least for each policy."""
         if self.max_tokens is None or self.max_steps > 0:
             return
         if self.lr_scheduler_type != "constant":
@@ -255,7 +255,7 @@ class MAGRPOConfig(GRPOConfig):
                 "rate falls over a number of updates, which nobody knows; set "
                 "lr_scheduler_type='constant', or max_steps as well"
             )
-        self.max_steps = self.max_tokens
+        self.max_steps = self.max_tokens * self.num_iterations
 
     @property
     def place_model_on_device(self) -> bool | None:

@@ -148,6 +148,8 @@ def test_a_budget_says_what_it_needs(tmp_path: Path):
         settings(tmp_path, max_tokens=0)
     bound = settings(tmp_path, max_steps=3, max_tokens=9, lr_scheduler_type="linear")
     assert bound.max_steps == 3
+    # Of an update that samples one token there are four steps to take.
+    assert settings(tmp_path, max_steps=0, max_tokens=9, num_iterations=4).max_steps == 4 * 9
 
 
 def test_a_manifest_holds_the_costs(tmp_path: Path):
