@@ -120,9 +120,7 @@ run again; all else replays exactly.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -142,8 +140,8 @@ from llm_marl_envs.grids.map_tasks import (
     task_of_row,
 )
 from llm_marl_envs.grids.maps import FREE, WALL, expected_blind, score_terms, size_of, walk
+from llm_marl_envs.grids.moves import ASKED, UNREAD, read_moves
 from llm_marl_envs.grids.pictures import grid_html
-from llm_marl_envs.questions.answers import answer_lines
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
 RULES = (
@@ -154,17 +152,10 @@ HIDDEN = {
     TOOL: " planner_0 alone sees S and G.",
     PLANNER: " A question mark is free or a wall; tool_0 alone sees which.",
 }
-FORM = (
-    "End with one line: Answer: and then moves, U (up), D (down), L (left) or R (right), with "
-    "spaces between them. A walk ends before a wall; it must end at the goal."
-)
-UNREAD = "No answer line with moves was found."
+FORM = f"{ASKED} A walk ends before a wall; it must end at the goal."
 MISSED = "Not at the goal."
 STANDS = "You are at {place}, not at the goal."
 STOPPED = " Move {number}, {move}, led into a wall."
-MOVED = re.compile(r"[UDLR]+", re.IGNORECASE)
-SEPARATORS = re.compile(r"[\s,;\[\]()\"']+")
-MAX_ANSWER_CHARS = 2000
 COLOURS = {FREE: "#ffffff", WALL: "#444444"}
 TRAIL, ENDS, HERE = "#c9efc9", "#ffe9c7", "#7fc97f"
 
@@ -294,16 +285,3 @@ class PlanPathEnv(GridEnv):
             task.data["map"], task.data["start"], task.data["goal"], self.max_turns
         )
         return Bounds(random=random, solo=1.0, team=1.0)
-
-
-def read_moves(text: str) -> str | None:
-    """The moves of an answer, as letters of `maps.MOVES`; None for no answer.
-
-    Exactly one line answers. Commas, brackets and quotation marks count as spaces, which may be
-    left out between letters; case is ignored.
-    """
-    lines = list(islice(answer_lines(text), 2))
-    if len(lines) != 1 or len(lines[0]) > MAX_ANSWER_CHARS:
-        return None
-    joined = SEPARATORS.sub("", lines[0])
-    return joined.upper() if MOVED.fullmatch(joined) else None

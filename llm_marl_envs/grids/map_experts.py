@@ -43,11 +43,20 @@ class MapExperts(ListeningExperts):
             raise ValueError(f"convention {convention!r}: expected one of {ORDERS}")
         if agent == TOOL:
             return self._told(task, convention)
-        cells = self._understood(task, convention, messages) if self.divided else task.data["map"]
+        cells = self.shown(task)
+        if self.divided:
+            cells = self._understood(task, convention, messages)
+        return f"Answer: {' '.join(self.found(task, cells, messages))}"
+
+    def shown(self, task: Task) -> str:
+        """The map as the tool of a divided task sees it."""
+        return task.data["map"]
+
+    def found(self, task: Task, cells: str, messages: Sequence[Message]) -> str:
+        """The moves from where the planner stands, on the map as it understood it."""
         place, goal = standing(task, messages), task.data["goal"]
         free = FREE * len(cells)
-        moves = shortest_way(cells, place, goal) or shortest_way(free, place, goal)
-        return f"Answer: {' '.join(moves or '')}"
+        return shortest_way(cells, place, goal) or shortest_way(free, place, goal) or ""
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The order in which the tool read out the map; of the planner nothing is known."""
@@ -56,7 +65,8 @@ class MapExperts(ListeningExperts):
         return found[0] if len(found) == 1 else None
 
     def _told(self, task: Task, convention: str) -> str:
-        cells = task.data["map"] if convention == "rows" else transposed(task.data["map"])
+        cells = self.shown(task)
+        cells = cells if convention == "rows" else transposed(cells)
         size = size_of(cells)
         text = MAP + " ".join(cells[at : at + size] for at in range(0, len(cells), size))
         return PRINT.format(text=text) if self.program else text

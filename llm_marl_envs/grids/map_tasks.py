@@ -7,9 +7,9 @@ comes with many pairs of a start and a goal, so that who sees the map alone does
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from llm_marl_envs.grids.maps import FREE, WALL, canonical, distances, draw_map, size_of
@@ -54,11 +54,16 @@ BEYOND = {
 
 
 class MapSource(IndexedSource):
-    """The tasks of each map of a split; the maps come one after the other, again and again."""
+    """The tasks of each map of a split; the maps come one after the other, again and again.
 
-    def __init__(self, level: str, split: str, least: int) -> None:
+    Args:
+        split: a split of `MAPS`.
+        drawn: the data of the `PAIRS` tasks of the map with a number.
+    """
+
+    def __init__(self, split: str, drawn: Callable[[int], Sequence[Mapping[str, Any]]]) -> None:
         super().__init__(split)
-        self.level, self.least, self.name = BEYOND[level], least, level
+        self.drawn = drawn
 
     def __len__(self) -> int:
         return MAPS[self.split] * PAIRS
@@ -66,14 +71,12 @@ class MapSource(IndexedSource):
     def make(self, index: int, task_id: str) -> Task:
         """As `IndexedSource.make`."""
         pair, number = divmod(index, MAPS[self.split])
-        cells, pairs = drawn(self.name, self.split, self.least, number)
-        start, goal = pairs[pair]
-        return Task(task_id, self.split, {"map": cells, "start": start, "goal": goal})
+        return Task(task_id, self.split, self.drawn(number)[pair])
 
 
 @lru_cache(maxsize=4096)
-def drawn(level: str, split: str, least: int, number: int) -> tuple[str, list[tuple[int, int]]]:
-    """A map of a split, and its pairs of a start and a goal."""
+def drawn(level: str, split: str, least: int, number: int) -> list[dict[str, Any]]:
+    """A map of a split with each of its pairs of a start and a goal."""
     known = BEYOND[level]
     rng = random.Random(hash_of(f"map/{level}/{split}/{least}/{number}"))
     while True:
@@ -88,7 +91,8 @@ def drawn(level: str, split: str, least: int, number: int) -> tuple[str, list[tu
             if moves >= least
         ]
         if len(far) >= PAIRS:
-            return cells, rng.sample(far, PAIRS)
+            pairs = rng.sample(far, PAIRS)
+            return [{"map": cells, "start": start, "goal": goal} for start, goal in pairs]
 
 
 def split_of(cells: str) -> str:
@@ -100,9 +104,9 @@ def split_of(cells: str) -> str:
 def procedural(level: str, split: str, least: int) -> MapSource:
     """The tasks of a level; one source per process, which copies of an environment share."""
     if split == "ood":
-        beyond = LEVELS[level].beyond
-        return MapSource(beyond, split, BEYOND[beyond].least)
-    return MapSource(level, split, least)
+        level = LEVELS[level].beyond
+        least = BEYOND[level].least
+    return MapSource(split, partial(drawn, level, split, least))
 
 
 def task_of_row(row: Mapping[str, Any]) -> Task:
@@ -111,25 +115,44 @@ def task_of_row(row: Mapping[str, Any]) -> Task:
     Raises:
         ValueError: no such square map, or no way from S to G.
     """
+    text = square_map(row, FREE + WALL + START + GOAL)
+    if text.count(START) != 1:
+        raise ValueError(f"map={row['map']!r:.100}: expected one S")
+    if text.count(GOAL) != 1:
+        raise ValueError(f"map={row['map']!r:.100}: expected one G")
+    start, goal = text.index(START), text.index(GOAL)
+    cells = text.replace(START, FREE).replace(GOAL, FREE)
+    if start not in distances(cells, goal):
+        raise ValueError(f"map={row['map']!r:.100}: there is no way from S to G")
+    return task_of_map(row, text, cells, {"map": cells, "start": start, "goal": goal})
+
+
+def square_map(row: Mapping[str, Any], letters: str) -> str:
+    """The cells of a row's `map`, a list of lines or a text of lines.
+
+    Raises:
+        ValueError: no square of these letters.
+    """
     given: Any = row.get("map")
     lines = given.split("\n") if isinstance(given, str) else given
     square = isinstance(lines, (list, tuple)) and all(isinstance(one, str) for one in lines)
     text = "".join(lines) if square else ""
     whole = square and len(lines) in SIZES and all(len(one) == len(lines) for one in lines)
-    if not whole or set(text) - {FREE, WALL, START, GOAL} or text.count(START) != 1:
-        raise ValueError(f"map={given!r:.100}: expected 3 to 20 lines as long of '.', '#', S and G")
-    if text.count(GOAL) != 1:
-        raise ValueError(f"map={given!r:.100}: expected one G")
-    start, goal = text.index(START), text.index(GOAL)
-    cells = text.replace(START, FREE).replace(GOAL, FREE)
-    if start not in distances(cells, goal):
-        raise ValueError(f"map={given!r:.100}: there is no way from S to G")
-    name = str(row.get("id") or f"row-{hash_of(text):016x}")
+    if not whole or set(text) - set(letters):
+        raise ValueError(
+            f"map={given!r:.100}: expected 3 to 20 lines, each with as many characters as there "
+            f"are lines, of {' '.join(letters)}"
+        )
+    return text
+
+
+def task_of_map(row: Mapping[str, Any], text: str, cells: str, data: Mapping[str, Any]) -> Task:
+    """The task of a row: named by its `id` or `text`, in its `split` or that of its walls."""
     split = row.get("split") or split_of(cells)
     return Task(
-        name,
+        str(row.get("id") or f"row-{hash_of(text):016x}"),
         split_of_row({"split": split}, text),
-        {"map": cells, "start": start, "goal": goal, "whole": True},
+        {**data, "whole": True},
     )
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import product
+from typing import TypeVar
 
 FREE, WALL = ".", "#"
+State = TypeVar("State", bound=Hashable)
 MOVES = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
 
 PROGRESS, ARRIVED = 0.5, 0.5
@@ -79,18 +81,39 @@ def score_terms(cells: str, start: int, goal: int, place: int) -> dict[str, floa
 
 def expected_blind(cells: str, start: int, goal: int, turns: int) -> float:
     """Expected score of one random move in each turn."""
+
+    def step(place: int, move: str) -> int:
+        following = neighbour(cells, place, move)
+        return place if following is None else following
+
+    def score(place: int) -> float:
+        return sum(score_terms(cells, start, goal, place).values())
+
+    return expected_random(start, turns, step, score)
+
+
+def expected_random(
+    start: State,
+    turns: int,
+    step: Callable[[State, str], State],
+    score: Callable[[State], float],
+) -> float:
+    """Expected score after random moves, one in each turn; a score of 1 ends an episode.
+
+    Args:
+        start: where it begins.
+        turns: how many moves.
+        step: what a move of `MOVES` leads to; the same state where something is in the way.
+        score: of a state, in [0, 1].
+    """
     chance = {start: 1.0}
     for _ in range(turns):
-        after: dict[int, float] = {}
-        for (place, share), move in product(chance.items(), MOVES):
-            following = neighbour(cells, place, move) if place != goal else None
-            there = place if following is None else following
+        after: dict[State, float] = {}
+        for (state, share), move in product(chance.items(), MOVES):
+            there = state if score(state) == 1 else step(state, move)
             after[there] = after.get(there, 0.0) + share / len(MOVES)
         chance = after
-    return sum(
-        share * sum(score_terms(cells, start, goal, place).values())
-        for place, share in chance.items()
-    )
+    return sum(share * score(state) for state, share in chance.items())
 
 
 def canonical(cells: str) -> str:

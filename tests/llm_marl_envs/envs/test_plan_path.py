@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from llm_marl_envs import make
-from llm_marl_envs.envs.plan_path import read_moves
 from llm_marl_envs.grids.base import PLANNER, TOOL
 from llm_marl_envs.grids.maps import FREE, MOVES, WALL, neighbour, shortest_way
+from llm_marl_envs.grids.moves import read_moves
 
 ROW = {"map": ["S..", "##.", "G.."]}  # R R D D L L
 
