@@ -147,7 +147,7 @@ def square_map(row: Mapping[str, Any], letters: str) -> str:
 
 
 def task_of_map(row: Mapping[str, Any], text: str, cells: str, data: Mapping[str, Any]) -> Task:
-    """The task of a row: named by its `id` or `text`, in its `split` or that of its walls."""
+    """The task of a row: named by its `id` or `text`, in its `split` or that of `cells`."""
     split = row.get("split") or split_of(cells)
     return Task(
         str(row.get("id") or f"row-{hash_of(text):016x}"),

@@ -60,7 +60,7 @@ CODING, DEBATE = "coop_coding-v0", "debate-v0"
 PRO_CON, REFINE, EVALUATE = "debate_pro_con-v0", "solve_critique_refine-v0", "solve_and_evaluate-v0"
 ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
 CROWD, KUHN, MATRIX = "crowd-v0", "kuhn_poker-v0", "matrix_game-v0"
-PATH, REGIME, SUDOKU = "plan_path-v0", "regime-v0", "sudoku-v0"
+PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
 BUNDLED = {
@@ -159,6 +159,11 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (PATH, {"info": "full", "level": "10x10", "turns": 5}, agreed, 1.0, (0,)),
     (PATH, {"split": "ood"}, agreed, 1.0, (0,)),
     (PATH, {"tasks": [{"map": "S..\n##.\nG.."}], "split": "all"}, agreed, 1.0, (0,)),
+    (SOKOBAN, {}, agreed, 1.0, (0, 1)),
+    (SOKOBAN, {"tool": "python", "turns": 1, "split": "val"}, agreed, 1.0, (0,)),
+    (SOKOBAN, {"info": "full", "level": "8x8", "turns": 5}, agreed, 1.0, (0,)),
+    (SOKOBAN, {"split": "ood", "boxes": 2}, agreed, 1.0, (0,)),
+    (SOKOBAN, {"tasks": [{"map": "P..\n.B.\n..T"}], "split": "all"}, agreed, 1.0, (0,)),
     (SUDOKU, {}, agreed, 1.0, (0, 1)),
     (SUDOKU, {"tool": "python", "turns": 1, "split": "val"}, agreed, 1.0, (0,)),
     (SUDOKU, {"info": "full", "level": "9x9", "turns": 5}, agreed, 1.0, (0,)),

@@ -1,0 +1,52 @@
+"""Scripted experts who push boxes: as in `map_experts`, with targets on the map.
+
+A planner that reads the map the other way pushes boxes to places where no target is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from llm_marl_envs.grids.box_tasks import TARGET, start_of, with_targets
+from llm_marl_envs.grids.boxes import Position, shortest_solution
+from llm_marl_envs.grids.map_experts import MapExperts
+from llm_marl_envs.grids.map_tasks import marked
+from llm_marl_envs.grids.maps import FREE, WALL, size_of
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
+
+STANDING = re.compile(r"^You are at row .*", re.MULTILINE)
+PLACE = re.compile(r"row ([0-9]+), column ([0-9]+)")
+LOST = "U"
+"""What a planner answers that sees no solution on the map that it understood."""
+
+
+class BoxExperts(MapExperts):
+    """A tool that reads out walls and targets, and a planner that searches for a solution."""
+
+    def shown(self, task: Task) -> str:
+        """As `MapExperts.shown`."""
+        return with_targets(task.data["map"], task.data["targets"])
+
+    def found(self, task: Task, cells: str, messages: Sequence[Message]) -> str:
+        """As `MapExperts.found`; where the player and the boxes are is taken for free."""
+        targets = tuple(place for place, cell in enumerate(cells) if cell == TARGET)
+        position = standing(task, messages)
+        known = "".join(FREE if cell in FREE + TARGET else WALL for cell in cells)
+        known = marked(known, dict.fromkeys((position.player, *position.boxes), FREE))
+        if len(targets) != len(position.boxes):
+            return LOST
+        return shortest_solution(known, targets, position) or LOST
+
+
+def standing(task: Task, messages: Sequence[Message]) -> Position:
+    """Where the player and the boxes are, as the planner was told last; or at the start."""
+    told = [line for message in messages for line in STANDING.findall(message.content)]
+    if not told:
+        return start_of(task)
+    size = size_of(task.data["map"])
+    player, *boxes = (
+        (int(row) - 1) * size + int(column) - 1 for row, column in PLACE.findall(told[-1])
+    )
+    return Position(player, tuple(boxes))
