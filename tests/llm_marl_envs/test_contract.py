@@ -59,7 +59,7 @@ def experts(env: Any) -> dict[str, Policy]:
 CODING, DEBATE = "coop_coding-v0", "debate-v0"
 PRO_CON, REFINE, EVALUATE = "debate_pro_con-v0", "solve_critique_refine-v0", "solve_and_evaluate-v0"
 ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
-CROWD, KUHN, MATRIX = "crowd-v0", "kuhn_poker-v0", "matrix_game-v0"
+CROWD, KUHN, MATH, MATRIX = "crowd-v0", "kuhn_poker-v0", "math_team-v0", "matrix_game-v0"
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
@@ -148,6 +148,11 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (KUHN, {"tasks": [{"deal": ["king", "jack"], "ante": 3}], "split": "all"}, None, None, (0,)),
     (REGIME, {"bonus": 0}, agreed, 3.0, (0, 1)),
     (REGIME, {"turns": 5, "n_agents": 3, "choices": 5}, agreed, None, (0, 1)),  # the coin's
+    (MATH, {}, agreed, 1.0, (0, 1)),
+    (MATH, {"form": "solver_verifier", "level": 2, "turns": 3}, agreed, 1.0, (0, 1)),
+    (MATH, {"form": "solver_verifier", "info": "full"}, agreed, 1.0, (0,)),
+    (MATH, {"split": "ood", "turns": 2}, agreed, 1.0, (0,)),
+    (MATH, {"tasks": [GSM], "split": "all", "compare": "exact"}, agreed, 1.0, (0, 1)),
     (MATRIX, {}, agreed, 11.0, (0, 1)),
     (MATRIX, {"game": "penalty", "scales": [0.1]}, agreed, 1.0, (0,)),
     (MATRIX, {"game": "risky", "talk": 1, "turns": 2}, agreed, 10.0, (0, 1)),
@@ -180,6 +185,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     EVALUATE: [{}, {"ablate": "scoring", "rounds": 1}],
     CROWD: [{"turns": 2, "weights": [1, 1], "arm": "pairs"}],
     REGIME: [{"turns": 1, "choices": 2}, {}],
+    MATH: [{}, {"form": "solver_verifier", "turns": 3}],
     MATRIX: [{"game": "risky", "turns": 2, "talk": 1}],
 }
 each = pytest.mark.parametrize("env_id", list_envs())

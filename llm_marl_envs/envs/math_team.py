@@ -1,0 +1,350 @@
+r"""# math_team-v0: one thinks and one answers, or one solves and one verifies.
+
+## Description
+Two seats answer one question of mathematics. With `form="reasoner_actor"` a reasoner speaks and an
+actor answers, as in the paper of C3 (arXiv 2603.06859). With `form="solver_verifier"` a solver
+answers, a verifier objects or approves, and the solver answers again.
+
+Generated questions are about four cards (`info="split"`, the default for them). One seat knows the
+numbers on the cards, the other the question, so neither can answer alone.
+
+## An episode
+Task `train/3`, `form="reasoner_actor"`.
+
+    reasoner_0 is told   Four cards show numbers from 1 to 6: red 6, blue 3, green 5, white 4.
+                         actor_0 alone knows the question.
+    actor_0 is told      Four cards show numbers from 1 to 6: red, blue, green, white.
+                         reasoner_0 alone knows the numbers.
+                         What is red / blue?
+
+    reasoner_0 says      6 3 5 4
+    actor_0 hears        reasoner_0 says:
+                         > 6 3 5 4
+    actor_0 says         Answer: 4/5
+    both earn            0.0
+
+    actor_0 says         Answer: 2
+    both earn            1.0
+
+First the actor took the last number for red: the cards can be read out in two orders, and the
+numbers do not say in which.
+
+## Agents
+`reasoner_0`, then `actor_0`; or `solver_0`, then `verifier_0` (AEC). The actor and the solver
+answer, `turns` times. The verifier speaks after each answer but the last.
+
+## Observations
+Chat messages, append-only: the question, or the part of it that the seat knows, then the other's
+texts, each line behind `> `. Nobody is told whether an answer is right. With `info="full"`, the
+papers' setting, both are told everything; then one seat could do everything.
+
+## Actions
+Any text; beyond 4096 characters it is cut. An answer is exactly one line `Answer: ...`, outside of
+fences and quotations, of at most 200 characters. Several such lines are no answer. A verifier
+approves with exactly one line `Verdict: right`. Then the episode ends, and the answer stands.
+
+- `compare="exact"`: whole numbers, decimals and fractions (`-3`, `2.5`, `5/2`) are compared as
+  numbers, other texts by their letters.
+- `compare="math"`: what is not the same so is compared by
+  [math-verify](https://github.com/huggingface/Math-Verify), which knows LaTeX. It runs in a process
+  of its own with 3 s of processor time for each answer. What it cannot read, or not in that time,
+  is wrong. It takes `2+2` for 4, so two more texts are wrong: a formula that stands in the
+  question, and one that is still to be worked out where the right answer is a number.
+
+## Rewards
+Both seats get the team's number. An answer is paid the *gain*: 1 if it is right, minus 1 if the one
+before was right. So the return is 1 if the last answer is right, else 0, and to be right earlier
+never returns less.
+
+| term | value |
+|---|---|
+| team | the gain of an answer: 1, 0 or -1 |
+
+**Entries of `info`**
+
+- `success`: the last answer is right.
+- For who answers: `answer`, `readable` (there is one), `right`.
+- For who tells: `copied`, its text says the last answer of the other again, in a line of its own or
+  quoted; that is measured and never paid more. `approved`, for a verifier. `convention`: in which
+  order it read out the cards, where that was all it said.
+- At the end, for both: `level`, `kind`, and `refinement`: last answer right minus first answer
+  right: 1, 0 or -1.
+
+## Episode end
+After the last answer, or when the verifier approves. Never truncated.
+
+## Arguments
+- `form`: "reasoner_actor" or "solver_verifier".
+- `tasks`: None (cards), rows in a list or a JSONL file, `"hub:<dataset>"`, or a `TaskSource`. Rows
+  have the columns of GSM8K (`question`, `answer` with `####`) or of MATH (`problem`, `answer`, or
+  `solution` with a `\boxed{}`), or those of `debate-v0`.
+- `level`: 1 (two cards in a formula) or 2 (three).
+- `split`: "train", "val", "test" or "ood"; "all" for rows.
+- `info`: "split" (cards only) or "full"; None takes "split" for cards.
+- `compare`: "exact" or "math" (extra `math`); None takes "exact" for cards, "math" for rows.
+- `turns`: how often the answering seat acts. None takes 1 for an actor; a solver takes 2 at least.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## What is known, and what remains
+`bounds(task)` is exact for cards: `random` is an answer drawn from all that occur in the split,
+`team` is 1. `solo` with `info="split"` counts, over all tasks of the split, the best answer to each
+question without the cards, and the best for each deal without the question; it takes the larger.
+Nobody is told whether an answer is right, so more turns give a lone seat nothing. Rows have no
+bounds.
+
+SOLO
+
+- A solver can tell the verifier the question, and the verifier can calculate. That is cooperation.
+- `copied` finds an answer that is said again, not one that is put in other words.
+
+## Tasks and licence
+A split has deals of its own: no deal of a split is one of another with its numbers exchanged. Each
+comes with every question of the level. The questions are the same in train, val and test, so there
+only the prompt of the seat that knows the cards is new. `ood` has numbers from 7 to 12 and the
+formulas of the level above: prompts that neither seat has read. Small calculations such as 3 - 5
+occur in every split but `ood`. Texts and tasks were made for this library and share its licence.
+
+GSM8K and MATH (both MIT) are read, not shipped. **Both are old and public: models have met them in
+training, with answers.** A score on them is no proof of reasoning. Measure one agent beside the
+team.
+
+**Not comparable with published numbers.** Those hold for their authors' prompts, parser, data,
+horizon and model. Here the prompts, the answer line and what counts as equal are this library's
+own. C3's code, for one, reads a last `\boxed{}`.
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.arithmetic.answers import COMPARISONS, read_line, restates, same_value
+from llm_marl_envs.arithmetic.card_experts import CardExperts
+from llm_marl_envs.arithmetic.card_tasks import LEVELS, alone_in, card_tasks, cards_of, of_cards
+from llm_marl_envs.arithmetic.cards import COLOURS
+from llm_marl_envs.arithmetic.formulas import check_installed, same_formula
+from llm_marl_envs.arithmetic.rows import math_task_of_row
+from llm_marl_envs.arithmetic.seats import (
+    ACTOR,
+    REASONER,
+    SOLVER,
+    TEAMS,
+    VERIFIER,
+    approves,
+    copied,
+)
+from llm_marl_envs.checks import refuse_other
+from llm_marl_envs.core import Bounds, Outcome, TextAECEnv, described, gains, info_of
+from llm_marl_envs.deliberation.briefs import check_whole
+from llm_marl_envs.deliberation.statements import quoted
+from llm_marl_envs.questions import question_of, same_answer
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Row, Task, Tasks, TaskSource, open_tasks, read_once
+
+MAX_ACTION_CHARS = 4096
+ROLES = {
+    REASONER: f"You are {REASONER}. Tell {ACTOR} what it needs; its answer counts for both.",
+    ACTOR: f"You are {ACTOR}. {REASONER} speaks first; your answer counts for both.",
+    SOLVER: f"You are {SOLVER}. {VERIFIER} reads each answer; your last one counts for both.",
+    VERIFIER: (
+        f"You are {VERIFIER}. Tell {SOLVER} what is wrong or missing; its last answer counts for "
+        "both. A line 'Verdict: right' ends the work."
+    ),
+}
+FORM = "End with one line: Answer: and then {what}, nothing else."
+NUMBER, FORMULA = "a whole number or a fraction", "a number or a formula"
+CARDS = "Four cards show numbers from {low} to {high}: {cards}."
+HIDDEN = "{other} alone knows the {what}."
+QUESTION = "What is {asked}?"
+AGAIN = "{answers} answers {turns} times."
+
+
+class MathTeamEnv(TextAECEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or `info="split"` for rows.
+        ImportError: `compare="math"` without math-verify.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("math_team-v0")
+    reward_range = (0.0, 1.0)
+
+    def __init__(
+        self,
+        *,
+        form: str = "reasoner_actor",
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        level: int = 1,
+        split: str = "train",
+        info: str | None = None,
+        compare: str | None = None,
+        turns: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        refuse_other("form", form, tuple(TEAMS))
+        refuse_other("compare", compare, (None, *COMPARISONS))
+        refuse_other("level", level, LEVELS)
+        self.team = TEAMS[form]
+        turns = self.team.turns if turns is None else turns
+        check_whole("turns", turns, self.team.turns)
+        source = _opened(tasks, split, level)
+        generated = of_cards(source[0])
+        self.info_mode = info_of(info, generated)
+        self.compare = compare or ("exact" if generated else "math")
+        if self.compare == "math":
+            check_installed()
+        super().__init__(
+            agents=self.team.seats,
+            source=source,
+            max_turns=turns,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        self._right: list[bool] = []  # of each answer
+        self._answered = ""  # the last text of who answers
+        self._facts: dict[str, dict[str, Any]] = {}
+
+    @property
+    def divided(self) -> bool:
+        """Whether one seat knows the cards alone and the other the question."""
+        return self.info_mode == "split"
+
+    # -- texts ------------------------------------------------------------------------------------
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per seat."""
+        what = NUMBER if of_cards(task) else FORMULA
+        told = {agent: [*self._known(task, agent), ROLES[agent]] for agent in self.team.seats}
+        for lines in told.values():
+            if self.max_turns > 1:
+                lines.append(AGAIN.format(answers=self.team.answers, turns=self.max_turns))
+        told[self.team.answers].append(FORM.format(what=what))
+        return {agent: (Message("user", "\n".join(lines)),) for agent, lines in told.items()}
+
+    def _known(self, task: Task, agent: str) -> list[str]:
+        """What a seat is told of a task."""
+        if not of_cards(task):
+            return [f"Question: {question_of(task).text}"]
+        cards = cards_of(task)
+        low, high = cards.numbers
+        numbers = [f"{colour} {at}" for colour, at in zip(COLOURS, cards.deal, strict=True)]
+        shown = CARDS.format(low=low, high=high, cards=", ".join(numbers))
+        asked = QUESTION.format(asked=cards.asked.text)
+        if not self.divided:
+            return [shown, asked]
+        if agent == self.team.tells:
+            return [shown, HIDDEN.format(other=self.team.answers, what="question")]
+        hidden = CARDS.format(low=low, high=high, cards=", ".join(COLOURS))
+        return [hidden, HIDDEN.format(other=self.team.tells, what="numbers"), asked]
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
+        self._right, self._answered = [], ""
+        self._facts = {agent: {} for agent in self.team.seats}
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        """The other seat hears it; an answer is judged and paid."""
+        paid: float | None = None
+        if agent == self.team.answers:
+            paid = self._judge(agent, action)
+            last = self._taken[agent] >= self.max_turns
+        else:
+            last = self._hear(agent, action)
+        other = self.next_agent(agent)
+        terms = {} if paid is None else {seat: {"team": paid} for seat in self.team.seats}
+        return Outcome(
+            reward_terms=terms,
+            feedback={} if last else {other: quoted(agent, action)},
+            ended=last,
+            success=bool(self._right) and self._right[-1],
+            facts=self._finished() if last else self._facts,
+        )
+
+    def _judge(self, agent: str, action: str) -> float:
+        """What an answer is paid."""
+        answer = read_line(action)
+        self._answered = action
+        self._right.append(answer is not None and self.is_right(self.task, answer))
+        self._facts[agent] = {
+            "answer": answer,
+            "readable": answer is not None,
+            "right": self._right[-1],
+        }
+        return float(gains(self._right)[-1])
+
+    def _hear(self, agent: str, action: str) -> bool:
+        """Note what the seat that tells has said; whether it ends the episode."""
+        approved = agent == VERIFIER and approves(action)
+        self._facts[agent] = {
+            "copied": copied(action, self._answered),
+            "convention": self.experts().read(self.task, agent, action),
+            **({"approved": approved} if agent == VERIFIER else {}),
+        }
+        return approved
+
+    def _finished(self) -> dict[str, dict[str, Any]]:
+        """The entries of the last infos."""
+        rows = not of_cards(self.task)
+        verdict = {
+            "kind": question_of(self.task).kind if rows else "cards",
+            "level": self.task.data["level"],
+            "refinement": int(self._right[-1]) - int(self._right[0]),
+        }
+        return {agent: {**own, **verdict} for agent, own in self._facts.items()}
+
+    def is_right(self, task: Task, answer: str) -> bool:
+        """Whether an answer, as `answers.read_line` gives it, is a right one."""
+        if of_cards(task):
+            cards = cards_of(task)
+            text, right = cards.asked.text, (str(cards.asked.answer(cards.deal)),)
+        else:
+            question = question_of(task)
+            text, right = question.text, question.right
+        if any(same_answer(answer, one) for one in right):
+            return True
+        if restates(answer, text):
+            return False
+        if any(same_value(answer, one) for one in right):
+            return True
+        return self.compare == "math" and any(same_formula(answer, one) for one in right)
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def experts(self) -> CardExperts:
+        """One reads out the cards, the other calculates."""
+        return CardExperts(self.divided)
+
+    def clusters(self, task: Task) -> tuple[str, ...]:
+        """The two prompts: a deal comes with many questions, and they with many deals."""
+        if not self.divided:
+            return ()
+        return tuple(told[-1].content for told in self.first_words(task).values())
+
+    def bounds(self, task: Task) -> Bounds:
+        """Known returns of cards, over all tasks of the split.
+
+        Raises:
+            ValueError: for rows.
+        """
+        if not of_cards(task):
+            raise ValueError(
+                f"task {task.id!r}: bounds are known for generated cards, not for rows"
+            )
+        known = alone_in(task.split, task.data["level"])
+        solo = max(known.cards, known.question) if self.divided else 1.0
+        return Bounds(random=known.random, solo=solo, team=1.0)
+
+
+@read_once
+def _opened(tasks: Tasks, split: str, level: int) -> TaskSource:
+    return open_tasks(
+        tasks,
+        split=split,
+        procedural=lambda one: card_tasks(one, level),
+        from_row=math_task_of_row,
+    )
