@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv, described
 from llm_marl_envs.deliberation.statements import quoted
@@ -50,8 +50,8 @@ class PioneerObserver(TextAECEnv):
     metadata: ClassVar[dict[str, Any]] = described("pioneer_observer")
 
     def __init__(self, env: TextEnv) -> None:
-        alone = isinstance(env, TextParallelEnv) and len(env.possible_agents) == 1
-        task = env if alone else SingleSeat(env)
+        one = isinstance(env, TextParallelEnv) and len(env.possible_agents) == 1
+        task = cast("TextParallelEnv", env) if one else SingleSeat(env)
         super().__init__(
             agents=[PIONEER, OBSERVER],
             source=task.source,
