@@ -99,9 +99,9 @@ When all boxes are on targets, or after `turns` turns. A position without a solu
 it. Never truncated.
 
 ## Arguments
-- `level`: "6x6", the paper's size, or "8x8". The walls around are counted.
+- `level`: "6x6", the paper's size, or "8x8". The walls around are counted. Shortest solutions have
+  at least 5 or 10 moves.
 - `boxes`: how many, None takes 1 or 2; at most 2 or 3. The paper's authors have 1.
-- `distance`: moves of a shortest solution, at least; None takes 5 or 10. At most 7 or 16.
 - `tasks`: None (generated), rows with `map`, a list of lines or a text of lines with `.` (free),
   `#`, `T` (target), `B` (box), `P` (player), `*` (box on a target), `+` (player on a target); a
   JSONL file, `"hub:<dataset>"`, or a `TaskSource`. A row that has no solution, or more than 600 000
@@ -194,7 +194,6 @@ class SokobanEnv(GridEnv):
         *,
         level: str = "6x6",
         boxes: int | None = None,
-        distance: int | None = None,
         tasks: str | Path | Sequence[Row] | TaskSource | None = None,
         split: str = "train",
         info: str | None = None,
@@ -206,12 +205,10 @@ class SokobanEnv(GridEnv):
         known = LEVELS[level]
         count = known.boxes if boxes is None else boxes
         check_whole("boxes", count, 1, known.most_boxes)
-        least = known.least if distance is None else distance
-        check_whole("distance", least, 1, known.most)
         source = open_tasks(
             tasks,
             split=split,
-            procedural=lambda one: procedural(level, one, count, least),
+            procedural=lambda one: procedural(level, one, count),
             from_row=task_of_row,
         )
         super().__init__(

@@ -39,8 +39,7 @@ class Level:
         walls: probability that a cell within them is a wall.
         boxes: how many there are unless somebody says so.
         most_boxes: what may be asked for at most.
-        least: moves of a shortest solution, at least, unless somebody says how many.
-        most: what may be asked for at most.
+        least: moves of a shortest solution, at least.
         beyond: the level whose maps are this one's split ood.
     """
 
@@ -49,29 +48,28 @@ class Level:
     boxes: int
     most_boxes: int
     least: int
-    most: int
     beyond: str
 
 
 LEVELS = {
-    "6x6": Level(6, 0.2, 1, 2, 5, 7, "7x7"),
-    "8x8": Level(8, 0.15, 2, 3, 10, 16, "9x9"),
+    "6x6": Level(6, 0.2, 1, 2, 5, "7x7"),
+    "8x8": Level(8, 0.15, 2, 3, 10, "9x9"),
 }
 BEYOND = {
     **LEVELS,
-    "7x7": Level(7, 0.15, 1, 2, 8, 8, ""),
-    "9x9": Level(9, 0.15, 2, 3, 16, 16, ""),
+    "7x7": Level(7, 0.15, 1, 2, 8, ""),
+    "9x9": Level(9, 0.15, 2, 3, 16, ""),
 }
 
 
 @lru_cache(maxsize=4096)
-def drawn(level: str, split: str, boxes: int, least: int, number: int) -> list[dict[str, Any]]:
+def drawn(level: str, split: str, boxes: int, number: int) -> list[dict[str, Any]]:
     """A map of a split and its targets, with each of its starts.
 
     Every start has a solution, found by search, and no box on a target.
     """
     known = BEYOND[level]
-    rng = random.Random(hash_of(f"boxes/{level}/{split}/{boxes}/{least}/{number}"))
+    rng = random.Random(hash_of(f"boxes/{level}/{split}/{boxes}/{known.least}/{number}"))
     while True:
         cells = surrounded(draw_map(known.size - 2, known.walls, rng), known.size)
         free = [place for place, cell in enumerate(cells) if cell == FREE]
@@ -83,7 +81,7 @@ def drawn(level: str, split: str, boxes: int, least: int, number: int) -> list[d
         far = [
             position
             for position, left in moves_left(cells, targets).items()
-            if left >= least and not set(position.boxes) & set(targets)
+            if left >= known.least and not set(position.boxes) & set(targets)
         ]
         if len(far) >= PAIRS:
             return [data_of(cells, targets, position) for position in rng.sample(far, PAIRS)]
@@ -122,12 +120,11 @@ def marks_of(targets: tuple[int, ...], position: Position) -> dict[int, str]:
 
 
 @lru_cache(maxsize=32)
-def procedural(level: str, split: str, boxes: int, least: int) -> MapSource:
+def procedural(level: str, split: str, boxes: int) -> MapSource:
     """The tasks of a level; one source per process, which copies of an environment share."""
     if split == "ood":
         level = LEVELS[level].beyond
-        least = BEYOND[level].least
-    return MapSource(split, partial(drawn, level, split, boxes, least))
+    return MapSource(split, partial(drawn, level, split, boxes))
 
 
 def task_of_row(row: Mapping[str, Any]) -> Task:

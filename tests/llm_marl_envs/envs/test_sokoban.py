@@ -299,7 +299,6 @@ def test_with_full_information_a_later_program_reads_the_map_as_it_is():
     [
         ({"level": "5x5"}, "level='5x5': expected one of"),
         ({"boxes": 3}, "boxes=3: expected a whole number, 1 to 2"),
-        ({"distance": 9}, "distance=9: expected a whole number, 1 to 7"),
         ({"tool": "bash"}, "tool='bash'"),
         ({"tasks": [ROW], "split": "all", "info": "split"}, "info='split' needs generated tasks"),
         ({"tasks": [{"map": ["P#T", "##.", "..B"]}], "split": "all"}, "no moves bring"),
