@@ -1,16 +1,28 @@
 """Self-play in Kuhn poker with and without past selves: exact exploitability over updates.
 
-    python benchmarks/kuhn_self_play.py --first-seed 100 --seeds 5 --output runs/kuhn_self_play
+    python benchmarks/kuhn_self_play.py --picture docs/self_play.png
     python benchmarks/kuhn_self_play.py --seeds 1 --updates 20 --output runs/look    # a look
 
 Both arms are the preset `kuhn_poker_tiny`; `present` has no pool, so both seats always play with
-the present weights. A seed decides adapters, tasks, sampling and line-ups; the embedded model
-is one for all runs. Before the first update and after every `--every` updates the policy's table
-is scored (`trainers/studies/exploitability.py`).
+the present weights. A seed decides tasks, sampling and line-ups; the embedded model is one for all
+runs. Before the first update and after every `--every` updates the policy's table is scored
+(`trainers/studies/exploitability.py`).
 
-One JSON file for each run; those that are there are not made again, so a stopped call goes on. No
-new run begins after `--minutes`. Then prints the table and, with matplotlib, draws
-`kuhn_self_play.png`. One process, one thread.
+Criterion, written after the pilots on seed 0 and before the runs on seeds from 100 on:
+
+- A run's number is its mean exploitability over the last third of the updates.
+- The pool is better or worse if the 95 % interval (Student's t) of the differences by seed leaves
+  out 0; else the two cannot be told apart.
+- A run has collapsed if its `reading` over the last third is below 0.5. That is the chance to call
+  a bet with the king less that with the jack, mean of both seats: 1 in every equilibrium, 0 for one
+  who looks at no card.
+
+`words` is the lowest chance, over the twelve situations at the end, that one of the two words is
+said; other texts are passes.
+
+One JSON file for each run; those that are there are not made again, so a stopped call goes on, and
+two calls with one of the `--arms` each can run side by side. No new run begins after `--minutes`.
+Then prints the table. One process, one thread.
 """
 
 from __future__ import annotations
@@ -30,6 +42,7 @@ import torch
 from transformers import TrainerCallback
 from transformers.utils.logging import disable_progress_bar
 
+from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from llm_marl_envs.files.json_files import read_json, write_json
 from trainers.studies.exploitability import kuhn_tables
 from trainers.train import build_trainer, model_path, read_run
@@ -39,6 +52,9 @@ PRESET = "kuhn_poker_tiny"
 ARMS: dict[str, list[str]] = {"present": ["schedules=null"], "pool": []}
 """Arm -> overrides of the preset."""
 COLOURS = {"present": "#b3541e", "pool": "#2a6f97"}
+UNITS = {"update": "updates", "sampled_tokens": "sampled tokens"}
+LINES = {"at random": 11 / 24, "always bet": 1 / 3, "equilibrium": 0.0}
+TEXT: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 7, "color": "0.4"}
 
 
 class Measure(TrainerCallback):
@@ -111,71 +127,77 @@ def curve(run: Mapping[str, Any], key: str = "exploitability") -> np.ndarray:
     return np.array([point[key] for point in run["points"]])
 
 
-def second_half(run: Mapping[str, Any]) -> float:
-    """Mean exploitability over the second half of the updates."""
-    late = curve(run, "update") >= run["updates"] / 2
-    return float(curve(run)[late].mean())
+def late(run: Mapping[str, Any], values: np.ndarray) -> float:
+    """The mean over the points of the last third of the updates."""
+    return float(values[curve(run, "update") >= run["updates"] * 2 / 3].mean())
+
+
+def reading(run: Mapping[str, Any]) -> np.ndarray:
+    """At every point: the chance to call with the king less that with the jack, mean of seats."""
+    bets = curve(run, "bets")  # (points, seats, situations)
+    return (bets[:, :, 5] - bets[:, :, 3]).mean(1)
 
 
 def table(runs: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: one line for each run, then the means of each arm and of the differences."""
     lines = [
-        "| arm | seed | start | lowest | end | second half | its NashConv | tokens | CPU s |",
-        "|" + "---|" * 9,
+        "| arm | seed | start | lowest | end | last third | reading | words | tokens | CPU s |",
+        "|" + "---|" * 10,
     ]
     for run in sorted(runs, key=lambda one: (one["arm"], one["seed"])):
-        found, late = curve(run), second_half(run)
-        tokens = sum(run["points"][-1][key] for key in ("sampled_tokens", "prompt_tokens"))
+        found = curve(run)
         cells = [run["arm"], str(run["seed"])]
-        cells += [f"{one:.3f}" for one in (found[0], found.min(), found[-1], late, 2 * late)]
-        cells += [f"{tokens / 1000:.0f} k", f"{run['cpu_seconds']['training']:.0f}"]
+        numbers = [found[0], found.min(), found[-1], late(run, found), late(run, reading(run))]
+        numbers.append(np.min(run["points"][-1]["legal"]))
+        cells += [f"{one:.3f}" for one in numbers]
+        cells += [f"{run['points'][-1]['sampled_tokens']}", f"{run['cpu_seconds']['training']:.0f}"]
         lines.append(f"| {' | '.join(cells)} |")
-    by_arm = {arm: {r["seed"]: second_half(r) for r in runs if r["arm"] == arm} for arm in ARMS}
+    lines.append("")
+    by_arm = {arm: {r["seed"]: r for r in runs if r["arm"] == arm} for arm in ARMS}
+    scores = {
+        arm: {seed: late(run, curve(run)) for seed, run in found.items()}
+        for arm, found in by_arm.items()
+    }
     for arm, found in by_arm.items():
-        lines.append(f"\n{arm}: {_mean(list(found.values()))} over the second half")
-    both = sorted(set(by_arm["present"]) & set(by_arm["pool"]))
-    gaps = [by_arm["pool"][seed] - by_arm["present"][seed] for seed in both]
-    lines.append(f"\npool - present, by seed: {_mean(gaps)}")
+        collapsed = sum(late(run, reading(run)) < 0.5 for run in found.values())
+        lines.append(f"- {arm}: {_mean([*scores[arm].values()])}; collapsed: {collapsed}")
+    both = sorted(set(scores["present"]) & set(scores["pool"]))
+    gaps = [scores["pool"][seed] - scores["present"][seed] for seed in both]
+    lines.append(f"- pool less present, by seed: {_mean(gaps)}")
     return "\n".join(lines)
 
 
 def _mean(values: Sequence[float]) -> str:
-    """Mean with a 95 % interval over runs (Student's t)."""
+    """Mean with a 95 % interval over runs."""
     if len(values) < 2:
         return f"{values[0]:.3f} (1 seed)" if values else "-"
-    from scipy.stats import t
-
-    half = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
-    middle = float(np.mean(values))
-    return f"{middle:.3f} ({middle - half:.3f} to {middle + half:.3f}, {len(values)} seeds)"
+    low, high = t_interval(values)
+    return f"{np.mean(values):.3f} ({low:.3f} to {high:.3f}, {len(values)} seeds)"
 
 
 def draw(runs: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Exploitability against updates and against all tokens; thin: each run, thick: the mean."""
+    """Exploitability against updates and sampled tokens; thin: each run, thick: the mean."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    for place, (axis, unit) in enumerate(
-        zip(figure.subplots(1, 2, sharey=True), ("updates", "tokens, thousands"), strict=True)
-    ):
+    for axis, unit in zip(figure.subplots(1, 2, sharey=True), UNITS, strict=True):
         for arm, colour in COLOURS.items():
             mine = [run for run in runs if run["arm"] == arm]
             if not mine:
                 continue
-            own, read = (
-                np.array([curve(r, k) for r in mine]) for k in ("sampled_tokens", "prompt_tokens")
-            )
-            xs = (own + read) / 1000 if place else np.array([curve(r, "update") for r in mine])
+            xs = np.array([curve(run, unit) for run in mine])
             ys = np.array([curve(run) for run in mine])
             for x, y in zip(xs, ys, strict=True):
-                axis.plot(x, y, color=colour, alpha=0.3, linewidth=0.8)
-            axis.plot(xs.mean(0), ys.mean(0), color=colour, linewidth=2, label=f"{arm}, mean")
-        axis.set_xlabel(unit)
-        axis.set_ylim(bottom=0)
-        axis.grid(alpha=0.3)
-        if not place:
-            axis.set_ylabel("exploitability, antes per hand")
-            axis.legend(frameon=False)
+                axis.plot(x, y, color=colour, alpha=0.4, linewidth=0.8)
+            axis.plot(xs.mean(0), ys.mean(0), color=colour, linewidth=2.5, label=f"{arm}, mean")
+        for name, height in LINES.items():
+            axis.axhline(height, color="0.4", linewidth=0.8, linestyle=":")
+            axis.annotate(name, (0.99, height), xycoords=("axes fraction", "data"), **TEXT)
+        axis.set_xlabel(UNITS[unit])
+        axis.set_ylim(-0.02)
+    axes = figure.axes[0]
+    axes.set_ylabel("exploitability, antes per hand")
+    axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=120)
 
 
@@ -184,14 +206,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=0, help="0: as the preset says")
-    parser.add_argument("--every", type=int, default=4, help="updates between two tables")
+    parser.add_argument("--every", type=int, default=4, help="updates between points")
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
-    parser.add_argument("--override", action="append", default=[], help="of the preset, both arms")
+    parser.add_argument("--override", action="append", default=[], help="of the preset, in all arms")
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--output", type=Path, default=Path("runs/kuhn_self_play"))
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/kuhn"))
+    parser.add_argument("--picture", type=Path, help="draw it there; needs matplotlib")
     args = parser.parse_args()
     torch.set_num_threads(1)
     disable_progress_bar()
@@ -208,10 +231,8 @@ def main() -> None:
                 print(path, flush=True)
             runs.append(read_json(path))
     print(table(runs))
-    try:
-        draw(runs, args.output / "kuhn_self_play.png")
-    except ImportError as error:
-        print(f"no picture: {error}")
+    if args.picture:
+        draw(runs, args.picture)
 
 
 if __name__ == "__main__":

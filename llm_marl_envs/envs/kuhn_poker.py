@@ -90,7 +90,8 @@ chosen on `val`, by learning it anew, and not at the stakes that are measured. E
 share their deal.
 
 ## What it is for, what it does not show
-- Whether self-play approaches an equilibrium, by exact exploitability over updates.
+- Whether self-play approaches an equilibrium, by exact exploitability over updates. What a tiny
+  model did, with past selves and without: [self-play, measured](../self_play.md).
 - One hand between two seats says nothing of longer games or of more players.
 
 ## Version history
@@ -200,13 +201,14 @@ class KuhnExperts(GameExperts):
         return WORDS
 
     def at_random(self, env: TextEnv, agent: str, rng: random.Random) -> str:
-        """Bet with a chance of 0.1, 0.5 or 0.9 by the card; upon a bet call with 0.9, 0.5 or 0.1.
+        """Bet with a chance of 0.4, 0.5 or 0.6 by the card; upon a bet 0.25, 0.5 or 0.75.
 
-        So the words depend on all that a seat knows. A model that was fitted to words that do not
-        looks at none of it, and in one run of 160 updates it did not learn to.
+        So the words depend on all that a seat knows, and the card counts as it should: a model
+        that was fitted to words that do not looks at none of it, and one that was fitted to call
+        with the jack and fold with the king learned to bet whatever it holds.
         """
         card, betting = env.task.data["deal"][SEATS.index(agent)], env.chat(agent)[-1].content
-        chance = (0.1, 0.5, 0.9)[2 - card if betting == BETS else card]
+        chance = ((0.25, 0.5, 0.75) if betting == BETS else (0.4, 0.5, 0.6))[card]
         return BET if rng.random() < chance else PASS
 
     def conventions(self, task: Task) -> tuple[str, ...]:

@@ -165,17 +165,17 @@ def test_a_silent_team_is_a_table_of_zeros():
 
 
 def test_demonstrations_depend_on_all_that_a_seat_knows():
-    """On the card, and the other way round upon a bet; on average they prefer nothing."""
+    """On the card, and more so upon a bet; on average they prefer nothing."""
     shown = demonstrations(make("kuhn_poker-v0"), 4000, 0)
     per_place: dict[Any, list[str]] = {}
     for messages, said in shown:
         key = tuple(m.content for m in messages)
         per_place.setdefault(key, []).append(said)
     assert len(per_place) == 12
-    chances = {"jack": 0.1, "queen": 0.5, "king": 0.9}
+    chances = {"jack": (0.4, 0.25), "queen": (0.5, 0.5), "king": (0.6, 0.75)}
     for chat, said in per_place.items():
         card = chat[0].partition("You hold the ")[2].partition(".")[0]
-        chance = 1 - chances[card] if chat[-1] == BETS else chances[card]
+        chance = chances[card][chat[-1] == BETS]
         error = 4 * (chance * (1 - chance) / len(said)) ** 0.5
         assert abs(said.count("bet") / len(said) - chance) < error
 
