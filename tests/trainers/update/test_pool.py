@@ -177,7 +177,10 @@ def test_a_strategy_that_seats_a_stranger_is_named(tmp_path: Path):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "pool",
-    [{"past": 0.0}, {"every": 1, "size": 2, "strategy": name(Nobody)}],
+    [
+        pytest.param({"past": 0.0}, marks=pytest.mark.long),
+        {"every": 1, "size": 2, "strategy": name(Nobody)},
+    ],
     ids=["chance 0", "kept and never asked"],
 )
 def test_a_pool_that_never_plays_changes_no_bit(tmp_path: Path, mode: str, pool: dict[str, Any]):
@@ -273,7 +276,11 @@ def test_seats_of_a_past_self_teach_nothing_and_seats_take_turns(tmp_path: Path,
     assert trainer.token_policy.stand_ins == {}
 
 
-@pytest.mark.parametrize("algorithm", ["magrpo", "dr_mas", "rejection", "mappo", "central_critic"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["magrpo", "central_critic"]
+    + [pytest.param(one, marks=pytest.mark.long) for one in ("dr_mas", "rejection", "mappo")],
+)
 def test_advantages_are_those_of_the_learners_alone(tmp_path: Path, algorithm: str):
     """Whatever a past self earned; a critic must not learn from its turns either."""
     schedules = {"pool": {"every": 1, "past": 1.0}}
