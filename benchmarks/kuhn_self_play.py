@@ -207,11 +207,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--first-seed", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--updates", type=int, default=0, help="0: as the preset says")
     parser.add_argument("--every", type=int, default=4, help="updates between points")
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
-    parser.add_argument("--override", action="append", default=[], help="of the preset, in all arms")
+    parser.add_argument("--override", action="append", default=[], help="of the preset, both arms")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/kuhn"))
     parser.add_argument("--picture", type=Path, help="draw it there; needs matplotlib")
