@@ -255,6 +255,13 @@ class MAGRPOConfig(GRPOConfig):
                 "rate falls over a number of updates, which nobody knows; set "
                 "lr_scheduler_type='constant', or max_steps as well"
             )
+        for name in ("save_steps", "eval_steps", "logging_steps"):
+            value = getattr(self, name)
+            if value is not None and 0 < value < 1:
+                raise ValueError(
+                    f"{name}={value} with max_tokens alone: a share of a number of updates, which "
+                    "nobody knows; expected a number of updates, or set max_steps as well"
+                )
         self.max_steps = self.max_tokens * self.num_iterations
 
     @property
