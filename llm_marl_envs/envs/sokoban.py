@@ -88,19 +88,19 @@ boxes that are on targets.
 `bounds(task)` is exact with `info="full"`: one random move in each turn; 1, for one seat may do
 everything; 1. With `info="split"` it raises `ValueError`: the best play of a seat alone is a search
 over its moves and all maps that agree with what it saw, too many to count. So there is no
-cooperation index. Tests show that no seat alone
-can be sure of a solution in one turn. A planner would need the same moves for all maps of the split
-that have its start: there are such for 0.4 % of the tasks of `train`, 4.2 % of `val`, 1.7 % of
-`test`. A tool would need the same for all starts of its map: no map of `val` has them. With several
-turns a planner that knows a split by heart can find out on which of its maps it stands.
+cooperation index. Tests count when a seat alone can be sure of a solution in one turn. A planner
+would need the same moves for all maps of the split that have its start: there are such for 0.4 % of
+the tasks of `train`, 4.2 % of `val`, 1.7 % of `test`. A tool would need the same for all starts of
+its map: no map of `val` has them. With several turns a planner that knows a split by heart can find
+out on which of its maps it stands.
 
 ## Episode end
 When all boxes are on targets, or after `turns` turns. A position without a solution does not end
 it. Never truncated.
 
 ## Arguments
-- `level`: "6x6", the paper's size, or "8x8". The walls around are counted. Shortest solutions have
-  at least 5 or 10 moves.
+- `level`: "6x6", the size that the code of the paper's authors names, or "8x8". The walls around
+  are counted. Shortest solutions have at least 5 or 10 moves.
 - `boxes`: how many, None takes 1 or 2; at most 2 or 3. The paper's authors have 1.
 - `tasks`: None (generated), rows with `map`, a list of lines or a text of lines with `.` (free),
   `#`, `T` (target), `B` (box), `P` (player), `*` (box on a target), `+` (player on a target); a
@@ -125,8 +125,8 @@ prompts are new; the planner's are not. Texts and tasks were made for this libra
 licence.
 
 **Not comparable with the paper's numbers.** Prompts, the format of answers, pay and maps are this
-library's own. The authors' code ignores moves that are blocked and plays on, draws rooms by a
-random walk, and counts pushes and boxes on targets in its pay.
+library's own. The code of the authors ignores moves that are blocked and plays on, ends where the
+map is solved, pays an answer 1 for that and else 0, and draws rooms by a random walk.
 
 A program that looks at a clock or is stopped by a limit of time may do something else when it is
 run again; all else replays exactly.

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from llm_marl_envs.grids.box_tasks import TARGET, start_of, with_targets
-from llm_marl_envs.grids.boxes import Position, shortest_solution
+from llm_marl_envs.grids.boxes import MOST_POSITIONS, Position, positions_of, shortest_solution
 from llm_marl_envs.grids.map_experts import MapExperts
 from llm_marl_envs.grids.map_tasks import marked
 from llm_marl_envs.grids.maps import FREE, WALL, size_of
@@ -37,12 +37,15 @@ class BoxExperts(MapExperts):
         known = marked(known, dict.fromkeys((position.player, *position.boxes), FREE))
         if len(targets) != len(position.boxes):
             return LOST
+        if positions_of(known, len(targets)) > MOST_POSITIONS:  # the tool told of few walls
+            return LOST
         return shortest_solution(known, targets, position) or LOST
 
 
 def standing(task: Task, messages: Sequence[Message]) -> Position:
     """Where the player and the boxes are, as the planner was told last; or at the start."""
-    told = [line for message in messages for line in STANDING.findall(message.content)]
+    heard = (message.content for message in messages if message.role == "user")
+    told = [line for content in heard for line in STANDING.findall(content)]
     if not told:
         return start_of(task)
     size = size_of(task.data["map"])

@@ -64,7 +64,7 @@ def played(cells: str, position: Position, moves: Sequence[str]) -> list[Positio
     return positions
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)  # about as many as an update has tasks; the largest are large
 def moves_left(cells: str, targets: Places) -> dict[Position, int]:
     """Position -> moves of a shortest solution, of all positions that have one.
 

@@ -217,6 +217,23 @@ def test_experts_go_on_from_where_they_stand():
         assert env.infos[PLANNER]["walked"] == len(way)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The map: " + "T" * 3 + "." * 61,  # more positions than are searched
+        "The map: " + "T" * 64,
+        "The map: " + "#" * 64,
+        "The map: ......",
+        "You are at row 7, column 7, boxes at row 1, column 1.",
+    ],
+)
+def test_an_expert_answers_whatever_a_tool_says(said: str):
+    env = make("sokoban-v0", level="8x8", boxes=3, turns=2)
+    play(env, said, "You are at row x", said)
+    env.step(env.experts().reply(env.task, PLANNER, "columns", env.chat(PLANNER)))
+    assert env.infos[PLANNER]["readable"]
+
+
 @pytest.mark.parametrize(("split", "share"), [("train", 0.0035), ("val", 0.0415), ("test", 0.0166)])
 def test_no_planner_alone_has_moves_for_all_maps_that_it_may_stand_on(split: str, share: float):
     """In one turn it must not meet a wall of any: it would play where all of them are free."""
