@@ -48,8 +48,9 @@ approves with exactly one line `Verdict: right`. Then the episode ends, and the 
 - `compare="math"`: what is not the same so is compared by
   [math-verify](https://github.com/huggingface/Math-Verify), which knows LaTeX. It runs in a process
   of its own with 3 s of processor time for each answer. What it cannot read, or not in that time,
-  is wrong. It takes `2+2` for 4, so two more texts are wrong: a formula that stands in the
-  question, and one that is still to be worked out where the right answer is a number.
+  is wrong; near that limit another machine may judge otherwise. It takes `2+2` for 4, so two more
+  texts are wrong: a formula that stands in the question, and one that is still to be worked out
+  where the right answer is a number.
 
 ## Rewards
 Both seats get the team's number. An answer is paid the *gain*: 1 if it is right, minus 1 if the one
@@ -92,7 +93,21 @@ question without the cards, and the best for each deal without the question; it 
 Nobody is told whether an answer is right, so more turns give a lone seat nothing. Rows have no
 bounds.
 
-SOLO
+| level | split | tasks | random | solo |
+|---|---|---|---|---|
+| 1 | train | 33120 | 0.023 | 0.154 |
+| | val | 2736 | 0.026 | 0.180 |
+| | test | 10800 | 0.023 | 0.173 |
+| | ood | 77760 | 0.003 | 0.054 |
+| 2 | train | 55200 | 0.008 | 0.108 |
+| | val | 4560 | 0.014 | 0.113 |
+| | test | 18000 | 0.009 | 0.105 |
+| | ood | 69984 | 0.001 | 0.109 |
+
+`make("math_team-v0", level=1, split="train")` and its `bounds(env.source[0])` give a row. Experts
+who draw their orders are right in 0.57 of 500 tasks of `test` as reasoner and actor, and in 0.60 as
+solver and verifier: `llm-marl eval math_team-v0 --team expert --split test --tasks 500 --seed 7`,
+and the same with `--set form=solver_verifier`. Those who agree are always right.
 
 - A solver can tell the verifier the question, and the verifier can calculate. That is cooperation.
 - `copied` finds an answer that is said again, not one that is put in other words.
@@ -104,13 +119,20 @@ only the prompt of the seat that knows the cards is new. `ood` has numbers from 
 formulas of the level above: prompts that neither seat has read. Small calculations such as 3 - 5
 occur in every split but `ood`. Texts and tasks were made for this library and share its licence.
 
-GSM8K and MATH (both MIT) are read, not shipped. **Both are old and public: models have met them in
-training, with answers.** A score on them is no proof of reasoning. Measure one agent beside the
-team.
+GSM8K and MATH (their authors say MIT) are read, not shipped. **Both are old and public: models have
+met them in training, with answers.** A score on them is no proof of reasoning. Measure one agent
+beside the team.
 
 **Not comparable with published numbers.** Those hold for their authors' prompts, parser, data,
 horizon and model. Here the prompts, the answer line and what counts as equal are this library's
-own. C3's code, for one, reads a last `\boxed{}`.
+own. C3's form is `info="full", turns=1` with rows of MATH, and its prompts ask for `\boxed{}`.
+
+**The embedded tiny model has no preset here.** Warm-started for 450 steps (`tiny: {steps: 450,
+learning_rate: 6e-3}`, 65 s of one core) it answers in the form and at chance. Of 100 tasks of
+`test`, seed 7, a team of it solves 0.11 greedy and 0.04 at temperature 1. As the reasoner beside
+`expert:forward` it solves 0.21 greedy, as the actor 0.11, less than the solo bound (`llm-marl eval
+math_team-v0 --split test --tasks 100 --seed 7 --greedy`, with `--partner`). More steps were not
+tried.
 
 ## Version history
 - v0: first version.
