@@ -51,7 +51,7 @@ class Bound:
 
 def of_limit() -> Iterator[Bound]:
     """Share of the bare limit, one task of 64 tokens."""
-    for mode, least in (("shared", 0.8), ("adapters", 0.45), ("separate", 0.65)):
+    for mode, least in (("shared", 0.8), ("adapters", 0.75), ("separate", 0.65)):
         share = limit.cell(mode, limit.CELLS[0], FEW)["share of the limit"]
         yield Bound(name=f"update, {mode}, share of the bare limit", value=share, least=least)
 
