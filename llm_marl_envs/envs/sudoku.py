@@ -176,6 +176,8 @@ REPEATS = "Not solved: digits repeat in {units}."
 OTHER = {TOOL: PLANNER, PLANNER: TOOL}
 DIGIT = re.compile(r"[0-9]{1,2}|[._?]")
 SEPARATORS = re.compile(r"[\s,;/|\[\]()]+")
+FULL_STOP = re.compile(r"(?<=[0-9\])])\.\s*$")
+"""At the end of a sentence; a dot of its own is a cell that stays open."""
 MAX_ANSWER_CHARS = 2000
 COLOURS = {0: "#dbe9ff", 1: "#ffe9c7", BOTH: "#eeeeee"}
 RIGHT, WRONG, OPEN = "#c9efc9", "#f6c4c4", "#ffffff"
@@ -330,7 +332,8 @@ def read_digits(text: str, blanks: Sequence[int], size: int) -> Grid | None:
     """The digits of the empty cells in an answer; 0 for one that is left open or no digit.
 
     Exactly one line answers. It holds as many digits as there are empty cells, or a whole grid, of
-    which the empty cells are looked at. Commas, slashes, bars and brackets count as spaces.
+    which the empty cells are looked at. Commas, slashes, bars and brackets count as spaces, and a
+    full stop behind the last digit is none of them.
 
     Args:
         text: any.
@@ -343,7 +346,7 @@ def read_digits(text: str, blanks: Sequence[int], size: int) -> Grid | None:
     lines = list(islice(answer_lines(text), 2))
     if len(lines) != 1 or len(lines[0]) > MAX_ANSWER_CHARS:
         return None
-    words = SEPARATORS.sub(" ", lines[0]).split()
+    words = SEPARATORS.sub(" ", FULL_STOP.sub("", lines[0])).split()
     if not all(DIGIT.fullmatch(word) for word in words):
         return None
     if len(words) == size**2:

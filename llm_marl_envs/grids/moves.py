@@ -21,10 +21,10 @@ def read_moves(text: str) -> str | None:
     """The moves of an answer, as letters of `maps.MOVES`; None for no answer.
 
     Exactly one line answers. Commas, brackets and quotation marks count as spaces, which may be
-    left out between letters; case is ignored.
+    left out between letters; case and a full stop at the end are ignored.
     """
     lines = list(islice(answer_lines(text), 2))
     if len(lines) != 1 or len(lines[0]) > MAX_ANSWER_CHARS:
         return None
-    joined = SEPARATORS.sub("", lines[0])
+    joined = SEPARATORS.sub("", lines[0]).removesuffix(".")
     return joined.upper() if MOVED.fullmatch(joined) else None

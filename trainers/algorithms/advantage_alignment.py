@@ -86,7 +86,7 @@ class AdvantageAlignment(MAGRPO):
     )
 
     def check(self, env: Any, trained: Sequence[str]) -> None:
-        """Refuse a run that pays the team, one trained agent, or agents that act in turn.
+        """Refuse a run that pays the team, one trained agent, a pool, or agents that act in turn.
 
         Raises:
             ValueError: says which, and the remedy.
@@ -100,6 +100,11 @@ class AdvantageAlignment(MAGRPO):
             raise ValueError(
                 f"{self.name}: the only trained agent is {[*trained]}, and it needs the advantages "
                 "of another; train two (no partners, not frozen), or choose algorithm: magrpo"
+            )
+        if "pool" in (self.args.schedules or {}):
+            raise ValueError(
+                f"{self.name} with schedules: pool: a past self or an opponent has no advantages to "
+                "align with; leave the pool out, or choose algorithm: magrpo"
             )
         if isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper)):
             raise ValueError(

@@ -75,6 +75,7 @@ class ModelValue(Critic):
             with torch.random.fork_rng(devices=[]):  # what an encoder lacks is drawn
                 torch.manual_seed(self.seed)
                 self.body = AutoModel.from_pretrained(name, dtype=torch.float32)
+                self.head = torch.nn.Linear(self.body.config.hidden_size, 1)
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"critic, body={name!r}: expected a name or folder of a Transformers model with "
@@ -82,7 +83,6 @@ class ModelValue(Critic):
             ) from error
         self.body.eval()  # no dropout: it would draw from the global generator
         self.body.config.use_cache = False
-        self.head = torch.nn.Linear(self.body.config.hidden_size, 1)
         for parameter in self.head.parameters():
             torch.nn.init.zeros_(parameter)
         self.parameters = [*self.body.parameters(), *self.head.parameters()]

@@ -79,6 +79,8 @@ def test_only_who_sees_the_way_is_told_where_the_planner_stands():
         ('answer: ["R", "R", "D"]', "RRD"),
         ("<think>Answer: U</think>\nAnswer: R,R,D", "RRD"),
         ("Answer: R\nAnswer: R", None),
+        ("Answer: R R D.", "RRD"),
+        ("Answer: R.R", None),
         ("Answer: R2", None),
         ("Answer: right", None),
         ("Answer:", None),

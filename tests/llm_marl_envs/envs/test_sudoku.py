@@ -103,6 +103,8 @@ def test_what_is_said_of_repeats_depends_on_the_answer_alone():
         ("I see.\nanswer: 1, 2, 3", (1, 2, 3)),
         ("<think>Answer: 3 3 3</think>Answer: [1, 2, 3]", (1, 2, 3)),
         ("Answer: 1 . 3", (1, 0, 3)),
+        ("Answer: 1 2 3.", (1, 2, 3)),
+        ("Answer: 1 2 .", (1, 2, 0)),
         ("Answer: 1 9 3", (1, 0, 3)),
         ("Answer: [[1,4,4,4],[4,4,4,2],[4,4,4,4],[4,4,4,3]]", (1, 2, 3)),
         ("Answer: 1 4 4 4 / 4 4 4 2 / ? ? ? ? / 4 4 4 3", (1, 2, 3)),

@@ -60,6 +60,7 @@ def test_a_weight_is_at_least_0(weight: float):
     [
         (Lower, {"credit": "team"}, "nothing is to be aligned; set credit: own"),
         (Lower, {"frozen": ["left_0"]}, "the only trained agent is .'right_0'., and it needs"),
+        (Lower, {"schedules": {"pool": {}}}, "has no advantages to align with"),
         (lambda: Relay(rounds=2), {}, "act one after the other"),
     ],
 )
