@@ -103,8 +103,8 @@ class AdvantageAlignment(MAGRPO):
             )
         if "pool" in (self.args.schedules or {}):
             raise ValueError(
-                f"{self.name} with schedules: pool: a past self or an opponent has no advantages to "
-                "align with; leave the pool out, or choose algorithm: magrpo"
+                f"{self.name} with schedules: pool: a past self or an opponent has no advantages "
+                "to align with; leave the pool out, or choose algorithm: magrpo"
             )
         if isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper)):
             raise ValueError(
