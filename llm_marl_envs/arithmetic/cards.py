@@ -24,12 +24,10 @@ class Form:
     Attributes:
         text: the formula, `{0}` for the first card.
         same: pairs of places that may be exchanged; only one order is asked for.
-        value: the number that it gives.
     """
 
     text: str
     same: tuple[tuple[int, int], ...]
-    value: Callable[..., Fraction]
 
     @property
     def places(self) -> int:
@@ -39,25 +37,40 @@ class Form:
 
 FORMS: dict[int, tuple[Form, ...]] = {
     1: (
-        Form("{0} + {1}", ((0, 1),), lambda a, b: a + b),
-        Form("{0} - {1}", (), lambda a, b: a - b),
-        Form("{0} x {1}", ((0, 1),), lambda a, b: a * b),
-        Form("{0} / {1}", (), lambda a, b: a / b),
+        Form("{0} + {1}", ((0, 1),)),
+        Form("{0} - {1}", ()),
+        Form("{0} x {1}", ((0, 1),)),
+        Form("{0} / {1}", ()),
     ),
     2: (
-        Form("{0} x {1} + {2}", ((0, 1),), lambda a, b, c: a * b + c),
-        Form("{0} x {1} - {2}", ((0, 1),), lambda a, b, c: a * b - c),
-        Form("({0} + {1}) / {2}", ((0, 1),), lambda a, b, c: (a + b) / c),
-        Form("{0} - {1} / {2}", (), lambda a, b, c: a - b / c),
+        Form("{0} x {1} + {2}", ((0, 1),)),
+        Form("{0} x {1} - {2}", ((0, 1),)),
+        Form("({0} + {1}) / {2}", ((0, 1),)),
+        Form("{0} - {1} / {2}", ()),
     ),
     3: (
-        Form("{0} x {1} - {2} x {3}", ((0, 1), (2, 3)), lambda a, b, c, d: a * b - c * d),
-        Form("({0} + {1}) x ({2} - {3})", ((0, 1),), lambda a, b, c, d: (a + b) * (c - d)),
-        Form("({0} - {1}) / ({2} + {3})", ((2, 3),), lambda a, b, c, d: (a - b) / (c + d)),
-        Form("{0} / {1} - {2} / {3}", (), lambda a, b, c, d: a / b - c / d),
+        Form("{0} x {1} - {2} x {3}", ((0, 1), (2, 3))),
+        Form("({0} + {1}) x ({2} - {3})", ((0, 1),)),
+        Form("({0} - {1}) / ({2} + {3})", ((2, 3),)),
+        Form("{0} / {1} - {2} / {3}", ()),
     ),
 }
 """Level -> its formulas."""
+VALUES: dict[str, Callable[..., Fraction]] = {
+    "{0} + {1}": lambda a, b: a + b,
+    "{0} - {1}": lambda a, b: a - b,
+    "{0} x {1}": lambda a, b: a * b,
+    "{0} / {1}": lambda a, b: a / b,
+    "{0} x {1} + {2}": lambda a, b, c: a * b + c,
+    "{0} x {1} - {2}": lambda a, b, c: a * b - c,
+    "({0} + {1}) / {2}": lambda a, b, c: (a + b) / c,
+    "{0} - {1} / {2}": lambda a, b, c: a - b / c,
+    "{0} x {1} - {2} x {3}": lambda a, b, c, d: a * b - c * d,
+    "({0} + {1}) x ({2} - {3})": lambda a, b, c, d: (a + b) * (c - d),
+    "({0} - {1}) / ({2} + {3})": lambda a, b, c, d: (a - b) / (c + d),
+    "{0} / {1} - {2} / {3}": lambda a, b, c, d: a / b - c / d,
+}
+"""Formula -> the number that it gives. A form that held its function could not be pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ class Asked:
 
 @lru_cache(maxsize=65536)
 def _value(form: Form, numbers: Deal) -> Fraction:
-    return form.value(*map(Fraction, numbers))
+    return VALUES[form.text](*map(Fraction, numbers))
 
 
 @lru_cache(maxsize=8)

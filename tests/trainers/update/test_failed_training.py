@@ -84,7 +84,7 @@ class Debate(Lower):
     "changes",
     [
         *(
-            {"algorithm": name, "credit": "own"}
+            {"algorithm": name, "credit": "team" if name == "marft" else "own"}
             for name in ALGORITHMS.names()
             if not algorithm_class(name).branching
         ),
