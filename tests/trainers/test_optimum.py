@@ -157,7 +157,7 @@ def trained(folder: Path, speaker: Any, turns: int, **changes: Any) -> tuple[Any
     ("turns", "best", "weights"),
     [
         (1, 1.0, "separate"),
-        (2, 2.1, "shared"),
+        pytest.param(2, 2.1, "shared", marks=pytest.mark.long),
         pytest.param(1, 1.0, "shared", marks=pytest.mark.long),
         pytest.param(2, 2.1, "separate", marks=pytest.mark.long),
     ],

@@ -106,7 +106,12 @@ def spent(trainer: Any) -> list[float]:
 
 @pytest.mark.parametrize(
     ("adapters", "changes"),
-    [(True, {}), (False, {}), (False, {"weights": "separate"}), (True, {"num_iterations": 2})],
+    [
+        (True, {}),
+        pytest.param(False, {}, marks=pytest.mark.long),
+        pytest.param(False, {"weights": "separate"}, marks=pytest.mark.long),
+        (True, {"num_iterations": 2}),
+    ],
     ids=["adapters", "shared", "separate", "iterations"],
 )
 def test_a_budget_ends_a_run_exactly(tmp_path: Path, adapters: bool, changes: dict[str, Any]):
