@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from llm_marl_envs.writing.vocabulary import (
@@ -40,7 +41,7 @@ class Fact:
     holds: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Section:
     """One topic of a post, or one section of an abstract.
 
@@ -55,13 +56,13 @@ class Section:
     told: tuple[tuple[Fact, ...], tuple[Fact, ...]]
     open: bool = True
 
-    @property
+    @cached_property
     def facts(self) -> tuple[Fact, ...]:
         """All facts of the section, each once, in order."""
         return tuple(dict.fromkeys((*self.told[0], *self.told[1])))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
     """A post or an abstract whose facts are known.
 
@@ -76,14 +77,22 @@ class Document:
         """The words its facts are made of."""
         return LEXICONS[self.kind]
 
-    @property
+    @cached_property
     def facts(self) -> frozenset[Fact]:
         """Everything that is true in this document."""
-        return frozenset(fact for section in self.sections for fact in section.facts)
+        return frozenset(self._places)
+
+    @cached_property
+    def _places(self) -> dict[Fact, int]:
+        places: dict[Fact, int] = {}
+        for index, section in enumerate(self.sections):
+            for fact in section.facts:
+                places.setdefault(fact, index)
+        return places
 
     def section_of(self, fact: Fact) -> int:
-        """Index of the section that holds a fact of the document."""
-        return next(i for i, section in enumerate(self.sections) if fact in section.facts)
+        """Index of the first section that holds a fact of the document."""
+        return self._places[fact]
 
 
 def say(kind: Kind, fact: Fact) -> str:

@@ -57,7 +57,9 @@ _NEGATORS = _NOT | _UNWILLING
 _WHO = {"who", "which", "that"}
 _ARTICLES = {"the", "a", "an"}
 _HELPERS = _BE | _HAVE | _DO
-_CHAIN = _HELPERS | _NEGATORS | _OPENERS | {"to", ","}  # between a helper or a "not" and its verb
+_LEADING = _HELPERS | _NEGATORS  # stand before a verb
+_PAUSES = _OPENERS | {","}
+_CHAIN = _LEADING | _PAUSES | {"to"}  # between a helper or a "not" and its verb
 SMALL = _BREAKS | _OPENERS | _BE | _HAVE | _DO | _NEGATORS | _WHO | _ARTICLES | {"by", "to"}
 """Words and signs that are read beside those of the lexicon."""
 
@@ -144,7 +146,7 @@ def _has_known_form(pieces: Sequence[str], lexicon: Lexicon) -> bool:
         named = next((p for p in pieces[place + 1 :] if p not in _ARTICLES), "")
         if piece in _WHO and named in lexicon.entities:
             return False  # "Omar warned Nina, that Paul invited Vera": nobody says that he did
-        if piece not in _HELPERS | _NEGATORS:
+        if piece not in _LEADING:
             continue
         after = next((p for p in pieces[place + 1 :] if p not in _CHAIN), "")
         listed = piece in _NOT and named in lexicon.entities and place > max(verbs, default=place)
@@ -160,7 +162,7 @@ def _has_known_form(pieces: Sequence[str], lexicon: Lexicon) -> bool:
         never_refused = len(negators) == 2 and negators[0] in _NOT and negators[1] in _UNWILLING
         if len(negators) > 1 and not never_refused:
             return False
-        inherits = {",", *_OPENERS}.issuperset(chain) and (
+        inherits = _PAUSES.issuperset(chain) and (
             "," in chain or pieces[start - 1] in _BREAKS
         )
         bare = pieces[verb] in lexicon.past or pieces[verb].endswith("ing")
@@ -254,7 +256,7 @@ def _objects(
     places = [i for i in range(verb + 1, end) if pieces[i] in lexicon.entities]
     following = end
     if not last and places:
-        helpers = [i for i in range(_chain(pieces, end), end) if pieces[i] not in _OPENERS | {","}]
+        helpers = [i for i in range(_chain(pieces, end), end) if pieces[i] not in _PAUSES]
         # "..., and Tom did not, however, follow Leo": its commas are no breaks
         breaks = [i for i in range(verb + 1, min([end, *helpers])) if pieces[i] in _BREAKS]
         if any(piece in _WHO for piece in pieces[places[-1] + 1 : end]):

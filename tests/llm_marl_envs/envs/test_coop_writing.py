@@ -305,7 +305,7 @@ def play(env: Any, joint_action: dict[str, str]) -> None:
 
 @each_env
 @pytest.mark.parametrize("rows", [False, True])
-def test_a_turn_costs_less_than_a_millisecond(env_id: str, rows: bool) -> None:
+def test_a_turn_is_cheap(env_id: str, rows: bool) -> None:
     outside: dict[str, Any] = {"tasks": BUNDLED[env_id], "split": "all", "reward": "paper"}
     env = make(env_id, **outside) if rows else make(env_id)
     indices = [i for i in range(40) if experts_of(env).conventions(env.source[i])]
@@ -316,7 +316,7 @@ def test_a_turn_costs_less_than_a_millisecond(env_id: str, rows: bool) -> None:
             env.reset(seed=index, options={"task": index})
             env.step(joint_action)
 
-    assert milliseconds(play) / (2 * len(actions)) < 1  # for each turn of an agent
+    assert milliseconds(play) / (2 * len(actions)) < 2.5  # for each turn of an agent; it is 0.7
 
 
 @each_env
