@@ -54,7 +54,7 @@ def said_throughout(env: Any, text: str) -> int:
 def test_the_longest_texts_cost_little(text: str, n_agents: int) -> None:
     env = make("debate-v0", n_agents=n_agents)
     turns = said_throughout(env, text)
-    assert milliseconds(lambda: said_throughout(env, text), times=3) < 10 * turns  # quadratic time would be hundreds
+    assert milliseconds(lambda: said_throughout(env, text), times=3) < 10 * turns
 
 
 def test_the_longest_debates_stay_in_the_observation_space() -> None:
