@@ -55,9 +55,15 @@ class Task:
 
 
 class TaskSource(ABC, Sequence[Task]):
-    """An indexable collection of tasks; item i is a function of (seed, split, i)."""
+    """An indexable collection of tasks; item i is a function of (seed, split, i).
+
+    So copies of an environment share one source, and what was made for one is there for all.
+    """
 
     split: str
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TaskSource:
+        return self
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -83,7 +83,7 @@ def run_python() -> Callable[..., str]:
             env={**os.environ, "PYTHONPATH": paths, **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

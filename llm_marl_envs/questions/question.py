@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from llm_marl_envs.questions.answers import same_answer
@@ -70,7 +70,8 @@ def is_right(question: Question, answer: str | None) -> bool:
 
 def task_of(question: Question, task_id: str, split: str) -> Task:
     """A question as a task; `question_of` is the inverse."""
-    return Task(id=task_id, split=split, data=asdict(question))
+    data = {field.name: getattr(question, field.name) for field in fields(Question)}
+    return Task(id=task_id, split=split, data=data)
 
 
 def question_of(task: Task) -> Question:

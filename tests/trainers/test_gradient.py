@@ -187,9 +187,16 @@ def test_gradient_with_kl_is_the_formula(
 
 
 # -- what must not matter --------------------------------------------------------------------------
-@pytest.mark.parametrize("loss_type", LOSSES)
-@pytest.mark.parametrize(("rows", "sizes"), [(1, [1] * 8), (4, [4, 4]), (5, [5, 3]), (64, [8])])
-def test_the_split_into_micro_batches(tmp_path: Path, loss_type: str, rows: int, sizes: list[int]):
+@pytest.mark.parametrize(
+    ("rows", "sizes", "loss_type"),
+    [(5, [5, 3], loss_type) for loss_type in LOSSES]
+    + [
+        (rows, sizes, loss_type)
+        for rows, sizes in ((1, [1] * 8), (4, [4, 4]), (64, [8]))
+        for loss_type in ("grpo", "dapo")
+    ],
+)
+def test_the_split_into_micro_batches(tmp_path: Path, rows: int, sizes: list[int], loss_type: str):
     trainer = trainer_of(
         tmp_path, "left_0", "right_0", loss_type=loss_type, rows_per_micro_batch=rows
     )

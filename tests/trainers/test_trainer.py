@@ -223,7 +223,10 @@ def test_a_scored_log_prob_that_is_not_finite_names_the_row(tmp_path: Path, key:
         trainer.train()
 
 
-@pytest.mark.parametrize("mode", [True, False], ids=["adapters", "separate"])
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param(True, id="adapters"), pytest.param(False, id="separate", marks=pytest.mark.long)],
+)
 def test_an_idle_policy_beside_one_that_learns_keeps_still(
     tmp_path: Path, mode: bool, monkeypatch: pytest.MonkeyPatch
 ):

@@ -279,6 +279,7 @@ def test_right_answers() -> None:
     assert not is_right(question, None)
 
 
+@pytest.mark.long
 def test_the_tables_of_the_page_are_measured() -> None:
     root = Path(__file__).parents[3]
     measured = runpy.run_path(str(root / "benchmarks" / "questions.py"))

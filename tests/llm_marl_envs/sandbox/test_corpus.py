@@ -74,14 +74,20 @@ def _check(report: dict[str, Any]) -> None:
     assert {"rlimits", "capabilities", "seccomp"} <= set(report["isolation"])
 
 
-@pytest.mark.parametrize("nobody", [False, True], ids=["caller", "nobody"])
+@pytest.mark.parametrize(
+    "nobody",
+    [pytest.param(False, id="caller"), pytest.param(True, marks=pytest.mark.long, id="nobody")],
+)
 def test_corpus_without_bubblewrap(tree: Path, nobody: bool) -> None:
     report = _run(tree, ["--quick"], nobody, bubblewrap=False)
     _check(report)
     assert "bubblewrap" not in report["isolation"]
 
 
-@pytest.mark.parametrize("nobody", [False, True], ids=["caller", "nobody"])
+@pytest.mark.parametrize(
+    "nobody",
+    [pytest.param(False, marks=pytest.mark.long, id="caller"), pytest.param(True, id="nobody")],
+)
 def test_corpus_where_namespaces_are_forbidden(tree: Path, nobody: bool) -> None:
     report = _run(tree, ["--quick", "--no-unshare"], nobody, bubblewrap=BUBBLEWRAP)
     _check(report)

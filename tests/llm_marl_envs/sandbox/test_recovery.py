@@ -129,6 +129,7 @@ def test_a_run_that_is_killed_once_is_made_again(sandbox: Sandbox) -> None:
         timer.join()
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_every_time_gets_a_verdict() -> None:
     """A program that fills the memory looks the same, so it may not be the machinery's fault."""
     stop = threading.Event()

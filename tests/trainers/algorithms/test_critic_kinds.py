@@ -25,6 +25,7 @@ from trainers.models.team_files import build_team_model, load_team, read_team_fi
 from trainers.running.run_folder import differences
 
 KINDS = ("words", "model", "head")
+FEW_KINDS = ["words", "model", pytest.param("head", marks=pytest.mark.long)]
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +191,7 @@ class Noting(TrainerCallback):
         self.kept.append(weights(self.trainer))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FEW_KINDS)
 def test_learning_of_the_critic_leaves_the_policys_step_alone(kind: str, body: str, tmp_path: Path):
     """The first step is the same to the last bit, whatever its rate; later it is not."""
     each = []
@@ -235,7 +236,7 @@ def test_a_resumed_run_ends_as_the_unbroken_one(kind: str, body: str, tmp_path: 
     assert now[0].std() > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FEW_KINDS)
 def test_a_saved_team_has_its_critic_and_says_so(kind: str, body: str, tmp_path: Path):
     trainer: Any = make_trainer(tmp_path, Lower, algorithm=chosen(kind, body), adapters=False)
     trainer.train()

@@ -196,6 +196,7 @@ def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a signal at the parent's death is Linux's")
+@pytest.mark.long
 def test_a_server_does_not_outlive_a_killed_run(tmp_path: Path):
     python = program(tmp_path, ANSWERS)
     code = (

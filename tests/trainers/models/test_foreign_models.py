@@ -87,7 +87,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("setting", FOREIGN)
-@pytest.mark.parametrize("adapters", [True, False])
+@pytest.mark.parametrize("adapters", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_generation_settings_of_the_model_do_not_reach_the_sampler(
     tmp_path: Path, setting: str, adapters: bool
 ):

@@ -140,6 +140,7 @@ def test_in_training(tmp_path: Path):
     assert_only_the_template_controls(turns, ChatTemplate(one))
 
 
+@pytest.mark.long
 def test_control_tokens_that_a_model_sampled_within_an_action_are_not_kept():
     model, one = pair("ChatML")
     chat = ChatTemplate(one)

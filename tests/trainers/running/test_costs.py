@@ -110,7 +110,7 @@ def spent(trainer: Any) -> list[float]:
         (True, {}),
         pytest.param(False, {}, marks=pytest.mark.long),
         pytest.param(False, {"weights": "separate"}, marks=pytest.mark.long),
-        (True, {"num_iterations": 2}),
+        pytest.param(True, {"num_iterations": 2}, marks=pytest.mark.long),
     ],
     ids=["adapters", "shared", "separate", "iterations"],
 )

@@ -27,14 +27,18 @@ def counted(trainer: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("adapters", "changes"),
     [
-        (True, {}),
-        (False, {}),
+        pytest.param(True, {}, marks=pytest.mark.long),
+        pytest.param(False, {}, marks=pytest.mark.long),
         (False, {"weights": "separate"}),
-        (True, {"num_iterations": 2}),
+        pytest.param(True, {"num_iterations": 2}, marks=pytest.mark.long),
         (True, {"num_iterations": 2, "beta": 0.1}),
         (False, {"num_iterations": 2, "beta": 0.1}),
-        (False, {"weights": "separate", "num_iterations": 2, "beta": 0.1}),
-        (True, {"frozen": ["left_0"], "num_iterations": 2}),
+        pytest.param(
+            False,
+            {"weights": "separate", "num_iterations": 2, "beta": 0.1},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(True, {"frozen": ["left_0"], "num_iterations": 2}, marks=pytest.mark.long),
         (False, {"frozen": ["left_0"], "num_iterations": 2}),
         (True, {"algorithm": {"name": "mappo", "trace": 0.5}, "num_iterations": 2}),
         (
@@ -77,6 +81,7 @@ def test_resumed_equals_unbroken(tmp_path: Path, adapters: bool, changes: dict[s
     assert counted(resumed) == counted(unbroken)
 
 
+@pytest.mark.long
 def test_a_resumed_run_remembers_what_lonely_turns_are_compared_with(tmp_path: Path):
     """Of two episodes one ends early, often: its twin has only the past to be compared with."""
     plan: dict[str, Any] = {"max_steps": 3, "num_generations": 2, "scale_rewards": "group"}
@@ -201,8 +206,10 @@ def test_a_run_with_kl_refuses_to_resume_towards_other_weights(tmp_path: Path):
         other.train(resume_from_checkpoint=str(checkpoint))
 
 
-@pytest.mark.parametrize("limit", [1, 2])
-@pytest.mark.parametrize("greater", [True, False])
+@pytest.mark.parametrize(
+    ("limit", "greater"),
+    [(1, True)] + [pytest.param(*one, marks=pytest.mark.long) for one in ((1, False), (2, True))],
+)
 def test_the_best_checkpoint_is_kept_under_its_own_name(tmp_path: Path, limit: int, greater: bool):
     """Checkpoints are written aside; the state must name the place they are moved to."""
     plan: dict[str, Any] = {

@@ -230,6 +230,7 @@ def test_a_second_run_leaves_the_first_and_its_manifest_alone(run_file: str, tmp
     assert "trainer.learning_rate" not in found["sessions"][1]["changed"]
 
 
+@pytest.mark.long
 def test_a_run_of_before_settings_were_recorded_goes_on(run_file: str, tmp_path: Path):
     run_train(run_file)
     folder = tmp_path / "run"

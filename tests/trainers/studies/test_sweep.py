@@ -327,6 +327,7 @@ def test_jobs_and_devices_fit(sweep: Path):
         run_sweep(sweep, jobs=0)
 
 
+@pytest.mark.long
 def test_a_slurm_script_runs_its_point(sweep: Path, tmp_path: Path):
     script = tmp_path / "array.sbatch"
     assert write_slurm(sweep, script, ["--time=1:00:00"]) == 4

@@ -283,6 +283,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained_or_written(
 
 
 @pytest.mark.usefixtures("in_process")
+@pytest.mark.long
 def test_a_comparison_of_other_settings_leaves_the_folder_as_it_was(
     run: Path, lower_case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -82,7 +82,9 @@ def test_branches_reuse_the_ids_of_what_was_said(tmp_path: Path, algorithm: str,
     assert update_costs(groups, {}).tokens == sum(len(t.response.completion_ids) for t in new)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", ["adapters", *(pytest.param(m, marks=pytest.mark.long) for m in ("shared", "separate"))]
+)
 @cases
 def test_the_gradient_counts_every_sample_once(
     tmp_path: Path, algorithm: str, env: Any, mode: str
@@ -288,7 +290,9 @@ def test_failed_episodes_are_no_leaves(tmp_path: Path) -> None:
     assert not any(share[place].any() or advantages[place].any() for place in failed)
 
 
-@pytest.mark.parametrize(("algorithm", "more"), [(TREE, 4), (BLANKED, 16), (BEST, 4)])
+@pytest.mark.parametrize(
+    ("algorithm", "more"), [(TREE, 4), pytest.param(BLANKED, 16, marks=pytest.mark.long), (BEST, 4)]
+)
 def test_a_resumed_run_ends_as_the_unbroken_one(tmp_path: Path, algorithm: str, more: int) -> None:
     whole = branching(tmp_path / "whole", algorithm, save_strategy="steps", save_steps=1)
     whole.train()
@@ -319,7 +323,7 @@ def test_it_learns(tmp_path: Path, algorithm: str) -> None:
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
 
 
-@pytest.mark.parametrize("algorithm", [SIM, TREE, BEST])
+@pytest.mark.parametrize("algorithm", [pytest.param(SIM, marks=pytest.mark.long), TREE, BEST])
 def test_a_horizon_holds_for_branches_too(tmp_path: Path, algorithm: str) -> None:
     grows = {"horizon": {"every": 1, "turns": [1, 2]}}
     trainer = branching(tmp_path, algorithm, schedules=grows, max_steps=2)

@@ -315,7 +315,13 @@ def test_too_many_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
         assert torch.equal(value, weights(unbroken)[policy])
 
 
-@pytest.mark.parametrize("changes", [{}, {"num_iterations": 2}], ids=["", "mid-buffer"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="", marks=pytest.mark.long),
+        pytest.param({"num_iterations": 2}, id="mid-buffer"),
+    ],
+)
 def test_a_resumed_run_remembers_what_failed(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Its weights, log and count are those of the unbroken one; failing again is no first time."""
     plan: dict[str, Any] = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, **changes}
@@ -345,7 +351,15 @@ def test_a_checkpoint_without_a_count_still_loads(tmp_path: Path) -> None:
     assert resumed.failures.window.totals() == (0, 8, "")
 
 
-@pytest.mark.parametrize("changes", [{}, {"beta": 0.1}, {"loss_type": "dapo"}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, marks=pytest.mark.long),
+        {"beta": 0.1},
+        pytest.param({"loss_type": "dapo"}, marks=pytest.mark.long),
+    ],
+    ids=str,
+)
 def test_an_update_that_failed_altogether_moves_nothing(tmp_path: Path, changes: Any) -> None:
     """Not by momentum, not by weight decay, not by a KL term."""
     plan: dict[str, Any] = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1}

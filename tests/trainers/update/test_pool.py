@@ -30,6 +30,9 @@ MODES: dict[str, dict[str, Any]] = {
     "shared adapter": {"weights": "shared"},
     "separate": {"adapters": False, "weights": "separate"},
 }
+FEW_MODES = [
+    mode if mode == "adapters" else pytest.param(mode, marks=pytest.mark.long) for mode in MODES
+]
 PLAN: dict[str, Any] = {"tasks_per_update": 4, "num_generations": 2, "credit": "own"}
 
 
@@ -174,7 +177,7 @@ def test_a_strategy_that_seats_a_stranger_is_named(tmp_path: Path):
 
 
 # -- nothing else moves ----------------------------------------------------------------------------
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", FEW_MODES)
 @pytest.mark.parametrize(
     "pool",
     [
@@ -384,9 +387,9 @@ def test_each_process_seats_the_line_ups_of_its_own_groups(
 @pytest.mark.parametrize(
     ("mode", "full", "iterations"),
     [
-        ("adapters", "oldest", 1),
+        pytest.param("adapters", "oldest", 1, marks=pytest.mark.long),
         ("adapters", "random", 2),
-        ("shared", "random", 1),
+        pytest.param("shared", "random", 1, marks=pytest.mark.long),
         ("separate", "oldest", 1),
     ],
 )

@@ -289,6 +289,7 @@ def test_exchanged_policies_act_learn_and_are_saved_in_the_first_seats(tmp_path:
     assert trainer.team.policy_of == dict(zip(SEATS, SEATS, strict=True))
 
 
+@pytest.mark.long
 def test_a_pioneer_and_an_observer_learn_from_the_mean_of_both_and_exchange_seats(tmp_path: Path):
     """CORY: a real training; the run folder says who acted, the saved team has the first seats."""
     seats = ("pioneer_0", "observer_0")

@@ -75,7 +75,12 @@ def said(trainer: Any, groups: list[Any]) -> dict[tuple[str, int, int, int], flo
 
 
 @pytest.mark.parametrize(
-    ("mode", "clip", "rows"), [("adapters", None, 3), ("separate", 0.05, 8), ("separate", None, 3)]
+    ("mode", "clip", "rows"),
+    [
+        ("adapters", None, 3),
+        ("separate", 0.05, 8),
+        pytest.param("separate", None, 3, marks=pytest.mark.long),
+    ],
 )
 def test_a_later_policy_learns_from_advantages_times_the_ratios_of_those_before(
     tmp_path: Path, mode: str, clip: float | None, rows: int
@@ -167,7 +172,9 @@ def test_each_policy_is_stepped_alone_once_in_a_rollout(tmp_path: Path, mode: st
         assert [p for p in order if f"{p}/grad_norm" in log] == [learner]
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize(
+    "steps", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)]
+)
 def test_a_run_that_stopped_between_two_policies_goes_on_bit_for_bit(tmp_path: Path, steps: int):
     plan: dict[str, Any] = {"max_steps": 4, "save_strategy": "steps", "save_steps": 1}
     plan |= {"schedules": {"sequential": {}}}
