@@ -162,9 +162,7 @@ def _has_known_form(pieces: Sequence[str], lexicon: Lexicon) -> bool:
         never_refused = len(negators) == 2 and negators[0] in _NOT and negators[1] in _UNWILLING
         if len(negators) > 1 and not never_refused:
             return False
-        inherits = _PAUSES.issuperset(chain) and (
-            "," in chain or pieces[start - 1] in _BREAKS
-        )
+        inherits = _PAUSES.issuperset(chain) and ("," in chain or pieces[start - 1] in _BREAKS)
         bare = pieces[verb] in lexicon.past or pieces[verb].endswith("ing")
         if turned and inherits and bare:
             return False
