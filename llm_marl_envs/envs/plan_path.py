@@ -58,8 +58,9 @@ the goal and walk on is not to arrive. So no long list of moves finds the goal b
 
 **The tool**: any text. With `tool="python"` the code in it, fenced or not, is a program. It runs in
 the sandbox, without files and network, under the sandbox's limits (2 s of processor time). Its
-standard input is the map as the tool sees it. The planner reads the program and the first 2000
-characters that it printed, or why it failed. Texts are cut after 8192 characters.
+standard input is the map as the tool sees it; with `info="full"` in later turns the map as it is
+then, `S` where the planner stands. The planner reads the program and the first 2000 characters that
+it printed, or why it failed. Texts are cut after 8192 characters.
 
 ## Rewards
 Both agents get the team's number. A turn is paid the *gain*: the score after it minus the score
@@ -120,20 +121,20 @@ run again; all else replays exactly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.checks import refuse_other
-from llm_marl_envs.core import Bounds, described, info_of
+from llm_marl_envs.core import described, info_of
 from llm_marl_envs.deliberation.briefs import check_whole
-from llm_marl_envs.grids.base import PLANNER, TOOL, GridEnv, Judged
+from llm_marl_envs.grids.base import PLANNER, TOOL, Judged
+from llm_marl_envs.grids.map_env import MapEnv
 from llm_marl_envs.grids.map_experts import MapExperts
 from llm_marl_envs.grids.map_tasks import (
     GOAL,
     LEVELS,
     START,
-    lines_of_map,
     marked,
     named,
     procedural,
@@ -160,7 +161,7 @@ COLOURS = {FREE: "#ffffff", WALL: "#444444"}
 TRAIL, ENDS, HERE = "#c9efc9", "#ffe9c7", "#7fc97f"
 
 
-class PlanPathEnv(GridEnv):
+class PlanPathEnv(MapEnv[int]):
     """The environment of this page; arguments as listed there.
 
     Raises:
@@ -168,6 +169,7 @@ class PlanPathEnv(GridEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("plan_path-v0")
+    asks, hidden, answers = RULES, HIDDEN, FORM
 
     def __init__(
         self,
@@ -197,39 +199,28 @@ class PlanPathEnv(GridEnv):
             turns=turns,
             render_mode=render_mode,
         )
-        self._trail: list[int] = []
 
-    # -- texts ------------------------------------------------------------------------------------
-    def rules(self, task: Task, agent: str) -> str:
-        """As `GridEnv.rules`."""
-        return RULES.format(
-            size=size_of(task.data["map"]),
-            hidden=HIDDEN[agent] if self.divided else "",
-            map="\n".join(lines_of_map(self._shown(task, agent))),
-        )
+    # -- the map ----------------------------------------------------------------------------------
+    def begins(self, task: Task) -> int:
+        """As `MapEnv.begins`: the place of the planner."""
+        return task.data["start"]
 
-    def given(self, task: Task) -> str:
-        """As `GridEnv.given`."""
-        return "\n".join(lines_of_map(self._shown(task, TOOL))) + "\n"
+    def whole(self, task: Task, state: int) -> str:
+        """As `MapEnv.whole`; S is where the planner stands."""
+        return marked(task.data["map"], {state: START, task.data["goal"]: GOAL})
 
-    def form(self, task: Task) -> str:
-        """As `GridEnv.form`."""
-        return FORM
-
-    def _shown(self, task: Task, agent: str) -> str:
-        """The map as a seat sees it: of a divided task the walls, or start and goal."""
-        cells = task.data["map"]
-        ends = {task.data["start"]: START, task.data["goal"]: GOAL}
-        if not self.divided:
-            return marked(cells, ends)
+    def part(self, task: Task, agent: str) -> str:
+        """As `MapEnv.part`: the walls, or start and goal."""
+        cells, ends = task.data["map"], {task.data["start"]: START, task.data["goal"]: GOAL}
         return cells if agent == TOOL else marked("?" * len(cells), ends)
 
-    # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._trail = [self.task.data["start"]]
+    def blind(self, task: Task) -> float:
+        """As `MapEnv.blind`."""
+        return expected_blind(
+            task.data["map"], task.data["start"], task.data["goal"], self.max_turns
+        )
 
+    # -- the episode ------------------------------------------------------------------------------
     def judge(self, action: str) -> Judged:
         """As `GridEnv.judge`; the walk goes on from where the last one ended."""
         cells, start, goal = (self.task.data[key] for key in ("map", "start", "goal"))
@@ -244,7 +235,7 @@ class PlanPathEnv(GridEnv):
                 news += STOPPED.format(number=done + 1, move=moves[done])
         terms = score_terms(cells, start, goal, place)
         facts = {"walked": len(self._trail) - 1}
-        heard = {PLANNER: news, TOOL: MISSED if self.divided else news}
+        heard = self.news(news, MISSED)
         return Judged(terms, place == goal, moves is not None, heard, facts)
 
     def picture(self) -> str:
@@ -264,24 +255,3 @@ class PlanPathEnv(GridEnv):
     def experts(self) -> MapExperts:
         """A tool that reads out the map, a planner that searches it."""
         return MapExperts(self.divided, self.tool == "python")
-
-    def clusters(self, task: Task) -> tuple[str, ...]:
-        """The two prompts: a map has many starts and goals, and they come with many maps."""
-        return tuple(told[-1].content for told in self.first_words(task).values())
-
-    def bounds(self, task: Task) -> Bounds:
-        """With `info="full"`: one random move in each turn; one seat may do everything; 1.
-
-        Raises:
-            ValueError: with `info="split"`. The best walk of a seat alone is a search over walks
-                and all maps that agree with what it saw, for which there is no exact way here.
-        """
-        if self.divided:
-            raise ValueError(
-                f"task {task.id!r}: no exact bound is known for a seat that sees a part of a map; "
-                "info='full' has bounds"
-            )
-        random = expected_blind(
-            task.data["map"], task.data["start"], task.data["goal"], self.max_turns
-        )
-        return Bounds(random=random, solo=1.0, team=1.0)

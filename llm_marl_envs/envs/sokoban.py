@@ -137,14 +137,14 @@ run again; all else replays exactly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from llm_marl_envs.checks import refuse_other
-from llm_marl_envs.core import Bounds, described, info_of
+from llm_marl_envs.core import described, info_of
 from llm_marl_envs.deliberation.briefs import check_whole
-from llm_marl_envs.grids.base import PLANNER, TOOL, GridEnv, Judged
+from llm_marl_envs.grids.base import PLANNER, TOOL, Judged
 from llm_marl_envs.grids.box_experts import BoxExperts
 from llm_marl_envs.grids.box_tasks import (
     LEVELS,
@@ -155,7 +155,8 @@ from llm_marl_envs.grids.box_tasks import (
     with_targets,
 )
 from llm_marl_envs.grids.boxes import Position, expected_blind, played, score_terms
-from llm_marl_envs.grids.map_tasks import lines_of_map, marked, named
+from llm_marl_envs.grids.map_env import MapEnv
+from llm_marl_envs.grids.map_tasks import marked, named
 from llm_marl_envs.grids.maps import FREE, WALL, size_of
 from llm_marl_envs.grids.moves import ASKED, UNREAD, read_moves
 from llm_marl_envs.grids.pictures import grid_html
@@ -175,12 +176,11 @@ FORM = f"{ASKED} They end before a move that is blocked."
 UNSOLVED = "Not solved."
 STANDS = "You are at {player}, boxes at {boxes}."
 STOPPED = "Move {number}, {move}, was blocked."
-READS = "Your next program reads the map as it is now."
 COLOURS = {FREE: "#ffffff", WALL: "#444444"}
 TRAIL, AIM, HERE = "#dbe9ff", "#ffe9c7", "#7fc97f"
 
 
-class SokobanEnv(GridEnv):
+class SokobanEnv(MapEnv[Position]):
     """The environment of this page; arguments as listed there.
 
     Raises:
@@ -188,6 +188,7 @@ class SokobanEnv(GridEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("sokoban-v0")
+    asks, hidden, answers = RULES, HIDDEN, FORM
 
     def __init__(
         self,
@@ -218,35 +219,21 @@ class SokobanEnv(GridEnv):
             turns=turns,
             render_mode=render_mode,
         )
-        self._trail: list[Position] = []
 
-    # -- texts ------------------------------------------------------------------------------------
-    def rules(self, task: Task, agent: str) -> str:
-        """As `GridEnv.rules`."""
-        return RULES.format(
-            size=size_of(task.data["map"]),
-            hidden=HIDDEN[agent] if self.divided else "",
-            map="\n".join(lines_of_map(self._shown(task, agent))),
-        )
+    # -- the map ----------------------------------------------------------------------------------
+    def begins(self, task: Task) -> Position:
+        """As `MapEnv.begins`: the player and the boxes."""
+        return start_of(task)
 
-    def given(self, task: Task) -> str:
-        """As `GridEnv.given`; who sees what moves sees where it is now."""
-        cells = self._shown(task, TOOL)
-        if not self.divided:
-            cells = marked(task.data["map"], marks_of(task.data["targets"], self._trail[-1]))
-        return "\n".join(lines_of_map(cells)) + "\n"
+    def whole(self, task: Task, state: Position) -> str:
+        """As `MapEnv.whole`."""
+        return marked(task.data["map"], marks_of(task.data["targets"], state))
 
-    def form(self, task: Task) -> str:
-        """As `GridEnv.form`."""
-        return FORM
-
-    def _shown(self, task: Task, agent: str) -> str:
-        """The map as a seat sees it: of a divided task what stays, or what moves."""
-        cells, targets = task.data["map"], task.data["targets"]
-        if not self.divided:
-            return marked(cells, marks_of(targets, start_of(task)))
+    def part(self, task: Task, agent: str) -> str:
+        """As `MapEnv.part`: what stays, or what moves."""
+        cells = task.data["map"]
         if agent == TOOL:
-            return with_targets(cells, targets)
+            return with_targets(cells, task.data["targets"])
         size = size_of(cells)
         edge = (0, size - 1)
         hidden = "".join(
@@ -254,12 +241,12 @@ class SokobanEnv(GridEnv):
         )
         return marked(hidden, marks_of((), start_of(task)))
 
-    # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._trail = [start_of(self.task)]
+    def blind(self, task: Task) -> float:
+        """As `MapEnv.blind`."""
+        cells, targets = task.data["map"], task.data["targets"]
+        return expected_blind(cells, targets, start_of(task), self.max_turns)
 
+    # -- the episode ------------------------------------------------------------------------------
     def judge(self, action: str) -> Judged:
         """As `GridEnv.judge`; the moves go on from where the last ones ended."""
         cells, targets = self.task.data["map"], self.task.data["targets"]
@@ -276,10 +263,7 @@ class SokobanEnv(GridEnv):
             "walked": len(self._trail) - 1,
             "placed": len(set(now.boxes) & set(targets)),
         }
-        whole = "\n".join([UNSOLVED, " ".join(news)])
-        heard = {PLANNER: whole, TOOL: UNSOLVED if self.divided else whole}
-        if self.tool == "python" and not self.divided:
-            heard[TOOL] += f"\n{READS}"
+        heard = self.news("\n".join([UNSOLVED, " ".join(news)]), UNSOLVED)
         terms = score_terms(cells, targets, start_of(self.task), now)
         return Judged(terms, now.boxes == targets, moves is not None, heard, facts)
 
@@ -307,23 +291,3 @@ class SokobanEnv(GridEnv):
     def experts(self) -> BoxExperts:
         """A tool that reads out walls and targets, a planner that searches."""
         return BoxExperts(self.divided, self.tool == "python")
-
-    def clusters(self, task: Task) -> tuple[str, ...]:
-        """The two prompts: a map has many starts, and they come with many maps."""
-        return tuple(told[-1].content for told in self.first_words(task).values())
-
-    def bounds(self, task: Task) -> Bounds:
-        """With `info="full"`: one random move in each turn; one seat may do everything; 1.
-
-        Raises:
-            ValueError: with `info="split"`. The best play of a seat alone is a search over moves
-                and all maps that agree with what it saw, for which there is no exact way here.
-        """
-        if self.divided:
-            raise ValueError(
-                f"task {task.id!r}: no exact bound is known for a seat that sees a part of a map; "
-                "info='full' has bounds"
-            )
-        cells, targets = task.data["map"], task.data["targets"]
-        random = expected_blind(cells, targets, start_of(task), self.max_turns)
-        return Bounds(random=random, solo=1.0, team=1.0)

@@ -299,10 +299,6 @@ class SudokuEnv(GridEnv):
         """A tool that reads out its digits, a planner that solves."""
         return SudokuExperts(self.divided, self.tool == "python")
 
-    def clusters(self, task: Task) -> tuple[str, ...]:
-        """The two prompts: of size 4, each is read in several tasks."""
-        return tuple(told[-1].content for told in self.first_words(task).values())
-
     def bounds(self, task: Task) -> Bounds:
         """Exact: digits at random; the best that the better seat can do alone; a team that tells.
 

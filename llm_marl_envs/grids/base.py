@@ -161,6 +161,10 @@ class GridEnv(TextAECEnv):
             facts=self._facts,
         )
 
+    def clusters(self, task: Task) -> tuple[str, ...]:
+        """The two prompts: each comes in many tasks, beside many others."""
+        return tuple(told[-1].content for told in self.first_words(task).values())
+
     def _hear(self, action: str) -> str:
         """What the tool's program printed, in words; nothing where the tool only speaks."""
         if self.tool == "text":

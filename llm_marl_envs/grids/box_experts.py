@@ -5,19 +5,17 @@ A planner that reads the map the other way pushes boxes to places where no targe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from llm_marl_envs.grids.box_tasks import TARGET, start_of, with_targets
 from llm_marl_envs.grids.boxes import MOST_POSITIONS, Position, positions_of, shortest_solution
-from llm_marl_envs.grids.map_experts import MapExperts
-from llm_marl_envs.grids.map_tasks import marked
+from llm_marl_envs.grids.experts import last_told
+from llm_marl_envs.grids.map_experts import STANDING, MapExperts
+from llm_marl_envs.grids.map_tasks import marked, places_in
 from llm_marl_envs.grids.maps import FREE, WALL, size_of
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
 
-STANDING = re.compile(r"^You are at row .*", re.MULTILINE)
-PLACE = re.compile(r"row ([0-9]+), column ([0-9]+)")
 LOST = "U"
 """What a planner answers that sees no solution on the map that it understood."""
 
@@ -29,8 +27,8 @@ class BoxExperts(MapExperts):
         """As `MapExperts.shown`."""
         return with_targets(task.data["map"], task.data["targets"])
 
-    def found(self, task: Task, cells: str, messages: Sequence[Message]) -> str:
-        """As `MapExperts.found`; where the player and the boxes are is taken for free."""
+    def way(self, task: Task, cells: str, messages: Sequence[Message]) -> str:
+        """As `MapExperts.way`; where the player and the boxes are is taken for free."""
         targets = tuple(place for place, cell in enumerate(cells) if cell == TARGET)
         position = standing(task, messages)
         known = "".join(FREE if cell in FREE + TARGET else WALL for cell in cells)
@@ -44,12 +42,5 @@ class BoxExperts(MapExperts):
 
 def standing(task: Task, messages: Sequence[Message]) -> Position:
     """Where the player and the boxes are, as the planner was told last; or at the start."""
-    heard = (message.content for message in messages if message.role == "user")
-    told = [line for content in heard for line in STANDING.findall(content)]
-    if not told:
-        return start_of(task)
-    size = size_of(task.data["map"])
-    player, *boxes = (
-        (int(row) - 1) * size + int(column) - 1 for row, column in PLACE.findall(told[-1])
-    )
-    return Position(player, tuple(boxes))
+    told = places_in(last_told(messages, STANDING), size_of(task.data["map"]))
+    return Position(told[0], tuple(told[1:])) if told else start_of(task)

@@ -7,6 +7,7 @@ comes with many pairs of a start and a goal, so that who sees the map alone does
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -21,6 +22,7 @@ PAIRS = 32
 START, GOAL = "S", "G"
 SIZES = range(3, 21)
 """Of the maps in rows."""
+PLACE = re.compile(r"row ([0-9]+), column ([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,11 @@ def lines_of_map(cells: str) -> list[str]:
 def named(place: int, size: int) -> str:
     """A place in words, counted from 1."""
     return f"row {place // size + 1}, column {place % size + 1}"
+
+
+def places_in(text: str, size: int) -> list[int]:
+    """The places that `named` put into a text."""
+    return [(int(row) - 1) * size + int(column) - 1 for row, column in PLACE.findall(text)]
 
 
 def marked(cells: str, marks: Mapping[int, str]) -> str:

@@ -7,6 +7,7 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from support.grids import play
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.sudoku import read_digits
@@ -20,19 +21,6 @@ from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
 ROW = {"puzzle": ["1 . 3 4", "3 4 . 2", "2 1 4 3", "4 3 2 ."]}  # 2, 1, 1
-
-
-def play(env: Any, *texts: str, task: Any = 0) -> list[float]:
-    """What the team is paid after each of the planner's texts; a text for each action."""
-    env.reset(seed=0, options={"task": task})
-    paid = []
-    for text in texts:
-        agent = env.agent_selection
-        env.step(text)
-        if agent == PLANNER:
-            assert env.rewards[TOOL] == env.rewards[PLANNER]
-            paid.append(env.rewards[PLANNER])
-    return paid
 
 
 def solution(env: Any, task: int = 0) -> list[int]:
