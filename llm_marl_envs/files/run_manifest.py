@@ -226,6 +226,7 @@ def code_version(root: Path = CHECKOUT) -> dict[str, Any] | None:
         return None
 
     def git(*arguments: str) -> str:
+        """What git prints."""
         done = subprocess.run(
             ["git", "-C", str(root), *arguments],
             capture_output=True,

@@ -194,6 +194,7 @@ class VLLMEngine(SamplingEngine):
         server = servers[place % len(servers)]
 
         def read(answer: Any) -> Drawn:
+            """A sample of the version that was asked, of as many ids as log-probs."""
             model = answer.get("model")
             if self.weights.by_name and model != version.name:
                 raise UselessAnswerError(f"{model!r} answered, {version.name!r} was asked")

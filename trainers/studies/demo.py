@@ -78,6 +78,7 @@ def measure(
     with counter((3 + len(further)) * n_tasks, label) as bar:
 
         def played(split: str, temperature: float) -> TeamResult:
+            """The team on tasks of a split that it has not learned from."""
             return evaluate_team(
                 lambda: _held_out(run, split),
                 dict.fromkeys(env.possible_agents, policy.at_temperature(temperature)),

@@ -83,6 +83,7 @@ def run_sweep(
     children = Children()
 
     def carry_out(point: Point) -> tuple[Point, int]:
+        """Run a point on the next free device; the point and its exit status."""
         device = slots.get()
         begun = time.perf_counter()
         try:

@@ -168,6 +168,7 @@ def matrix_bed(task: Task) -> Bed:
         return cell[coin % len(cell)]
 
     def value(chances: Chances) -> float:
+        """The expected pay, as a share of the best."""
         rows, columns = (chances(seat, "") for seat in seats)
         return float(rows @ team @ columns / team.max())
 
@@ -200,6 +201,7 @@ def crowd_bed(task: Task) -> Bed:
         return [scale * float(score("sum", right, CROWD))] * len(seats)
 
     def value(chances: Chances) -> float:
+        """How often the learners are right, on average."""
         return sum(float(chances(seats[i], "")[rights[i]]) for i in range(LEARNERS)) / LEARNERS
 
     return Bed(
@@ -231,6 +233,7 @@ def regime_bed(task: Task) -> Bed:
         return ("", f"{fell} turn 2", "turn 3")[turn]
 
     def value(chances: Chances) -> float:
+        """How often seats are right, on average over turns and both falls of the coin."""
         found = [
             float(chances(agent, heard(turn, coin))[rights[turn][seat]])
             for seat, agent in enumerate(seats)

@@ -85,6 +85,7 @@ def _repaid(episode: Episode, judged: Mapping[str, tuple[str, Episode]]) -> Epis
         )
 
     def repaid(turn: Turn) -> Turn:
+        """A turn of a judged agent with the pay of its other episode; others as they are."""
         if turn.agent not in judged:
             return turn
         convention, again = judged[turn.agent]

@@ -169,6 +169,7 @@ class _Swapped:
     substitute: Policy
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
+        """The other policy's answers at its turn, the own one's at all others."""
         # Both are asked: a policy that keeps token ids from turn to turn goes on with those it
         # sampled, where the text is the same, and is not made to read it anew.
         answers = list(self.own.act(requests))
