@@ -271,7 +271,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.checkpoints = Checkpoints(self.args, self.accelerator, self.this_run)
         self.add_callback(self.interrupt)
         self.add_callback(TokenBudget(lambda: self._spent))
-        self.add_callback(FlatRewards())
+        self.add_callback(FlatRewards(steps=self._steps))
         self.add_callback(Diagnosis())
         self.add_callback(LogFile(str(self.args.output_dir), self._sampler))
         self.remove_callback(PrinterCallback)
@@ -316,9 +316,14 @@ class MAGRPOTrainer(GRPOTrainer):
         return DataLoader(ticks, batch_size=1, collate_fn=list)  # type: ignore[arg-type]
 
     @property
+    def _steps(self) -> int:
+        """Steps of the optimizer in one update: of every policy in each iteration."""
+        return self.plan.passes * self.args.num_iterations
+
+    @property
     def _per_rollout(self) -> int:
         """Micro-batches, each seen in every iteration, until the next rollout."""
-        return self.plan.total * self.plan.passes * self.args.num_iterations
+        return self.plan.total * self._steps
 
     @property
     def _update(self) -> int:
@@ -643,8 +648,7 @@ class MAGRPOTrainer(GRPOTrainer):
             },
             args=self.args,
         )
-        steps = self.plan.passes * self.args.num_iterations
-        per_epoch = self.collector.schedule.updates_per_epoch * steps
+        per_epoch = self.collector.schedule.updates_per_epoch * self._steps
         return Run(folder=Path(str(self.args.output_dir)), settings=settings, per_epoch=per_epoch)
 
     def check_folder(self, resume: Any = None) -> Path | None:

@@ -123,23 +123,28 @@ class FlatRewards(TrainerCallback):
 
     Advantages are differences inside a group, so such updates leave the weights as they are. The
     warning comes once for every `patience` updates in a row with `frac_reward_zero_std` at 1.
+
+    Args:
+        patience: updates until the warning.
+        steps: of the optimizer in one update.
     """
 
-    def __init__(self, patience: int = 20) -> None:
-        self.patience = patience
+    def __init__(self, patience: int = 20, steps: int = 1) -> None:
+        self.patience, self.steps = patience, steps
         self.flat = 0
         self._seen = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Count from here on; a resumed run begins later than 0."""
-        self.flat, self._seen = 0, state.global_step
+        self.flat, self._seen = 0, self._begun(state)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Count updates whose groups were all flat; a log is the mean since the one before."""
         share = (logs or {}).get("frac_reward_zero_std")
         if share is None:
             return
-        updates, self._seen = state.global_step - self._seen, state.global_step
+        begun = self._begun(state)
+        updates, self._seen = begun - self._seen, begun
         before, self.flat = self.flat, self.flat + updates if share == 1 else 0
         if self.flat // self.patience > before // self.patience and state.is_world_process_zero:
             warnings.warn(
@@ -149,6 +154,10 @@ class FlatRewards(TrainerCallback):
                 "sum, credit='own'",
                 stacklevel=2,
             )
+
+    def _begun(self, state: Any) -> int:
+        """Updates that have begun; a rollout is logged with the first step after it."""
+        return -(-state.global_step // self.steps)
 
 
 class Diagnosis(TrainerCallback):

@@ -150,11 +150,11 @@ def diagnose(log: Sequence[Entry]) -> tuple[Finding, ...]:
 
 def _history(log: Sequence[Entry]) -> History | None:
     entries = [one for one in log if finite(one.get("step")) and "reward_std" in one]
-    # A resumed log is in order; the steps before its first entry belong to that.
-    updates = int(entries[-1]["step"]) if entries else 0
+    # A resumed log is in order; the updates before its first entry belong to that.
+    updates = _update(entries[-1]) if entries else 0
     if updates < LEAST_UPDATES or len(entries) < 2 * LEAST_ENTRIES:
         return None
-    each = max((int(b["step"] - a["step"]) for a, b in pairwise(entries)), default=1) or 1
+    each = max((_update(b) - _update(a) for a, b in pairwise(entries)), default=1) or 1
     wide = max(LEAST_UPDATES, updates // 4) // each
     wide = min(max(wide, LEAST_ENTRIES), len(entries) // 2)
     return History(Stretch(entries), Stretch(entries[:wide]), Stretch(entries[-wide:]))
@@ -215,7 +215,7 @@ def _out_of_reach(run: History) -> Finding | None:
     return Finding(
         "out_of_reach",
         "The reward is out of reach: nobody has ever seen what is to be learned.",
-        f"No episode of {_updates(run)} updates solved its task, and {varied}.",
+        f"No episode of {_update(run.whole.entries[-1])} updates solved its task, and {varied}.",
         "Start from a model that succeeds now and then: warm-start it, take easier tasks, or pay "
         "for parts of a solution.",
     )
@@ -360,8 +360,9 @@ def _flatness(run: History) -> str:
     return f"In {share} of the last groups all returns were equal"
 
 
-def _updates(run: History) -> int:
-    return int(run.whole.entries[-1]["step"])
+def _update(entry: Entry) -> int:
+    """The update of an entry. It may have several steps; older logs count these alone."""
+    return int(entry.get("cost/updates", entry["step"]))
 
 
 def _means(stretch: Stretch) -> str:

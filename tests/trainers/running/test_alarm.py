@@ -60,6 +60,22 @@ def test_it_counts_updates_not_logs() -> None:
         log(alarm, 1)
 
 
+def test_an_update_may_have_several_steps() -> None:
+    """Three steps each, the first of which logs the rollout; a run resumed before the third."""
+    alarm = FlatRewards(patience=2, steps=3)
+    alarm.on_train_begin(None, SimpleNamespace(global_step=6), None)
+
+    def log_at(step: int) -> None:
+        state = SimpleNamespace(is_world_process_zero=True, global_step=step)
+        alarm.on_log(None, state, None, logs={"frac_reward_zero_std": 1})
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        log_at(7)
+    with pytest.warns(UserWarning, match="not varied for 2 updates"):
+        log_at(10)
+
+
 def test_other_processes_keep_silent() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -116,10 +132,14 @@ class Even(Lower):
 
 
 def test_a_run_without_a_signal_warns(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, lambda: Even(turns=1), max_steps=2, adapters=False)
+    """Of two updates, in each of which two policies take a step one after the other."""
+    trainer = make_trainer(
+        tmp_path, lambda: Even(turns=1), max_steps=4, schedules={"sequential": {}}
+    )
     alarm = next(c for c in trainer.callback_handler.callbacks if isinstance(c, FlatRewards))
     assert alarm.patience == 20
     alarm.patience = 2
     with pytest.warns(UserWarning, match="not varied for 2 updates"):
         trainer.train()
-    assert [log["frac_reward_zero_std"] for log in trainer.state.log_history[:2]] == [1.0, 1.0]
+    shares = [log.get("frac_reward_zero_std") for log in trainer.state.log_history[:4]]
+    assert shares == [1.0, None, 1.0, None]

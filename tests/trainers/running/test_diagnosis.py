@@ -104,6 +104,18 @@ def test_each_cause_is_named(tmp_path: Path, cause: str) -> None:
     assert cause in said(tmp_path, env, **changes)
 
 
+def test_updates_are_counted_not_steps() -> None:
+    """Three policies that learn one after the other take three steps in each update."""
+
+    def log(updates: int) -> list[dict[str, float]]:
+        shares = {"reward_std": 0.0, "frac_reward_zero_std": 1.0, "success": 0.0, "reward": 0.0}
+        return [{"step": 3 * i + 1, "cost/updates": i + 1, **shares} for i in range(updates)]
+
+    assert diagnose(log(19)) == ()
+    (found,) = diagnose(log(20))
+    assert found.evidence.startswith("No episode of 20 updates solved its task")
+
+
 @pytest.mark.long
 def test_a_symmetric_point_is_named(tmp_path: Path) -> None:
     found = said(tmp_path, Parity, learning_rate=1e-5, max_steps=60)
