@@ -1,6 +1,6 @@
 """Does the audited signal of an estimator predict how fast a team learns with it?
 
-    python benchmarks/credit_prediction.py --seeds 10 --output runs/credit_prediction
+    python -m benchmarks.credit_prediction --seeds 10 --output runs/credit_prediction
 
 Three games whose teams are softmax tables. The team of the start, which says each word equally
 often, is audited (`llm-marl credit-audit` does the same): that gives each estimator a signal for
@@ -32,15 +32,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from benchmarks.claims.common import update_of
 from llm_marl_envs.core import Outcome, TextParallelEnv
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.seeds import derive_seed, group_starts
+from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import ListSource, Task
-from trainers.algorithms import Algorithm
 from trainers.studies.credit_audit import AuditPlan, Judged, Stage, credit_audit
 from trainers.studies.tables import Tables
-from trainers.update.branching import grown
 
 WORDS = ("ape", "bee", "cow")
 RATES = (0.3, 1.0)
@@ -138,28 +137,13 @@ def speed(game: Game, name: str, rate: float, seed: int, actions: int) -> float:
     algorithm = stage.estimators()[name]
     values, weights, spent, update = [value(game, team)], [], 0, 0
     while spent < actions:
-        sampled, step = gradient(stage, algorithm, derive_seed("run", seed, update), team)
+        found = update_of(stage, algorithm, team, PLAN.size, [derive_seed("run", seed, update)])
         update += 1
-        team.climb(step, rate)
-        spent += sampled
-        weights.append(sampled)
+        team.climb(found.slope, rate)
+        spent += found.actions
+        weights.append(found.actions)
         values.append(value(game, team))
     return float(np.average(values[:-1], weights=weights)) / best(game)
-
-
-def gradient(
-    stage: Stage, algorithm: Algorithm, seed: int, team: Tables
-) -> tuple[int, dict[Any, np.ndarray]]:
-    """(actions sampled, ascent direction of every table) of one update."""
-    starts = group_starts(0, seed % 2**32, PLAN.size, stage.chance)
-    groups = [stage.group(stage.play(starts))]
-    if algorithm.branching:
-        ask = partial(algorithm.branches, agents=stage.trained)
-        groups = grown(groups, [starts], ask, stage.play, 10**6)
-    inputs = stage.returns(groups)
-    weighed = algorithm.advantages(inputs) * algorithm.weights(inputs)
-    sampled = sum(not turn.given for one in groups[0].episodes for turn in one.turns)
-    return sampled, team.slopes(groups, weighed / PLAN.size, stage.trained)
 
 
 def ranked(values: Sequence[float]) -> np.ndarray:

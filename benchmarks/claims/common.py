@@ -16,21 +16,21 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, fisher_exact
 
 from llm_marl_envs import make
 from llm_marl_envs.evaluation.numbers.compare import compare
+from llm_marl_envs.evaluation.numbers.rates import clopper_pearson, fisher_p
 from llm_marl_envs.files.json_files import differing, read_json, write_json
-from llm_marl_envs.games.landscape import BETAS, EPSILON, softmax
+from llm_marl_envs.games.landscape import BETAS, EPSILON
 from llm_marl_envs.records import Request, Response, plain
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import derive_seed, group_starts
 from trainers.algorithms import AdvantageInputs, Algorithm, make_algorithm
 from trainers.studies.credit_audit import AuditPlan, Stage
+from trainers.studies.tables import Key, Tables, args_for
 from trainers.update.branching import grown
 
 ROOT = Path(__file__).parents[2]
@@ -166,6 +166,25 @@ def fresh(record: Record, name: str, seeds: int, run: Callable[[Setting, int], R
     ]
 
 
+def begun(options: argparse.Namespace, about: str | None, **pinned: Any) -> Record:
+    """The record of a claim; its runs depend on the criterion and what else is pinned."""
+    return Record(options.output, {"criterion": criterion_of(about), **pinned})
+
+
+def taught(
+    record: Record,
+    options: argparse.Namespace,
+    name: str,
+    run: Callable[[Setting, int], Run],
+    rates: Sequence[float],
+    pilots: Sequence[int] = PILOTS,
+    downwards: bool = True,
+) -> list[Run]:
+    """The runs of a method on fresh seeds, its rate tuned on the pilot seeds as in `tuned`."""
+    tuned(record, name, {"rate": rates}, run, pilots[: 1 if options.quick else None], downwards)
+    return fresh(record, name, options.seeds, run)
+
+
 def options_of(about: str | None, name: str) -> argparse.Namespace:
     """The command line of a claim: `seeds`, `quick`, `output`."""
     parser = argparse.ArgumentParser(description=about)
@@ -181,12 +200,6 @@ def options_of(about: str | None, name: str) -> argparse.Namespace:
 
 
 # -- statistics ------------------------------------------------------------------------------------
-def clopper_pearson(successes: int, n: int) -> tuple[float, float]:
-    """Exact 95 % interval of a share."""
-    found = binomtest(successes, n).proportion_ci(method="exact")
-    return float(found.low), float(found.high)
-
-
 def share_of(passed: Sequence[bool]) -> dict[str, Any]:
     """How many, of how many, and the exact interval of the share."""
     count = int(sum(passed))
@@ -195,8 +208,7 @@ def share_of(passed: Sequence[bool]) -> dict[str, Any]:
 
 def shares_differ(a: Sequence[bool], b: Sequence[bool]) -> float:
     """Two-sided p of Fisher's exact test."""
-    table = [[sum(a), len(a) - sum(a)], [sum(b), len(b) - sum(b)]]
-    return float(fisher_exact(table).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
+    return fisher_p((sum(a), len(a)), (sum(b), len(b)))
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
@@ -204,15 +216,6 @@ def paired(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
     sides = [{f"{seed}": value for seed, value in enumerate(side)} for side in (a, b)]
     found = compare([sides[0]], [sides[1]])
     return {"difference": found.difference, "ci95": found.ci95, "p": found.p}
-
-
-def holm(p: Mapping[str, float]) -> dict[str, float]:
-    """Adjusted p-values (Holm 1979): the k-th smallest of m times m - k + 1, never falling."""
-    found, largest = {}, 0.0
-    for place, name in enumerate(sorted(p, key=lambda one: p[one])):
-        largest = max(largest, min(1.0, (len(p) - place) * p[name]))
-        found[name] = largest
-    return found
 
 
 # -- teams of tables -------------------------------------------------------------------------------
@@ -252,11 +255,11 @@ class Optimizer:
         return self.rate * mean / size
 
 
-def algorithm_of(chosen: str | dict[str, Any], **args: Any) -> Algorithm:
+def algorithm_of(
+    chosen: str | dict[str, Any], num_generations: int = 8, seed: int = 0, **args: Any
+) -> Algorithm:
     """One of this library's, with the settings of a run that it reads."""
-    given = {"baseline": "leave_one_out", "scale_rewards": "none", "credit": "team", "seed": 0}
-    given |= {"discount": 1.0, "chance": "episode", "num_generations": 8} | args
-    return make_algorithm(chosen, SimpleNamespace(**given))
+    return make_algorithm(chosen, args_for(args, num_generations, seed))
 
 
 def inputs_of(returns: np.ndarray, rewards: np.ndarray) -> AdvantageInputs:
@@ -273,8 +276,8 @@ def inputs_of(returns: np.ndarray, rewards: np.ndarray) -> AdvantageInputs:
 
 
 # -- teams of tables in the environments themselves ------------------------------------------------
-class WordTables:
-    """A row of logits for every seat and everything that it was told last.
+class WordTables(Tables):
+    """Tables whose first rows are given, and whose words are drawn by the lots of the claims.
 
     Args:
         words: that can be said.
@@ -282,17 +285,13 @@ class WordTables:
     """
 
     def __init__(self, words: Sequence[str], start: Mapping[str, np.ndarray] | None = None) -> None:
-        self.words, self.start = tuple(words), dict(start or {})
-        self.logits: dict[tuple[str, str], np.ndarray] = {}
+        super().__init__(words)
+        self.start = dict(start or {})
 
     def row(self, agent: str, heard: str) -> np.ndarray:
         """The logits of a seat that heard this."""
         begun = self.start.get(agent, np.zeros(len(self.words)))
         return self.logits.setdefault((agent, heard), begun)
-
-    def chances(self, agent: str, heard: str) -> np.ndarray:
-        """The probability of each word."""
-        return softmax(self.row(agent, heard))
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """A word for each, drawn with its seed."""
@@ -311,13 +310,13 @@ class Update:
         actions: sampled, of all seats, branches included.
         episodes: played, branches included.
         judged: (agent, word, advantage) of every message that weighs.
-        slope: (agent, what it was told last) -> ascent direction.
+        slope: the ascent direction of every row that weighs.
     """
 
     actions: int
     episodes: int
     judged: list[tuple[str, str, float]]
-    slope: dict[tuple[str, str], np.ndarray]
+    slope: dict[Key, np.ndarray]
 
 
 @lru_cache
@@ -338,7 +337,7 @@ def stage_of(
 
 
 def update_of(
-    stage: Stage, algorithm: Algorithm, team: WordTables, size: int, seeds: Sequence[int]
+    stage: Stage, algorithm: Algorithm, team: Tables, size: int, seeds: Sequence[int]
 ) -> Update:
     """One group of `size` episodes from each seed, and its branches, judged by the algorithm."""
     starts = [group_starts(0, s % 2**32, size, stage.chance) for s in seeds]
@@ -349,22 +348,20 @@ def update_of(
         groups = grown(groups, starts, ask, stage.play, 10**6)
     inputs = stage.returns(groups)
     advantages, weights = algorithm.advantages(inputs), algorithm.weights(inputs)
-    judged, slope, actions = [], {}, 0
-    for p, group in enumerate(groups):
-        for g, episode in enumerate(group.episodes):
-            for turn in episode.turns:
-                actions += not turn.given
-                if turn.given or turn.agent not in stage.trained:
-                    continue
-                where = p, g, stage.trained.index(turn.agent), turn.index
-                worth = float(advantages[where] * weights[where])
-                key = turn.agent, turn.messages[-1].content
-                if weights[where]:
-                    judged.append((turn.agent, turn.action, float(advantages[where])))
-                if worth:
-                    along = slopes(team.chances(*key), np.array(team.words.index(turn.action)))
-                    slope[key] = slope.get(key, 0.0) + worth * along / (size * len(seeds))
-    return Update(actions, sum(len(one.episodes) for one in groups), judged, slope)
+    own = [
+        ((p, g, stage.trained.index(turn.agent), turn.index), turn)
+        for p, group in enumerate(groups)
+        for g, episode in enumerate(group.episodes)
+        for turn in episode.turns
+        if not turn.given and turn.agent in stage.trained
+    ]
+    episodes = [episode for group in groups for episode in group.episodes]
+    return Update(
+        actions=sum(not turn.given for episode in episodes for turn in episode.turns),
+        episodes=len(episodes),
+        judged=[(t.agent, t.action, float(advantages[at])) for at, t in own if weights[at]],
+        slope=team.slopes(groups, advantages * weights / (size * len(seeds)), stage.trained),
+    )
 
 
 class Budgets:
@@ -408,7 +405,7 @@ def learn(
         budgets: the run ends with the last of them.
     """
     size, groups, seed = play
-    optimizers: dict[tuple[str, str], Optimizer] = {}
+    optimizers: dict[Key, Optimizer] = {}
     update = 0
     while budgets.left:
         seeds = [derive_seed("update", seed, update, one) for one in range(groups)]

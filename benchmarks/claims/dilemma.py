@@ -29,20 +29,18 @@ import numpy as np
 
 from benchmarks.claims.common import (
     Optimizer,
-    Record,
     Run,
     Setting,
     algorithm_of,
-    criterion_of,
+    begun,
     drawn,
-    fresh,
     generator,
     inputs_of,
     options_of,
     share_of,
     shares_differ,
     slopes,
-    tuned,
+    taught,
 )
 from llm_marl_envs.games.landscape import NOISE, softmax
 from llm_marl_envs.games.matrix import GAMES
@@ -193,18 +191,11 @@ def compared(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
 def main() -> None:
     options = options_of(__doc__, "dilemma")
     updates = 2 if options.quick else UPDATES
-    pinned = {
-        "criterion": criterion_of(__doc__),
-        "updates": updates,
-        "group": GROUP,
-        "discount": DISCOUNT,
-    }
-    record, runs = Record(options.output, pinned), dict[str, Any]()
-    pilots = range(1 if options.quick else 5)
+    pinned = {"updates": updates, "group": GROUP, "discount": DISCOUNT}
+    record, runs = begun(options, __doc__, **pinned), {}
     for method in METHODS:
         job, name = partial(run, method, updates), f"tables/{method}"
-        tuned(record, name, {"rate": RATES}, job, pilots, downwards=False)
-        runs[method] = fresh(record, name, options.seeds, job)
+        runs[method] = taught(record, options, name, job, RATES, downwards=False)
     record.save(summary={"tables": compared(runs)})
 
 

@@ -32,11 +32,10 @@ import numpy as np
 
 from benchmarks.claims.common import (
     Optimizer,
-    Record,
     Run,
     Setting,
     algorithm_of,
-    criterion_of,
+    begun,
     drawn,
     fresh,
     generator,
@@ -46,7 +45,7 @@ from benchmarks.claims.common import (
     share_of,
     shares_differ,
     slopes,
-    tuned,
+    taught,
 )
 from llm_marl_envs.games.landscape import NOISE, softmax
 from llm_marl_envs.games.right_words import score
@@ -129,22 +128,14 @@ def compared(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
 def main() -> None:
     options = options_of(__doc__, "gradient_spikes")
     updates = 3 if options.quick else UPDATES
-    pinned = {
-        "criterion": criterion_of(__doc__),
-        "updates": updates,
-        "group": GROUP,
-        "games": GAMES,
-    }
-    record, found = Record(options.output, pinned), dict[str, Any]()
-    pilots = range(1 if options.quick else 5)
+    pinned = {"updates": updates, "group": GROUP, "games": GAMES}
+    record, found = begun(options, __doc__, **pinned), {}
     for kind in OPTIMIZERS:
         for game in GAMES:
             runs = {}
             for method in METHODS:
-                job = partial(run, game, method, kind, updates)
-                name = f"{kind}/{game}/{method}"
-                tuned(record, name, {"rate": RATES[kind]}, job, pilots)
-                runs[method] = fresh(record, name, options.seeds, job)
+                job, name = partial(run, game, method, kind, updates), f"{kind}/{game}/{method}"
+                runs[method] = taught(record, options, name, job, RATES[kind])
             found[f"{game}, {kind}"] = compared(runs)
     for game in GAMES:
         runs = {}

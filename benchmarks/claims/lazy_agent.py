@@ -38,12 +38,11 @@ import numpy as np
 
 from benchmarks.claims.common import (
     Budgets,
-    Record,
     Run,
     Setting,
     WordTables,
     algorithm_of,
-    criterion_of,
+    begun,
     fresh,
     learn,
     options_of,
@@ -51,7 +50,7 @@ from benchmarks.claims.common import (
     share_of,
     shares_differ,
     stage_of,
-    tuned,
+    taught,
     update_of,
 )
 from llm_marl_envs.games.instances import WORDS
@@ -91,6 +90,12 @@ def tables_of(rights: Sequence[int], chances: Sequence[float]) -> WordTables:
     return WordTables(WORDS[:CHOICES], start)
 
 
+def rights_in(kwargs: Mapping[str, Any]) -> Sequence[int]:
+    """The number of each seat's right word."""
+    stage = stage_of("crowd-v0", kwargs, {}, ())
+    return rights_of(stage.copies.envs[0].source[0], 0)
+
+
 def exact_rooms(arm: str, right: Sequence[float], weights: Sequence[float]) -> np.ndarray:
     """(n,): what the team gains if one seat alone is always right."""
     given = np.array(right)
@@ -124,10 +129,8 @@ def first_of(values: np.ndarray) -> bool:
 def find(arm: str, method: str, costs: Mapping[str, int], seed: int) -> Run:
     """Judge the frozen team; cost and share of it -> whether its lazy seat has most room."""
     kwargs = {"weights": [1.0] * len(RIGHT), "arm": arm, "choices": CHOICES}
-    team, seats = WordTables(()), [f"member_{i}" for i in range(len(RIGHT))]
+    team, seats = tables_of(rights_in(kwargs), RIGHT), [f"member_{i}" for i in range(len(RIGHT))]
     stage = stage_of("crowd-v0", kwargs, dict.fromkeys(seats, team), seats)
-    start = tables_of(rights_of(stage.copies.envs[0].source[0], 0), RIGHT)
-    team.words, team.start = start.words, start.start
     algorithm = algorithm_of(chosen(method))
     amounts = {
         (c, share): int(float(share) * most) for c, most in costs.items() for share in CHECKED
@@ -146,13 +149,11 @@ def find(arm: str, method: str, costs: Mapping[str, int], seed: int) -> Run:
 def run(arm: str, method: str, costs: Mapping[str, int], setting: Setting, seed: int) -> Run:
     """Train two learners among frozen seats; how often they are right, by cost."""
     kwargs = {"weights": list(WEIGHTS), "arm": arm, "choices": CHOICES}
-    seats = [f"member_{i}" for i in range(len(WEIGHTS))]
-    team, others = WordTables(WORDS[:CHOICES]), WordTables(())
+    seats, rights = [f"member_{i}" for i in range(len(WEIGHTS))], rights_in(kwargs)
+    team = WordTables(WORDS[:CHOICES])
+    others = tables_of(rights, [1 / CHOICES] * (len(seats) - 1) + [0.0])
     both = {seat: team if seat in seats[:LEARNERS] else others for seat in seats}
     stage = stage_of("crowd-v0", kwargs, both, seats[:LEARNERS])
-    rights = rights_of(stage.copies.envs[0].source[0], 0)
-    start = tables_of(rights, [1 / CHOICES] * (len(seats) - 1) + [0.0])
-    others.words, others.start = start.words, start.start
     algorithm = algorithm_of(chosen(method), seed=seed)
     budgets = Budgets({(cost, ""): most for cost, most in costs.items()})
     found = {}
@@ -195,14 +196,8 @@ def compared(
 def main() -> None:
     options = options_of(__doc__, "lazy_agent")
     costs = {"actions": 8, "episodes": 1} if options.quick else COSTS
-    pinned = {
-        "criterion": criterion_of(__doc__),
-        "costs": costs,
-        "methods": METHODS,
-        "right": RIGHT,
-    }
-    record, found = Record(options.output, pinned), dict[str, Any]()
-    pilots = PILOTS[:1] if options.quick else PILOTS
+    pinned = {"costs": costs, "methods": METHODS, "right": RIGHT}
+    record, found = begun(options, __doc__, **pinned), {}
     for arm in ARMS:
         finds, runs = {}, {}
         for method in METHODS:
@@ -212,8 +207,7 @@ def main() -> None:
                 record, f"find/{arm}/{method}", options.seeds, lambda _, s, job=search: job(s)
             )
             job, name = partial(run, arm, method, costs), f"learn/{arm}/{method}"
-            tuned(record, name, {"rate": RATES}, job, pilots)
-            runs[method] = fresh(record, name, options.seeds, job)
+            runs[method] = taught(record, options, name, job, RATES, PILOTS)
         found |= {f"{arm}, by {cost}": compared(cost, finds, runs) for cost in costs}
     record.save(summary=found)
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.claims.common import FOLDER, holm
+from benchmarks.claims.common import FOLDER
 from llm_marl_envs.evaluation.numbers.format import interval, number, p_value
+from llm_marl_envs.evaluation.numbers.rates import holm
 from llm_marl_envs.files.json_files import read_json
 
 PAGE = FOLDER.parent / "claims.md"
@@ -95,13 +96,13 @@ def tests_of(all_records: Mapping[str, Summary]) -> Iterator[tuple[str, str, str
 def tests(all_records: Mapping[str, Summary]) -> str:
     """Every test with its p-value as it is, and adjusted for all of them."""
     found = {" | ".join(key): result for *key, result in tests_of(all_records)}
-    adjusted = holm({key: one["p"] for key, one in found.items()})
+    adjusted = holm([one["p"] for one in found.values()])
     lines = ["| claim | game | test | difference | p | p, Holm |", "|---|---|---|---|---|---|"]
-    for key, one in found.items():
+    for (key, one), corrected in zip(found.items(), adjusted, strict=True):
         size = ""
         if "difference" in one:
             size = f"{number(one['difference'], sign=True)} {interval(one['ci95'], sign=True)}"
-        lines.append(f"| {key} | {size} | {p_value(one['p'])} | {p_value(adjusted[key])} |")
+        lines.append(f"| {key} | {size} | {p_value(one['p'])} | {p_value(corrected)} |")
     return "\n".join(lines)
 
 

@@ -28,19 +28,17 @@ import numpy as np
 
 from benchmarks.claims.common import (
     Budgets,
-    Record,
     Run,
     Setting,
     WordTables,
     algorithm_of,
-    criterion_of,
-    fresh,
+    begun,
     learn,
     options_of,
     paired,
     share_of,
     stage_of,
-    tuned,
+    taught,
 )
 from llm_marl_envs.games.instances import WORDS
 from llm_marl_envs.games.right_words import rights_of
@@ -130,21 +128,14 @@ def compared(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
 def main() -> None:
     options = options_of(__doc__, "shared_histories")
     actions = 1 if options.quick else ACTIONS
-    pinned = {
-        "criterion": criterion_of(__doc__),
-        "actions": actions,
-        "sizes": SIZES,
-    }
-    record, found = Record(options.output, pinned), dict[str, Any]()
-    pilots = PILOTS[:1] if options.quick else PILOTS
+    record, found = begun(options, __doc__, actions=actions, sizes=SIZES), {}
     for bonus in BONUSES[-1:] if options.quick else BONUSES:
         runs = {}
         for method in SIZES:
             if method == "central_critic" and bonus != CRITIC_BONUS:
                 continue
             job, name = partial(run, bonus, method, actions), f"bonus {bonus:g}/{method}"
-            tuned(record, name, {"rate": RATES}, job, pilots)
-            runs[method] = fresh(record, name, options.seeds, job)
+            runs[method] = taught(record, options, name, job, RATES, PILOTS)
         found[f"bonus {bonus:g}"] = compared(runs)
     record.save(summary=found)
 

@@ -90,7 +90,7 @@ class Tables:
     def slopes(
         self, groups: Sequence[EpisodeGroup], weighed: np.ndarray, agents: Sequence[str]
     ) -> dict[Key, np.ndarray]:
-        """The ascent direction of every row: weight times the gradient of log-prob, summed.
+        """The ascent direction of every row that weighs: weight times gradient of log-prob, summed.
 
         `weighed` is advantage times weight, (P, G, A, K).
         """
@@ -102,14 +102,12 @@ class Tables:
                     if turn.given or turn.agent not in places:
                         continue
                     weight = of_episode[places[turn.agent]][turn.index]
+                    if not weight:
+                        continue
                     key = turn.agent, turn.messages[-1].content
                     row = sums.setdefault(key, [0.0] * len(self.words))
                     row[self.numbers[turn.action]] += weight
-        return {
-            key: np.array(row) - sum(row) * self.chances(*key)
-            for key, row in sums.items()
-            if any(row)
-        }
+        return {key: np.array(row) - sum(row) * self.chances(*key) for key, row in sums.items()}
 
     def climb(self, slopes: Mapping[Key, np.ndarray], rate: float) -> None:
         """One step of Adam; rows without a slope go on by their momentum."""

@@ -20,13 +20,12 @@ def clopper_pearson(successes: int, n: int) -> tuple[float, float]:
     Raises:
         ValueError: n < 1, or successes outside of 0 to n.
     """
-    from scipy.stats import beta
+    from scipy.stats import binomtest
 
     if n < 1 or not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n, n >= 1")
-    low = beta.ppf(ALPHA / 2, successes, n - successes + 1) if successes else 0.0
-    high = beta.ppf(1 - ALPHA / 2, successes + 1, n - successes) if successes < n else 1.0
-    return float(low), float(high)
+    found = binomtest(successes, n).proportion_ci(1 - ALPHA, method="exact")
+    return float(found.low), float(found.high)
 
 
 def fisher_p(one: tuple[int, int], other: tuple[int, int]) -> float:
