@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks, share
 from llm_marl_envs.evaluation.numbers.estimators import t_interval
-from llm_marl_envs.evaluation.numbers.metrics import TaskKey, task_of
+from llm_marl_envs.evaluation.numbers.measuring import TaskKey, task_of
 from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.records import Episode
 

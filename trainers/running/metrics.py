@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, mean, measure, over_actions
+from llm_marl_envs.evaluation.numbers.measuring import mean, measure, over_actions
+from llm_marl_envs.evaluation.numbers.metrics import METRICS
 from llm_marl_envs.records import Episode, EpisodeGroup, living
 
 _OF_EPISODES = [one.name for one in METRICS.values() if one.of == "episode" and one.log]

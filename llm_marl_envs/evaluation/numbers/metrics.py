@@ -2,7 +2,7 @@
 
 The log of a training, the summary of an evaluation, tables, reports and the documentation read this
 table. A new number is one entry in it; one that a summary holds is a field of `results.py`, too.
-Means over episodes are `estimate.py`, digits `format.py`.
+Their values in episodes are `measuring.py`, means with intervals `estimate.py`, digits `format.py`.
 
 A name may hold a place, `<agent>`, `<term>` and the like, which stands for any name; `named` fills
 it in.
@@ -10,7 +10,6 @@ it in.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,16 +19,12 @@ from typing import Any, Literal
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.estimators import (
     answer_agreement,
-    by_task,
     contribution_balance,
 )
-from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.questions.answers import canonical
 from llm_marl_envs.records import Episode, StopReason, Turn
 
 Of = Literal["action", "episode", "team", "update", "run", "study"]
-TaskKey = tuple[str, int]
-"""A task's id and 0, or "" and the reset seed where the task has no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +69,6 @@ _of_action, _of_episode, _of_team, _of_run, _of_study = (
 
 
 # -- of an episode --------------------------------------------------------------------------------
-def task_of(episode: Episode) -> TaskKey:
-    """What tells its task from others; where no task is named each reset seed is one."""
-    return episode.task_id, 0 if episode.task_id else episode.seed
-
-
 def episode_terms(episode: Episode) -> dict[str, float]:
     """Name -> its sum over the episode, mean over its agents."""
     terms: dict[str, float] = {}
@@ -665,7 +655,7 @@ def _found(name: str, names_of: Callable[[Metric], Sequence[str]]) -> Metric | N
     if best is None:
         return None
     metric, place = known[best], _in_place(name, best)
-    return replace(metric, name=_put(place, metric.name), title=_put(place, metric.title))
+    return replace(metric, name=put(place, metric.name), title=put(place, metric.title))
 
 
 def _in_place(name: str, known: str) -> str:
@@ -675,7 +665,8 @@ def _in_place(name: str, known: str) -> str:
     return name[len(head) : len(name) - len(tail[0])] if fits else ""
 
 
-def _put(place: str, text: str) -> str:
+def put(place: str, text: str) -> str:
+    """A name with its place filled in."""
     return _PLACE.sub(lambda _: place, text)
 
 
@@ -687,69 +678,9 @@ def read(metric: Metric, summary: Mapping[str, Any]) -> dict[str, Estimate]:
     found: dict[str, Estimate] = {}
     places = dig(summary, metric.path[:-1]) if _PLACE.search(metric.name) else [""]
     for place in places or () if metric.path else ():
-        value = dig(summary, [_put(place, part) for part in metric.path])
+        value = dig(summary, [put(place, part) for part in metric.path])
         if value is not None:
             interval = dig(summary, metric.ci95) if metric.ci95 else None
             ends = interval and (interval[0], interval[1])
-            found[_put(place, metric.name)] = Estimate(value, ends)
+            found[put(place, metric.name)] = Estimate(value, ends)
     return found
-
-
-# -- measuring ------------------------------------------------------------------------------------
-def measure(
-    episodes: Sequence[Episode], names: Sequence[str] | None = None
-) -> dict[str, list[float | None]]:
-    """Name -> one number per episode, None where an episode does not say.
-
-    A metric of actions is the mean over the episode's.
-
-    Args:
-        episodes: that did not fail.
-        names: of metrics, with their places; all that are computed where None.
-    """
-    found: dict[str, list[float | None]] = {}
-    for metric in METRICS.values() if names is None else [METRICS[name] for name in names]:
-        for name, compute in _readers(metric, episodes):
-            found[name] = [compute(episode) for episode in episodes]
-    return found
-
-
-def _readers(
-    metric: Metric, episodes: Sequence[Episode]
-) -> Iterable[tuple[str, Callable[[Episode], float | None]]]:
-    """(name, what computes it of an episode), one for each that may stand in the name's place."""
-    compute = metric.compute
-    if compute is None:
-        return
-    if metric.of == "action":
-        yield metric.name, lambda episode: over_actions(metric.name, episode.turns)
-    elif metric.places is None:
-        yield metric.name, compute
-    else:
-        for place in metric.places(episodes):
-            yield _put(place, metric.name), lambda episode, place=place: compute(episode, place)
-
-
-def over_actions(name: str, turns: Iterable[Turn]) -> float | None:
-    """A metric of actions, mean over those that have it; None where none has."""
-    compute = METRICS[name].compute
-    assert compute is not None
-    return mean(compute(turn) for turn in turns)
-
-
-def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of what is known; None where nothing is."""
-    known = [one for one in values if one is not None]
-    return sum(known) / len(known) if known else None
-
-
-def per_task(episodes: Sequence[Episode], values: Sequence[float | None]) -> dict[TaskKey, float]:
-    """Task -> mean over its episodes that have a finite value.
-
-    Episodes of one task are no independent draws, so intervals are taken over tasks.
-    """
-    known = [(task_of(e), v) for e, v in zip(episodes, values, strict=True) if finite(v)]
-    if not known:
-        return {}
-    groups: Any = by_task(*zip(*known, strict=True))
-    return {task: math.fsum(some) / len(some) for task, some in groups.items()}

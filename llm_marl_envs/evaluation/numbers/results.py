@@ -16,7 +16,7 @@ from typing import Any
 from llm_marl_envs.evaluation.numbers import estimators
 from llm_marl_envs.evaluation.numbers.coordination import CooperationIndex
 from llm_marl_envs.evaluation.numbers.estimate import over_tasks, share
-from llm_marl_envs.evaluation.numbers.metrics import mean, measure, over_actions
+from llm_marl_envs.evaluation.numbers.measuring import mean, measure, over_actions
 from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.records import Episode, living, plain
 from llm_marl_envs.rollout import EpisodesFailedError, failure_of

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
-from llm_marl_envs.evaluation.numbers.metrics import mean
+from llm_marl_envs.evaluation.numbers.measuring import mean
 from llm_marl_envs.evaluation.play.progress import Progress, expect
 from llm_marl_envs.evaluation.play.runner import Plan, starts_of
 from llm_marl_envs.policies.base import Team

@@ -19,7 +19,7 @@ import numpy as np
 from llm_marl_envs.evaluation.numbers.coordination import convention_match
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.estimators import RESAMPLES, quantile_interval
-from llm_marl_envs.evaluation.numbers.metrics import mean, measure
+from llm_marl_envs.evaluation.numbers.measuring import mean, measure
 from llm_marl_envs.evaluation.play.paired import Stage, estimate_tasks, returns_of
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode, living

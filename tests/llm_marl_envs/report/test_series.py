@@ -14,7 +14,7 @@ from support.toys import WordPair
 from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.numbers.estimate import over_tasks
 from llm_marl_envs.evaluation.numbers.estimators import t_interval
-from llm_marl_envs.evaluation.numbers.metrics import measure, per_task
+from llm_marl_envs.evaluation.numbers.measuring import measure, per_task
 from llm_marl_envs.evaluation.numbers.results import result_to_dict, summarise
 from llm_marl_envs.evaluation.numbers.table import result_table
 from llm_marl_envs.experts import ExpertPolicy

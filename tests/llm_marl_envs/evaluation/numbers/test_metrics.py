@@ -23,7 +23,8 @@ from llm_marl_envs.evaluation.numbers.estimate import (
     share,
 )
 from llm_marl_envs.evaluation.numbers.format import interval, number, whole, with_interval
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, logged, measure, named
+from llm_marl_envs.evaluation.numbers.measuring import measure, per_task
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, logged, named
 from llm_marl_envs.files.json_files import from_json
 from llm_marl_envs.records import Episode, Response, StopReason, Turn
 
@@ -203,9 +204,9 @@ def test_task_means_are_over_the_episodes_that_say():
     some = [episode(task="t"), episode(task="t"), episode(task=""), episode(task="", seed=7)]
     some += [episode(task="t"), episode(task="u")]
     values = [1.0, None, 0.25, 0.75, math.inf, math.nan]
-    found = metrics.per_task(some, values)
+    found = per_task(some, values)
     assert found == {("t", 0): 1.0, ("", 0): 0.25, ("", 7): 0.75}
-    assert metrics.per_task(some, [None] * 6) == {}
+    assert per_task(some, [None] * 6) == {}
 
 
 def test_titles_are_plain_text():
