@@ -396,6 +396,8 @@ def learn(
 ) -> Iterator[tuple[str, str]]:
     """Train tables with Adam; tells each budget when it is spent.
 
+    A row's Adam begins with its own first slope, unlike in `Tables.climb`.
+
     Args:
         stage: where.
         algorithm: whose advantages.

@@ -15,7 +15,7 @@ from support.toys import BareParallel, WordPair
 from llm_marl_envs import make
 from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv
 from llm_marl_envs.experts import experts_of
-from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
+from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy, Team
 from llm_marl_envs.records import Episode, Request, read_jsonl, write_jsonl
 from llm_marl_envs.replay import replay
 from llm_marl_envs.rollout import rollout
@@ -93,7 +93,8 @@ def test_contract(env_id: str):
 @pytest.mark.parametrize("env_id", IDS)
 def test_a_written_transcript_replays(env_id: str, tmp_path: Path):
     envs = VectorTextEnv([make(env_id, pioneer_observer=True) for _ in range(2)])
-    for team in (agreed(envs.envs[0]), dict.fromkeys(SEATS, RandomPolicy())):
+    teams: tuple[Team, ...] = (agreed(envs.envs[0]), dict.fromkeys(SEATS, RandomPolicy()))
+    for team in teams:
         episodes = rollout(envs, team, [Start(task=0, seed=i, sample_seed=i) for i in range(3)])
         write_jsonl(tmp_path / "episodes.jsonl", episodes)
         for episode in read_jsonl(tmp_path / "episodes.jsonl"):

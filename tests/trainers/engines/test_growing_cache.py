@@ -47,7 +47,7 @@ def test_every_score_is_that_of_the_cache_of_transformers(kind: Any, config: dic
     ours, theirs = generated(model, **given), generated(model)
     assert torch.equal(ours.sequences, theirs.sequences)
     assert all(map(torch.equal, ours.scores, theirs.scores))
-    layers = given["past_key_values"].layers
+    layers: Any = given["past_key_values"].layers
     assert all(isinstance(layer, GrowingLayer) for layer in layers)
     assert layers[0].keys.data_ptr() == layers[0].room[0].data_ptr()
 
