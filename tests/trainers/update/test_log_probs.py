@@ -28,10 +28,10 @@ def outcome(tokens: int, temperature: float, weighed: str) -> list[torch.Tensor]
     """Log-probs, entropies and both gradients, by whatever stands at TRL's place."""
     hidden, weight, targets = inputs(tokens)
     function = getattr(utils, log_probs.PLACE)
-    names: tuple[str, ...] = ("log_probs", "entropy")
+    names = ("log_probs", "entropy")
     settings = (temperature, 32768, None, 1.0, names)
     values = function.apply(hidden, weight, None, targets, *settings)[:2]
-    found = dict(zip(names, values, strict=True))
+    found: dict[str, torch.Tensor] = dict(zip(names, values, strict=True))
     factors = torch.randn(tokens, generator=torch.Generator().manual_seed(1))
     sum(((found[name] * factors).sum() for name in weighed.split()), torch.zeros(())).backward()
     assert hidden.grad is not None
