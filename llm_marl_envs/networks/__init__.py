@@ -1,0 +1,1 @@
+"""Networks of nodes that know their neighbours alone: graphs, problems, letters, experts."""
