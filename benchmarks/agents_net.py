@@ -2,6 +2,7 @@
 
     python benchmarks/agents_net.py scaling --picture docs/environments/agents_net.png
     python benchmarks/agents_net.py attacks --nodes 8
+    python benchmarks/agents_net.py time
 
 `scaling` plays experts of one order, experts who draw their orders, experts with four rounds
 whatever the size, and answers by lot. `attacks` plays teams that look for pay without working
@@ -15,7 +16,7 @@ seat and number of lines, what to answer. It is fitted to 100 tasks of `train`.
 from __future__ import annotations
 
 import argparse
-import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -255,6 +256,23 @@ def scaling(tasks: int, sizes: Sequence[int]) -> dict[str, dict[int, list[float]
     return found
 
 
+def time_table(sizes: Sequence[int], tasks: int = 8) -> str:
+    """Markdown: microseconds of processor time for one action of one seat."""
+    lines = ["| nodes | `step`, us for each action |", "|---|---|"]
+    for nodes in sizes:
+        env, spent, actions = make(ENV, nodes=nodes).unwrapped, 0.0, 0
+        for task in range(tasks):
+            env.reset(seed=0, options={"task": task})
+            while env.agents:
+                said = {a: expert(Seen(env=env, agent=a, chat=env.chat(a))) for a in env.agents}
+                begun = time.thread_time()
+                env.step(said)
+                spent += time.thread_time() - begun
+                actions += nodes
+        lines.append(f"| {nodes} | {1e6 * spent / actions:.0f} |")
+    return "\n".join(lines)
+
+
 def _table(head: str, rows: Mapping[str, Sequence[float]]) -> str:
     lines = [f"| {head} | {' | '.join(PROBLEMS)} |", "|" + "---|" * (len(PROBLEMS) + 1)]
     lines += [f"| {name} | {' | '.join(f'{x:.2f}' for x in row)} |" for name, row in rows.items()]
@@ -278,7 +296,7 @@ def picture(path: Path, found: Mapping[str, Mapping[int, Sequence[float]]]) -> N
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("scaling", "attacks"))
+    parser.add_argument("what", choices=("scaling", "attacks", "time"))
     parser.add_argument("--nodes", type=int, default=8, help="of attacks")
     parser.add_argument("--split", default="test", help="of attacks")
     parser.add_argument("--tasks", type=int, default=0, help="0: 300 of attacks, 24 of scaling")
@@ -286,6 +304,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "attacks":
         print(attack_table(given.nodes, given.split, given.tasks or 300))
+        return
+    if given.what == "time":
+        print(time_table(SIZES))
         return
     found = scaling(given.tasks or 24, SIZES)
     rows = {f"{name}, {nodes}": row for name, one in found.items() for nodes, row in one.items()}

@@ -1,4 +1,208 @@
-"""# agents_net-v0: nodes of a network who know their neighbours alone."""
+r"""# agents_net-v0: nodes of a network, who know their neighbours alone, solve it by messages.
+
+## Description
+2 to 100 nodes are joined by lines. Each node knows its own name and how many lines it has. In each
+round it writes one text to each neighbour; then it answers once. Five problems of AgentsNet (arXiv
+2507.08616) can be solved so: colours, a leader, a common value, pairs, guards. Each asks that nodes
+who never meet fit together.
+
+## An episode
+Task `train/0`, `colouring` with four nodes. Povudu, Makaza and Nofibe are joined to each other,
+Tulubi to Makaza.
+
+    node_0 is told  You are Povudu, one of 4 nodes of a network. Others do not know your name. You
+                    have lines 1 to 2, to your neighbours.
+                    Colours: no two neighbours may have the same colour.
+                    Turns 1 to 4: write to your neighbours, one line of text for each, as
+                    '1: text', or 'all: text'. They read it in the next turn.
+                    Turn 5: answer. End with one line: Answer: and then your colour, a number
+                    from 1 to 3.
+                    Turn 1 of 5.
+    node_2 is told  You are Tulubi, ... You have one line, 1, ... a number from 1 to 2.
+    node_0 says     all: Povudu
+    node_1 says     all: Makaza
+    node_2 says     all: Tulubi
+    node_3 says     all: Nofibe
+
+    node_1 hears    Turn 2 of 5.
+                    From 1: Nofibe
+                    From 2: Povudu
+                    From 3: Tulubi
+    node_0 says     1: You go first.
+    node_1 says     all: I go first and take 1.
+    node_2 says     -
+    node_3 says     -
+
+    node_3 hears    Turn 3 of 5.
+                    From 1: I go first and take 1.
+                    Nothing from 2.
+    node_0 says     -
+    node_1 says     -
+    node_2 says     1: 2
+    node_3 says     2: I come before Povudu and take 2.
+
+    node_0 hears    Turn 4 of 5.
+                    From 2: I come before Povudu and take 2.
+                    Nothing from 1.
+    node_0 says     all: 3
+    node_1 says     -
+    node_2 says     -
+    node_3 says     -
+
+    node_0 says     Answer: 3
+    node_1 says     Answer: 1
+    node_2 says     Answer: 2
+    node_3 says     Answer: 2
+    all earn        1.0
+
+They went by the alphabet: who knows all names around it and comes first takes a colour.
+
+## Agents
+`node_0` to `node_<n-1>`, all at the same time. Who sits where in the network is drawn for each
+task. No prompt says a seat's number.
+
+## Observations
+Chat messages, append-only. First the node's name, its lines, the problem; then, turn by turn, what
+came on each line. Nobody is shown the network, another node's name, or whether an answer is right.
+So what is known is divided by nature, and there is no `info="full"`.
+
+`state()` names all neighbours, then shows all chats. `render_mode="html"` draws the network.
+
+## Actions
+Turns 1 to `turns` - 1: a text line `2: ...` goes to line 2, `all: ...` to every line that has no
+text of its own. Of several for one line the last counts. Other lines of text go to nobody. A text
+is cut after 400 characters, an action after 8192.
+
+Last turn: exactly one line `Answer: ...`.
+
+| problem | answer | a node is right if |
+|---|---|---|
+| colouring | 1 to its number of lines + 1 | it has a colour that no neighbour has |
+| leader | a name | it gave the answer that most gave, of all that are some node's name |
+| consensus | a value | the same, of all values that some node was given |
+| matching | a line or `none` | it and its partner chose each other; or `none` among pairs |
+| cover | `yes` or `no` | `yes` and a neighbour says `no`; or `no` and all neighbours say `yes` |
+
+`none` is right where all neighbours are in pairs. If all are right, it is a proper colouring, an
+elected leader, a consensus, a maximal matching, a minimal vertex cover.
+
+## Rewards
+All get the team's number, in the last turn.
+
+| term | value |
+|---|---|
+| share | leader, consensus: 0.5 (m - 1) / (n - 1), where m of n are right, 0 for m = 0 |
+| | else: 0.5 max(0, 2 m / n - 1), what goes beyond half of the nodes |
+| solved | 0.5 if all are right |
+
+The return is in [0, 1]. Before the last turn there is nothing to earn, so there is nothing to
+stall.
+
+**Entries of `info`**: `success`, all are right. Before the last turn: `sent`, texts to neighbours;
+`readable`, there was one. In the last: `answer`, `readable`, `right`, `kind` (the problem).
+
+## Names elect nobody
+A name is three syllables out of 70, and is drawn for each task. Only its bearer reads it. If
+leaders were elected by yes and no, as in the paper, a team with a policy for each seat would always
+elect seat 0 without a word. Here all must say the leader's name. Without messages the best that a
+team can do is to say one fixed name, which is some node's with chance n / N. N is 240 100 in
+`train`, 34 300 in `val`, 68 600 in `test`. Values of a consensus are like names: N is 63 000, 9000
+and 18 000.
+
+Names do have an order, the alphabet's, and by messages it may elect: the one who comes first among
+all is what distributed algorithms elect. Who comes first is not known before names have gone
+through the network.
+
+## What is known
+`bounds(task)` is exact: `random`, answers by lot (its own name or value, the only one that a node
+knows); `solo`, the best team without messages, each seat with a policy of its own; `team`, 1. For a
+leader and a consensus it is known for any number of nodes and at least diameter + 1 turns, for the
+other problems for up to 4 nodes and n + 1 turns. Else `bounds` raises `ValueError`, and for rows.
+
+Four nodes, random and solo; `make("agents_net-v0", split=...)` and its bounds of tasks 0 to 4:
+
+| split | colouring | leader | consensus | matching | cover |
+|---|---|---|---|---|---|
+| train | 0.248, 0.772 | 0.000, 0.000 | 0.000, 0.000 | 0.045, 0.081 | 0.214, 0.562 |
+| val | 0.246, 0.758 | 0.000, 0.000 | 0.000, 0.000 | 0.046, 0.082 | 0.215, 0.579 |
+| test | 0.248, 0.775 | 0.000, 0.000 | 0.000, 0.000 | 0.045, 0.081 | 0.215, 0.579 |
+| ood | 0.266, 0.725 | 0.000, 0.000 | 0.000, 0.000 | 0.055, 0.100 | 0.212, 0.800 |
+
+Colours and guards of four nodes can often be guessed by seat and number of lines. So four nodes are
+for a first run. With `graph="delaunay"` four nodes always make the same graph, and guards are known
+without a word. Two nodes can share out colours, guards and pairs by seat.
+
+## Experts
+Greedy algorithms of distributed computing (`networks/node_experts.py`), in two conventions: by the
+alphabet forwards (`first`) or backwards (`last`). All of one order solve a leader or a consensus
+surely in diameter + 1 turns, the others in n + 1. The default `turns` is enough for all with up to
+4 nodes; with more, colours and pairs sometimes need longer. Who draws the order by lot fails often.
+
+`docs/environments/agents_net.md` has curves over the number of nodes.
+
+## Attacks
+Mean return on 300 tasks of `test`, 8 nodes (`python benchmarks/agents_net.py attacks --nodes 8`):
+
+| team | colouring | leader | consensus | matching | cover |
+|---|---|---|---|---|---|
+| experts | 0.97 | 1.00 | 1.00 | 0.88 | 1.00 |
+| experts, orders by lot | 0.08 | 0.28 | 0.28 | 0.45 | 0.45 |
+| nothing | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 |
+| by lot | 0.12 | 0.00 | 0.00 | 0.00 | 0.08 |
+| all the same, guards, alone | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 |
+| all the same, no guards, line 1 | 0.00 | 0.00 | 0.00 | 0.01 | 0.00 |
+| by number of lines | 0.12 | 0.00 | 0.00 | 0.01 | 0.24 |
+| by seat | 0.20 | 0.00 | 0.00 | 0.01 | 0.05 |
+| copies its line 1 | 0.00 | 0.18 | 0.19 | 0.00 | 0.00 |
+| seat 0 alone writes | 0.00 | 0.27 | 0.26 | 0.01 | 0.00 |
+| shouts, answers twice | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 |
+| stalls half of the turns | 0.28 | 1.00 | 1.00 | 0.02 | 0.98 |
+| searched, without messages | 0.19 | 0.00 | 0.00 | 0.01 | 0.24 |
+
+`searched` is the best table of seat and number of lines that hill climbing finds on `train`. That
+it is found says nothing about a better one. To stall halves the rounds, which is enough for a
+leader.
+
+## Arguments
+- `nodes`: 2 to 100.
+- `problem`: "colouring", "leader", "consensus", "matching", "cover" or "mixed", all in turn.
+- `graph`: "small_world", "scale_free", "delaunay" or "mixed", all in turn.
+- `turns`: rounds of messages and the answer; None takes 1 + 2 ceil(log2 n): 5 for 4 nodes, 9 for
+  16, 15 for 100. With 1 nobody can write.
+- `tasks`: None (generated), rows in a list or a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
+  A row has `problem`, `edges` (pairs of numbers from 0) and perhaps `names`, `values`.
+- `split`: "train", "val", "test" or "ood"; "all" for rows.
+- `render_mode`: None, "ansi", "human" or "html".
+
+`step` costs 23 to 46 us of processor time for each action of one seat, at 2 to 100 nodes
+(`python benchmarks/agents_net.py time`).
+
+## Tasks and licence
+No two splits share a name or a value, and each prompt says its reader's name: so no prompt is in
+two splits. The graphs of small networks are few and occur in all. `ood` has names of four
+syllables, values of six digits, and trees with a few chords. Texts and tasks were made for this
+library and share its licence.
+
+**Not comparable with the paper's numbers.** What is different, and why:
+
+1. A node does not know its neighbours' names, it has numbered lines. In a network where all are
+   neighbours, as the paper's small worlds of 4 nodes, everyone would see who comes first.
+2. A leader is named, see above.
+3. A consensus must be somebody's value, of many. Of 0 and 1 a fixed one is right without a word.
+4. A node has one colour more than lines. With one more than the most lines of any node, as in the
+   paper, most nodes of a scale-free network are right by lot.
+5. A small world of fewer than 8 nodes begins as a ring without chords; a graph of 4 or more nodes
+   never has all edges.
+6. Scores look at nodes. The authors' code looks at edges for colours and guards, and counts each
+   guard as needed once any edge is not guarded: two neighbours who are none, and all others guards,
+   earn nearly 1 there.
+7. Texts are lines, where the paper has JSON and a second attempt, and nobody is told to think.
+
+**The embedded tiny model has no preset here**: none was tried.
+
+## Version history
+- v0: first version.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +293,6 @@ class AgentsNetEnv(TextParallelEnv):
             max_action_chars=MAX_ACTION_CHARS,
             render_mode=render_mode,
         )
-        self.graph = graph
         self._experts = NodeExperts(self.possible_agents, turns)
         self._network = Network((), (), ())
         self._problem: Problem = PROBLEMS["leader"]
@@ -231,7 +434,7 @@ class AgentsNetEnv(TextParallelEnv):
             )
         if self.max_turns < needed:
             raise ValueError(f"{where}: bounds are known for at least {needed} turns")
-        by_lot, silent = silent_returns(self.source.split, nodes, problem, self.graph)
+        by_lot, silent = silent_returns(self.source, problem)
         return Bounds(random=by_lot, solo=silent, team=1.0)
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 SIDE = 480  # pixels
+REACH = 0.28  # of the circle, so that texts fit beside it
 LARGE = 24  # nodes, from which on letters are small
 
 
@@ -21,7 +22,7 @@ def network_html(lines: Sequence[Sequence[int]], texts: Sequence[str], fills: Se
     nodes = len(lines)
     turns = [2 * math.pi * node / nodes for node in range(nodes)]
     places = [
-        (SIDE / 2 + 0.36 * SIDE * math.sin(turn), SIDE / 2 - 0.36 * SIDE * math.cos(turn))
+        (SIDE / 2 + REACH * SIDE * math.sin(turn), SIDE / 2 - REACH * SIDE * math.cos(turn))
         for turn in turns
     ]
     parts = [

@@ -149,8 +149,11 @@ PROBLEMS: dict[str, Problem] = {
         options=lambda lines: [*map(str, range(1, lines + 1)), NONE],
     ),
     "cover": Problem(
-        asks="Guards: of any two neighbours one is a guard; each guard has a neighbour who is none.",
-        form="yes or no: are you a guard?",
+        asks=(
+            "Guards: of two neighbours at least one is a guard; each guard has a neighbour who is "
+            "none."
+        ),
+        form="yes if you are a guard, else no",
         right=covered,
         options=lambda _: [YES, NO],
     ),

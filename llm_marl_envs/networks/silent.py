@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement, permutations, product
 import numpy as np
 
 from llm_marl_envs.networks.graphs import Edges, neighbours_of
-from llm_marl_envs.networks.network_tasks import chance, procedural
+from llm_marl_envs.networks.network_tasks import NetworkSource, chance
 from llm_marl_envs.networks.problems import PROBLEMS, Network
 
 MOST_NODES = 4
@@ -23,24 +23,23 @@ MOST_NODES = 4
 
 
 @lru_cache(maxsize=64)
-def silent_returns(split: str, nodes: int, problem: str, family: str) -> tuple[float, float]:
-    """(by lot, best without messages) on the tasks of a split.
+def silent_returns(source: NetworkSource, problem: str) -> tuple[float, float]:
+    """(by lot, best without messages) on the tasks of a source that have this problem.
 
     A common answer by lot is a node's own, so nobody agrees. The best is that all say one name or
     value, which is some node's with the chance given; to differ from it in any seat loses more than
     it can win.
 
     Args:
-        split: whose names, values and graphs.
-        nodes: in a network; at most `MOST_NODES` unless the answer is a common one.
-        problem: of the five.
-        family: of graphs, or "mixed".
+        source: of networks with at most `MOST_NODES` nodes, unless the answer is a common one.
+        problem: of the five, one of the source's.
     """
+    nodes = source.nodes
     if PROBLEMS[problem].held:
-        return 0.0, chance(split, nodes, problem)
+        return 0.0, chance(source.split, nodes, problem)
     graphs: Counter[Edges] = Counter()
-    for task in procedural(split, nodes, problem, family):
-        lines = task.data["lines"]
+    for index in range(source.problems.index(problem), len(source), len(source.problems)):
+        lines = source[index].data["lines"]
         graphs[_canonical(frozenset((i, j) for i in range(nodes) for j in lines[i] if i < j))] += 1
     tables = {graph: _Table(problem, nodes, graph) for graph in graphs}
     by_lot = sum(count * tables[graph].by_lot() for graph, count in graphs.items())

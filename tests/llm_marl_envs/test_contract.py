@@ -57,12 +57,13 @@ def experts(env: Any) -> dict[str, Policy]:
     return dict.fromkeys(env.possible_agents, ExpertPolicy(env))
 
 
-CODING, DEBATE = "coop_coding-v0", "debate-v0"
+CODING, DEBATE, NETWORK = "coop_coding-v0", "debate-v0", "agents_net-v0"
 PRO_CON, REFINE, EVALUATE = "debate_pro_con-v0", "solve_critique_refine-v0", "solve_and_evaluate-v0"
 ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
 CROWD, KUHN, MATH, MATRIX = "crowd-v0", "kuhn_poker-v0", "math_team-v0", "matrix_game-v0"
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
+LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
 BUNDLED = {
     CODING: "bundled:coop_problems",
@@ -147,6 +148,9 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (KUHN, {}, experts, None, (0, 1, 2)),
     (KUHN, {"split": "val"}, agreed, None, (0,)),
     (KUHN, {"tasks": [{"deal": ["king", "jack"], "ante": 3}], "split": "all"}, None, None, (0,)),
+    (NETWORK, {}, agreed, 1.0, (0, 1)),
+    (NETWORK, {"nodes": 9, "turns": 10, "split": "ood"}, agreed, 1.0, (0,)),
+    (NETWORK, {"tasks": [LINE], "split": "all", "nodes": 3}, agreed, 1.0, (0,)),
     (REGIME, {"bonus": 0}, agreed, 3.0, (0, 1)),
     (REGIME, {"turns": 5, "n_agents": 3, "choices": 5}, agreed, None, (0, 1)),  # the coin's
     (MATH, {}, agreed, 1.0, (0, 1)),
