@@ -247,9 +247,9 @@ def scaling(tasks: int, sizes: Sequence[int]) -> dict[str, dict[int, list[float]
     short = "experts, 4 rounds"
     teams = {**HONEST, short: expert, "by lot": ATTACKS["by lot"]}
     for (name, player), nodes in product(teams.items(), sizes):
-        turns = {"turns": 5} if name == short else {}
+        turns = 5 if name == short else None
         envs = [
-            make(ENV, nodes=nodes, problem=problem, split="test", **turns).unwrapped
+            make(ENV, nodes=nodes, problem=problem, split="test", turns=turns).unwrapped
             for problem in PROBLEMS
         ]
         found.setdefault(name, {})[nodes] = [earned(env, player, tasks) for env in envs]
@@ -295,7 +295,7 @@ def picture(path: Path, found: Mapping[str, Mapping[int, Sequence[float]]]) -> N
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("scaling", "attacks", "time"))
     parser.add_argument("--nodes", type=int, default=8, help="of attacks")
     parser.add_argument("--split", default="test", help="of attacks")

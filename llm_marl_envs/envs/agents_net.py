@@ -295,7 +295,6 @@ class AgentsNetEnv(TextParallelEnv):
         )
         self._experts = NodeExperts(self.possible_agents, turns)
         self._network = Network((), (), ())
-        self._problem: Problem = PROBLEMS["leader"]
         self._turn = 1
         self._right: list[bool] | None = None
         self._answers: list[str | None] = []
@@ -335,7 +334,6 @@ class AgentsNetEnv(TextParallelEnv):
         """As `TextParallelEnv.reset`."""
         first = super().reset(seed=seed, options=options)
         self._network = network_of(self.task)
-        self._problem = PROBLEMS[self.task.data["problem"]]
         self._turn, self._right, self._answers = 1, None, []
         return first
 
@@ -367,7 +365,7 @@ class AgentsNetEnv(TextParallelEnv):
 
     def _judge(self, texts: Sequence[str]) -> Outcome:
         """Read and pay the answers."""
-        problem, network = self._problem, self._network
+        problem, network = PROBLEMS[self.task.data["problem"]], self._network
         self._answers = [
             problem.read(network, node, read_answer(text)) for node, text in enumerate(texts)
         ]
