@@ -35,12 +35,13 @@ def play(env: Any, *turns: str, task: Any = 0) -> float:
     return total
 
 
-def expert_return(env: Any, task: int, order: str) -> float:
-    """What experts of one order earn."""
+def expert_return(env: Any, task: int, *orders: str) -> float:
+    """What experts earn whose orders these are, seat by seat, again and again."""
     env.reset(seed=0, options={"task": task})
     experts, paid = env.experts(), {}
+    order = dict(zip(env.agents, orders * len(env.agents), strict=False))
     while env.agents:
-        said = {a: experts.reply(env.task, a, order, env.chat(a)) for a in env.agents}
+        said = {a: experts.reply(env.task, a, order[a], env.chat(a)) for a in env.agents}
         paid = env.step(said)[1]
     return paid["node_0"]
 
@@ -124,6 +125,18 @@ def test_experts_of_one_order_solve_what_the_turns_allow(problem: str):
             for turns, solved in ((diameter(lines) + 1, True), (2, False)):
                 short = make(ENV, nodes=9, problem=problem, turns=turns, split="ood")
                 assert (expert_return(short, index, "first") == 1.0) == solved
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_experts_of_two_orders_do_not_fit(problem: str):
+    env = make(ENV, nodes=8, problem=problem)
+    found = [expert_return(env, index, "first", "last") for index in range(12)]
+    assert mean(found) < 0.8
+    for agent in ("node_0", "node_3"):
+        env.reset(seed=0)
+        for order in ("first", "last"):
+            said = env.experts().first(env.task, agent, order)
+            assert env.experts().read(env.task, agent, said) == order
 
 
 def test_four_nodes_are_always_solved_and_bounded():

@@ -155,6 +155,18 @@ def test_splits_share_no_name_and_no_value():
                 assert seen.setdefault(text, split) == split
 
 
+def test_who_sits_where_and_the_order_of_lines_are_by_lot():
+    source = procedural("train", 10, "leader", "scale_free")
+    hubs, sorted_lines = [0] * 10, 0
+    for index in range(200):
+        lines = source[index].data["lines"]
+        hubs[max(range(10), key=lambda node, lines=lines: len(lines[node]))] += 1
+        sorted_lines += all(list(one) == sorted(one) for one in lines)
+    assert min(hubs) > 5
+    assert max(hubs) < 45
+    assert sorted_lines == 0
+
+
 def test_the_best_without_messages_worked_by_hand():
     """Four nodes of a triangulation are always two triangles with a common edge."""
     source = procedural("val", 4, "mixed", "delaunay")
