@@ -10,7 +10,7 @@ together. Both print a table of mean returns, a column for each problem. One pro
 episodes and lots are decided by task and seat alone, so a table is the same every time.
 
 `searched` is the best team without messages that hill climbing finds: a table that says, for each
-seat and number of lines, what to answer. It is fitted to 100 tasks of `train`.
+seat and number of lines up to 5, what to answer. It is fitted to 100 tasks of `train`.
 """
 
 from __future__ import annotations

@@ -159,9 +159,8 @@ Mean return on 300 tasks of `test`, 8 nodes (`python benchmarks/agents_net.py at
 | stalls half of the turns | 0.28 | 1.00 | 1.00 | 0.02 | 0.98 |
 | searched, without messages | 0.19 | 0.00 | 0.00 | 0.01 | 0.24 |
 
-`searched` is the best table of seat and number of lines that hill climbing finds on `train`. That
-it is found says nothing about a better one. To stall halves the rounds, which is enough for a
-leader.
+`searched` is the best table of seat and number of lines that hill climbing finds on `train`; there
+may be better ones. To stall halves the rounds, which is enough for a leader.
 
 ## Arguments
 - `nodes`: 2 to 100.

@@ -115,16 +115,16 @@ def task_of_row(row: Row, nodes: int) -> Task:
         ValueError: no such problem, or no connected network of so many nodes.
     """
     problem = row.get("problem")
-    if problem not in PROBLEMS:
+    if not isinstance(problem, str) or problem not in PROBLEMS:
         raise ValueError(f"problem={problem!r}: expected one of {tuple(PROBLEMS)}")
     edges = _edges_of(row, nodes)
     key = f"{problem}/{sorted(edges)}/{row.get('names')}/{row.get('values')}"
     split = split_of_row(row, key)
-    drawn_data = network_data(nodes, edges, split, random.Random(hash_of(key)))
+    otherwise = network_data(nodes, edges, split, random.Random(hash_of(key)))
     given = {
         "lines": tuple(map(tuple, neighbours_of(nodes, edges))),
-        "names": _texts_of(row, "names", NAME, drawn_data["names"]),
-        "values": _texts_of(row, "values", VALUE, drawn_data["values"]),
+        "names": _texts_of(row, "names", NAME, otherwise["names"]),
+        "values": _texts_of(row, "values", VALUE, otherwise["values"]),
     }
     return Task(
         str(row.get("id") or f"row-{hash_of(key):016x}"), split, {"problem": problem, **given}

@@ -228,6 +228,7 @@ def test_rows_are_read():
         ({"problem": "sorting"}, "problem='sorting'"),
         ({"graph": "ring"}, "graph='ring'"),
         ({"tasks": [{**ROW, "problem": "mixed"}]}, "row 1: problem='mixed'"),
+        ({"tasks": [{**ROW, "problem": ["cover"]}]}, "expected one of"),
         ({"tasks": [{**ROW, "edges": [[0, 1], [2, 3]]}]}, "join all 4"),
         ({"tasks": [{**ROW, "edges": [[0, 4], [1, 2]]}]}, "join all 4"),
         ({"tasks": [{**ROW, "edges": "all"}]}, "join all 4"),
