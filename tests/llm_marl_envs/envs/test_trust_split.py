@@ -181,6 +181,15 @@ def test_plans_in_the_environment_earn_what_they_earn_on_paper():
             assert earned == pytest.approx(meeting(env.source[at], plans, env.rules, turns - 1))
 
 
+def test_where_everybody_is_told_all_values_no_claim_is_believed():
+    for info, paid in (("split", 0.0), ("full", 0.25 * 0.7)):
+        env = row_env(turns=2, info=info)
+        plans = zip(env.possible_agents, ("honest", "liar"), strict=True)
+        team = {agent: ExpertPolicy(env, plan) for agent, plan in plans}
+        episode = rollout(VectorTextEnv([env]), team, [Start(task=0)])[0]
+        assert episode.undiscounted_return("player_0") == pytest.approx(paid)
+
+
 def test_the_pages_table_of_plans():
     env = make(ENV, split="test")
     tasks = [env.source[i] for i in range(100)]
@@ -209,6 +218,10 @@ def test_best_responses():
     others = choices_of(task, (None, "wary"), 2, wary.claim, wary.announced)
     assert pays(VALUES, [[True] * 3, [t in others[1] for t in THINGS]], rules)[0] == wary.pay
     assert 0.7 < wary.pay < 1.0
+    # What another announces is left to it, even where its own claim gives it less.
+    claim, everything = (1, 1, 8), frozenset(THINGS)
+    assert choices_of(task, (None, "honest"), 2, claim)[1] == {"hat", "pen"}
+    assert choices_of(task, (None, "honest"), 2, claim, everything)[1] == set()
 
 
 @pytest.mark.long
