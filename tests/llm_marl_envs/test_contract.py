@@ -62,7 +62,7 @@ PRO_CON, REFINE, EVALUATE = "debate_pro_con-v0", "solve_critique_refine-v0", "so
 ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
 CROWD, KUHN, MATH, MATRIX = "crowd-v0", "kuhn_poker-v0", "math_team-v0", "matrix_game-v0"
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
-TRUST = "trust_split-v0"
+TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
 TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
@@ -181,6 +181,11 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (SUDOKU, {"info": "full", "level": "9x9", "turns": 5}, agreed, 1.0, (0,)),
     (SUDOKU, {"split": "ood"}, agreed, 1.0, (0,)),
     (SUDOKU, {"tasks": [{"puzzle": PUZZLE}], "split": "all"}, agreed, 1.0, (0,)),
+    # Its sum is 0.
+    (TICTACTOE, {}, experts, None, (0, 1, 2)),
+    (TICTACTOE, {"start": "empty"}, agreed, 0.0, (0,)),  # perfect play is a draw
+    (TICTACTOE, {"split": "ood"}, agreed, None, (0, 1)),
+    (TICTACTOE, {"tasks": [{"board": "X.. .O. ..."}], "split": "all"}, None, None, (0,)),
     (TRUST, {}, agreed, None, (0, 1)),  # its tasks differ in what honest players get
     (TRUST, {"n_agents": 16, "pay": "team", "info": "full"}, agreed, None, (0,)),
     (TRUST, {"tasks": [DIVIDED], "split": "all", "pay": "team"}, agreed, 1.4, (0,)),
