@@ -1,4 +1,4 @@
-"""# trust_split-v0: players talk, then each takes or leaves things, all at once.
+r"""# trust_split-v0: players talk, then each takes or leaves things, all at once.
 
 ## Description
 A social dilemma with talk. Some things lie on the table. What they are worth to a player, that
@@ -104,12 +104,20 @@ responder knew the others' values; who does not gets no more. First 20 tasks of 
 
 A trained team heeds other words than these. What it loses to scripted players:
 
-    llm-marl eval trust_split-v0 --team runs/team --partner player_1=expert:breaker --tasks 200
+    llm-marl eval trust_split-v0 --team runs/team --partner player_1=expert:breaker \
+        --tasks 100 --output runs/eval
 
-What it loses to one who learns to exploit it is measured by training one seat beside the saved
-team, which does not learn:
+    from llm_marl_envs.records import read_jsonl
 
-    model: tiny
+    episodes = list(read_jsonl("runs/eval/episodes.jsonl"))
+    print(sum(one.undiscounted_return("player_0") for one in episodes) / len(episodes))
+
+The table that `eval` prints holds the mean of both seats, the transcripts each seat's own pay.
+
+What a team loses to one who learns to exploit it is measured by training one seat beside the saved
+team, which does not learn (`llm-marl train --config responder.yaml`):
+
+    model: Qwen/Qwen2.5-0.5B-Instruct
     env: trust_split-v0
     partners: {player_1: runs/team}
     trainer: {algorithm: magrpo, credit: own, output_dir: runs/responder}
@@ -178,8 +186,7 @@ and test, beside others. `ood` has other words and numbers that add up to 5 for 
 that nobody has read. Texts and tasks share the library's
 licence.
 
-Beyond two players the rules are the same. In `landscape` the difference between sharing alike and
-the optimum grows with n, and so does what one who takes everything gains.
+Beyond two players the rules are the same, all hear all, and all divide the same things.
 
 ## Attacks
 Teams of one text, the first 100 tasks of each split, mean over players:
@@ -201,6 +208,9 @@ Beside any partner, no text earns more than the best of the 16 choices.
   learners is not to be expected. `matrix_game-v0` has the dilemma repeated.
 - **Not comparable with published numbers**: rules, values and prompts are this library's own. In
   Deal or No Deal there are several of each thing, and demands that collide pay nobody anything.
+
+- **The embedded tiny model has no preset here**, and no warm start was tried. What honest players
+  do must be read from eight numbers.
 
 ## Version history
 - v0: first version.

@@ -249,6 +249,8 @@ def test_prompts_of_ood_are_read_nowhere_else():
         if (env := make(ENV, split=split))
     }
     assert not shown["ood"] & (shown["train"] | shown["test"])
+    told = [messages[0].content for messages in shown["ood"]]
+    assert all("You are #" in text or "You are @" in text for text in told)
     assert len(make(ENV, start="empty", split="ood").source) == 1
 
 

@@ -269,6 +269,27 @@ def test_no_team_of_one_text_earns_what_an_honest_team_earns():
             assert earned(env, ScriptedPolicy(attack), 12) < 0.85 * honest, name
 
 
+@pytest.mark.long
+def test_the_pages_other_numbers():
+    envs = [make(ENV, split=split) for split in ("train", "val", "test", "ood")]
+    for name, policy in {
+        "the first thing": lambda env: ScriptedPolicy(ATTACKS["the first thing"]),
+        "`expert:honest`": lambda env: ExpertPolicy(env, "honest"),
+    }.items():
+        row = " | ".join(f"{earned(env, policy(env), 100):.3f}" for env in envs)
+        assert f"| {name} | {row} |" in PAGE
+    tasks = [task.data["values"] for task in envs[2].source]
+    rule = {
+        least: np.mean([pays(one, np.array(one) >= least, Rules()) for one in tasks])
+        for least in range(1, 11)
+    }
+    known = [landscape(one, Rules()) for one in tasks]
+    lone, best = (np.mean([getattr(one, name) for one in known]) for name in ("alone", "best"))
+    assert max(rule, key=lambda least: rule[least]) == 5
+    for number in (rule[5], lone, best):
+        assert f" {number:.3f}" in PAGE.partition("`bounds(task)`")[2]
+
+
 def test_no_text_earns_more_than_a_choice_and_unreadable_ones_harm_nobody():
     env = row_env(turns=1)
     request: Any = type("R", (), {"messages": env.first_words(env.source[0])["player_0"]})
