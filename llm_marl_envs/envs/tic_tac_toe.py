@@ -145,13 +145,13 @@ test makes two updates with a pool.
 
 **The embedded tiny model has no preset here.** One warm start was tried (`words_per_token: 12,
 learning_rate: 6e-3`, 480 of 700 steps). Its loss was then 0.96 per token. It is 1.10 for cells at
-random, and 0.48 for free cells at random. So it writes cells, and mostly does not look which are
+random, and 0.48 for free cells at random. So it writes cells, and hardly looks which are
 free. More steps and other tokens were not tried.
 
 ## What it is for, what it does not show
 - Whether self-play comes to perfect play, by exact regret, and whether past selves help.
 - Every large model knows this game. It shows nothing of language or of teams.
-- The perfect player loses nothing, and does not wait for mistakes: among moves of one value it
+- The perfect player gives nothing away, and does not wait for mistakes: among moves of one value it
   takes the one that wins soonest or loses latest.
 
 ## Version history

@@ -88,7 +88,7 @@ responder knew the others' values; who does not gets no more. First 20 tasks of 
 | all others | earn together | best response earns | gains |
 |---|---|---|---|
 | honest | 0.694 | 1.000 | 0.306 |
-| wary | 0.694 | 0.898 | 0.205 |
+| wary | 0.694 | 0.920 | 0.227 |
 | equal | 0.500 | 1.000 | 0.500 |
 | taker | 0.250 | 0.250 | 0.000 |
 | liar | 0.250 | 0.250 | 0.000 |
@@ -146,9 +146,9 @@ cut at 1024 characters.
 | share | in the last turn: the worth of what the player got, divided by that of all things |
 
 With `pay="team"` all are paid the sum of all shares. A text that is no choice takes nothing and
-gets nothing of what is left, so no choice pays less, and the others are never harmed by it. Talk
-pays nothing: what is said in the end is paid once, and no turn can be stalled. The range is 0 to 1,
-and 0 to n with `pay="team"`.
+gets nothing of what is left. So it never pays more than `nothing` does, and leaves the others their
+shares. Talk pays nothing: what is said in the end is paid once, and no turn can be stalled. The
+range is 0 to 1, and 0 to n with `pay="team"`.
 
 **Entries of `info`**, in the last turn
 
@@ -183,8 +183,7 @@ A task draws four things and values: whole numbers of at least 1 that add up to 
 Which split it is in depends on the numbers alone, without their order and that of the players:
 nothing that is asked in one split is asked in another. One player's own numbers occur in train, val
 and test, beside others. `ood` has other words and numbers that add up to 5 for each thing: prompts
-that nobody has read. Texts and tasks share the library's
-licence.
+that nobody has read. Texts and tasks share the library's licence.
 
 Beyond two players the rules are the same, all hear all, and all divide the same things.
 
@@ -208,7 +207,6 @@ Beside any partner, no text earns more than the best of the 16 choices.
   learners is not to be expected. `matrix_game-v0` has the dilemma repeated.
 - **Not comparable with published numbers**: rules, values and prompts are this library's own. In
   Deal or No Deal there are several of each thing, and demands that collide pay nobody anything.
-
 - **The embedded tiny model has no preset here**, and no warm start was tried. What honest players
   do must be read from eight numbers.
 

@@ -177,12 +177,12 @@ class Best:
 
 
 def claims_of(total: int, things: int) -> Iterator[Claim | None]:
-    """Nothing; the most for everything, which cannot be; every claim that adds up."""
+    """Nothing; the most for everything, which cannot be; every claim that adds up, with zeros."""
     yield None
     yield (total,) * things
-    for cuts in combinations(range(1, total), things - 1):
-        ends = (0, *cuts, total)
-        yield tuple(high - low for low, high in zip(ends, ends[1:], strict=False))
+    for bars in combinations(range(total + things - 1), things - 1):
+        ends = (-1, *bars, total + things - 1)
+        yield tuple(high - low - 1 for low, high in zip(ends, ends[1:], strict=False))
 
 
 def choices_of(
@@ -244,7 +244,7 @@ def best_response(task: Task, seat: int, plan: str, rules: Rules, talk: int = 2)
     task by itself, as if the player knew the others' values: who does not gets no more.
 
     Args:
-        task: what they divide; a generated one takes a tenth of a second.
+        task: what they divide; a generated one takes a quarter of a second.
         seat: of the player who responds.
         plan: of all the others.
         rules: of the environment.

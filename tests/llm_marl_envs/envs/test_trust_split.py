@@ -12,7 +12,7 @@ import pytest
 from llm_marl_envs import make
 from llm_marl_envs.envs import trust_split
 from llm_marl_envs.experts import ExpertPolicy
-from llm_marl_envs.games.share_experts import PLANS, best_response, choices_of, meeting
+from llm_marl_envs.games.share_experts import PLANS, best_response, choices_of, claims_of, meeting
 from llm_marl_envs.games.share_tasks import OOD_WORDS, key_of
 from llm_marl_envs.games.share_texts import read_announcement, read_choice, read_claim
 from llm_marl_envs.games.shares import Rules, all_choices, landscape, owners, pays, shares
@@ -211,6 +211,8 @@ def test_best_responses():
         found = best_response(task, 0, plan, rules)
         assert found.pay == pytest.approx(0.25)
         assert found.taken == set(THINGS)
+    claims = [one for one in claims_of(3, 2) if one is not None]
+    assert claims == [(3, 3), (0, 3), (1, 2), (2, 1), (3, 0)]
     wary = best_response(task, 0, "wary", rules)
     # It claims what adds up, or the other would take everything.
     assert wary.claim is not None
