@@ -14,6 +14,7 @@ import random
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +22,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.checks import refuse_other
-from llm_marl_envs.outcome import Bounds, Outcome
+from llm_marl_envs.outcome import Bounds, Line, Outcome
 from llm_marl_envs.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.spaces import Message, Observation, TextSpace
 from llm_marl_envs.tasks import SPLITS, Task, TaskSource
@@ -73,6 +74,10 @@ class TextEnv:
     spec: EnvSpec | None = None
     env_kwargs: Mapping[str, Any] = {}
     """What `make` was called with; a transcript keeps it."""
+    channel: Callable[[int], Line] | None = None
+    """Makes, from a seed, what messages pass through in an episode; None: they arrive whole."""
+    channel_notice: Mapping[str, str] = {}
+    """What each seat is told of it; see `wrappers.channel`."""
 
     def __init__(
         self,
@@ -100,6 +105,7 @@ class TextEnv:
         self._chat: dict[str, list[Message]] = {}
         self._shared: dict[str, list[str]] = {}
         self._taken: dict[str, int] = {}
+        self._line: Line | None = None
         self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
         # A transcript holds this environment's own texts and every agent's actions, each shown
         # once with a name; a quotation of empty lines is three times as long.
@@ -135,8 +141,19 @@ class TextEnv:
         """
         return ()
 
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """Listener -> seats whose texts it is shown in the course of an episode.
+
+        The rules hand each such text to `pass_on`. Nothing, the default, says that no agent is
+        shown what another one wrote.
+
+        Raises:
+            ValueError: some of what a seat can tell another one does not go through `pass_on`.
+        """
+        return {}
+
     def first_words(self, task: Task) -> dict[str, tuple[Message, ...]]:
-        """What `opening` tells each seat, in seat order.
+        """What `opening` tells each seat, in seat order, and what it is told of a channel.
 
         Raises:
             ValueError: `opening` forgets a seat.
@@ -157,7 +174,18 @@ class TextEnv:
                 raise TypeError(
                     f"{where}: expected a list of messages for {agent}, got {said!r:.80}"
                 )
-        return {agent: tuple(told[agent]) for agent in self.possible_agents}
+        return {agent: self.with_notice(agent, told[agent]) for agent in self.possible_agents}
+
+    def with_notice(self, agent: str, told: Sequence[Message]) -> tuple[Message, ...]:
+        """Opening messages, the last of which ends in what a seat is told of the channel, if any.
+
+        It is a part of what the rules tell, so that a chat never begins with two messages of one
+        role.
+        """
+        notice = self.channel_notice.get(agent)
+        if not told or not notice:
+            return tuple(told)
+        return (*told[:-1], replace(told[-1], content=f"{told[-1].content}\n{notice}"))
 
     # -- PettingZoo's attributes ------------------------------------------------------------------
     def observation_space(self, agent: str) -> TextSpace:
@@ -206,11 +234,39 @@ class TextEnv:
     def redraw(self, seed: int) -> None:
         """Draw what chance deals from here on from another seed; what was dealt stays."""
         self.rng, self.chance = random.Random(seed), random.Random(f"chance/{seed}")
+        if self._line is not None:
+            self._line.redraw(seed)
 
     def close(self) -> None:
         """Nothing to release; sandboxes are shared and close with the process."""
 
     # -- shared machinery -------------------------------------------------------------------------
+    def pass_on(self, speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
+        """What each listener is to be shown of what `speaker` writes in this turn.
+
+        To be called by the rules once for each text that others will be shown, when it is written,
+        whenever they are shown it. Without a channel everybody is shown all of it; else it may be
+        cut or changed, may be another text, and its price is taken from the speaker's reward.
+
+        Args:
+            speaker: who wrote it, just now.
+            text: what the rules would show of it.
+            listeners: who is to be shown it, as `links` says.
+        """
+        if self._line is None:
+            return dict.fromkeys(listeners, text)
+        return self._line.carry(speaker, text, listeners)
+
+    def _charged(self, outcome: Outcome) -> Outcome:
+        """The outcome, with the price of what was just passed on."""
+        prices = {} if self._line is None else self._line.prices()
+        if not prices:
+            return outcome
+        terms = {agent: dict(own) for agent, own in outcome.reward_terms.items()}
+        for agent, price in prices.items():
+            terms.setdefault(agent, {})["channel"] = -price
+        return replace(outcome, reward_terms=terms)
+
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
         if seed is not None:
             self.rng = random.Random(seed)
@@ -228,6 +284,7 @@ class TextEnv:
         self.task = self._choose(wanted)
         self.agents = list(self.possible_agents)
         self._taken = dict.fromkeys(self.agents, 0)
+        self._line = None if self.channel is None else self.channel(after)
         self._chat = {agent: list(told) for agent, told in self.first_words(self.task).items()}
         shared = [sha256(one.encode("utf-8", "surrogatepass")) for one in self.clusters(self.task)]
         self._shared = {"task_clusters": [one.hexdigest()[:16] for one in shared]} if shared else {}
@@ -342,7 +399,7 @@ class TextParallelEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
         for agent in self.agents:  # all are checked before any is noted
             self._check(agent, actions[agent])
         taken = {agent: self._accept(agent, actions[agent]) for agent in self.agents}
-        outcome = self.play({agent: text for agent, (text, _) in taken.items()})
+        outcome = self._charged(self.play({agent: text for agent, (text, _) in taken.items()}))
         self._tell(outcome)
         ended = outcome.ended or self._taken[self.agents[0]] >= self.max_turns
         agents = self.agents
@@ -405,7 +462,7 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
             self._was_dead_step(action)
             return
         text, cut = self._accept(agent, action)
-        outcome = self.play_one(agent, text)
+        outcome = self._charged(self.play_one(agent, text))
         self._tell(outcome)
         self._cumulative_rewards[agent] = 0.0
         self.rewards = {a: self._reward(a, outcome) for a in self.agents}

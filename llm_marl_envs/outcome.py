@@ -1,10 +1,10 @@
-"""What an environment's rules return: the outcome of an action, and the bounds of a task."""
+"""What an environment's rules give and take: outcomes, bounds of a task, and what carries texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +42,19 @@ class Bounds:
     random: float
     solo: float
     team: float
+
+
+class Line(Protocol):
+    """What the messages of one episode pass through; `wrappers.channel` has the one there is."""
+
+    def carry(self, speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
+        """What each listener is shown of a text."""
+        ...
+
+    def prices(self) -> dict[str, float]:
+        """Speaker -> price of what was carried since the last call; empty: it has no price."""
+        ...
+
+    def redraw(self, seed: int) -> None:
+        """Draw what chance does to later messages from another seed."""
+        ...

@@ -25,7 +25,9 @@ MAX_ERROR_CHARS = 200
 MAX_PARTNER_CHARS = 4000
 
 
-def feedback(work: Work, verdict: Verdict, role: str, mode: str, private: bool) -> str:
+def feedback(
+    work: Work, verdict: Verdict, role: str, mode: str, private: bool, heard: str | None = None
+) -> str:
     """What the author `role` is told.
 
     Args:
@@ -35,6 +37,7 @@ def feedback(work: Work, verdict: Verdict, role: str, mode: str, private: bool) 
         mode: one of `MODES`.
         private: quote nothing that the partner's program can choose (`info="split"`); the mode
             "partner" shows the partner's code all the same.
+        heard: what the mode "partner" shows of it.
     """
     if mode == "plain":
         own = work.programs[role]
@@ -43,8 +46,7 @@ def feedback(work: Work, verdict: Verdict, role: str, mode: str, private: bool) 
     lines = [_program_line(work, role, "Your"), _program_line(work, partner, "Your partner's")]
     lines.append(_tests_line(work, verdict, role, private))
     if mode == "partner":
-        code = work.programs[partner].source[:MAX_PARTNER_CHARS]
-        lines.append(f"Your partner's code:\n{code or '(nothing)'}")
+        lines.append(f"Your partner's code:\n{heard or '(nothing)'}")
     lines.append(REVISE)
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ environment, of another debater or of the reader: not a header, not an answer li
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -29,17 +29,23 @@ class Said:
     Attributes:
         agent: who made it.
         answer: as `read_answer` gives it.
-        quotation: as others are shown it.
+        quotation: as a judge who sits in no seat is shown it.
+        heard: listener -> what it is to be shown of the text.
     """
 
     agent: str
     answer: str | None
     quotation: str
+    heard: Mapping[str, str]
 
     @classmethod
-    def of(cls, agent: str, text: str) -> Said:
+    def of(cls, agent: str, text: str, heard: Mapping[str, str]) -> Said:
         """Read a statement."""
-        return cls(agent, read_answer(text), quoted(agent, text))
+        return cls(agent, read_answer(text), quoted(agent, text), heard)
+
+    def quoted_to(self, listener: str) -> str:
+        """The statement as a listener is shown it."""
+        return quoted(self.agent, self.heard[listener])
 
 
 def quoted(agent: str, statement: str) -> str:

@@ -135,7 +135,7 @@ from llm_marl_envs.coding.composition import (
     describe_main,
 )
 from llm_marl_envs.coding.experts import CodingExperts
-from llm_marl_envs.coding.feedback import MODES, feedback
+from llm_marl_envs.coding.feedback import MAX_PARTNER_CHARS, MODES, feedback
 from llm_marl_envs.coding.source import ProceduralSource, coding_tasks, composition_of
 from llm_marl_envs.core import (
     Bounds,
@@ -283,11 +283,20 @@ class CoopCodingEnv(TextParallelEnv):
         return {name: gains([turn[name] for turn in self._scores])[-1] for name in scores}
 
     def _feedback(self, work: attempt.Work, verdict: Verdict) -> dict[str, str]:
-        private = self.info_mode == "split"
+        private, heard = self.info_mode == "split", {}
+        if self.feedback_mode == "partner":
+            for listener, (speaker,) in self.links().items():
+                code = work.programs[ROLES[speaker]].source[:MAX_PARTNER_CHARS]
+                heard |= self.pass_on(speaker, code, [listener])
         return {
-            agent: feedback(work, verdict, role, self.feedback_mode, private)
+            agent: feedback(work, verdict, role, self.feedback_mode, private, heard.get(agent))
             for agent, role in ROLES.items()
         }
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """With `feedback="partner"` each is shown the other's code between turns."""
+        shown = self.feedback_mode == "partner" and self.max_turns > 1
+        return {HELPER: [MAIN], MAIN: [HELPER]} if shown else {}
 
     # -- what is known of tasks -------------------------------------------------------------------
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:

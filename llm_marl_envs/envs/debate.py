@@ -243,7 +243,9 @@ class DebateEnv(QuestionEnv):
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one statement; after the last one, count the answers."""
-        made = Said.of(agent, action)
+        last = self._taken[agent] >= self.max_turns
+        heard = {} if last else self.pass_on(agent, action, self._others(agent))
+        made = Said.of(agent, action, heard)
         self._said.append(made)
         known = {**self._known[agent], "answer": made.answer, "right": self._right(made.answer)}
         if len(self._said) <= len(self.agents):
@@ -282,7 +284,14 @@ class DebateEnv(QuestionEnv):
         fresh = [said for said in self._said[self._heard[agent] : until] if said.agent != agent]
         self._heard[agent] = until
         head = ROUND.format(number=made // len(self.agents) + 1, rounds=self.max_turns)
-        return {agent: "\n".join([head, *(said.quotation for said in fresh)])}
+        return {agent: "\n".join([head, *(said.quoted_to(agent) for said in fresh)])}
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """After the first round everybody hears everybody."""
+        return {a: self._others(a) for a in self.possible_agents} if self.max_turns > 1 else {}
+
+    def _others(self, agent: str) -> list[str]:
+        return [other for other in self.possible_agents if other != agent]
 
     def _answers(self, agent: str) -> list[str | None]:
         return [said.answer for said in self._said if said.agent == agent]

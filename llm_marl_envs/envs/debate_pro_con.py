@@ -203,6 +203,7 @@ class DebateProConEnv(QuestionEnv):
         self.speech = speech
         self._order = [PRO, CON] * rounds + self.possible_agents[2:]
         self._made: list[Statement] = []
+        self._heard: dict[str, list[Statement]] = {}  # listener -> what it is shown of others
         self._verdicts: list[str | None] = []
 
     # -- the episode ------------------------------------------------------------------------------
@@ -212,6 +213,7 @@ class DebateProConEnv(QuestionEnv):
         self.claims = rules.claims_of(self.question)
         self.lines = source_of(self.question)
         self._made, self._verdicts = [], []
+        self._heard = {agent: [] for agent in self.agents}
         self._pro_first = self.rng.random() < 0.5
         self._judge_seed = self.rng.getrandbits(63)
 
@@ -245,10 +247,7 @@ class DebateProConEnv(QuestionEnv):
         if agent in self.judges:
             self._verdicts.append(side_of(action, self.claims))
         else:
-            before = [
-                quote for made in self._made if made.agent == agent for quote in made.verified
-            ]
-            self._made.append(read_statement(agent, action, self.lines, self.quotes, before))
+            self._hear(agent, action)
         ready = len(self._made) == 2 * self.max_turns
         if ready and self.judge is not None:
             self._verdicts = self._run_judge(self.judge)
@@ -264,9 +263,29 @@ class DebateProConEnv(QuestionEnv):
         if not number or number >= self.max_turns:
             return {}
         agent, other = self._order[place], self._order[1 - place]
-        last = [made for made in self._made[: 2 * number] if made.agent == other][-1]
+        last = self._heard[agent][number - 1]
         head = ROUND.format(number=number + 1, rounds=self.max_turns)
         return {agent: f"{head}\n{shown(last, speech=True)}"}
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """Sides hear each other where there are rounds; judges in seats hear both."""
+        sides = {PRO: [CON], CON: [PRO]} if self.max_turns > 1 else {}
+        return sides | {judge: [PRO, CON] for judge in self.possible_agents[2:]}
+
+    def _hear(self, agent: str, action: str) -> None:
+        """Read a statement, and what each who is to be shown it makes of it."""
+        listeners = list(self.possible_agents[2:])
+        if self._taken[agent] < self.max_turns:
+            listeners.insert(0, CON if agent == PRO else PRO)
+        before = [quote for made in self._made if made.agent == agent for quote in made.verified]
+        made = read_statement(agent, action, self.lines, self.quotes, before)
+        self._made.append(made)
+        for listener, text in self.pass_on(agent, action, listeners).items():
+            if text != action:
+                heard = read_statement(agent, text, self.lines, self.quotes, before)
+                self._heard[listener].append(heard)
+            else:
+                self._heard[listener].append(made)
 
     def _hearings(self) -> dict[str, str]:
         """What each judge is told; the second one in swapped order."""
@@ -274,7 +293,8 @@ class DebateProConEnv(QuestionEnv):
         texts = {}
         for place, judge in enumerate(self.judges):
             order = (PRO, CON) if self._pro_first == (place == 0) else (CON, PRO)
-            texts[judge] = hearing({a: claims[a] for a in order}, self._made, self.speech)
+            heard = self._heard.get(judge, self._made)
+            texts[judge] = hearing({a: claims[a] for a in order}, heard, self.speech)
         return texts
 
     def _run_judge(self, judge: Policy) -> list[str | None]:

@@ -278,15 +278,23 @@ class MathTeamEnv(TextAECEnv):
             last = self._taken[agent] >= self.max_turns
         else:
             last = self._hear(agent, action)
-        other = self.next_agent(agent)
         terms = {} if paid is None else {seat: {"team": paid} for seat in self.team.seats}
         return Outcome(
             reward_terms=terms,
-            feedback={} if last else {other: quoted(agent, action)},
+            feedback={} if last else self._heard(agent, action),
             ended=last,
             success=bool(self._right) and self._right[-1],
             facts=self._finished() if last else self._facts,
         )
+
+    def _heard(self, agent: str, action: str) -> dict[str, str]:
+        heard = self.pass_on(agent, action, [self.next_agent(agent)])
+        return {other: quoted(agent, text) for other, text in heard.items()}
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """Who acts second hears the first; with more turns both hear each other."""
+        first, second = self.team.seats
+        return {second: [first], **({first: [second]} if self.max_turns > 1 else {})}
 
     def _judge(self, agent: str, action: str) -> float:
         """What an answer is paid."""

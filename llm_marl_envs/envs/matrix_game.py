@@ -275,10 +275,11 @@ class MatrixGameEnv(TextParallelEnv):
             return Outcome(
                 reward_terms={},
                 feedback={
-                    agent: HEARD.format(text=quote(joint_action[SEATS[1 - seat]])).removesuffix(
+                    agent: HEARD.format(text=quote(text)).removesuffix(
                         "" if last else "\nNow choose."
                     )
-                    for seat, agent in enumerate(SEATS)
+                    for speaker, other in zip(SEATS, reversed(SEATS), strict=True)
+                    for agent, text in self.pass_on(speaker, joint_action[speaker], [other]).items()
                 },
             )
         chosen = [
@@ -295,6 +296,11 @@ class MatrixGameEnv(TextParallelEnv):
             success=self._best,
             facts={agent: self._known(seat, chosen) for seat, agent in enumerate(SEATS)},
         )
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """In turns of talk both hear each other."""
+        first, second = SEATS
+        return {first: [second], second: [first]} if self.talk else {}
 
     def _known(self, seat: int, chosen: Sequence[int | None]) -> dict[str, Any]:
         own = chosen[seat]

@@ -226,7 +226,8 @@ class SolveAndEvaluateEnv(QuestionEnv):
             self.reward_range = (-1.0, 2.0)  # `evaluation` and `truth` in one seat
         self.anchor = anchor
         self.ablate = ablate
-        self._said: list[tuple[str, str]] = []
+        self._said: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown last
+        self._acted = 0
         self._scores: list[int | None] = []
         self._right: list[bool] = []
         self._answer: str | None = None
@@ -237,7 +238,8 @@ class SolveAndEvaluateEnv(QuestionEnv):
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """As `TextAECEnv.reset`."""
         super().reset(seed=seed, options=options)
-        self._said, self._scores, self._right = [], [], []
+        self._said, self._scores, self._right = {}, [], []
+        self._acted = 0
         self._answer, self._convention, self._readable = None, {}, {}
 
     def brief(self, question: Question, agent: str) -> str:
@@ -251,7 +253,8 @@ class SolveAndEvaluateEnv(QuestionEnv):
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; pay after the last one of a round."""
-        self._said.append((agent, action))
+        self._acted += 1
+        self._said |= {(agent, to): text for to, text in self._passed_on(agent, action).items()}
         if agent == SOLVER:
             self._answer = read_answer(action)
             self._right.append(is_right(self.question, self._answer))
@@ -262,10 +265,10 @@ class SolveAndEvaluateEnv(QuestionEnv):
         if agent not in self._convention:
             self._convention[agent] = self.experts().read(self.task, agent, action)
         facts = {a: self._known_of(a) for a in self.agents}
-        if len(self._said) % len(self.agents):
+        if self._acted % len(self.agents):
             return Outcome(reward_terms={}, feedback=self._news(), facts=facts)
         terms = self._terms()
-        if len(self._said) < self.max_turns * len(self.agents):
+        if self._acted < self.max_turns * len(self.agents):
             return Outcome(reward_terms=terms, feedback=self._news(), facts=facts)
         verdict = self._verdict()
         return Outcome(
@@ -277,18 +280,33 @@ class SolveAndEvaluateEnv(QuestionEnv):
 
     def _news(self) -> dict[str, str]:
         """What the next seat is shown."""
-        place = len(self._said) % len(self.agents)
-        agent = self.agents[place]
-        latest = dict(self._said)
-        if agent == SOLVER:
-            shown = [quoted(a, latest[a]) for a in self.evaluators]
-        elif agent in self.scorers:
-            by = self.agents[:place] if agent == SCORER else [SOLVER]
-            shown = [heard_by_scorer(a, latest[a]) for a in by]
-        else:
-            shown = [quoted(SOLVER, latest[SOLVER])]
+        agent = self.agents[self._acted % len(self.agents)]
+        show = heard_by_scorer if agent in self.scorers else quoted
+        shown = [show(by, self._said[by, agent]) for by in self._hears(agent)]
         # Chats must end with a message to the seat, also where nobody has said anything to it.
         return {agent: "\n".join(shown) or "The next round."}
+
+    def _hears(self, agent: str) -> list[str]:
+        """Whose texts a seat is shown: a round's scorer those of the round, the solver the last's."""
+        if agent == SOLVER:
+            return list(self.evaluators) if self.max_turns > 1 else []
+        if agent == SCORER:
+            return [seat for seat in self.possible_agents if seat != SCORER]
+        return [SOLVER]
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """The scorer hears all, evaluators the solver, and the solver evaluators between rounds."""
+        heard = {agent: self._hears(agent) for agent in self.possible_agents}
+        return {listener: by for listener, by in heard.items() if by}
+
+    def _passed_on(self, agent: str, action: str) -> dict[str, str]:
+        over = self._taken[agent] >= self.max_turns
+        listeners = [
+            listener
+            for listener, heard in self.links().items()
+            if agent in heard and not (over and listener == SOLVER)
+        ]
+        return self.pass_on(agent, action, listeners) if listeners else {}
 
     def _terms(self) -> dict[str, dict[str, float]]:
         """What the round that was scored last pays each seat."""

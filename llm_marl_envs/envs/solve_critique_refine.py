@@ -198,7 +198,7 @@ class SolveCritiqueRefineEnv(QuestionEnv):
         )
         if self.shadowed:
             self.reward_range = (-1.0, 1.0)
-        self._said: dict[str, str] = {}
+        self._said: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown
         self._known: dict[str, dict[str, Any]] = {}  # agent -> what its text says, read once
 
     # -- the episode ------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class SolveCritiqueRefineEnv(QuestionEnv):
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; after the last one, pay."""
-        self._said[agent] = action
+        self._said |= {(agent, to): text for to, text in self._passed_on(agent, action).items()}
         answer = read_answer(action)
         self._known[agent] = {
             "right": is_right(self.question, answer),
@@ -224,9 +224,13 @@ class SolveCritiqueRefineEnv(QuestionEnv):
         if self.stations[agent].role != CRITIC:  # critics are asked for none
             self._known[agent] |= {"answer": answer, "readable": answer is not None}
         facts = self._known
-        if len(self._said) < len(self.stations):
-            listener = self.stations[self.next_agent(agent)]
-            texts = [quoted(name, self._said.get(by or "", "")) for name, by in listener.hears]
+        following = self.next_agent(agent)
+        if following != self.possible_agents[0]:
+            listener = self.stations[following]
+            said = [
+                (name, self._said.get((by or "", following), "")) for name, by in listener.hears
+            ]
+            texts = [quoted(name, text) for name, text in said]
             feedback = {listener.agent: "\n".join(texts)} if texts else {}
             return Outcome(reward_terms={}, feedback=feedback, facts=facts)
         success, draft = self._right(LAST), self._right(FIRST)
@@ -245,6 +249,15 @@ class SolveCritiqueRefineEnv(QuestionEnv):
             success=success,
             facts={agent: {**own, **verdict} for agent, own in facts.items()},
         )
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """Each seat hears those before it, shadows in the world that they stand in."""
+        heard = {one.agent: [by for _, by in one.hears if by] for one in self.stations.values()}
+        return {listener: by for listener, by in heard.items() if by}
+
+    def _passed_on(self, agent: str, action: str) -> dict[str, str]:
+        listeners = [listener for listener, heard in self.links().items() if agent in heard]
+        return self.pass_on(agent, action, listeners) if listeners else {}
 
     def _without(self) -> dict[str, bool]:
         """Seat -> success of the world in which its message was blank."""

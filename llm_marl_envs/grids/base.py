@@ -139,7 +139,7 @@ class GridEnv(TextAECEnv):
     def play_one(self, agent: str, action: str) -> Outcome:
         """The planner hears the tool; or its answer is judged and paid."""
         if agent == TOOL:
-            self._said, heard = self._hear(action), quoted(TOOL, action)
+            self._said, heard = self._hear(action), self._quoted(TOOL, action, PLANNER)
             news = "\n".join([heard, self._said] if self._said else [heard])
             return Outcome(reward_terms={}, feedback={PLANNER: news}, facts=self._facts)
         found = self.judge(action)
@@ -147,8 +147,9 @@ class GridEnv(TextAECEnv):
         self._facts[PLANNER] = {"readable": found.readable, **found.facts}
         paid = {name: gains([one[name] for one in self._terms])[-1] for name in found.terms}
         last = found.solved or self._taken[PLANNER] >= self.max_turns
+        heard = "" if last else self._quoted(PLANNER, action, TOOL)
         news = {
-            TOOL: [self._said, quoted(PLANNER, action), found.news[TOOL], NEXT[TOOL]],
+            TOOL: [self._said, heard, found.news[TOOL], NEXT[TOOL]],
             PLANNER: [found.news[PLANNER], NEXT[PLANNER]],
         }
         return Outcome(
@@ -164,6 +165,23 @@ class GridEnv(TextAECEnv):
     def clusters(self, task: Task) -> tuple[str, ...]:
         """The two prompts: each comes in many tasks, beside many others."""
         return tuple(told[-1].content for told in self.first_words(task).values())
+
+    def _quoted(self, speaker: str, action: str, listener: str) -> str:
+        """A text as the other seat is shown it."""
+        return quoted(speaker, self.pass_on(speaker, action, [listener])[listener])
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """The planner hears the tool; with more turns the tool is shown the planner's answers.
+
+        Raises:
+            ValueError: with `tool="python"`, where the planner also reads what a program prints.
+        """
+        if self.tool == "python":
+            raise ValueError(
+                "with tool='python' the planner also reads what the program prints, which does not "
+                "pass through a channel; use tool='text'"
+            )
+        return {PLANNER: [TOOL], **({TOOL: [PLANNER]} if self.max_turns > 1 else {})}
 
     def _hear(self, action: str) -> str:
         """What the tool's program printed, in words; nothing where the tool only speaks."""

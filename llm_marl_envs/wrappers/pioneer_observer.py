@@ -67,6 +67,7 @@ class PioneerObserver(TextAECEnv):
         self._told: dict[str, int] = {}  # seat -> how many messages of its task it knows
         self._paid: dict[str, dict[str, float]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
+        self._said: list[str] = []  # what the observer is to be shown of the pioneer's texts
 
     def __copy__(self) -> PioneerObserver:
         """A copy steps environments of its own; reset it first, as every copy."""
@@ -83,8 +84,12 @@ class PioneerObserver(TextAECEnv):
         for env in self.inner.values():
             env.reset(seed=common, options={"task": self.task})
         # An opening may be drawn at random: both are told the one of this episode.
-        self._chat = {seat: list(env.chat(self._player)) for seat, env in self.inner.items()}
+        self._chat = {
+            seat: list(self.with_notice(seat, env.chat(self._player)))
+            for seat, env in self.inner.items()
+        }
         self._told = {seat: len(chat) for seat, chat in self._chat.items()}
+        self._said = []
         self._paid = {seat: {} for seat in self.inner}
         self._facts = {seat: {} for seat in self.inner}
 
@@ -111,6 +116,8 @@ class PioneerObserver(TextAECEnv):
     def play_one(self, agent: str, action: str) -> Outcome:
         """One step of a seat's own task; both are paid after the last one."""
         env = self.inner[agent]
+        if agent == PIONEER:
+            self._said += self.pass_on(agent, action, [OBSERVER]).values()
         info = env.step({self._player: action})[-1][self._player]
         for name, value in info["reward_terms"].items():
             self._paid[agent][name] = self._paid[agent].get(name, 0.0) + value
@@ -133,8 +140,11 @@ class PioneerObserver(TextAECEnv):
 
     def _heard(self) -> str:
         """What the observer is shown of the pioneer."""
-        said = [m.content for m in self._chat[PIONEER] if m.role == "assistant"]
-        return "\n".join([HEARD, *(quoted(PIONEER, text) for text in said), NEXT])
+        return "\n".join([HEARD, *(quoted(PIONEER, text) for text in self._said), NEXT])
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """The observer hears the pioneer."""
+        return {OBSERVER: [PIONEER]}
 
     # -- scripted experts, bounds -----------------------------------------------------------------
     def experts(self) -> Experts | None:

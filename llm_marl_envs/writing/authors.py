@@ -142,7 +142,7 @@ class CoopWritingEnv(TextParallelEnv):
         ended = turn + 1 >= self.max_turns
         return Outcome(
             reward_terms=dict.fromkeys(self.seats, terms),
-            feedback={} if ended else self._feedback(turn + 1),
+            feedback={} if ended else self._feedback(turn + 1, writers),
             success=None if self.blocking else total >= SOLVED * self.reward_range[1],
             facts={
                 agent: {
@@ -154,11 +154,15 @@ class CoopWritingEnv(TextParallelEnv):
             },
         )
 
-    def _feedback(self, turn: int) -> dict[str, str]:
-        """What each agent is told before turn number `turn`."""
-        told = {}
+    def _feedback(self, turn: int, writers: Sequence[str]) -> dict[str, str]:
+        """What each agent is told before turn number `turn`; `writers` wrote in the one before."""
+        told, heard = {}, {}
         for seat, agent in enumerate(self.seats):
-            partner = self._texts[self.seats[1 - seat]][:MAX_PARTNER_CHARS]
+            if agent in writers:
+                text = self._texts[agent][:MAX_PARTNER_CHARS]
+                heard |= self.pass_on(agent, text, [self.seats[1 - seat]])
+        for seat, agent in enumerate(self.seats):
+            partner = heard.get(agent, "")
             if self.protocol == "discussion":
                 told[agent] = REVISE_PROMPT.format(partner=partner)
             elif turn % 2 == seat:
@@ -166,6 +170,13 @@ class CoopWritingEnv(TextParallelEnv):
             else:
                 told[agent] = WAIT_PROMPT
         return told
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """Between turns authors are shown each other's text; in a pipeline, who writes next is."""
+        first, second = self.seats
+        both = self.max_turns > (2 if self.protocol == "pipeline" else 1)
+        back = {first: [second]} if both else {}
+        return {second: [first], **back} if self.max_turns > 1 else {}
 
     # -- what is known of tasks -------------------------------------------------------------------
     def score_terms(self, task: Task, texts: tuple[str, str]) -> dict[str, float]:
