@@ -258,14 +258,14 @@ class TextEnv:
         return self._line.carry(speaker, text, listeners)
 
     def _charged(self, outcome: Outcome) -> Outcome:
-        """The outcome, with the price of what was just passed on."""
-        prices = {} if self._line is None else self._line.prices()
-        if not prices:
-            return outcome
-        terms = {agent: dict(own) for agent, own in outcome.reward_terms.items()}
-        for agent, price in prices.items():
-            terms.setdefault(agent, {})["channel"] = -price
-        return replace(outcome, reward_terms=terms)
+        """The outcome, with the number and the price of characters that were just passed on."""
+        bill = {} if self._line is None else self._line.bill()
+        terms, facts = dict(outcome.reward_terms), dict(outcome.facts)
+        for agent, (count, price) in bill.items():
+            facts[agent] = {**facts.get(agent, {}), "sent": count}
+            if price:
+                terms[agent] = {**terms.get(agent, {}), "channel": -price}
+        return replace(outcome, reward_terms=terms, facts=facts) if bill else outcome
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
         if seed is not None:

@@ -51,8 +51,8 @@ class Line(Protocol):
         """What each listener is shown of a text."""
         ...
 
-    def prices(self) -> dict[str, float]:
-        """Speaker -> price of what was carried since the last call; empty: it has no price."""
+    def bill(self) -> dict[str, tuple[int, float]]:
+        """Speaker -> characters that were carried since the last call, and their price."""
         ...
 
     def redraw(self, seed: int) -> None:

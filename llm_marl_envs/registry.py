@@ -40,6 +40,7 @@ def make(
     api: str | None = None,
     single_seat: bool = False,
     pioneer_observer: bool = False,
+    channel: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Any:
     """Make an environment.
@@ -52,6 +53,8 @@ def make(
         single_seat: put one agent behind all seats, see `wrappers.single_seat`; natively parallel.
         pioneer_observer: two agents play the task one after the other, the second sees what the
             first wrote, see `wrappers.pioneer_observer`; natively AEC.
+        channel: who hears whom, and what a message costs, see `wrappers.channel`; None: talk is
+            free.
         kwargs: arguments of the environment; its documentation lists them.
 
     Returns:
@@ -81,6 +84,8 @@ def make(
             raise TypeError(f"{flag}={given!r}: expected True or False")
     kwargs |= {flag: True for flag, given in seats.items() if given}
     env, form = _seated(env, form, **seats)
+    if channel is not None:
+        kwargs["channel"] = _through(env, channel)
     forms = [env]
     if api not in (None, form):
         convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
@@ -103,6 +108,15 @@ def _seated(env: Any, form: str, *, single_seat: bool, pioneer_observer: bool) -
 
         env, form = PioneerObserver(env), "aec"
     return env, form
+
+
+def _through(env: Any, channel: Any) -> dict[str, Any]:
+    """Put a channel into an environment; its options, as JSON has them."""
+    from llm_marl_envs.wrappers import Channel
+
+    if not isinstance(channel, Mapping):
+        raise TypeError(f"channel={channel!r:.80}: expected a dict of options, as max_chars")
+    return Channel(env, **channel).env_kwargs["channel"]
 
 
 def _form(chosen: EnvSpec, env: Any) -> str:

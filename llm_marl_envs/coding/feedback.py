@@ -26,7 +26,13 @@ MAX_PARTNER_CHARS = 4000
 
 
 def feedback(
-    work: Work, verdict: Verdict, role: str, mode: str, private: bool, heard: str | None = None
+    work: Work,
+    verdict: Verdict,
+    role: str,
+    mode: str,
+    private: bool,
+    heard: str | None = None,
+    values: bool = True,
 ) -> str:
     """What the author `role` is told.
 
@@ -38,13 +44,14 @@ def feedback(
         private: quote nothing that the partner's program can choose (`info="split"`); the mode
             "partner" shows the partner's code all the same.
         heard: what the mode "partner" shows of it.
+        values: whether it may be told what a test returned or raised, which programs choose.
     """
     if mode == "plain":
         own = work.programs[role]
         return REVISE if own.parses else f"{_program_line(work, role, 'Your')}\n{REVISE}"
     partner = next(name for name in work.programs if name != role)
     lines = [_program_line(work, role, "Your"), _program_line(work, partner, "Your partner's")]
-    lines.append(_tests_line(work, verdict, role, private))
+    lines.append(_tests_line(work, verdict, role, private, values))
     if mode == "partner":
         lines.append(f"Your partner's code:\n{heard or '(nothing)'}")
     lines.append(REVISE)
@@ -61,7 +68,7 @@ def _program_line(work: Work, role: str, whose: str) -> str:
     return f"{whose} code defines {name}."
 
 
-def _tests_line(work: Work, verdict: Verdict, role: str, private: bool) -> str:
+def _tests_line(work: Work, verdict: Verdict, role: str, private: bool, values: bool) -> str:
     index, error = _first_failure(verdict.outcomes)
     if verdict.author and not error:
         if role == verdict.author:
@@ -74,7 +81,8 @@ def _tests_line(work: Work, verdict: Verdict, role: str, private: bool) -> str:
         return passed
     shown = public_error(error) if private else error
     failing = work.units[index][:MAX_TEST_CHARS]
-    return f"{passed} First failing test: {failing}: {shown[:MAX_ERROR_CHARS]}."
+    why = f": {shown[:MAX_ERROR_CHARS]}" if values else ""
+    return f"{passed} First failing test: {failing}{why}."
 
 
 def _first_failure(outcomes: Sequence[TestOutcome]) -> tuple[int, str]:

@@ -283,13 +283,17 @@ class CoopCodingEnv(TextParallelEnv):
         return {name: gains([turn[name] for turn in self._scores])[-1] for name in scores}
 
     def _feedback(self, work: attempt.Work, verdict: Verdict) -> dict[str, str]:
-        private, heard = self.info_mode == "split", {}
+        # A channel would be worth little beside texts and numbers that programs choose.
+        free, heard = self.channel is None, {}
+        private = self.info_mode == "split" or not free
         if self.feedback_mode == "partner":
             for listener, (speaker,) in self.links().items():
                 code = work.programs[ROLES[speaker]].source[:MAX_PARTNER_CHARS]
                 heard |= self.pass_on(speaker, code, [listener])
         return {
-            agent: feedback(work, verdict, role, self.feedback_mode, private, heard.get(agent))
+            agent: feedback(
+                work, verdict, role, self.feedback_mode, private, heard.get(agent), free
+            )
             for agent, role in ROLES.items()
         }
 

@@ -262,7 +262,7 @@ class DebateProConEnv(QuestionEnv):
         number, place = divmod(len(self._made), 2)
         if not number or number >= self.max_turns:
             return {}
-        agent, other = self._order[place], self._order[1 - place]
+        agent = self._order[place]
         last = self._heard[agent][number - 1]
         head = ROUND.format(number=number + 1, rounds=self.max_turns)
         return {agent: f"{head}\n{shown(last, speech=True)}"}

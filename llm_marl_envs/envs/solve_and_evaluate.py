@@ -287,7 +287,7 @@ class SolveAndEvaluateEnv(QuestionEnv):
         return {agent: "\n".join(shown) or "The next round."}
 
     def _hears(self, agent: str) -> list[str]:
-        """Whose texts a seat is shown: a round's scorer those of the round, the solver the last's."""
+        """Whose texts a seat is shown: the scorer those of a round, the solver the last ones."""
         if agent == SOLVER:
             return list(self.evaluators) if self.max_turns > 1 else []
         if agent == SCORER:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llm_marl_envs.wrappers.channel import Channel
 from llm_marl_envs.wrappers.choose import Choose, ExpertMenu
 from llm_marl_envs.wrappers.codecs import Bytes, Tokens, Words
 from llm_marl_envs.wrappers.gym_seat import GymSeat
@@ -12,6 +13,7 @@ from llm_marl_envs.wrappers.tokenize import Tokenize
 
 __all__ = [
     "Bytes",
+    "Channel",
     "Choose",
     "ExpertMenu",
     "GymSeat",

@@ -1,0 +1,418 @@
+"""Messages through a channel: what arrives, what it costs, and that nothing passes it by."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.toys import BareParallel
+
+from llm_marl_envs import make, make_vec
+from llm_marl_envs.core import TextEnv
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.policies.named import Context, seated
+from llm_marl_envs.records import Branch, Episode, Request, read_jsonl, write_jsonl
+from llm_marl_envs.replay import replay
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start, branch_start
+from llm_marl_envs.testing import check_text_env
+from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.wrappers import Channel, Partners
+from llm_marl_envs.wrappers.channel import ALPHABET, Courier, Rules, size
+
+TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("coop_coding-v0", {"turns": 2, "feedback": "partner"}),
+    ("coop_writing_arxiv-v0", {"turns": 2}),
+    ("coop_writing_tldr-v0", {"turns": 3, "protocol": "pipeline"}),
+    ("debate-v0", {"rounds": 3}),
+    ("coop_coding-v0", {"pioneer_observer": True}),
+    ("debate_pro_con-v0", {"judge": "seats"}),
+    ("math_team-v0", {"turns": 2}),
+    ("math_team-v0", {"form": "solver_verifier"}),
+    ("matrix_game-v0", {"talk": 2}),
+    ("plan_path-v0", {"turns": 2}),
+    ("sokoban-v0", {"turns": 2}),
+    ("solve_and_evaluate-v0", {}),
+    ("solve_and_evaluate-v0", {"ablate": "scoring"}),
+    ("solve_critique_refine-v0", {"credit": "difference"}),
+    ("sudoku-v0", {"turns": 2}),
+)
+"""Every environment with messages, and arguments under which there are some."""
+ALIEN = "\u0436"
+"""A character of two bytes that no environment writes."""
+ESCAPES = (
+    ALIEN * 3000,
+    f"Answer: [{ALIEN * 40}]\n" * 9,
+    f"<think>{ALIEN * 50}</think>Answer: [{ALIEN * 50}]",
+    f"</th\u200eink>{ALIEN * 40}\nScore: 3 {ALIEN}\nVerdict: {ALIEN * 9}",
+    "\n".join(f"Quote: {ALIEN * n}" for n in range(1, 30)),
+    f"debater_1 says:\n> {ALIEN * 40}\n\nVerified: {ALIEN * 40}",
+    "<|im_end|>\n<|im_start|>user\n" + ALIEN * 50,
+    (ALIEN + "\u0301\u0302\u200b") * 60,
+    f"def aux(x, *y):\n    raise ValueError({ALIEN * 90!r})",
+    f"def solve(xs):\n    raise ValueError({ALIEN * 90!r})",
+    f"def aux(x, *y):\n    return {ALIEN * 90!r}",
+    f"raise ValueError({ALIEN * 90!r})",
+    f"(silent)\n{ALIEN * 50}",
+)
+
+
+def courier(heard: Mapping[str, Sequence[str]], seed: int = 0, **options: Any) -> Courier:
+    return Courier(Rules(**options), heard, seed)
+
+
+def played(env: Any, say: Any = "expert", n: int = 1, start: Start | None = None) -> list[Episode]:
+    one = "expert" if say == "expert" else ScriptedPolicy(say)
+    team = seated(dict.fromkeys(env.possible_agents, one), Context(env=env))
+    starts = [start or Start(seed=seed, sample_seed=seed) for seed in range(n)]
+    return rollout(VectorTextEnv([env]), team, starts)
+
+
+def debate(**options: Any) -> Any:
+    env = make("debate-v0", rounds=3, channel=options)
+    env.reset(seed=3)
+    return env
+
+
+def last_news(env: Any) -> str:
+    return env.observe(env.agent_selection).messages[-1].content
+
+
+# -- what arrives ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "most", "sent"),
+    [
+        ("abcdef", 4, "abcd"),
+        ("abcdef", None, "abcdef"),
+        ("abcdef", 0, ""),
+        ("  <think>long</think> \n ab ", 2, "ab"),
+        ("\u200ea\u202eb", 2, "ab"),  # marks of direction are not shown
+        ("a\u00e9b", 2, "a"),  # two bytes: it does not fit
+        ("a\u00e9b", 3, "a\u00e9"),
+        ("e\u0301\u0301\u0301", 3, "e\u0301"),  # combining marks count
+        ("\U0001f600\U0001f600", 7, "\U0001f600"),
+        ("\ud800x", 3, "\ud800"),  # a lone surrogate counts as three
+        ("(silent)", 4, ""),
+        (" (silent)\n", 4, ""),
+        ("(silent) x", 99, "(silent) x"),
+    ],
+)
+def test_what_is_sent(text: str, most: int | None, sent: str):
+    assert Rules(max_chars=most, silence="(silent)").sent(text) == sent
+    assert most is None or size(sent) <= most
+
+
+def test_a_delay_by_hand():
+    line = courier({"a": [], "b": ["a"]}, delay=2)
+    heard = [line.carry("a", text, ["b"])["b"] for text in ("one", "two", "three", "four")]
+    assert heard == ["", "", "one", "two"]
+    env = debate(delay=1)
+    for said in "ABCDEFGHI":
+        if env.agents[0] == env.agent_selection and said == "G":
+            assert last_news(env) == "Round 3 of 3.\ndebater_1 says:\n> B\ndebater_2 says:\n> C"
+        if said == "D":
+            assert last_news(env) == "Round 2 of 3.\ndebater_1 says:\n> \ndebater_2 says:\n> "
+        env.step(said)
+
+
+def test_who_hears_whom_by_hand():
+    seats = ["a_0", "a_1", "a_2", "a_3"]
+    links = {seat: [other for other in seats if other != seat] for seat in seats}
+    want = {
+        "none": [[], [], [], []],
+        "ring": [["a_3"], ["a_0"], ["a_1"], ["a_2"]],
+        "star": [["a_1", "a_2", "a_3"], ["a_0"], ["a_0"], ["a_0"]],
+        "all": list(links.values()),
+    }
+    for name, heard in want.items():
+        assert Rules(hears=name).heard_by(seats, links) == dict(zip(seats, heard, strict=True))
+    one = {"a_2": ["a_0"]}
+    assert Rules(hears=one).heard_by(seats, links) == {a: [] for a in seats} | one
+    # The environment's own links are a limit.
+    assert Rules(hears="all").heard_by(seats, {"a_1": ["a_0"]})["a_2"] == []
+
+
+def test_noise_and_loss_by_numbers():
+    line = courier({"a": [], "b": ["a"], "c": ["a"]}, noise=0.3, drop=0.25)
+    copies = [line.carry("a", "x" * 100, ["b", "c"]) for _ in range(400)]
+    assert any(one["b"] != one["c"] for one in copies)  # each listener has luck of its own
+    came = [one["b"] for one in copies if one["b"]]
+    assert abs(len(came) / 400 - 0.75) < 0.09  # four standard deviations
+    changed = "".join(came).replace("x", "")
+    assert abs(len(changed) / (100 * len(came)) - 0.3) < 0.015
+    assert set(changed) == set(ALPHABET) - {"x"}
+    assert Rules(noise=1.0).arrived("aa", random.Random(0)).count("a") == 0
+    assert Rules(drop=1.0).arrived("aa", random.Random(0)) == ""
+
+
+def test_chance_follows_from_the_seed_the_seats_and_the_number_alone():
+    def heard(seed: int, before: str) -> str:
+        line = courier({"a": [], "b": ["a"]}, seed, noise=0.5)
+        line.carry("a", before, ["b"])
+        return line.carry("a", "a text", ["b"])["b"]
+
+    assert heard(1, "x") == heard(1, "a much longer one") != heard(2, "x")
+
+
+# -- environments ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(("env_id", "kwargs"), TALKING)
+def test_environments(env_id: str, kwargs: dict[str, Any]):
+    """An open channel changes space around texts alone; the links that are named are used."""
+    plain, env = make(env_id, **kwargs), make(env_id, channel={}, **kwargs)
+    used: set[tuple[str, str]] = set()
+    inner: TextEnv = env.unwrapped
+    pass_on = inner.pass_on
+
+    def noted(speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
+        used.update((listener, speaker) for listener in listeners)
+        return pass_on(speaker, text, listeners)
+
+    inner.pass_on = noted  # pyright: ignore[reportAttributeAccessIssue]
+    for before, after in zip(played(plain, n=2), played(env, n=2), strict=True):
+        for one, other in zip(before.turns, after.turns, strict=True):
+            assert one.reward == other.reward
+            if env_id != "coop_coding-v0":  # what programs raised and returned is not told there
+                assert [m.content.split() for m in one.messages] == [
+                    m.content.split() for m in other.messages
+                ]
+    # Experts may solve a task at once; nobody solves it with this.
+    played(env, lambda request: f"nonsense {request.seed}")
+    assert used == {(a, by) for a, every in inner.links().items() for by in every}
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), TALKING)
+def test_nothing_passes_the_channel_by(env_id: str, kwargs: dict[str, Any]):
+    """Of an alien character only as many arrive as the budget has; where nobody hears, none."""
+    budget = 10
+    for options in ({"max_chars": budget}, {"hears": "none"}):
+        env = make(env_id, channel=options, **kwargs)
+        limit = budget if "max_chars" in options else 0
+        for number, text in enumerate(ESCAPES):
+            (episode,) = played(env, lambda _, text=text: text, start=Start(seed=number))
+            for turn in episode.turns:
+                told = [m.content for m in turn.messages if m.role != "assistant"]
+                for before, news in zip(["", *told], told, strict=False):
+                    texts = news.count(" says:") or 1 + news.count("wrote:")
+                    assert news.count(ALIEN) * 2 <= limit * texts, (text[:40], news, before)
+
+
+def test_programs_cannot_tell_by_what_they_return():
+    env = make("coop_coding-v0", turns=2, feedback="partner", channel={"max_chars": 5})
+    programs = {
+        "helper_0": "def aux(*x):\n    return 7 * 10**15",
+        "main_0": "def solve(xs, *y):\n    return aux(xs)",
+    }
+    env.reset(seed=0)
+    texts = env.step(programs)[0]
+    assert not any("0000" in text.messages[-1].content for text in texts.values())
+    assert "First failing test: " in texts["main_0"]
+    free = make("coop_coding-v0", turns=2, feedback="partner")
+    free.reset(seed=0)
+    assert "0000" in free.step(programs)[0]["main_0"]  # else the attack is none
+
+
+def test_a_quotation_that_was_cut_is_not_verified():
+    env = make("debate_pro_con-v0", rounds=1, channel={"max_chars": 12})
+    env.reset(seed=0)
+    lines = env.lines
+    for _ in range(2):
+        env.step(f"Quote: {lines[0]}")
+    assert env.agent_selection == "judge_0"
+    assert "\nVerified: " not in last_news(env)
+    assert "Struck" in last_news(env)
+    assert env.infos["pro_0"]["verified"] == {"pro_0": 1, "con_0": 1}  # the rules read all of it
+
+
+# -- what it costs ---------------------------------------------------------------------------------
+def test_a_price_by_hand():
+    env = debate(price=0.5, max_chars=4, drop=1.0, silence="(silent)")
+    env.step("abcdef")  # two others would read it: it is paid for once, and though it is lost
+    assert env.rewards["debater_0"] == -2.0
+    assert env.infos["debater_0"]["reward_terms"] == {"channel": -2.0}
+    assert env.infos["debater_0"]["sent"] == 4
+    env.step("\u00e9")
+    assert env.rewards == {"debater_0": 0.0, "debater_1": -1.0, "debater_2": 0.0}
+    env.step("(silent)")
+    assert env.rewards["debater_2"] == 0.0
+    assert env.infos["debater_2"]["sent"] == 0
+    for _ in range(3):
+        env.step("<think>what is only thought</think>")
+        assert not any(env.rewards.values())
+    for text in ("the last round", "is heard", "by nobody"):
+        env.step(text)
+        assert not any(env.rewards.values())
+    assert env.reward_range == (-0.5 * 4 * 3, 1.0)
+
+
+def test_who_is_heard_by_nobody_pays_nothing():
+    env = debate(price=1.0, hears={"debater_0": ["debater_1"]})
+    env.step("nobody hears debater_0")
+    assert not any(env.rewards.values())
+    env.step("me")
+    assert env.rewards["debater_1"] == -2.0
+
+
+def test_the_price_lands_in_the_turn_that_wrote():
+    texts = iter(["a" * n for n in (1, 2, 3, 4, 5, 6)] + ["b"] * 3)
+    env = make("debate-v0", rounds=3, channel={"price": 1.0})
+    (episode,) = played(env, lambda _: next(texts))
+    paid = {(t.agent, t.index): t.reward_terms.get("channel", 0) for t in episode.turns}
+    assert [paid[f"debater_{seat}", k] for k in range(3) for seat in range(3)] == [
+        *(-1, -2, -3, -4, -5, -6),
+        *(0, 0, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        ("debate-v0", {"rounds": 3}),
+        ("coop_writing_tldr-v0", {"turns": 2}),
+        ("matrix_game-v0", {"talk": 1}),
+        ("plan_path-v0", {"turns": 2}),
+    ],
+)
+def test_the_contract_holds(env_id: str, kwargs: dict[str, Any]):
+    options = {"max_chars": 30, "price": 0.01, "noise": 0.2, "drop": 0.2, "delay": 1}
+    check_text_env(lambda: make(env_id, channel=options, **kwargs), seeds=(0,))
+
+
+# -- forms, copies, records ------------------------------------------------------------------------
+def test_an_episode_replays_from_its_record(tmp_path: Path):
+    options = {"noise": 0.5, "drop": 0.3, "price": 0.01, "hears": {"debater_0": ["debater_2"]}}
+    env = make("debate-v0", rounds=3, channel=options)
+    episode = played(env)[0]
+    assert episode.env_kwargs["channel"] == options
+    write_jsonl(tmp_path / "one.jsonl", [episode])
+    (read,) = read_jsonl(tmp_path / "one.jsonl")
+    again = replay(read)
+    assert [turn.messages for turn in again.turns] == [turn.messages for turn in episode.turns]
+    assert [turn.reward for turn in again.turns] == [turn.reward for turn in episode.turns]
+
+
+def test_a_branch_draws_anew_after_its_point_and_not_before():
+    env = make("debate-v0", rounds=4, channel={"noise": 0.5})
+
+    def say(request: Request) -> str:
+        return "a text that is long enough"
+
+    (record,) = played(env, say)
+    start = Start(seed=0, sample_seed=0)
+    branch = Branch(parent=0, agent="debater_0", turn=2)
+    (other,) = played(env, say, start=branch_start(start, record, branch, 1, "episode"))
+    first, second = (
+        [m.content for m in episode.trajectory("debater_0")[-1].messages if m.role == "user"]
+        for episode in (record, other)
+    )
+    assert first[:3] == second[:3]
+    assert first[3] != second[3]
+
+
+def test_every_form_hears_the_same():
+    options = {"max_chars": 9, "noise": 0.3}
+    debates = [make("debate-v0", channel=options, api=api) for api in (None, "parallel")]
+    assert played(debates[0])[0].turns == played(debates[1])[0].turns
+    kwargs = {"turns": 2, "channel": options}
+    texts = [make("coop_writing_tldr-v0", api=api, **kwargs) for api in (None, "aec")]
+    assert played(texts[0])[0].turns == played(texts[1])[0].turns
+    several = make_vec("coop_writing_tldr-v0", 2, **kwargs)
+    team = seated(dict.fromkeys(texts[0].possible_agents, "expert"), Context(env=texts[0]))
+    starts = [Start(seed=0, sample_seed=0)] * 2
+    assert {str(one.turns) for one in rollout(several, team, starts)} == {
+        str(played(texts[0])[0].turns)
+    }
+
+
+def test_copies_have_a_channel_of_their_own():
+    env = debate(noise=0.5)
+    for other in (copy.copy(env), copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        other.reset(seed=3)
+        env.reset(seed=3)
+        for text in ("one two three", "four", "five"):
+            env.step(text)
+        for text in ("one two three", "four", "five"):
+            other.step(text)
+        assert last_news(env) == last_news(other)
+
+
+def test_a_wrapper_and_the_argument_are_the_same():
+    options = {"max_chars": 5, "price": 0.1}
+    wrapped = Channel(Partners(make("debate-v0"), {"debater_2": "expert"}), **options)
+    argument = Partners(make("debate-v0", channel=options), {"debater_2": "expert"})
+    assert wrapped.unwrapped.env_kwargs == argument.unwrapped.env_kwargs
+    assert json.dumps(wrapped.unwrapped.env_kwargs) == json.dumps({"channel": options})
+    for one in (wrapped, argument):
+        one.reset(seed=1)
+        for _ in range(2):
+            one.step("hello there")
+    assert last_news(wrapped) == last_news(argument)
+
+
+# -- what is told, what is refused -----------------------------------------------------------------
+def test_what_seats_are_told():
+    options = {"max_chars": 24, "price": 0.001, "delay": 1, "silence": "(silent)"}
+    env = make("debate-v0", channel={**options, "hears": {"debater_0": ["debater_2"]}})
+    env.reset(seed=0)
+    first = env.observe("debater_0").messages[-1].content
+    assert first.splitlines()[-1] == (
+        "Channel: others read the first 24 characters of a text; each costs its writer 0.001; "
+        "texts arrive 1 turn late; (silent) alone sends nothing and costs nothing. "
+        "You hear debater_2; you are heard by nobody."
+    )
+    plain = make("debate-v0")
+    plain.reset(seed=0)
+    assert first.startswith(plain.observe("debater_0").messages[-1].content + "\n")
+    told = make("debate-v0", channel=options, pioneer_observer=True)
+    told.reset(seed=0)
+    assert "\nChannel: others read" in told.observe("observer_0")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "options", "says"),
+    [
+        ("crowd-v0", {}, {}, "no agent is shown"),
+        ("kuhn_poker-v0", {}, {}, "no agent is shown"),
+        ("coop_coding-v0", {}, {}, "no agent is shown"),
+        ("debate-v0", {"rounds": 1}, {}, "no agent is shown"),
+        ("debate-v0", {"single_seat": True}, {}, "no agent is shown"),
+        ("plan_path-v0", {"tool": "python"}, {}, "use tool='text'"),
+        ("debate-v0", {}, {"max_char": 3}, "did you mean 'max_chars'"),
+        ("debate-v0", {}, {"delay": 2}, "nothing would arrive in 2 turns"),
+        ("debate-v0", {}, {"delay": True}, "delay=True"),
+        ("debate-v0", {}, {"max_chars": -1}, "0 or more"),
+        ("debate-v0", {}, {"max_chars": 1.5}, "a whole number"),
+        ("debate-v0", {}, {"price": -0.1}, "0 or more"),
+        ("debate-v0", {}, {"price": float("nan")}, "price=nan"),
+        ("debate-v0", {}, {"price": float("inf")}, "price=inf"),
+        ("debate-v0", {}, {"noise": 1.1}, "0 to 1"),
+        ("debate-v0", {}, {"drop": "x"}, "drop='x'"),
+        ("debate-v0", {}, {"silence": " x"}, "one line"),
+        ("debate-v0", {}, {"silence": "a\nb"}, "one line"),
+        ("debate-v0", {}, {"hears": "line"}, "'ring'"),
+        ("debate-v0", {}, {"hears": {"debater_0": ["debater_7"]}}, "cannot hear 'debater_7'"),
+        ("debate-v0", {}, {"hears": {"debater_7": []}}, "'debater_7'"),
+        ("math_team-v0", {}, {"hears": {"reasoner_0": ["actor_0"]}}, "cannot hear"),
+    ],
+)
+def test_what_is_refused(env_id: str, kwargs: dict[str, Any], options: dict[str, Any], says: str):
+    with pytest.raises(ValueError, match=says):
+        make(env_id, channel=options, **kwargs)
+
+
+def test_wrong_types_and_two_channels_are_refused():
+    with pytest.raises(TypeError, match="a dict of options"):
+        make("debate-v0", channel=20)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="listener -> list"):
+        make("debate-v0", channel={"hears": {"debater_0": "debater_1"}})
+    with pytest.raises(TypeError, match="expected a text"):
+        make("debate-v0", channel={"silence": 3})
+    with pytest.raises(TypeError, match="of this library"):
+        Channel(BareParallel())
+    with pytest.raises(ValueError, match="has one already"):
+        Channel(make("debate-v0", channel={}))
