@@ -106,6 +106,7 @@ class TextEnv:
         self._shared: dict[str, list[str]] = {}
         self._taken: dict[str, int] = {}
         self._line: Line | None = None
+        self._sent: dict[str, int] = {}  # characters of each agent's last action; without: empty
         self._action_spaces = {a: TextSpace(max_action_chars) for a in self.possible_agents}
         # A transcript holds this environment's own texts and every agent's actions, each shown
         # once with a name; a quotation of empty lines is three times as long.
@@ -258,14 +259,14 @@ class TextEnv:
         return self._line.carry(speaker, text, listeners)
 
     def _charged(self, outcome: Outcome) -> Outcome:
-        """The outcome, with the number and the price of characters that were just passed on."""
+        """The outcome, with the price of what was just passed on; notes how much that was."""
         bill = {} if self._line is None else self._line.bill()
-        terms, facts = dict(outcome.reward_terms), dict(outcome.facts)
+        terms = dict(outcome.reward_terms)
         for agent, (count, price) in bill.items():
-            facts[agent] = {**facts.get(agent, {}), "sent": count}
+            self._sent[agent] = count
             if price:
                 terms[agent] = {**terms.get(agent, {}), "channel": -price}
-        return replace(outcome, reward_terms=terms, facts=facts) if bill else outcome
+        return replace(outcome, reward_terms=terms) if bill else outcome
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
         if seed is not None:
@@ -285,6 +286,7 @@ class TextEnv:
         self.agents = list(self.possible_agents)
         self._taken = dict.fromkeys(self.agents, 0)
         self._line = None if self.channel is None else self.channel(after)
+        self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
         self._chat = {agent: list(told) for agent, told in self.first_words(self.task).items()}
         shared = [sha256(one.encode("utf-8", "surrogatepass")) for one in self.clusters(self.task)]
         self._shared = {"task_clusters": [one.hexdigest()[:16] for one in shared]} if shared else {}
@@ -324,6 +326,8 @@ class TextEnv:
         text = str(action)[: self.max_action_chars]
         self._chat[agent].append(Message("assistant", text))
         self._taken[agent] += 1
+        if self._line is not None:
+            self._sent[agent] = 0
         return text, len(action) > self.max_action_chars
 
     def _tell(self, outcome: Outcome) -> None:
@@ -341,6 +345,7 @@ class TextEnv:
             "reward_terms": dict(outcome.reward_terms.get(agent, {})),
             "success": outcome.success,
             **self._shared,
+            **({"sent": self._sent[agent]} if self._sent else {}),
             **outcome.facts.get(agent, {}),
         }
 

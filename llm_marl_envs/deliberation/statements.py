@@ -39,9 +39,9 @@ class Said:
     heard: Mapping[str, str]
 
     @classmethod
-    def of(cls, agent: str, text: str, heard: Mapping[str, str]) -> Said:
-        """Read a statement."""
-        return cls(agent, read_answer(text), quoted(agent, text), heard)
+    def of(cls, agent: str, text: str, heard: Mapping[str, str] | None = None) -> Said:
+        """Read a statement; without `heard` nobody is to be shown it."""
+        return cls(agent, read_answer(text), quoted(agent, text), heard or {})
 
     def quoted_to(self, listener: str) -> str:
         """The statement as a listener is shown it."""

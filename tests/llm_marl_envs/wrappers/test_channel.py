@@ -263,10 +263,10 @@ def test_the_price_lands_in_the_turn_that_wrote():
     env = make("debate-v0", rounds=3, channel={"price": 1.0})
     (episode,) = played(env, lambda _: next(texts))
     paid = {(t.agent, t.index): t.reward_terms.get("channel", 0) for t in episode.turns}
-    assert [paid[f"debater_{seat}", k] for k in range(3) for seat in range(3)] == [
-        *(-1, -2, -3, -4, -5, -6),
-        *(0, 0, 0),
-    ]
+    sent = {(t.agent, t.index): t.info["sent"] for t in episode.turns}
+    order = [(f"debater_{seat}", k) for k in range(3) for seat in range(3)]
+    assert [sent[one] for one in order] == [1, 2, 3, 4, 5, 6, 0, 0, 0]
+    assert [paid[one] for one in order] == [-sent[one] for one in order]
 
 
 @pytest.mark.parametrize(

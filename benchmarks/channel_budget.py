@@ -1,0 +1,204 @@
+"""What a budget of characters does to a trained team, in three environments, on five seeds.
+
+    python benchmarks/channel_budget.py --picture docs/channel_budget.png
+    python benchmarks/channel_budget.py --seeds 1 --updates 2 --steps 20 --tasks 8 --output runs/a
+
+A cell is one environment, one budget and one seed. The embedded model reads scripted experts, who
+talk as if talk were free, under the notice of this budget; then it is trained under the budget as
+its preset says, and measured before and after on held-out tasks (`test`) at temperature 1. No
+setting of a preset was chosen for a budget. The cooperation index is that of the environment with
+free talk: 0 is what one seat earns alone, 1 the most that a team earns. `characters` is how many a
+team sends in an episode.
+
+The budget `free` is a channel without a limit, 0 one through which nothing comes.
+
+One JSON file for each cell; those that are there are not made again, so a stopped call goes on, and
+two calls with one of the `--envs` each can run side by side. No new cell begins after `--minutes`.
+Then prints the table. One process, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+from llm_marl_envs import make
+from llm_marl_envs.evaluation import evaluate_team
+from llm_marl_envs.evaluation.numbers.estimators import t_interval
+from llm_marl_envs.files.json_files import read_json, write_json
+from trainers.models.team_files import build_team_model
+from trainers.models.token_policy import TokenPolicy
+from trainers.train import build_trainer, model_path, read_run
+
+FREE = "free"
+PRESETS: dict[str, tuple[str, list[str]]] = {
+    "debate-v0": ("debate_tiny", []),
+    "solve_critique_refine-v0": (
+        "debate_tiny",
+        ["env=solve_critique_refine-v0", 'env_kwargs.tasks="generated:safe"'],
+    ),
+    "coop_writing_tldr-v0": ("coop_writing_tiny", ["env_kwargs.turns=2"]),
+}
+"""Environment -> preset, and what is changed in it."""
+BUDGETS: dict[str, tuple[int | None, ...]] = {
+    "debate-v0": (0, 2, 4, 8, None),
+    "solve_critique_refine-v0": (0, 2, 4, 8, None),
+    "coop_writing_tldr-v0": (0, 16, 32, 64, None),
+}
+"""Environment -> budgets in characters of a text; experts' texts have 5 to 8, or 65 to 95."""
+SPLIT, MEASURE_SEED = "test", 77
+
+
+def name_of(budget: int | None) -> str:
+    """How a budget is called in files and tables."""
+    return FREE if budget is None else str(budget)
+
+
+def measured(run: Mapping[str, Any], policy: TokenPolicy, tasks: int) -> dict[str, Any]:
+    """What a policy in all seats earns on held-out tasks, and what it sends."""
+    env = make(run["env"], **{**run["env_kwargs"], "split": SPLIT})
+    team = dict.fromkeys(env.possible_agents, policy)
+    result = evaluate_team(lambda: env, team, n_tasks=tasks, seed=MEASURE_SEED)
+    sent = [sum(turn.info["sent"] for turn in one.turns) for one in result.episodes]
+    return {
+        "index": None if result.cooperation is None else result.cooperation.mean,
+        "success": result.success,
+        "return": result.mean_return,
+        "characters": mean(sent),
+    }
+
+
+def run_one(args: argparse.Namespace, env_id: str, budget: int | None, seed: int) -> dict[str, Any]:
+    """Warm-start, measure, train, measure."""
+    begun = time.process_time()
+    preset, changes = PRESETS[env_id]
+    channel = "{}" if budget is None else f"{{max_chars: {budget}}}"
+    with TemporaryDirectory() as folder:
+        changes = [*changes, f"env_kwargs.channel={channel}", f"seed={seed}", *args.override]
+        changes += [f"output_dir={folder}/run", "disable_tqdm=true", "transcript_every=0"]
+        changes += [f"max_steps={args.updates}"] * bool(args.updates)
+        changes += [f"tiny.steps={args.steps}"] * bool(args.steps)
+        run = read_run(preset, changes)
+        path = model_path(run, seed=seed)
+        trainer = build_trainer({**run, "model": path})
+        limit = trainer.args.max_completion_length
+        start = build_team_model(str(path), trainer.trained, weights="shared")
+        before = measured(run, TokenPolicy(start, max_completion_length=limit), args.tasks)
+        trainer.train()
+        if trainer.stopped:
+            raise SystemExit(f"stopped in {env_id}, seed {seed}: call again to go on with it")
+        after = measured(run, trainer.token_policy, args.tasks)
+    return {
+        "env": env_id,
+        "budget": budget,
+        "seed": seed,
+        "updates": trainer.state.global_step,
+        "before": before,
+        "after": after,
+        "cpu_seconds": time.process_time() - begun,
+    }
+
+
+def summary(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, int | None, list[Any]]]:
+    """(environment, budget, cells) of each environment and budget, in the order of `BUDGETS`."""
+    found = []
+    for env_id, budgets in BUDGETS.items():
+        for budget in budgets:
+            mine = [one for one in cells if (one["env"], one["budget"]) == (env_id, budget)]
+            found += [(env_id, budget, mine)] if mine else []
+    return found
+
+
+def table(cells: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown: one line for each environment and budget, means over seeds with 95 % intervals."""
+    lines = [
+        "| environment | budget | seeds | characters | index before | index after | CPU s |",
+        "|" + "---|" * 7,
+    ]
+    for env_id, budget, mine in summary(cells):
+        after = [one["after"]["index"] for one in mine]
+        shown = f"{mean(after):.2f}"
+        if len(after) > 1:
+            low, high = t_interval(after)
+            shown += f" ({low:.2f} to {high:.2f})"
+        row = [env_id, name_of(budget), str(len(mine))]
+        row.append(f"{mean(one['after']['characters'] for one in mine):.0f}")
+        row.append(f"{mean(one['before']['index'] for one in mine):.2f}")
+        row += [shown, f"{mean(one['cpu_seconds'] for one in mine):.0f}"]
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def draw(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Cooperation index against characters that a team sends in an episode; dots are seeds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axis, env_id in zip(figure.subplots(1, len(BUDGETS), sharey=True), BUDGETS, strict=True):
+        mine = [group for of, _, group in summary(cells) if of == env_id]
+        for one in (cell for group in mine for cell in group):
+            point = one["after"]
+            axis.plot(point["characters"], point["index"], "o", color="tab:blue", alpha=0.4)
+        xs = [mean(one["after"]["characters"] for one in group) for group in mine]
+        ys = [mean(one["after"]["index"] for one in group) for group in mine]
+        axis.plot(xs, ys, color="tab:blue")
+        axis.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
+        axis.set_title(env_id, fontsize=9)
+        axis.set_xlabel("characters per episode")
+    figure.axes[0].set_ylabel("cooperation index after training")
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Make the cells that are missing, then the table and the picture."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--first-seed", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--envs", nargs="+", default=list(BUDGETS), choices=list(BUDGETS))
+    parser.add_argument("--updates", type=int, default=0, help="0: as the preset says")
+    parser.add_argument("--steps", type=int, default=0, help="of the warm start; 0: as the preset")
+    parser.add_argument("--tasks", type=int, default=128, help="held-out tasks of a measurement")
+    parser.add_argument("--override", action="append", default=[], help="of the presets")
+    parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/channel"))
+    parser.add_argument("--picture", type=Path, help="draw it there; needs matplotlib")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    disable_progress_bar()
+    args.output.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60 * args.minutes
+    cells = []
+    wanted = [
+        (seed, env_id, budget)
+        for seed in range(args.first_seed, args.first_seed + args.seeds)
+        for env_id in args.envs
+        for budget in BUDGETS[env_id]
+    ]
+    for seed, env_id, budget in wanted:
+        path = args.output / f"{env_id}-{name_of(budget)}-{seed}.json"
+        if not path.exists():
+            if time.monotonic() > end:
+                continue
+            write_json(path, run_one(args, env_id, budget, seed))
+            print(path, flush=True)
+        cells.append(read_json(path))
+    print(table(cells))
+    if args.picture:
+        draw(cells, args.picture)
+
+
+if __name__ == "__main__":
+    main()
