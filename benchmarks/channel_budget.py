@@ -67,9 +67,12 @@ def name_of(budget: int | None) -> str:
 
 def measured(run: Mapping[str, Any], policy: TokenPolicy, tasks: int) -> dict[str, Any]:
     """What a policy in all seats earns on held-out tasks, and what it sends."""
-    env = make(run["env"], **{**run["env_kwargs"], "split": SPLIT})
-    team = dict.fromkeys(env.possible_agents, policy)
-    result = evaluate_team(lambda: env, team, n_tasks=tasks, seed=MEASURE_SEED)
+
+    def made() -> Any:
+        return make(run["env"], **{**run["env_kwargs"], "split": SPLIT})
+
+    team = dict.fromkeys(made().possible_agents, policy)
+    result = evaluate_team(made, team, n_tasks=tasks, seed=MEASURE_SEED)
     sent = [sum(turn.info["sent"] for turn in one.turns) for one in result.episodes]
     return {
         "index": None if result.cooperation is None else result.cooperation.mean,

@@ -53,8 +53,7 @@ def make(
         single_seat: put one agent behind all seats, see `wrappers.single_seat`; natively parallel.
         pioneer_observer: two agents play the task one after the other, the second sees what the
             first wrote, see `wrappers.pioneer_observer`; natively AEC.
-        channel: who hears whom, and what a message costs, see `wrappers.channel`; None: talk is
-            free.
+        channel: who hears whom, and what that costs, see `wrappers.channel`; None: talk is free.
         kwargs: arguments of the environment; its documentation lists them.
 
     Returns:

@@ -80,7 +80,10 @@ class Rules:
                 f"channel, hears={self.hears!r:.80}: expected one of {TOPOLOGIES} or a dict "
                 "listener -> list of seats"
             )
-        for name, value in (("max_chars", self.max_chars or 0), ("delay", self.delay)):
+        for name in ("max_chars", "delay"):
+            value = getattr(self, name)
+            if value is None and name == "max_chars":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise ValueError(f"channel, {name}={value!r}: expected a whole number, 0 or more")
         for name, most in (("price", math.inf), ("noise", 1), ("drop", 1)):

@@ -386,6 +386,8 @@ def test_what_seats_are_told():
         ("debate-v0", {}, {"delay": 2}, "nothing would arrive in 2 turns"),
         ("debate-v0", {}, {"delay": True}, "delay=True"),
         ("debate-v0", {}, {"max_chars": -1}, "0 or more"),
+        ("debate-v0", {}, {"max_chars": False}, "max_chars=False"),
+        ("debate-v0", {}, {"delay": None}, "delay=None"),
         ("debate-v0", {}, {"max_chars": 1.5}, "a whole number"),
         ("debate-v0", {}, {"price": -0.1}, "0 or more"),
         ("debate-v0", {}, {"price": float("nan")}, "price=nan"),
