@@ -134,6 +134,8 @@ def test_who_hears_whom_by_hand():
         assert Rules(hears=name).heard_by(seats, links) == dict(zip(seats, heard, strict=True))
     one = {"a_2": ["a_0"]}
     assert Rules(hears=one).heard_by(seats, links) == {a: [] for a in seats} | one
+    line = courier({"a": [], "b": ["a"], "c": []})
+    assert line.carry("a", "for b alone", ["b", "c"]) == {"b": "for b alone", "c": ""}
     # The environment's own links are a limit.
     assert Rules(hears="all").heard_by(seats, {"a_1": ["a_0"]})["a_2"] == []
 
@@ -215,6 +217,21 @@ def test_programs_cannot_tell_by_what_they_return():
     free = make("coop_coding-v0", turns=2, feedback="partner")
     free.reset(seed=0)
     assert "0000" in free.step(programs)[0]["main_0"]  # else the attack is none
+
+
+def test_programs_cannot_tell_by_how_they_fail_to_load():
+    programs = {
+        "helper_0": f"def aux(*x):\n    return {ALIEN * 20!r}",
+        "main_0": "def solve(xs, *y):\n    return 1\nraise ValueError(aux(1))",
+    }
+    told = []
+    for channel in ({"max_chars": 5}, None):
+        env = make("coop_coding-v0", turns=2, feedback="partner", info="full", channel=channel)
+        env.reset(seed=0)
+        told.append(env.step(programs)[0]["main_0"].messages[-1].content)
+    assert "Your code failed: ValueError" in told[0]
+    assert ALIEN not in told[0].partition("Your partner's code:")[0]
+    assert ALIEN in told[1].partition("Your partner's code:")[0]  # else the attack is none
 
 
 def test_a_quotation_that_was_cut_is_not_verified():
