@@ -132,7 +132,7 @@ class Rules:
             return {a: [by for by in links.get(a, ()) if by in wanted[a]] for a in seats}
         wrong = [(a, by) for a, all_by in self.hears.items() for by in all_by]
         wrong = [(a, by) for a, by in wrong if by not in links.get(a, ())]
-        wrong += [(a, "nobody") for a in self.hears if a not in seats]
+        wrong += [(a, "anybody") for a in self.hears if a not in seats]
         if wrong:
             raise ValueError(
                 f"channel, hears: {wrong[0][0]!r} cannot hear {wrong[0][1]!r}; expected pairs "
@@ -234,7 +234,7 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
 
     Args:
         env: an environment of this library in which agents are shown what others wrote, of either
-            form, also with wrappers around. It is changed in its place.
+            form, also with PettingZoo's wrappers around. It is changed in its place.
         options: hears: who hears whom, of those whom the environment lets hear each other: "all";
             "ring" (each seat hears the one before it, the first the last); "star" (the first seat
             hears all and all hear it); "none"; or a dict listener -> list of seats, who is left out
@@ -256,7 +256,8 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, TextEnv):
         raise TypeError(
-            f"channel: expected an environment of this library, got {type(inner).__name__}"
+            "channel: expected an environment of this library, or PettingZoo's wrappers around "
+            f"one, got {type(inner).__name__}"
         )
     name = inner.metadata["name"]
     if inner.channel is not None:
