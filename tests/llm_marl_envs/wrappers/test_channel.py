@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.toys import BareParallel
 
-from llm_marl_envs import make, make_vec
+from llm_marl_envs import list_envs, make, make_vec
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, seated
@@ -202,6 +202,18 @@ def test_nothing_passes_the_channel_by(env_id: str, kwargs: dict[str, Any]):
                 for before, news in zip(["", *told], told, strict=False):
                     texts = news.count(" says:") or 1 + news.count("wrote:")
                     assert news.count(ALIEN) * 2 <= limit * texts, (text[:40], news, before)
+
+
+def test_who_names_no_links_shows_no_texts_of_others():
+    """A new environment with messages is found here, and belongs into `TALKING`."""
+    for env_id in list_envs():
+        env = make(env_id)
+        if env.unwrapped.links():
+            assert env_id in dict(TALKING)
+            continue
+        (episode,) = played(env, lambda _: f"{ALIEN * 9}\nAnswer: {ALIEN}")
+        told = [m.content for t in episode.turns for m in t.messages if m.role != "assistant"]
+        assert ALIEN not in "".join(told), env_id
 
 
 def test_programs_cannot_tell_by_what_they_return():
