@@ -153,6 +153,13 @@ class TextEnv:
         """
         return {}
 
+    def meaning(self, task: Task) -> tuple[str, ...] | None:
+        """What a message in `info["message"]` is to convey, one value per attribute.
+
+        None, the default: nothing. Evaluations measure topographic similarity by it.
+        """
+        return None
+
     def first_words(self, task: Task) -> dict[str, tuple[Message, ...]]:
         """What `opening` tells each seat, in seat order, and what it is told of a channel.
 

@@ -63,8 +63,10 @@ ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
 CROWD, KUHN, MATH, MATRIX = "crowd-v0", "kuhn_poker-v0", "math_team-v0", "matrix_game-v0"
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
-TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
+REFERENTIAL = "referential-v0"
+TABLE = {"payoffs": [[[1, 2], 0, {"either": [5, [6, 7]]}], [3, 4, 5]]}
+OBJECTS = {"candidates": ["red kite", "blue kite", "red ball"], "target": "red ball"}
 PUZZLE = "1 . 3 4\n3 4 . 2\n2 1 4 3\n4 3 2 ."
 DIVIDED = {"values": [{"hat": 7, "pen": 2, "cup": 1}, {"hat": 3, "pen": 3, "cup": 4}]}
 BUNDLED = {
@@ -171,6 +173,10 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (PATH, {"info": "full", "level": "10x10", "turns": 5}, agreed, 1.0, (0,)),
     (PATH, {"split": "ood"}, agreed, 1.0, (0,)),
     (PATH, {"tasks": [{"map": "S..\n##.\nG.."}], "split": "all"}, agreed, 1.0, (0,)),
+    (REFERENTIAL, {}, agreed, 1.0, (0, 1)),
+    (REFERENTIAL, {"language": "renamed", "seats": [2, 3], "split": "val"}, agreed, 1.0, (0,)),
+    (REFERENTIAL, {"language": "words", "budget": 40, "split": "ood"}, agreed, 1.0, (0,)),
+    (REFERENTIAL, {"tasks": [OBJECTS], "split": "all", "budget": 1}, agreed, 1.0, (0,)),
     (SOKOBAN, {}, agreed, 1.0, (0, 1)),
     (SOKOBAN, {"tool": "python", "turns": 1, "split": "val"}, agreed, 1.0, (0,)),
     (SOKOBAN, {"info": "full", "level": "8x8", "turns": 5}, agreed, 1.0, (0,)),

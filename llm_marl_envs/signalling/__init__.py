@@ -1,0 +1,1 @@
+"""Rules of signalling games: objects, messages and what they can tell apart, scripted codes."""
