@@ -230,6 +230,22 @@ _OF_EPISODES = (
         path=("match",),
     ),
     _of_team(
+        name="topographic_similarity/<agent>",
+        title="topographic similarity of <agent>",
+        unit="correlation",
+        doc="do messages that are alike mean things that are alike? Spearman's, over pairs of "
+        "meanings, of their distance and that of their messages; in the summary with `chance95`, "
+        "and with a `reason` where there is none",
+        path=("topography", "<agent>", "value"),
+    ),
+    _of_team(
+        name="topographic_p/<agent>",
+        title="the same by chance, <agent>",
+        unit="share",
+        doc="ways to deal the messages to the meanings that correlate as much or more, of 1000",
+        path=("topography", "<agent>", "p"),
+    ),
+    _of_team(
         name="above_solo",
         title="return above best solo",
         unit="reward",
@@ -676,7 +692,8 @@ def read(metric: Metric, summary: Mapping[str, Any]) -> dict[str, Estimate]:
     Several where the name holds a place.
     """
     found: dict[str, Estimate] = {}
-    places = dig(summary, metric.path[:-1]) if _PLACE.search(metric.name) else [""]
+    place_at = [bool(_PLACE.search(part)) for part in metric.path]
+    places = dig(summary, metric.path[: place_at.index(True)]) if True in place_at else [""]
     for place in places or () if metric.path else ():
         value = dig(summary, [put(place, part) for part in metric.path])
         if value is not None:

@@ -17,6 +17,7 @@ from llm_marl_envs.evaluation.numbers import estimators
 from llm_marl_envs.evaluation.numbers.coordination import CooperationIndex
 from llm_marl_envs.evaluation.numbers.estimate import over_tasks, share
 from llm_marl_envs.evaluation.numbers.measuring import mean, measure, over_actions
+from llm_marl_envs.evaluation.numbers.topography import Topography
 from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.records import Episode, living, plain
 from llm_marl_envs.rollout import EpisodesFailedError, failure_of
@@ -101,6 +102,8 @@ class TeamResult:
         cooperation: the cooperation index, None where its bounds are not known.
         match: share of episodes whose agents' first actions follow one convention, None where the
             tasks have none.
+        topography: agent -> its topographic similarity, None where nobody sends messages that the
+            environment knows the meaning of.
         answer_agreement: share of pairs of agents whose last answers (`info["answer"]`) agree, None
             where fewer than two are asked for one.
         cost, faults, tasks: see there.
@@ -119,6 +122,7 @@ class TeamResult:
     reward_terms: dict[str, float]
     cooperation: CooperationIndex | None
     match: float | None
+    topography: dict[str, Topography] | None
     answer_agreement: float | None
     cost: Cost
     faults: Faults
@@ -133,6 +137,7 @@ def summarise(
     seconds: float | None = None,
     cooperation: CooperationIndex | None = None,
     match: float | None = None,
+    topography: dict[str, Topography] | None = None,
 ) -> TeamResult:
     """The result of episodes that come in runs of `samples * len(seeds)` per task.
 
@@ -180,6 +185,7 @@ def summarise(
         reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
         cooperation=cooperation,
         match=match,
+        topography=topography,
         answer_agreement=mean(values["answer_agreement"]),
         cost=_cost(values, seconds),
         faults=_faults(played, values),
@@ -253,9 +259,11 @@ def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | N
 
 
 def result_to_dict(result: TeamResult) -> dict[str, Any]:
-    """A result without its episodes, as it reads back from JSON."""
+    """A result without its episodes, as it reads back from JSON, which knows no NaN."""
     fields = asdict(replace(result, episodes=()))
     del fields["episodes"]
+    for one in (fields["topography"] or {}).values():
+        one |= {name: None for name in ("value", "p") if not finite(one[name])}
     return {"version": RESULT_VERSION, **plain(fields)}
 
 

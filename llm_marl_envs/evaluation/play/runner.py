@@ -19,6 +19,7 @@ from llm_marl_envs import __version__
 from llm_marl_envs.core import task_source
 from llm_marl_envs.evaluation.numbers.coordination import convention_match, cooperation_index
 from llm_marl_envs.evaluation.numbers.results import TeamResult, summarise
+from llm_marl_envs.evaluation.numbers.topography import topographies
 from llm_marl_envs.evaluation.play.progress import Progress
 from llm_marl_envs.evaluation.play.resume import EvaluationLog
 from llm_marl_envs.policies import Team, check_team
@@ -156,10 +157,14 @@ def run_plan(
                 log.append(*unwritten.pop(0))
             if progress is not None:
                 progress(len(block))
-        found = cooperation_index(vector.envs[0], done), convention_match(vector.envs[0], done)
+        played = vector.envs[0]
+        more: dict[str, Any] = {
+            "cooperation": cooperation_index(played, done),
+            "match": convention_match(played, done),
+            "topography": topographies(played, done),
+        }
     finally:
         vector.close()
-    more = {"cooperation": found[0], "match": found[1]}
     return summarise(done, plan.samples, seeds=plan.seeds, seconds=seconds, **more)
 
 
