@@ -171,8 +171,9 @@ class MAGRPOConfig(GRPOConfig):
     for debates, 'maporl' (who was right when, instead of these; see trainers.update.shaping). A map
     has settings: {name: maporl, bonus: potential, discount: 0.3, scale: 0.5}."""
     schedules: dict[str, Any] | None = None
-    """What changes from update to update, a map of 'exchange', 'in_turn', 'horizon',
-    'difficulty', 'pool' and 'sequential' to their settings; see trainers.update.schedules."""
+    """What changes from update to update, a map of 'exchange', 'population', 'in_turn',
+    'horizon', 'difficulty', 'pool' and 'sequential' to their settings; see
+    trainers.update.schedules."""
     context: Context = "append"
     """Chat of environments that send bare strings: 'append' or 'fresh'."""
     max_turns: int | None = None

@@ -167,7 +167,7 @@ class Collector:
 
     def seats(self, update: int) -> dict[str, str]:
         """The policy of each agent of the team in an update."""
-        return self.schedules.seats(update, self.trained, self.policies)
+        return self.schedules.seats(update, self.trained, self.policies, self.args.seed)
 
     def own_turns(self, update: int, groups: Sequence[EpisodeGroup]) -> Sequence[EpisodeGroup]:
         """The groups, without the turns of trained seats that a pool's player took."""

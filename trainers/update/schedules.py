@@ -1,7 +1,8 @@
 """What is trained on when: tasks, reset seeds, and the schedules that a run file asks for.
 
     schedules:
-      exchange: {every: 5}                                  # policies change seats
+      exchange: {every: 5}                                  # policies change seats, in turn
+      population: {every: 1}                                # the same by lot, within each role
       in_turn: {every: 10, order: [[helper_0], [main_0]]}   # who learns
       horizon: {every: 100, turns: [1, 2, 4]}               # how long episodes are
       difficulty: {lowest: 0.1, highest: 0.9}               # which groups count
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
@@ -26,7 +28,7 @@ import numpy as np
 from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.records import EpisodeGroup
-from llm_marl_envs.seeds import epoch_order, update_seed
+from llm_marl_envs.seeds import derive_seed, epoch_order, update_seed
 from llm_marl_envs.specs import env_arguments
 from llm_marl_envs.wrappers.single_seat import SingleSeat
 from trainers.update.pool import Pool
@@ -115,6 +117,63 @@ class Exchange:
         own = [policy_of[agent] for agent in trained]
         first = update // self.every % len(own)
         return {**policy_of, **dict(zip(trained, own[first:] + own[:first], strict=True))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Population:
+    """Policies change seats by lot, among the seats of one role, every so many updates.
+
+    With speaker_0, speaker_1, listener_0 and listener_1, where each listener hears one speaker,
+    every speaker comes to talk to every listener, and no two can agree on a language of their own.
+    A role is what stands before the number. A saved team and an evaluation have the seats of the
+    beginning.
+
+    Attributes:
+        every: updates between two draws.
+
+    Raises:
+        ValueError: out of range.
+    """
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        _check_every("population", self.every)
+
+    def check(self, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
+        """Refuse seats among which there is nothing to draw.
+
+        Raises:
+            ValueError: no two trained seats of one role, or several with one policy.
+        """
+        policies = [policy_of[agent] for agent in trained]
+        most = max(map(len, _roles(trained).values()), default=0)
+        if most < 2 or len(set(policies)) < len(policies):
+            raise ValueError(
+                f"schedules, population: the trained seats {[*trained]} play with {policies}; "
+                "expected two seats or more of one role, such as speaker_0 and speaker_1, and for "
+                "each a policy of its own (weights: adapters or separate)"
+            )
+
+    def seats(
+        self, update: int, trained: Sequence[str], policy_of: Mapping[str, str], seed: int
+    ) -> dict[str, str]:
+        """The policy of each agent in an update of the run with this seed."""
+        found = dict(policy_of)
+        for role, seats in _roles(trained).items():
+            own = [policy_of[agent] for agent in seats]
+            drawn = derive_seed("population", seed, update // self.every, role)
+            random.Random(drawn).shuffle(own)
+            found |= zip(seats, own, strict=True)
+        return found
+
+
+def _roles(agents: Sequence[str]) -> dict[str, list[str]]:
+    """Role -> its agents, in seat order."""
+    roles: dict[str, list[str]] = {}
+    for agent in agents:
+        roles.setdefault(agent.rpartition("_")[0], []).append(agent)
+    return roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +346,7 @@ class Schedules:
     """The schedules of a run; None for each that it does without."""
 
     exchange: Exchange | None = None
+    population: Population | None = None
     in_turn: InTurn | None = None
     horizon: Horizon | None = None
     difficulty: Difficulty | None = None
@@ -301,25 +361,34 @@ class Schedules:
         """
         if self.exchange is not None:
             self.exchange.check(trained, policy_of)
+        if self.population is not None:
+            self.population.check(trained, policy_of)
+        moving = [name for name in ("exchange", "population") if getattr(self, name) is not None]
+        if len(moving) > 1:
+            raise ValueError(
+                "schedules: exchange and population both say who sits where; expected one of them"
+            )
         if self.in_turn is not None:
             self.in_turn.check(trained)
         if self.horizon is not None:
             self.horizon.check(env)
-        if self.pool is not None and self.exchange is not None:
+        if self.pool is not None and moving:
             raise ValueError(
-                "schedules: with an exchange a seat's past selves would be another policy's; "
-                "expected pool or exchange, not both"
+                f"schedules: with {moving[0]} a seat's past selves would be another policy's; "
+                f"expected pool or {moving[0]}, not both"
             )
         if self.pool is not None:
             self.pool.check(trained, policy_of)
 
     def seats(
-        self, update: int, trained: Sequence[str], policy_of: Mapping[str, str]
+        self, update: int, trained: Sequence[str], policy_of: Mapping[str, str], seed: int
     ) -> dict[str, str]:
-        """The policy of each agent in an update."""
-        if self.exchange is None:
-            return dict(policy_of)
-        return self.exchange.seats(update, trained, policy_of)
+        """The policy of each agent in an update of the run with this seed."""
+        if self.exchange is not None:
+            return self.exchange.seats(update, trained, policy_of)
+        if self.population is not None:
+            return self.population.seats(update, trained, policy_of, seed)
+        return dict(policy_of)
 
     def learners(self, update: int, trained: Sequence[str]) -> tuple[str, ...]:
         """The trained agents that may learn in an update."""
@@ -347,6 +416,7 @@ class Schedules:
 
 KINDS = {
     "exchange": Exchange,
+    "population": Population,
     "in_turn": InTurn,
     "horizon": Horizon,
     "difficulty": Difficulty,

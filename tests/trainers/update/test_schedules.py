@@ -12,14 +12,17 @@ import numpy as np
 import pytest
 import torch
 from support.models import SETTINGS, make_trainer, settings, weights
-from support.toys import BareParallel, Lower, Relay, SameCase, WordPair
+from support.toys import BareParallel, Lower, Relay, SameCase, WordPair, word_tasks
 
+from llm_marl_envs.core import TextParallelEnv
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import EpisodeGroup, Request, Response, read_jsonl
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
 from llm_marl_envs.wrappers import PioneerObserver
 from trainers.algorithms import make_algorithm
 from trainers.config import MAGRPOConfig
-from trainers.models.team_files import load_team
+from trainers.models.team_files import load_team, read_team_file
 from trainers.update.collect import Collector
 from trainers.update.schedules import TaskSchedule, make_schedules, settings_of
 
@@ -226,6 +229,7 @@ def test_a_schedule_has_defaults_and_nothing_is_left_out():
         ({"horizon": {"turns": []}}, "expected whole numbers of at least 1"),
         ({"horizon": {"turns": [1, 0]}}, "expected whole numbers of at least 1"),
         ({"exchange": {"every": 0}}, "every=0: expected at least 1 update"),
+        ({"population": {"every": 0}}, "population, every=0: expected at least 1 update"),
         ({"in_turn": {"order": []}}, "expected lists of agents"),
         ({"in_turn": {"order": ["left_0"]}}, "expected lists of agents"),
         ({"difficulty": {"lowest": 0.8, "highest": 0.2}}, "expected 0 <= lowest <= highest <= 1"),
@@ -244,6 +248,10 @@ def test_wrong_schedules_are_refused_when_the_run_is_configured(given: Any, word
     [
         (Lower, {"schedules": {"exchange": {}}, "adapters": False}, "a policy of its own"),
         (Lower, {"schedules": {"exchange": {}}, "frozen": ["left_0"]}, "expected two seats"),
+        (Lower, {"schedules": {"population": {}}}, "two seats or more of one role"),
+        ("crowd-v0", {"schedules": {"population": {}}, "adapters": False}, "a policy of its own"),
+        ("crowd-v0", {"schedules": {"population": {}, "exchange": {}}}, "both say who sits where"),
+        ("crowd-v0", {"schedules": {"population": {}, "pool": {}}}, "expected pool or population"),
         (Lower, {"schedules": {"in_turn": {"order": [["main_0"]]}}}, "'main_0'. are not trained"),
         (Lower, {"schedules": {"horizon": {"turns": [1, 3]}}}, "set env_kwargs: .turns: 3"),
         (BareParallel, {"schedules": {"horizon": {"turns": [1]}}}, "turns of .* cannot be set"),
@@ -260,10 +268,67 @@ def test_a_run_that_cannot_follow_its_schedules_is_refused(
 def test_seats_are_exchanged_every_so_many_updates_and_come_round():
     schedules = make_schedules({"exchange": {"every": 2}})
     policies = {"a_0": "a", "b_0": "b", "c_0": "c", "d_0": "d"}
-    seats = [schedules.seats(update, ("a_0", "b_0", "c_0"), policies) for update in range(8)]
+    seats = [schedules.seats(update, ("a_0", "b_0", "c_0"), policies, 0) for update in range(8)]
     assert ["".join(one.values()) for one in seats] == ["abcd"] * 2 + ["bcad"] * 2 + [
         "cabd"
     ] * 2 + ["abcd"] * 2
+
+
+def test_a_population_draws_its_seats_by_role():
+    """Every policy sits in every seat of its role as often, and draws of roles are their own."""
+    trained = ("a_0", "b_0", "b_1", "b_2", "a_1")
+    policies = {**{seat: seat.upper() for seat in trained}, "c_0": "frozen"}
+    schedules = make_schedules({"population": {"every": 2}})
+    seats = [schedules.seats(update, trained, policies, 5) for update in range(600)]
+    assert seats[::2] == seats[1::2]
+    assert schedules.seats(300, trained, policies, 5) == seats[300]
+    assert [schedules.seats(update, trained, policies, 6) for update in range(600)] != seats
+    for one in seats:
+        assert set(one) == set(policies)
+        assert one["c_0"] == "frozen"
+        assert {one["a_0"], one["a_1"]} == {"A_0", "A_1"}
+        assert {one["b_0"], one["b_1"], one["b_2"]} == {"B_0", "B_1", "B_2"}
+    pairs = Counter((one["a_0"], one["b_0"]) for one in seats[::2])
+    assert len(pairs) == 6
+    assert min(pairs.values()) > 300 / 6 - 4 * (300 * 5 / 36) ** 0.5
+
+
+class TwoPairs(Lower):
+    """Pays as `Lower`, four seats of two roles."""
+
+    def __init__(self) -> None:
+        seats = ("left_0", "left_1", "right_0", "right_1")
+        TextParallelEnv.__init__(
+            self, agents=seats, source=word_tasks(), max_turns=1, max_action_chars=9,
+            render_mode=None
+        )  # fmt: skip
+
+    def opening(self, task: Task) -> dict[str, tuple[Message, ...]]:
+        return {agent: (Message("user", f"You are {agent}."),) for agent in self.possible_agents}
+
+
+def test_a_population_meets_learns_and_resumes_as_unbroken(tmp_path: Path):
+    plan: dict[str, Any] = {"max_steps": 3, "schedules": {"population": {}}, "transcript_every": 1}
+    plan |= {"save_strategy": "steps", "save_steps": 2, "max_completion_length": 3, "seed": 7}
+    unbroken = make_trainer(tmp_path, TwoPairs, **plan)
+    start = weights(unbroken)
+    unbroken.train()
+    met = set()
+    for file in sorted((tmp_path / "transcripts").glob("*.jsonl")):
+        for episode in read_jsonl(file):
+            sat = {turn.agent: turn.response.policy or "" for turn in episode.turns}
+            assert set(sat.values()) == set(sat)
+            assert all(policy[:-2] == seat[:-2] for seat, policy in sat.items())
+            met |= {(sat["left_0"], sat["right_0"]), (sat["left_1"], sat["right_1"])}
+    assert len(met) == 4
+    resumed = make_trainer(tmp_path, TwoPairs, **plan)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    for policy, value in weights(resumed).items():
+        assert torch.equal(value, weights(unbroken)[policy])
+        assert not torch.equal(value, start[policy])
+    seats = {seat: seat for seat in start}
+    assert resumed.team.policy_of == seats
+    assert read_team_file(tmp_path / "checkpoint-3")["agents"] == seats
 
 
 def test_exchanged_policies_act_learn_and_are_saved_in_the_first_seats(tmp_path: Path):
