@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +102,11 @@ class TeamResult:
         cooperation: the cooperation index, None where its bounds are not known.
         match: share of episodes whose agents' first actions follow one convention, None where the
             tasks have none.
-        topography: agent -> its topographic similarity, None where nobody sends messages that the
-            environment knows the meaning of.
         answer_agreement: share of pairs of agents whose last answers (`info["answer"]`) agree, None
             where fewer than two are asked for one.
         cost, faults, tasks: see there.
+        topography: agent -> its topographic similarity; empty where nobody sends messages that the
+            environment knows the meaning of.
     """
 
     episodes: tuple[Episode, ...]
@@ -122,11 +122,11 @@ class TeamResult:
     reward_terms: dict[str, float]
     cooperation: CooperationIndex | None
     match: float | None
-    topography: dict[str, Topography] | None
     answer_agreement: float | None
     cost: Cost
     faults: Faults
     tasks: tuple[TaskScore, ...]
+    topography: dict[str, Topography] = field(default_factory=dict)
 
 
 def summarise(
@@ -137,7 +137,6 @@ def summarise(
     seconds: float | None = None,
     cooperation: CooperationIndex | None = None,
     match: float | None = None,
-    topography: dict[str, Topography] | None = None,
 ) -> TeamResult:
     """The result of episodes that come in runs of `samples * len(seeds)` per task.
 
@@ -185,7 +184,6 @@ def summarise(
         reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
         cooperation=cooperation,
         match=match,
-        topography=topography,
         answer_agreement=mean(values["answer_agreement"]),
         cost=_cost(values, seconds),
         faults=_faults(played, values),
@@ -262,8 +260,10 @@ def result_to_dict(result: TeamResult) -> dict[str, Any]:
     """A result without its episodes, as it reads back from JSON, which knows no NaN."""
     fields = asdict(replace(result, episodes=()))
     del fields["episodes"]
-    for one in (fields["topography"] or {}).values():
+    for one in fields["topography"].values():
         one |= {name: None for name in ("value", "p") if not finite(one[name])}
+    if not fields["topography"]:
+        del fields["topography"]
     return {"version": RESULT_VERSION, **plain(fields)}
 
 

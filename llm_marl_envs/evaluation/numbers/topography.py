@@ -91,8 +91,8 @@ def topographic_similarity(
     )
 
 
-def topographies(env: Any, episodes: Sequence[Episode]) -> dict[str, Topography] | None:
-    """The topographic similarity of each agent that sends messages; None where nobody does.
+def topographies(env: Any, episodes: Sequence[Episode]) -> dict[str, Topography]:
+    """The topographic similarity of each agent that sends messages.
 
     Args:
         env: one copy of the environment that the episodes were played in. Symbols of a message are
@@ -101,7 +101,7 @@ def topographies(env: Any, episodes: Sequence[Episode]) -> dict[str, Topography]
     """
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, TextEnv):
-        return None
+        return {}
     pairs: dict[str, list[tuple[Meaning, Sequence[str]]]] = {}
     for episode in living(episodes):
         for turn in episode.turns:
@@ -111,7 +111,7 @@ def topographies(env: Any, episodes: Sequence[Episode]) -> dict[str, Topography]
             if meaning is not None:
                 said = str(turn.info["message"]).split()
                 pairs.setdefault(turn.agent, []).append((meaning, said))
-    return {agent: topographic_similarity(found) for agent, found in pairs.items()} or None
+    return {agent: topographic_similarity(found) for agent, found in pairs.items()}
 
 
 def _none(meanings: int, reason: str) -> Topography:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -157,15 +157,22 @@ def run_plan(
                 log.append(*unwritten.pop(0))
             if progress is not None:
                 progress(len(block))
-        played = vector.envs[0]
-        more: dict[str, Any] = {
-            "cooperation": cooperation_index(played, done),
-            "match": convention_match(played, done),
-            "topography": topographies(played, done),
-        }
+        return _summed_up(vector.envs[0], done, plan, seconds)
     finally:
         vector.close()
-    return summarise(done, plan.samples, seeds=plan.seeds, seconds=seconds, **more)
+
+
+def _summed_up(env: Any, done: Sequence[Episode], plan: Plan, seconds: float) -> TeamResult:
+    """The result of a plan's episodes, with what their environment can say of them."""
+    result = summarise(
+        done,
+        plan.samples,
+        seeds=plan.seeds,
+        seconds=seconds,
+        cooperation=cooperation_index(env, done),
+        match=convention_match(env, done),
+    )
+    return replace(result, topography=topographies(env, done))
 
 
 def open_log(
