@@ -349,7 +349,7 @@ class ReferentialEnv(TextAECEnv):
         """A message is passed on; the last choice is paid, for all."""
         if agent in self.speakers:
             heard = self._heard[agent] = hear(action, self.language, self.budget)
-            self._codes[agent] = self.experts().read(self.task, agent, heard.text)
+            self._codes[agent] = self.experts().read(self.task, agent, action)
             told = {one: quoted(agent, self._as_named(heard, one)) for one in self.hear_me(agent)}
             return Outcome(reward_terms={}, feedback=told, facts=self._facts())
         legal = list(map(in_words, self.task.data["candidates"]))

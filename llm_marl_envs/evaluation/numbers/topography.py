@@ -10,6 +10,12 @@ Meanings are what an environment says with `meaning(task)`, messages what stands
 `info["message"]` of a turn.
 
 A code that is compositional has a high one; whether a team succeeds, it does not say.
+
+Deviations from the papers, whose languages have one message for each meaning:
+
+1. Of a meaning that was named by several messages their mean distance to others counts, because a
+   policy samples, and what it says depends on the other candidates, too.
+2. Pairs of messages of one meaning do not count.
 """
 
 from __future__ import annotations

@@ -298,6 +298,25 @@ def test_no_solution_is_in_info_before_the_choice():
     assert 'class="candidates"' in page
 
 
+def test_infos_say_which_code_a_message_follows():
+    """Of `tall blue circle`, the last of its objects: mo di ba."""
+    env = make(ENV)
+    said = {
+        "mo di ba": ("values", True),
+        "Message: BA di mo": ("backward", True),
+        "ku ba": (None, True),
+        "mo di ba ku": ("values", True),  # what is heard of it
+        "tall blue circle": (None, False),
+        "": ("rank_back", True),
+        "mo\ndi": (None, False),
+    }
+    for text, (code, readable) in said.items():
+        env.reset(seed=0, options={"task": "train/0"})
+        env.step(text)
+        info = env.infos[SPEAKER]
+        assert (info["convention"], info["readable"]) == (code, readable), text
+
+
 def test_rows_of_ones_own():
     row = {"candidates": ["red kite", "blue kite", "red ball"], "target": "red ball"}
     env = make(ENV, tasks=[row], split="all", language="words", budget=9)
