@@ -60,7 +60,13 @@ def experts(env: Any) -> dict[str, Policy]:
 CODING, DEBATE, NETWORK = "coop_coding-v0", "debate-v0", "agents_net-v0"
 PRO_CON, REFINE, EVALUATE = "debate_pro_con-v0", "solve_critique_refine-v0", "solve_and_evaluate-v0"
 ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
-CROWD, KUHN, MATH, MATRIX = "crowd-v0", "kuhn_poker-v0", "math_team-v0", "matrix_game-v0"
+MAZE, CROWD, KUHN, MATH, MATRIX = (
+    "collab_maze-v0",
+    "crowd-v0",
+    "kuhn_poker-v0",
+    "math_team-v0",
+    "matrix_game-v0",
+)
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
@@ -145,6 +151,11 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
     (EVALUATE, {"ablate": "scoring", "n_agents": 4}, agreed, None, (0, 1)),
     (EVALUATE, {"split": "ood"}, agreed, None, (0, 1)),
     (EVALUATE, {"tasks": [GSM], "split": "all"}, agreed, None, (0, 1)),
+    (MAZE, {}, agreed, 1.0, (0, 1)),
+    (MAZE, {"walkers": 5, "split": "val", "talk": 2}, agreed, 1.0, (0,)),
+    (MAZE, {"info": "full", "rounds": 12, "moves": 1, "shared": 0.5}, agreed, 1.0, (0,)),
+    (MAZE, {"split": "ood"}, agreed, 1.0, (0,)),
+    (MAZE, {"tasks": [{"map": "S..\n##.\nG.."}], "split": "all"}, agreed, 1.0, (0,)),
     (CROWD, {}, agreed, 1.0, (0, 1)),
     (CROWD, {"arm": "pairs", "weights": [1.0] * 16, "choices": 8, "turns": 3}, agreed, 1.0, (0,)),
     (CROWD, {"weights": [1, 5], "split": "val"}, agreed, None, (0,)),

@@ -1,0 +1,203 @@
+"""Mazes of which each walker sees a part: levels, boards, splits, rows.
+
+A board is a start, a goal, and who sees which cell. For each walker it has several parts, all with
+as many walls; a task puts one part of each together. So who sees a part alone does not know the
+maze: it comes with other parts in other tasks.
+
+Splits are disjoint by the start, the goal and the number of walls of the whole maze. These are the
+same for all tasks of a board, and turning or mirroring a maze does not change them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import product
+from typing import Any
+
+from llm_marl_envs.grids.map_tasks import GOAL, PAIRS, START, MapSource, marked, task_of_row
+from llm_marl_envs.grids.maps import FREE, WALL, canonical
+from llm_marl_envs.tasks import Row, Task, hash_of, split_of_row
+
+SIZES = range(4, 11)
+LARGER = 2
+"""Rows and columns that mazes of the split ood have more."""
+LONGER = 2
+"""Moves that a shortest way may have above the least."""
+PARTS = 8
+"""Parts of a walker, at most, on one board."""
+TRIES = 300
+"""Combinations of parts that are tried for the tasks of a board."""
+BOARDS = 2000
+"""Boards that are tried."""
+HIDDEN = "?"
+SEATS = "0123456789abcdef"
+ALL = "*"
+"""Who sees a cell: one walker, or all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What mazes are drawn.
+
+    Attributes:
+        size: rows and columns.
+        walls: probability that a cell is a wall.
+        least: moves of the shortest way, at least; at most `LONGER` more.
+        walkers: how many.
+        shared: share of the cells that all see.
+    """
+
+    size: int
+    walls: float
+    least: int
+    walkers: int
+    shared: float
+
+
+@lru_cache(maxsize=32)
+def procedural(level: Level, split: str) -> MapSource:
+    """The tasks of a level; one source per process, which copies of an environment share."""
+    return MapSource(split, partial(drawn, level, split))
+
+
+def level_of(level: Level, split: str) -> Level:
+    """The level whose mazes a split has: ood has larger ones with longer ways."""
+    if split != "ood":
+        return level
+    return replace(level, size=level.size + LARGER, least=level.least + LARGER)
+
+
+@lru_cache(maxsize=4096)
+def drawn(level: Level, split: str, number: int) -> list[dict[str, Any]]:
+    """The tasks of one board of a split.
+
+    Raises:
+        ValueError: there seem to be no such mazes.
+    """
+    rng = random.Random(hash_of(f"maze/{level}/{split}/{number}"))
+    known = level_of(level, split)
+    for _ in range(BOARDS):
+        start, goal = rng.choice(_ends(known.size, known.least))
+        seen = dealt(known, start, goal, rng)
+        counts = {
+            owner: sum(rng.random() < known.walls for _ in range(seen.count(owner)))
+            for owner in sorted(set(seen) - {START, GOAL})
+        }
+        ends = canonical(marked(FREE * len(seen), {start: START, goal: GOAL}))
+        if split not in ("ood", split_of_row({}, f"maze/{ends}/{sum(counts.values())}")):
+            continue
+        found = _combined(known, seen, counts, rng)
+        if len(found) == PAIRS:
+            shared = {"start": start, "goal": goal, "seen": seen, "board": number}
+            return [{"map": cells, **shared} for cells in found]
+    raise ValueError(
+        f"size={level.size}, walls={level.walls:g}, distance={level.least}: no such mazes were "
+        "found; use fewer walls or a shorter distance"
+    )
+
+
+def dealt(level: Level, start: int, goal: int, rng: random.Random) -> str:
+    """Who sees which cell, a letter each: of `SEATS`, `ALL`, or `START` and `GOAL`."""
+    cells = [at for at in range(level.size**2) if at not in (start, goal)]
+    rng.shuffle(cells)
+    common = round(level.shared * len(cells))
+    owners = dict.fromkeys(cells[:common], ALL)
+    owners |= {at: SEATS[i % level.walkers] for i, at in enumerate(cells[common:])}
+    return marked(FREE * level.size**2, {**owners, start: START, goal: GOAL})
+
+
+def view(data: Mapping[str, Any], seat: int | None) -> str:
+    """The maze as a walker sees it, with start and goal; None sees everything."""
+    ends = {data["start"]: START, data["goal"]: GOAL}
+    whole = marked(data["map"], ends)
+    if seat is None:
+        return whole
+    known = (SEATS[seat], ALL, START, GOAL)
+    return "".join(
+        cell if owner in known else HIDDEN for cell, owner in zip(whole, data["seen"], strict=True)
+    )
+
+
+def dealt_row(row: Row, level: Level) -> Task:
+    """The task of a row, as `map_tasks.task_of_row`, its cells dealt by lot.
+
+    Raises:
+        ValueError: as there, or too few cells for so many walkers.
+    """
+    task = task_of_row(row)
+    cells, start, goal = (task.data[key] for key in ("map", "start", "goal"))
+    own = replace(level, size=round(len(cells) ** 0.5))
+    check_cells(own)
+    seen = dealt(own, start, goal, random.Random(hash_of(f"seen/{cells}/{start}/{goal}")))
+    return replace(task, data={**task.data, "seen": seen})
+
+
+def check_cells(level: Level) -> None:
+    """Raise `ValueError` where there are not two cells for each walker to see alone."""
+    left = level.size**2 - 2
+    alone = left - round(level.shared * left)
+    if alone < 2 * level.walkers:
+        raise ValueError(
+            f"walkers={level.walkers}, shared={level.shared:g}: {alone} cells of a maze of "
+            f"{level.size} rows are seen by one walker alone; expected two for each"
+        )
+
+
+@lru_cache(maxsize=32)
+def _ends(size: int, least: int) -> list[tuple[int, int]]:
+    """Starts and goals that are neither too near for a way of this length nor too far."""
+    places = product(range(size**2), repeat=2)
+    near = range(max(1, least - 2), least + LONGER + 1)
+    return [
+        (a, b) for a, b in places if abs(a // size - b // size) + abs(a % size - b % size) in near
+    ]
+
+
+def _combined(level: Level, seen: str, counts: Mapping[str, int], rng: random.Random) -> list[str]:
+    """`PAIRS` mazes with a way of the right length, or fewer: one part of each owner together."""
+    parts = {
+        owner: _parts([at for at, one in enumerate(seen) if one == owner], walls, owner, rng)
+        for owner, walls in counts.items()
+    }
+    start, goal = seen.index(START), seen.index(GOAL)
+    found: dict[str, None] = {}
+    for _ in range(TRIES):
+        walls = [at for some in parts.values() for at in rng.choice(some)]
+        if level.least <= way_length(level.size, walls, start, goal) <= level.least + LONGER:
+            found[marked(FREE * len(seen), dict.fromkeys(walls, WALL))] = None
+            if len(found) == PAIRS:
+                break
+    return list(found)
+
+
+def way_length(size: int, walls: Iterable[int], start: int, goal: int) -> int:
+    """Moves of a shortest way; 0 where there is none. Quicker than `maps.distances`.
+
+    The places that can be reached are the bits of a number, with one bit more for each row, so that
+    nobody leaves a row at its side.
+    """
+    wide = size + 1
+
+    def bit(place: int) -> int:
+        return 1 << (place // size * wide + place % size)
+
+    free = sum(((1 << size) - 1) << (row * wide) for row in range(size))
+    free -= sum(map(bit, walls))
+    reached, moves = bit(start), 0
+    while not reached & bit(goal):
+        spread = reached << 1 | reached >> 1 | reached << wide | reached >> wide
+        if not spread & free & ~reached:
+            return 0
+        reached, moves = reached | spread & free, moves + 1
+    return moves
+
+
+def _parts(
+    cells: Sequence[int], walls: int, owner: str, rng: random.Random
+) -> list[tuple[int, ...]]:
+    """Which cells of an owner are walls, in each of its parts; what all see has one part."""
+    several = 1 if owner == ALL else PARTS
+    return sorted({tuple(sorted(rng.sample(cells, walls))) for _ in range(several)})
