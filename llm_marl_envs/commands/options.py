@@ -14,7 +14,7 @@ import yaml
 
 TEAM_HELP = (
     "folder of a saved team, or a policy for every seat: expert, expert:<convention>, random, "
-    "tiny, endpoint:URL#MODEL, module:function or a Transformers model"
+    "tiny, endpoint:URL#MODEL, relay:K:FIRST,THEN, module:function or a Transformers model"
 )
 
 

@@ -1,6 +1,172 @@
 """# collab_maze-v0: each walker sees a part of a maze; a move is made where all name it.
 
-Its page follows.
+## Description
+Two walkers, or up to 16, stand on one place of one maze. Each sees a part of it. They talk, then
+each names moves, and the moves that all name are walked. A wall ends the walk.
+
+## An episode
+Task `train/1`. Every cell is seen by one of the two; both see the start and the goal.
+
+    walker_0 is told   # # . ? ? ?
+                       ? . ? ? ? .
+                       S . . # ? ?
+                       ? ? . # ? .
+                       ? . . ? . .
+                       ? ? ? . G .
+    walker_1 is told   ? ? ? . . .
+                       # ? # . . ?
+                       S ? ? ? # #
+                       . # ? ? . ?
+                       . ? ? . ? ?
+                       . # # ? G ?
+
+    walker_0 says      I name the way.
+    walker_1 hears     walker_0 says:
+                       > I name the way.
+                       Speak.
+    walker_1 says      Way: D D R R R D R
+    walker_0 says      Answer: D D D R R R R
+    walker_1 says      Answer: D D R R R D R
+    both earn          0.2857
+
+    walker_1 says      For walker_0: ???... ?#?..? S???## .#??.? .??.?? .##?G?
+    walker_0 says      Answer: D D R R R D R
+    walker_1 hears     walker_0 says:
+                       > Answer: D D R R R D R
+                       Name moves.
+    walker_1 says      Answer: D D R R R D R
+    both earn          1.0
+
+First `walker_1` worked out the way, and `walker_0` named one of its own: they named the same two
+moves alone. Then `walker_1` told its part, and one of them led.
+
+## Agents
+`walker_0` to `walker_<n-1>`, in this order (AEC). Who begins matters in the paper, too.
+
+## Observations
+Chat messages, append-only. First the maze as the walker sees it, with question marks for cells
+that another walker sees. Then all texts of the others, quoted, and after each naming what all
+named and where they stand. Each turn ends with what is to be done: "Speak." or "Name moves."
+
+`state()` is the chats; together they hold the maze, and no way. `render_mode="html"` shows the maze
+with the walk so far. A number in a cell says which walker sees it, `*` that all do.
+
+## Actions
+Texts of at most 8192 characters. In a turn of talk any text will do. To name moves takes exactly
+one line `Answer: ...` with `U`, `D`, `L` and `R`, read as in `plan_path-v0`. No such line, or
+several, names nothing.
+
+The walk is the longest beginning that the moves of all walkers share: `R R D D` and `R R D R` give
+`R R D`. With `moves` it is at most so long. It ends at the goal. A step into a wall or over the
+edge is not made and ends the episode there.
+
+## Rewards
+All get the team's number. A naming is paid the *gain*: the score after it minus the score before.
+
+| term | score |
+|---|---|
+| progress | 1 - moves left / moves from the start, 0 at least; both by shortest ways |
+
+Shortest ways are found by search. The return is the score of the place where all stand at the end,
+in [0, 1]: to go to and fro, to wait and to talk on earns nothing, and to arrive later never returns
+more.
+
+**Entries of `info`**: `success`, all are at the goal; `readable`, a text that was to name moves
+did; `agreed`, how many moves all named last; `walked`, moves so far.
+
+`bounds(task)` is exact for generated tasks. `random`: each walker names one move by lot in each
+round. `team`: 1, or less where an episode has too few moves. `solo`: the best walker whom the
+others follow. They say again what it tells them, so it may walk as it likes; it knows its part and
+by heart all mazes of the split. A *board* is a start, a goal and who sees which cell; it has 32
+mazes, put together from at most 8 parts of each walker. So a part leaves some mazes open, and the
+best walk over them is found by search. The value is the mean over the mazes of a board, here over
+the first 64 boards of a split (`env.bounds(env.source[i])`, i from 0 to 63). Refused are rows with `info="split"` (nobody knows which other mazes look the same), episodes with fewer
+moves than that walk, and searches that are too long.
+
+| split | random | solo, mean | solo, least |
+|---|---|---|---|
+| train | 0.012 | 0.834 | 0.73 |
+| val | 0.012 | 0.811 | 0.69 |
+| test | 0.011 | 0.827 | 0.66 |
+| ood | 0.010 | 0.820 | 0.66 |
+
+On no board does a walker know a way, free in all mazes that look the same to it, in more than a
+quarter of the mazes. Who knows no maze by heart walks less well: see the next table.
+
+## What attacks earn
+Mean returns, 32 tasks of each split (`python tests/support/maze_attacks.py`). Two walkers with one
+round; two walkers with 15 rounds of one move; four walkers.
+
+| team | one round | a move a round | four walkers |
+|---|---|---|---|
+| experts | 1.000 | 1.000 | 1.000 |
+| silent | 0.000 | 0.000 | 0.000 |
+| constant: Answer: R R D D | 0.063 | 0.044 | 0.049 |
+| to and fro: Answer: R L R L | 0.000 | 0.044 | 0.000 |
+| every move: Answer: U D L R, 100 times | 0.000 | 0.081 | 0.000 |
+| two answers | 0.000 | 0.000 | 0.000 |
+| shouting, with news made up | 0.000 | 0.000 | 0.000 |
+| each repeats what it hears | 0.000 | 0.000 | 0.000 |
+| each names its own hopeful way | 0.206 | 0.206 | 0.153 |
+| one names, the others repeat: straight to the goal | 0.187 | 0.187 | 0.172 |
+| one names, the others repeat: along the wall | 0.178 | 0.154 | 0.070 |
+| one names, the others repeat: as far as it sees | 0.081 | 0.081 | 0.019 |
+| one names, the others repeat: its hopeful way | 0.484 | 0.484 | 0.230 |
+
+The last one is what a lone walker does that has met no maze before: it hopes that what it does not
+see is free. A test holds all of them below the experts on `train` and `ood`.
+
+## Episode end
+At the goal, at a wall or the edge, or after `rounds` rounds. Never truncated.
+
+## Arguments
+- `maze`: a map with any of these.
+    - `walkers`: 2 to 16; 2 where nothing is said.
+    - `size`: rows and columns, 5 to 10; 6.
+    - `walls`: probability that a cell is a wall, 0.1 to 0.4; 0.3.
+    - `distance`: moves of the shortest way, at least; at most two more. At most 2 `size` - 2;
+      `size` + 1. The longest ways with many walls take seconds to find.
+    - `shared`: share of the cells that all see, 0 to 0.5; 0.
+- `rounds`: how often moves are named. `talk`: texts of each walker before that, at least 1.
+- `moves`: how many moves of a naming count; None: all.
+- `info`: "split", or "full", where all see everything.
+- `tasks`: None (generated), rows with `map` as in `plan_path-v0`, whose cells are dealt by a hash
+  of the row; a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
+- `split`: "train", "val", "test" or "ood"; "all" for rows.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## The paper's form
+The Collaboration Gap (arXiv 2511.02687) has two agents, mazes of 6x6 with walls in 30 % of the
+cells and ways of about 7 to 9 moves, split at random, and agents that must agree on each move:
+`maze={"size": 6, "walls": 0.3, "distance": 7}`, the defaults, with `rounds=15, moves=1`. What it
+measures:
+
+- one model that sees everything: `make("collab_maze-v0", single_seat=True)`;
+- pairs of one model, of two models in either order, and relays, in which a strong model begins and
+  hands over: `llm-marl cross-play`, see [Cross-play](../cross_play.md).
+
+**Not comparable with the paper's numbers.** 1. Prompts are this library's own. 2. Here moves stand
+in an answer line; the paper lets agents write as they like, and a model reads the walk out of their
+talk. 3. Turns of talk and of naming alternate. 4. Mazes are made in boards, as above, so that a
+bound is known; a wall ends an episode. 5. The number of turns is chosen here.
+
+## Experts
+One works out the way, by convention `first` `walker_0`, by `last` the last walker. All others tell
+it their parts and name the way that it says. Where both wait, nobody walks; where both lead, they
+seldom name the same.
+
+There is no `tiny` preset: the leader searches a maze for its way, which is not copied from any
+text. None was trained.
+
+## Tasks and licence
+256 boards in `train`, 64 in `val` and `ood`, 128 in `test`, each with 32 mazes. No split has a
+start and a goal with as many walls in the maze as another split, turned or mirrored, so it shares
+no maze with it either. Prompts of one board are of no other in a test of four boards of each split:
+each seat reads new ones in every split. `ood` has two rows and columns more and ways two moves
+longer. Texts and tasks were made for this library and share its licence.
+
+## Version history
+- v0: first version.
 """
 
 from __future__ import annotations
@@ -19,12 +185,9 @@ from llm_marl_envs.grids.maps import FREE, WALL, distances, neighbour, size_of
 from llm_marl_envs.grids.maze_bounds import alone_on, expected_blind, score
 from llm_marl_envs.grids.maze_experts import MazeExperts
 from llm_marl_envs.grids.maze_tasks import (
-    SEATS,
-    SIZES,
-    Level,
-    check_cells,
     dealt_row,
     drawn,
+    level_of_maze,
     procedural,
     view,
 )
@@ -67,11 +230,7 @@ class CollabMazeEnv(TextAECEnv):
     def __init__(
         self,
         *,
-        walkers: int = 2,
-        size: int = 6,
-        walls: float = 0.3,
-        distance: int | None = None,
-        shared: float = 0.0,
+        maze: Mapping[str, Any] | None = None,
         rounds: int = 1,
         talk: int = 1,
         moves: int | None = None,
@@ -80,14 +239,14 @@ class CollabMazeEnv(TextAECEnv):
         split: str = "train",
         render_mode: str | None = None,
     ) -> None:
-        level = _level(walkers, size, walls, distance, shared)
+        level = level_of_maze(maze or {})
         check_whole("rounds", rounds, 1)
         check_whole("talk", talk, 1)
         if moves is not None:
             check_whole("moves", moves, 1)
         refuse_other("info", info, INFOS)
         super().__init__(
-            agents=[f"walker_{seat}" for seat in range(walkers)],
+            agents=[f"walker_{seat}" for seat in range(level.walkers)],
             source=open_tasks(
                 tasks,
                 split=split,
@@ -146,7 +305,9 @@ class CollabMazeEnv(TextAECEnv):
         heard = {other: [quoted(agent, action)] for other in self.possible_agents if other != agent}
         news: dict[str, list[str]] = {agent: [], **heard}
         ended, paid = False, 0.0
-        if self._names(self._taken[agent] - 1):
+        if not self._names(self._taken[agent] - 1):
+            self._facts.pop(agent, None)
+        else:
             self._named[agent] = read_moves(action)
             self._facts[agent] = {"readable": self._named[agent] is not None}
             if agent == self.possible_agents[-1]:
@@ -243,17 +404,3 @@ class CollabMazeEnv(TextAECEnv):
                 f"{most}; use more rounds or moves"
             )
         return Bounds(random=random, solo=solo, team=team)
-
-
-def _level(walkers: int, size: int, walls: float, distance: int | None, shared: float) -> Level:
-    """The level of the arguments; raises `ValueError` where one is out of range."""
-    check_whole("walkers", walkers, 2, len(SEATS))
-    check_whole("size", size, SIZES[0], SIZES[-1])
-    least = size + 1 if distance is None else distance
-    check_whole("distance", least, 1, 2 * size - 2)
-    for name, value, low, high in (("walls", walls, 0.1, 0.4), ("shared", shared, 0.0, 0.9)):
-        if not low <= value <= high:
-            raise ValueError(f"{name}={value!r}: expected a number from {low:g} to {high:g}")
-    level = Level(size, float(walls), least, walkers, float(shared))
-    check_cells(level)
-    return level

@@ -17,11 +17,16 @@ from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
+from llm_marl_envs.checks import refuse_unknown
+from llm_marl_envs.deliberation.briefs import check_whole
 from llm_marl_envs.grids.map_tasks import GOAL, PAIRS, START, MapSource, marked, task_of_row
-from llm_marl_envs.grids.maps import FREE, WALL, canonical
+from llm_marl_envs.grids.maps import FREE, WALL, canonical, size_of
 from llm_marl_envs.tasks import Row, Task, hash_of, split_of_row
 
-SIZES = range(4, 11)
+SIZES = range(5, 11)
+SHARES = {"walls": (0.1, 0.4), "shared": (0.0, 0.5)}
+DEFAULTS = {"walkers": 2, "size": 6, "walls": 0.3, "distance": None, "shared": 0.0}
+"""Ranges, and what is taken where nothing is said; no distance is one more than the size."""
 LARGER = 2
 """Rows and columns that mazes of the split ood have more."""
 LONGER = 2
@@ -30,7 +35,9 @@ PARTS = 8
 """Parts of a walker, at most, on one board."""
 TRIES = 300
 """Combinations of parts that are tried for the tasks of a board."""
-BOARDS = 2000
+MOST_SURE = 0.25
+"""Share of the mazes of a board of which a walker may know a way without the others."""
+BOARDS = 20_000
 """Boards that are tried."""
 HIDDEN = "?"
 SEATS = "0123456789abcdef"
@@ -63,7 +70,32 @@ def procedural(level: Level, split: str) -> MapSource:
     return MapSource(split, partial(drawn, level, split))
 
 
-def level_of(level: Level, split: str) -> Level:
+def level_of_maze(given: Mapping[str, Any]) -> Level:
+    """The level of the argument `maze`: the fields of `Level`, `least` being called `distance`.
+
+    Raises:
+        ValueError: an unknown name, a value out of range, or too many walkers for the maze.
+    """
+    refuse_unknown("maze", given, DEFAULTS)
+    known = {**DEFAULTS, **given}
+    check_whole("maze, walkers", known["walkers"], 2, len(SEATS))
+    check_whole("maze, size", known["size"], SIZES[0], SIZES[-1])
+    least = known["distance"] or known["size"] + 1
+    check_whole("maze, distance", least, 1, 2 * known["size"] - 2)
+    for name, (low, high) in SHARES.items():
+        value = known[name]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not low <= value <= high:
+            raise ValueError(
+                f"maze, {name}={value!r:.60}: expected a number from {low:g} to {high:g}"
+            )
+    walls, shared = float(known["walls"]), float(known["shared"])
+    level = Level(known["size"], walls, least, known["walkers"], shared)
+    check_cells(level)
+    return level
+
+
+def _beyond(level: Level, split: str) -> Level:
     """The level whose mazes a split has: ood has larger ones with longer ways."""
     if split != "ood":
         return level
@@ -78,7 +110,7 @@ def drawn(level: Level, split: str, number: int) -> list[dict[str, Any]]:
         ValueError: there seem to be no such mazes.
     """
     rng = random.Random(hash_of(f"maze/{level}/{split}/{number}"))
-    known = level_of(level, split)
+    known = _beyond(level, split)
     for _ in range(BOARDS):
         start, goal = rng.choice(_ends(known.size, known.least))
         seen = dealt(known, start, goal, rng)
@@ -90,13 +122,33 @@ def drawn(level: Level, split: str, number: int) -> list[dict[str, Any]]:
         if split not in ("ood", split_of_row({}, f"maze/{ends}/{sum(counts.values())}")):
             continue
         found = _combined(known, seen, counts, rng)
-        if len(found) == PAIRS:
-            shared = {"start": start, "goal": goal, "seen": seen, "board": number}
-            return [{"map": cells, **shared} for cells in found]
+        if len(found) < PAIRS:
+            continue
+        shared = {"start": start, "goal": goal, "seen": seen, "board": number}
+        board = [{"map": cells, **shared} for cells in found]
+        if all(sure(board, seat) <= MOST_SURE for seat in range(known.walkers)):
+            return board
     raise ValueError(
-        f"size={level.size}, walls={level.walls:g}, distance={level.least}: no such mazes were "
-        "found; use fewer walls or a shorter distance"
+        f"maze, size={level.size}, walls={level.walls:g}, distance={level.least}, "
+        f"shared={level.shared:g}: no such mazes were found; change walls, distance or shared"
     )
+
+
+def sure(board: Sequence[Mapping[str, Any]], seat: int) -> float:
+    """The share of a board's mazes of which a walker knows a way alone.
+
+    It is a way that is free in all mazes of the board that look the same to this walker.
+    """
+    walls: dict[str, set[int]] = {}
+    counts: dict[str, int] = {}
+    for data in board:
+        seen = view(data, seat)
+        here = {at for at, cell in enumerate(data["map"]) if cell == WALL}
+        walls[seen] = walls.get(seen, set()) | here
+        counts[seen] = counts.get(seen, 0) + 1
+    start, goal, size = board[0]["start"], board[0]["goal"], size_of(board[0]["map"])
+    known = [count for seen, count in counts.items() if way_length(size, walls[seen], start, goal)]
+    return sum(known) / len(board)
 
 
 def dealt(level: Level, start: int, goal: int, rng: random.Random) -> str:
@@ -129,7 +181,7 @@ def dealt_row(row: Row, level: Level) -> Task:
     """
     task = task_of_row(row)
     cells, start, goal = (task.data[key] for key in ("map", "start", "goal"))
-    own = replace(level, size=round(len(cells) ** 0.5))
+    own = replace(level, size=size_of(cells))
     check_cells(own)
     seen = dealt(own, start, goal, random.Random(hash_of(f"seen/{cells}/{start}/{goal}")))
     return replace(task, data={**task.data, "seen": seen})
@@ -141,7 +193,7 @@ def check_cells(level: Level) -> None:
     alone = left - round(level.shared * left)
     if alone < 2 * level.walkers:
         raise ValueError(
-            f"walkers={level.walkers}, shared={level.shared:g}: {alone} cells of a maze of "
+            f"maze, walkers={level.walkers}, shared={level.shared:g}: {alone} cells of a maze of "
             f"{level.size} rows are seen by one walker alone; expected two for each"
         )
 

@@ -18,7 +18,7 @@ Attack = Callable[[Any, str], str]
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "one round": {},
     "a move a round": {"rounds": 15, "moves": 1},
-    "four walkers": {"walkers": 4},
+    "four walkers": {"maze": {"walkers": 4}},
 }
 
 
@@ -134,4 +134,4 @@ def table(tasks: int) -> str:
 
 
 if __name__ == "__main__":
-    print(table(64))
+    print(table(32))

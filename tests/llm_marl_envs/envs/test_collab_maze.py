@@ -15,7 +15,7 @@ from llm_marl_envs.grids.map_tasks import GOAL, MAPS, START, marked
 from llm_marl_envs.grids.maps import FREE, MOVES, WALL, canonical, distances, neighbour
 from llm_marl_envs.grids.maze_bounds import best_walk, expected_blind, score
 from llm_marl_envs.grids.maze_experts import LEADERS
-from llm_marl_envs.grids.maze_tasks import HIDDEN, Level, drawn, view, way_length
+from llm_marl_envs.grids.maze_tasks import HIDDEN, Level, drawn, sure, view, way_length
 
 ROW = {"map": ["S...", "##..", "....", "G.##"]}  # R R D D L L D
 WAY = "RRDDLLD"
@@ -43,7 +43,7 @@ def walk(env: Any, *rounds: tuple[str, ...]) -> list[float]:
 
 @pytest.mark.parametrize(("walkers", "shared"), [(2, 0.0), (5, 0.0), (16, 0.0), (2, 0.5)])
 def test_each_cell_is_seen_by_one_walker_or_by_all(walkers: int, shared: float):
-    env = make("collab_maze-v0", walkers=walkers, shared=shared)
+    env = make("collab_maze-v0", maze={"walkers": walkers, "shared": shared})
     for index in (0, 7):
         task = env.source[index]
         told = [said[0].content.split("\n")[1:7] for said in env.first_words(task).values()]
@@ -67,7 +67,7 @@ def test_a_move_is_made_where_all_name_it():
     assert walk(row_env(), ("RRDD", "RRDR")) == pytest.approx([3 / 7])
     assert walk(row_env(), ("RRDD", "!")) == [0.0]
     assert walk(row_env(), ("RRD", "DRR")) == [0.0]
-    three = row_env(walkers=3)
+    three = row_env(maze={"walkers": 3})
     assert walk(three, ("RRDD", "RRDD", "RR")) == pytest.approx([2 / 7])
     assert three.infos["walker_0"]["agreed"] == three.infos["walker_0"]["walked"] == 2
     assert walk(row_env(moves=3), ("RRDDLLD", "RRDDLLD")) == pytest.approx([3 / 7])
@@ -108,6 +108,8 @@ def test_walkers_hear_each_other_and_are_told_where_they_stand():
         assert heard.endswith("Speak.") == (agent == "walker_0")
     assert "walker_1 says:\n> Answer: RRD" in env.chat("walker_0")[-1].content
     env.step("You are at row 4, column 1.\nName moves.")
+    assert "readable" not in env.infos["walker_0"]
+    assert env.infos["walker_1"]["readable"]
     assert "> You are at row 4, column 1." in env.chat("walker_1")[-1].content
 
 
@@ -160,7 +162,8 @@ def team_return(env: Any, index: int, conventions: list[str]) -> float:
 
 
 @pytest.mark.parametrize(
-    "kwargs", [{}, {"split": "ood"}, {"walkers": 4, "talk": 2}, {"rounds": 15, "moves": 1}]
+    "kwargs",
+    [{}, {"split": "ood"}, {"maze": {"walkers": 4}, "talk": 2}, {"rounds": 15, "moves": 1}],
 )
 def test_walkers_who_agree_who_leads_arrive_and_others_do_not(kwargs: dict[str, Any]):
     env = make("collab_maze-v0", **kwargs)
@@ -174,7 +177,7 @@ def test_walkers_who_agree_who_leads_arrive_and_others_do_not(kwargs: dict[str, 
 
 def test_a_first_text_says_who_leads():
     for walkers in (2, 3):
-        env = make("collab_maze-v0", walkers=walkers)
+        env = make("collab_maze-v0", maze={"walkers": walkers})
         experts, task = env.experts(), env.source[0]
         for agent, convention in product(env.possible_agents, LEADERS):
             assert experts.read(task, agent, experts.first(task, agent, convention)) == convention
@@ -197,7 +200,7 @@ def test_splits_share_no_start_and_goal_with_as_many_walls():
     prompts: dict[tuple[int, str], tuple[str, int]] = {}
     for split in ("train", "val", "test", "ood"):
         source = make("collab_maze-v0", split=split).source
-        for number in range(8):
+        for number in range(4):
             for data in drawn(Level(6, 0.3, 7, 2, 0.0), split, number):
                 walls = dict.fromkeys([i for i, c in enumerate(data["map"]) if c == WALL], WALL)
                 ends = {data["start"]: START, data["goal"]: GOAL}
@@ -214,11 +217,25 @@ def test_splits_share_no_start_and_goal_with_as_many_walls():
 
 
 def test_a_part_comes_with_several_mazes():
-    for number in range(8):
+    for number in range(4):
         board = drawn(Level(6, 0.3, 7, 2, 0.0), "val", number)
         for seat in (0, 1):
             assert len({view(data, seat) for data in board}) <= 8
+            assert sure(board, seat) <= 0.25
         assert len({data["map"] for data in board}) == len(board) == 32
+
+
+def test_a_way_is_sure_that_is_free_in_all_mazes_that_look_the_same():
+    shared = {"start": 0, "goal": 2, "seen": "S0G111111"}  # walker_0 sees the cell between
+    board = [
+        {"map": cells, **shared}
+        for cells in ("." * 9, ".......#.", ".#.......", ".#.....#.", ".#..#....")
+    ]
+    # Free between S and G: sure, twice. Walled: the way around is walled in one of three mazes
+    # at another place than the way along the edge, so that the edge is free in two alone.
+    assert sure(board[:2], 0) == 1.0
+    assert sure(board[2:], 0) == 0.0
+    assert sure(board, 0) == pytest.approx(2 / 5)
 
 
 def test_the_length_of_a_way_is_that_of_the_search():
@@ -279,7 +296,7 @@ def test_a_team_is_worth_more_than_its_best_walker():
     env = make("collab_maze-v0", split="val")
     bounds = [env.bounds(env.source[index]) for index in range(8)]
     assert all(one.random < one.solo <= one.team == 1.0 for one in bounds)
-    assert mean(one.solo for one in bounds) < 0.95
+    assert max(one.solo for one in bounds) < 1.0
     hopeful = ATTACKS["one names, the others repeat: its hopeful way"]
     board = range(0, len(env.source), 64)  # all tasks of the first board
     assert {env.source[index].data["board"] for index in board} == {0}
@@ -298,18 +315,22 @@ def test_a_team_is_worth_more_than_its_best_walker():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"walkers": 1}, "walkers=1: expected a whole number, 2 to 16"),
-        ({"walkers": 8, "size": 4}, "seen by one walker alone"),
-        ({"size": 3}, "size=3"),
-        ({"walls": 0.6}, "walls=0.6: expected a number from 0.1 to 0.4"),
-        ({"shared": 1.0}, "shared=1.0"),
-        ({"distance": 11}, "distance=11: expected a whole number, 1 to 10"),
+        ({"maze": {"walkers": 1}}, "walkers=1: expected a whole number, 2 to 16"),
+        ({"maze": {"walkers": 12, "size": 5}}, "seen by one walker alone"),
+        ({"maze": {"size": 4}}, "size=4: expected a whole number, 5 to 10"),
+        ({"maze": {"walls": 0.6}}, "walls=0.6: expected a number from 0.1 to 0.4"),
+        ({"maze": {"shared": True}}, "shared=True"),
+        ({"maze": {"sise": 6}}, "size"),
+        ({"maze": {"distance": 11}}, "distance=11: expected a whole number, 1 to 10"),
         ({"rounds": 0}, "rounds=0"),
         ({"talk": 0}, "talk=0"),
         ({"moves": 0}, "moves=0"),
         ({"info": "half"}, "info='half'"),
         ({"tasks": [{"map": ["S#G", "##.", "..."]}], "split": "all"}, "there is no way"),
-        ({"tasks": [{"map": ["S..", "..G", "..."]}], "walkers": 4, "split": "all"}, "7 cells"),
+        (
+            {"tasks": [{"map": ["S..", "..G", "..."]}], "maze": {"walkers": 4}, "split": "all"},
+            "7 cells",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(kwargs: dict[str, Any], message: str):
