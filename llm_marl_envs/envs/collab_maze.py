@@ -79,9 +79,11 @@ round. `team`: 1, or less where an episode has too few moves. `solo`: the best w
 others follow. They say again what it tells them, so it may walk as it likes; it knows its part and
 by heart all mazes of the split. A *board* is a start, a goal and who sees which cell; it has 32
 mazes, put together from at most 8 parts of each walker. So a part leaves some mazes open, and the
-best walk over them is found by search. The value is the mean over the mazes of a board, here over
-the first 64 boards of a split (`env.bounds(env.source[i])`, i from 0 to 63). Refused are rows with `info="split"` (nobody knows which other mazes look the same), episodes with fewer
-moves than that walk, and searches that are too long.
+best walk over them is found by search. The value is the mean over the mazes of a board, for the
+walker that does best there. The table has the first 64 boards of a split,
+`env.bounds(env.source[i])`, i from 0 to 63. Refused are rows with `info="split"` (nobody knows
+which other mazes look the same), episodes with fewer moves than that walk, and searches that are
+too long.
 
 | split | random | solo, mean | solo, least |
 |---|---|---|---|
