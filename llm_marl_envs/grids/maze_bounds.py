@@ -19,12 +19,12 @@ from llm_marl_envs.grids.maze_tasks import Level, drawn, view
 MOST_STATES = 20_000
 """Places with sets of mazes that are searched, at most."""
 Found = tuple[float, int]
-"""A sum of scores, and minus the moves of the shortest walk that gives it: more is better."""
+"""A sum of scores, and minus the moves of a walk that gives it: more is better."""
 
 
 @lru_cache(maxsize=512)
 def alone_on(level: Level, split: str, number: int) -> Found:
-    """Of a board: the best walker's expected score alone, and the longest of its best walks.
+    """Of a board: the best walker's expected score alone, and the longest of the walks found.
 
     Raises:
         ValueError: more than `MOST_STATES` states to search.

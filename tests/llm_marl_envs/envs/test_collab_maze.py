@@ -260,6 +260,13 @@ def stopped_at(cells: str, start: int, goal: int, moves: str) -> int:
     return place
 
 
+def test_a_lone_walker_goes_where_most_mazes_are_free():
+    """From 0 to 2: right, right is free in two mazes; down and around in the third alone."""
+    assert best_walk(["...###...", "...#.....", ".#......."], 0, 2) == (2.0, -2)
+    assert best_walk(["...###...", ".#......."], 0, 2)[0] == 1.0
+    assert best_walk(["....#....", "..#......"], 0, 8) == (2.0, -4)  # down first, in both
+
+
 def test_the_best_lone_walk_is_that_of_all_walks():
     """Mazes of 3 x 3 that look alike, against all walks of 6 moves at most."""
     rng, tried = random.Random(5), 0
