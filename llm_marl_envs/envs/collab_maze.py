@@ -206,7 +206,7 @@ RULES = (
 HIDDEN = " A question mark is free or a wall; another walker sees which."
 TOGETHER = (
     "You are {agent} of {names}. You walk together: a move is made where all of you name the same. "
-    "A wall or the edge ends the walk."
+    "A wall or the edge ends the walk for good."
 )
 ORDER = "{rounds}each speaks {talk}, then each names moves. All hear each text."
 ONCE, TIMES = "once", "{talk} times"

@@ -80,7 +80,7 @@ def level_of_maze(given: Mapping[str, Any]) -> Level:
     known = {**DEFAULTS, **given}
     check_whole("maze, walkers", known["walkers"], 2, len(SEATS))
     check_whole("maze, size", known["size"], SIZES[0], SIZES[-1])
-    least = known["distance"] or known["size"] + 1
+    least = known["size"] + 1 if known["distance"] is None else known["distance"]
     check_whole("maze, distance", least, 1, 2 * known["size"] - 2)
     for name, (low, high) in SHARES.items():
         value = known[name]

@@ -328,6 +328,7 @@ def test_a_team_is_worth_more_than_its_best_walker():
         ({"maze": {"walls": 0.6}}, "walls=0.6: expected a number from 0.1 to 0.4"),
         ({"maze": {"shared": True}}, "shared=True"),
         ({"maze": {"sise": 6}}, "size"),
+        ({"maze": {"distance": 0}}, "distance=0"),
         ({"maze": {"distance": 11}}, "distance=11: expected a whole number, 1 to 10"),
         ({"rounds": 0}, "rounds=0"),
         ({"talk": 0}, "talk=0"),
