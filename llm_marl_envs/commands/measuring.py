@@ -1,4 +1,4 @@
-"""`llm-marl eval`, `compare` and `baselines`: their arguments and what is printed."""
+"""`llm-marl eval`, `bench`, `compare` and `baselines`: their arguments and what is printed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from llm_marl_envs.commands import Command
 from llm_marl_envs.commands.options import (
+    TEAM_HELP,
     add_environment,
     add_sampling,
     add_team,
@@ -56,6 +57,50 @@ def _eval(options: Namespace) -> None:
         partners=assignments(options.partner),
         transfer=options.transfer,
     )
+
+
+def _add_bench(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--team",
+        action="append",
+        required=True,
+        metavar="[ENTRY=]TEAM",
+        help=f"{TEAM_HELP}; for one entry or for all that have none of their own",
+    )
+    parser.add_argument("--benchmark", default="bench-v1", help="default bench-v1")
+    parser.add_argument(
+        "--solo",
+        action="store_true",
+        help="the team plays one seat and the others stay silent; the best seat counts",
+    )
+    parser.add_argument("--output", required=True, help="folder of bench.json and the transcripts")
+    parser.add_argument(
+        "--beside", nargs="+", default=[], metavar="FILE", help="others' bench.json, shown beside"
+    )
+
+
+def _bench(options: Namespace) -> None:
+    from llm_marl_envs.evaluation.studies.benchmark import (
+        EVERY,
+        bench_table,
+        benchmark,
+        read_bench,
+        run_benchmark,
+    )
+
+    quiet_libraries()
+    chosen = benchmark(options.benchmark)
+    teams: dict[str, str] = {}
+    for one in options.team:
+        name, equals, team = one.partition("=")
+        name, team = (name, team) if equals and name in chosen.entries else (EVERY, one)
+        if name in teams:
+            raise ValueError(f"{name or 'the team of all entries'} is given twice")
+        teams[name] = team
+    others = {file: read_bench(file) for file in options.beside}
+    result = run_benchmark(chosen, teams, options.output, solo=options.solo)
+    print(bench_table({options.output: result, **others}))
+    print(f"written to {options.output}")
 
 
 def _add_compare(parser: ArgumentParser) -> None:
@@ -114,6 +159,15 @@ EVAL = Command(
     example="coop_coding-v0 --team runs/demo/team --split test --tasks 100 --output runs/eval",
     run=_eval,
     add=_add_eval,
+    resumes=True,
+)
+BENCH = Command(
+    name="bench",
+    about="Play a frozen benchmark and write one file of scores that others can compare; 0 is "
+    "random text, 1 the best team.",
+    example="--team expert --output runs/bench/expert",
+    run=_bench,
+    add=_add_bench,
     resumes=True,
 )
 COMPARE = Command(

@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 
 TEAM_HELP = (
-    "folder of a saved team, or a policy for every seat: expert, expert:<convention>, random, "
-    "tiny, endpoint:URL#MODEL, relay:K:FIRST,THEN, module:function or a Transformers model"
+    "folder of a saved team, or a policy for every seat: expert, expert:<convention>, agreed, "
+    "random, silent, tiny, endpoint:URL#MODEL, relay:K:FIRST,THEN, module:function or a "
+    "Transformers model"
 )
 
 

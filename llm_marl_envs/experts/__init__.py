@@ -1,6 +1,6 @@
 """Scripted experts: what they can do, the policy that plays them, what they show."""
 
-from llm_marl_envs.experts.policy import ExpertPolicy
+from llm_marl_envs.experts.policy import AgreedPolicy, ExpertPolicy
 from llm_marl_envs.experts.protocol import (
     Demonstration,
     Experts,
@@ -11,6 +11,7 @@ from llm_marl_envs.experts.protocol import (
 )
 
 __all__ = [
+    "AgreedPolicy",
     "Demonstration",
     "ExpertPolicy",
     "Experts",

@@ -1,4 +1,4 @@
-"""Scripted experts as a policy: `ExpertPolicy`, and the check of the convention it is given."""
+"""Scripted experts as policies, and the check of the convention that one is given."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ class ExpertPolicy:
     def _action(self, request: Request) -> str:
         task = self.source.find(request.task_id)
         possible = self.experts.conventions(task) or ("",)
-        if self.convention is not None and self.convention in possible:
-            convention = self.convention
-        else:
-            convention = self._begun(task, request) or random.Random(request.seed).choice(possible)
+        convention = self._chosen(task, request, possible)
         return self.experts.reply(task, request.agent, convention, request.messages)
+
+    def _chosen(self, task: Task, request: Request, possible: Sequence[str]) -> str:
+        if self.convention is not None and self.convention in possible:
+            return self.convention
+        return self._begun(task, request) or random.Random(request.seed).choice(possible)
 
     def _begun(self, task: Task, request: Request) -> str | None:
         """The convention of this seat's first action, where experts have more than one turn."""
@@ -58,6 +60,25 @@ class ExpertPolicy:
         if first is None or not self.experts.listens:
             return None
         return self.experts.read(task, request.agent, first)
+
+
+class AgreedPolicy(ExpertPolicy):
+    """The scripted expert in each task's first convention, so that all such experts agree.
+
+    Args:
+        env: any copy of the environment; only its task source and its experts are used.
+
+    Raises:
+        TypeError: an environment of another library.
+        ValueError: it has no scripted experts.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.identity = "agreed"
+
+    def _chosen(self, task: Task, request: Request, possible: Sequence[str]) -> str:
+        return possible[0]
 
 
 def _check_convention(experts: Experts, source: TaskSource, convention: str) -> None:

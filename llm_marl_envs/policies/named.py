@@ -1,6 +1,6 @@
 """Policies and teams by name: the one resolver for training, evaluation, play and notebooks.
 
-    expert  expert:last  random  tiny  endpoint:http://localhost:8000#name
+    expert  expert:last  agreed  random  silent  tiny  endpoint:http://localhost:8000#name
     runs/demo/team  Qwen/Qwen3-0.6B  ./my_model  my_module:my_policy
 
 A name is `KIND` or `KIND:ARGUMENT`, where a kind comes through the door `llm_marl_envs.policies` or
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.checks import check_maker, suggestion
-from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.experts import AgreedPolicy, ExpertPolicy
 from llm_marl_envs.plugins import REFERENCE, Registry
 from llm_marl_envs.policies.base import Policy, check_team
 from llm_marl_envs.policies.endpoint import EndpointPolicy
 from llm_marl_envs.policies.json_server import check_url
-from llm_marl_envs.policies.scripted import RandomPolicy
+from llm_marl_envs.policies.scripted import RandomPolicy, SilentPolicy
 
 TEAM_FILE = "team.json"
 """A folder that holds it is a saved team."""
@@ -221,9 +221,31 @@ def make_random(argument: str, context: Context) -> Policy:
     return RandomPolicy()
 
 
+def make_silent(argument: str, context: Context) -> Policy:
+    """`silent`: nothing, at every turn.
+
+    Raises:
+        ValueError: an argument.
+    """
+    if argument:
+        raise ValueError(f"'silent:{argument}': 'silent' takes no argument")
+    return SilentPolicy()
+
+
 def make_expert(argument: str, context: Context) -> Policy:
     """`expert` or `expert:CONVENTION`: the environment's scripted expert."""
     return ExpertPolicy(context.env, argument or None)
+
+
+def make_agreed(argument: str, context: Context) -> Policy:
+    """`agreed`: the environment's scripted expert in each task's first convention.
+
+    Raises:
+        ValueError: an argument.
+    """
+    if argument:
+        raise ValueError(f"'agreed:{argument}': 'agreed' takes no argument")
+    return AgreedPolicy(context.env)
 
 
 def make_endpoint(argument: str, context: Context) -> Policy:

@@ -1,4 +1,4 @@
-"""Policies without weights: a function, random text."""
+"""Policies without weights: a function, random text, silence."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ class ScriptedPolicy:
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """One scripted response per request."""
         return [Response(text=self.script(request)) for request in requests]
+
+
+class SilentPolicy:
+    """Writes nothing, at every turn."""
+
+    identity = "silent"
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """One empty response per request."""
+        return [Response(text="") for _ in requests]
 
 
 class RandomPolicy:

@@ -27,9 +27,9 @@ from pettingzoo.test.max_cycles_test import max_cycles_test
 from pettingzoo.test.state_test import state_test
 
 from llm_marl_envs import list_envs, make, spec
-from llm_marl_envs.experts import ExpertPolicy, experts_of
-from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy
-from llm_marl_envs.records import Request, read_jsonl, write_jsonl
+from llm_marl_envs.experts import AgreedPolicy, ExpertPolicy
+from llm_marl_envs.policies import Policy, RandomPolicy
+from llm_marl_envs.records import read_jsonl, write_jsonl
 from llm_marl_envs.replay import replay
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
@@ -41,15 +41,7 @@ Team = Callable[[Any], Mapping[str, Policy]]
 
 def agreed(env: Any) -> dict[str, Policy]:
     """Experts who all follow each task's first convention."""
-    inner = env.unwrapped
-
-    def script(request: Request) -> str:
-        task = inner.source.find(request.task_id)
-        return experts_of(inner).reply(
-            task, request.agent, experts_of(inner).conventions(task)[0], request.messages
-        )
-
-    return dict.fromkeys(env.possible_agents, ScriptedPolicy(script))
+    return dict.fromkeys(env.possible_agents, AgreedPolicy(env))
 
 
 def experts(env: Any) -> dict[str, Policy]:
