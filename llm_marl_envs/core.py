@@ -78,6 +78,10 @@ class TextEnv:
     """Makes, from a seed, what messages pass through in an episode; None: they arrive whole."""
     channel_notice: Mapping[str, str] = {}
     """What each seat is told of it; see `wrappers.channel`."""
+    texts_per_turn: int = 1
+    """How many different texts an agent can have passed on in a turn, all in one action."""
+    links_drawn: bool = False
+    """Whether a task says who is shown whose texts; `links` names all that may be."""
 
     def __init__(
         self,
@@ -253,8 +257,9 @@ class TextEnv:
         """What each listener is to be shown of what `speaker` writes in this turn.
 
         To be called by the rules once for each text that others will be shown, when it is written,
-        whenever they are shown it. Without a channel everybody is shown all of it; else it may be
-        cut or changed, may be another text, and its price is taken from the speaker's reward.
+        whenever they are shown it. Different texts in one turn go to different listeners. Without a
+        channel everybody is shown all of it; else it may be cut or changed, may be another text,
+        and its price is taken from the speaker's reward.
 
         Args:
             speaker: who wrote it, just now.
@@ -352,8 +357,8 @@ class TextEnv:
             "reward_terms": dict(outcome.reward_terms.get(agent, {})),
             "success": outcome.success,
             **self._shared,
-            **({"sent": self._sent[agent]} if self._sent else {}),
             **outcome.facts.get(agent, {}),
+            **({"sent": self._sent[agent]} if self._sent else {}),
         }
 
     def _first_info(self) -> dict[str, Any]:

@@ -48,11 +48,11 @@ class Line(Protocol):
     """What the messages of one episode pass through; `wrappers.channel` has the one there is."""
 
     def carry(self, speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
-        """What each listener is shown of a text."""
+        """What each listener is shown of a text; one text in a turn for each."""
         ...
 
     def bill(self) -> dict[str, tuple[int, float]]:
-        """Speaker -> characters that were carried since the last call, and their price."""
+        """Speaker -> characters that were carried in this turn, and their price; the turn ends."""
         ...
 
     def redraw(self, seed: int) -> None:

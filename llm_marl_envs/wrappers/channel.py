@@ -23,7 +23,8 @@ a debate, costs nothing. Without a channel nothing changes.
 What counts as a character: everything that would be shown. Thinking (up to the last `</think>`),
 white space around a text and marks of direction are neither shown nor counted. A character outside
 ASCII counts as many as its UTF-8 form has bytes, so no alphabet says more for the same price. A
-text is paid for once, however many read it, and also if it is lost.
+text is paid for once, however many read it, and also if it is lost. Where one action holds a text
+of its own for each listener, each is a text.
 
 Nobody can tell a message that was lost, is late, was not sent or is not meant for it from an empty
 one: all are shown as an empty text.
@@ -167,16 +168,18 @@ class Courier:
 
     def __init__(self, rules: Rules, heard_by: Mapping[str, Sequence[str]], seed: int) -> None:
         self.rules, self.heard_by, self.seed = rules, heard_by, seed
-        self._sent: dict[str, list[str]] = {seat: [] for seat in heard_by}
+        self._sent: dict[str, list[dict[str, str]]] = {seat: [] for seat in heard_by}  # by turn
         self._bill: dict[str, int] = {}
 
     def carry(self, speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
         """As `Line.carry`."""
         audience = [one for one in listeners if speaker in self.heard_by[one]]
         sent = self.rules.sent(text) if audience else ""
-        self._bill[speaker] = self._bill.get(speaker, 0) + size(sent)
         said = self._sent[speaker]
-        said.append(sent)
+        if speaker not in self._bill:  # its first text in this turn
+            said.append({})
+        self._bill[speaker] = self._bill.get(speaker, 0) + size(sent)
+        said[-1] |= dict.fromkeys(audience, sent)
         number = len(said) - 1 - self.rules.delay
         if number < 0:
             return dict.fromkeys(listeners, "")
@@ -186,7 +189,7 @@ class Courier:
 
     def _arrived(self, speaker: str, listener: str, number: int) -> str:
         chance = random.Random(f"channel/{self.seed}/{speaker}/{listener}/{number}")
-        return self.rules.arrived(self._sent[speaker][number], chance)
+        return self.rules.arrived(self._sent[speaker][number].get(listener, ""), chance)
 
     def bill(self) -> dict[str, tuple[int, float]]:
         """As `Line.bill`."""
@@ -249,8 +252,8 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
 
     Raises:
         ValueError: an environment without messages, or in which some of what agents tell each
-            other passes by; an option that is unknown or out of range; a delay after which nothing
-            could arrive.
+            other passes by; an option that is unknown or out of range; `hears` other than "all" and
+            "none" where a task says who hears whom; a delay after which nothing could arrive.
         TypeError: another library's environment, or an option of the wrong type.
     """
     inner = getattr(env, "unwrapped", env)
@@ -274,6 +277,11 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
             f"channel: in {name} no agent is shown what another one wrote, with these arguments; "
             "see the page of the environment for turns, rounds or talk"
         )
+    if inner.links_drawn and rules.hears not in ("all", "none"):
+        raise ValueError(
+            f"channel, hears={rules.hears!r:.80}: in {name} each task says who hears whom; "
+            "expected 'all' or 'none'"
+        )
     if rules.delay >= inner.max_turns:
         raise ValueError(
             f"channel, delay={rules.delay}: nothing would arrive in {inner.max_turns} turns"
@@ -292,7 +300,8 @@ def _attach(env: TextEnv, rules: Rules, heard_by: Mapping[str, Sequence[str]]) -
     }
     low, high = env.reward_range
     longest = MOST_BYTES * env.max_action_chars
-    longest = longest if rules.max_chars is None else min(rules.max_chars, longest)
+    if rules.max_chars is not None:
+        longest = min(rules.max_chars * env.texts_per_turn, longest)
     env.reward_range = (low - rules.price * longest * env.max_turns, high)
 
 
