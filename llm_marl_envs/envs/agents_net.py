@@ -98,8 +98,9 @@ All get the team's number, in the last turn.
 The return is in [0, 1]. Before the last turn there is nothing to earn, so there is nothing to
 stall.
 
-**Entries of `info`**: `success`, all are right. Before the last turn: `sent`, texts to neighbours;
-`readable`, there was one. In the last: `answer`, `readable`, `right`, `kind` (the problem).
+**Entries of `info`**: `success`, all are right. Before the last turn: `sent`, texts to neighbours
+(with a channel, characters that go out); `readable`, there was one. In the last: `answer`,
+`readable`, `right`, `kind` (the problem).
 
 ## Names elect nobody
 A name is three syllables out of 70, and is drawn for each task. Only its bearer reads it. If
@@ -263,6 +264,7 @@ class AgentsNetEnv(TextParallelEnv):
 
     metadata: ClassVar[dict[str, Any]] = described("agents_net-v0")
     reward_range = (0.0, 1.0)
+    links_drawn = True
 
     def __init__(
         self,
@@ -292,6 +294,7 @@ class AgentsNetEnv(TextParallelEnv):
             max_action_chars=MAX_ACTION_CHARS,
             render_mode=render_mode,
         )
+        self.texts_per_turn = nodes - 1
         self._experts = NodeExperts(self.possible_agents, turns)
         self._network = Network((), (), ())
         self._turn = 1
@@ -347,7 +350,7 @@ class AgentsNetEnv(TextParallelEnv):
         facts: dict[str, dict[str, Any]] = {}
         for node, text in enumerate(texts):
             sent = letters_in(text, len(lines[node]))
-            for other, letter in zip(lines[node], sent, strict=True):
+            for other, letter in self._arriving(node, sent).items():
                 received[other][lines[other].index(node)] = letter
             count = len(sent) - sent.count("")
             facts[self.possible_agents[node]] = {"readable": count > 0, "sent": count}
@@ -361,6 +364,24 @@ class AgentsNetEnv(TextParallelEnv):
             success=False,
             facts=facts,
         )
+
+    def _arriving(self, node: int, sent: Sequence[str]) -> dict[int, str]:
+        """Neighbour -> what it is shown; a text for several is passed on once."""
+        seats, arriving = self.possible_agents, {}
+        read_by: dict[str, list[int]] = {}
+        for other, letter in zip(self._network.lines[node], sent, strict=True):
+            read_by.setdefault(letter, []).append(other)
+        for letter, readers in read_by.items():
+            shown = self.pass_on(seats[node], letter, [seats[other] for other in readers])
+            arriving |= {other: shown[seats[other]] for other in readers}
+        return arriving
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """Any two nodes may be neighbours."""
+        if self.max_turns == 1:
+            return {}
+        seats = self.possible_agents
+        return {seat: [other for other in seats if other != seat] for seat in seats}
 
     def _judge(self, texts: Sequence[str]) -> Outcome:
         """Read and pay the answers."""
