@@ -341,10 +341,10 @@ class TrustSplitEnv(TextParallelEnv):
         lines += [TAKE.format(**told), PAID[self.pay]]
         return "\n".join([*lines, TALK.format(turns=self.talk) if self.talk else CHOOSE])
 
-    def _news(self, agent: str, joint_action: Mapping[str, str]) -> str:
+    def _news(self, agent: str, heard: Mapping[str, Mapping[str, str]]) -> str:
         """What the others said, and what is asked next."""
         turn = self._taken[agent]
-        lines = [quoted(one, text) for one, text in joint_action.items() if one != agent]
+        lines = [quoted(one, shown[agent]) for one, shown in heard.items() if one != agent]
         after = CHOOSE if turn == self.talk else NEXT.format(turn=turn + 1, turns=self.talk)
         return "\n".join([*lines, after])
 
@@ -362,7 +362,11 @@ class TrustSplitEnv(TextParallelEnv):
         if self._taken[self.agents[0]] <= self.talk:
             for agent, text in joint_action.items():
                 self._said[agent].append(text)
-            news = {agent: self._news(agent, joint_action) for agent in self.agents}
+            heard = {
+                agent: self.pass_on(agent, text, self._others(agent))
+                for agent, text in joint_action.items()
+            }
+            news = {agent: self._news(agent, heard) for agent in self.agents}
             return Outcome(reward_terms={}, feedback=news)
         things, values = self.task.data["things"], self.task.data["values"]
         found = {agent: read_choice(joint_action[agent], things) for agent in self.agents}
@@ -380,6 +384,13 @@ class TrustSplitEnv(TextParallelEnv):
             success=bool(paid.mean() > best - 1e-9),
             facts={agent: self._facts(agent, found[agent]) for agent in self.agents},
         )
+
+    def _others(self, agent: str) -> list[str]:
+        return [other for other in self.possible_agents if other != agent]
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """In turns of talk all hear all."""
+        return {seat: self._others(seat) for seat in self.possible_agents} if self.talk else {}
 
     def _facts(self, agent: str, taken: Choice | None) -> dict[str, Any]:
         """Whether a player was understood, told the truth and kept its word."""
