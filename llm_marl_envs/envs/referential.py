@@ -304,6 +304,8 @@ class ReferentialEnv(TextAECEnv):
             max_action_chars=MAX_ACTION_CHARS,
             render_mode=render_mode,
         )
+        if language == RENAMED:  # a text of its own for each listener
+            self.texts_per_turn = max(len(self.hear_me(one)) for one in self.speakers)
         self._names: dict[str, list[int]] = {}
         self._heard: dict[str, Heard] = {}
         self._codes: dict[str, str | None] = {}
@@ -357,7 +359,7 @@ class ReferentialEnv(TextAECEnv):
         if agent in self.speakers:
             heard = self._heard[agent] = hear(action, self.language, self.budget)
             self._codes[agent] = self.experts().read(self.task, agent, action)
-            told = {one: quoted(agent, self._as_named(heard, one)) for one in self.hear_me(agent)}
+            told = {one: quoted(agent, text) for one, text in self._arriving(agent, heard).items()}
             return Outcome(reward_terms={}, feedback=told, facts=self._facts())
         legal = list(map(in_words, self.task.data["candidates"]))
         self._chosen[agent] = read_action(action, legal)
@@ -376,10 +378,22 @@ class ReferentialEnv(TextAECEnv):
             facts=self._facts(),
         )
 
+    def _arriving(self, speaker: str, heard: Heard) -> dict[str, str]:
+        """What each listener is shown of a message."""
+        listeners = self.hear_me(speaker)
+        if self.language != RENAMED:
+            return self.pass_on(speaker, heard.text, listeners)
+        # Renamed first: a piece of a token that a channel cut would keep its speaker's name.
+        return {
+            one: self.pass_on(speaker, self._as_named(heard, one), [one])[one] for one in listeners
+        }
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """Each listener hears one speaker, where a message can say anything."""
+        return {one: [self.heard_by(one)] for one in self.listeners} if self.budget else {}
+
     def _as_named(self, heard: Heard, listener: str) -> str:
         """A message in the names of a listener."""
-        if self.language != RENAMED:
-            return heard.text
         own, theirs = self._names[self.heard_by(listener)], self._names[listener]
         return spelled(renamed(renamed(heard.tokens, _inverse(own)), theirs))
 
