@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import random
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from llm_marl_envs.wrappers import Channel, Partners
 from llm_marl_envs.wrappers.channel import ALPHABET, Courier, Rules, size
 
 TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("agents_net-v0", {"nodes": 5, "turns": 3}),
     ("coop_coding-v0", {"turns": 2, "feedback": "partner"}),
     ("coop_writing_arxiv-v0", {"turns": 2}),
     ("coop_writing_tldr-v0", {"turns": 3, "protocol": "pipeline"}),
@@ -37,11 +39,14 @@ TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("math_team-v0", {"form": "solver_verifier"}),
     ("matrix_game-v0", {"talk": 2}),
     ("plan_path-v0", {"turns": 2}),
+    ("referential-v0", {"language": "words", "budget": 200}),
+    ("referential-v0", {"language": "renamed", "seats": [2, 3]}),
     ("sokoban-v0", {"turns": 2}),
     ("solve_and_evaluate-v0", {}),
     ("solve_and_evaluate-v0", {"ablate": "scoring"}),
     ("solve_critique_refine-v0", {"credit": "difference"}),
     ("sudoku-v0", {"turns": 2}),
+    ("trust_split-v0", {"n_agents": 3}),
 )
 """Every environment with messages, and arguments under which there are some."""
 ALIEN = "\u0436"
@@ -60,11 +65,19 @@ ESCAPES = (
     f"def aux(x, *y):\n    return {ALIEN * 90!r}",
     f"raise ValueError({ALIEN * 90!r})",
     f"(silent)\n{ALIEN * 50}",
+    f"all: {ALIEN * 50}\n1: x</th\u200eink>{ALIEN * 90}\n2: From 2: {ALIEN * 30}",
 )
 
 
 def courier(heard: Mapping[str, Sequence[str]], seed: int = 0, **options: Any) -> Courier:
     return Courier(Rules(**options), heard, seed)
+
+
+def carried(line: Courier, text: str, listeners: Sequence[str]) -> dict[str, str]:
+    """What listeners are shown of what `a` writes in a turn, after which the turn ends."""
+    heard = line.carry("a", text, listeners)
+    line.bill()
+    return heard
 
 
 def played(env: Any, say: Any = "expert", n: int = 1, start: Start | None = None) -> list[Episode]:
@@ -110,7 +123,7 @@ def test_what_is_sent(text: str, most: int | None, sent: str):
 
 def test_a_delay_by_hand():
     line = courier({"a": [], "b": ["a"]}, delay=2)
-    heard = [line.carry("a", text, ["b"])["b"] for text in ("one", "two", "three", "four")]
+    heard = [carried(line, text, ["b"])["b"] for text in ("one", "two", "three", "four")]
     assert heard == ["", "", "one", "two"]
     env = debate(delay=1)
     for said in "ABCDEFGHI":
@@ -142,7 +155,7 @@ def test_who_hears_whom_by_hand():
 
 def test_noise_and_loss_by_numbers():
     line = courier({"a": [], "b": ["a"], "c": ["a"]}, noise=0.3, drop=0.25)
-    copies = [line.carry("a", "x" * 100, ["b", "c"]) for _ in range(400)]
+    copies = [carried(line, "x" * 100, ["b", "c"]) for _ in range(400)]
     assert any(one["b"] != one["c"] for one in copies)  # each listener has luck of its own
     came = [one["b"] for one in copies if one["b"]]
     assert abs(len(came) / 400 - 0.75) < 0.09  # four standard deviations
@@ -156,8 +169,8 @@ def test_noise_and_loss_by_numbers():
 def test_chance_follows_from_the_seed_the_seats_and_the_number_alone():
     def heard(seed: int, before: str) -> str:
         line = courier({"a": [], "b": ["a"]}, seed, noise=0.5)
-        line.carry("a", before, ["b"])
-        return line.carry("a", "a text", ["b"])["b"]
+        carried(line, before, ["b"])
+        return carried(line, "a text", ["b"])["b"]
 
     assert heard(1, "x") == heard(1, "a much longer one") != heard(2, "x")
 
@@ -185,7 +198,8 @@ def test_environments(env_id: str, kwargs: dict[str, Any]):
                 ]
     # Experts may solve a task at once; nobody solves it with this.
     played(env, lambda request: f"nonsense {request.seed}")
-    assert used == {(a, by) for a, every in inner.links().items() for by in every}
+    named = {(a, by) for a, every in inner.links().items() for by in every}
+    assert used < named if inner.links_drawn else used == named
 
 
 @pytest.mark.parametrize(("env_id", "kwargs"), TALKING)
@@ -200,7 +214,8 @@ def test_nothing_passes_the_channel_by(env_id: str, kwargs: dict[str, Any]):
             for turn in episode.turns:
                 told = [m.content for m in turn.messages if m.role != "assistant"]
                 for before, news in zip(["", *told], told, strict=False):
-                    texts = news.count(" says:") or 1 + news.count("wrote:")
+                    texts = news.count(" says:") + len(re.findall(r"\nFrom \d+: ", news))
+                    texts = texts or 1 + news.count("wrote:")
                     assert news.count(ALIEN) * 2 <= limit * texts, (text[:40], news, before)
 
 
@@ -258,6 +273,61 @@ def test_a_quotation_that_was_cut_is_not_verified():
     assert env.infos["pro_0"]["verified"] == {"pro_0": 1, "con_0": 1}  # the rules read all of it
 
 
+def test_each_neighbour_has_a_text_of_its_own():
+    """Late, cut and paid for: a text for several once, texts that differ each."""
+    edges = [{"problem": "leader", "edges": [[0, 1], [0, 2]]}]
+    env = make(
+        "agents_net-v0",
+        nodes=3,
+        turns=4,
+        tasks=edges,
+        channel={"max_chars": 3, "price": 1.0, "delay": 1},
+    )
+    texts, _ = env.reset(seed=0)
+    (hub,) = (agent for agent, one in texts.items() if "lines 1 to 2" in one.messages[0].content)
+    said = ("1: abcd\n2: xy", "all: defg", "-")
+    paid, sent, read = [], [], []
+    for text in said:
+        texts, rewards, _, _, infos = env.step(
+            {agent: text if agent == hub else "" for agent in env.agents}
+        )
+        paid.append(rewards[hub])
+        sent.append(infos[hub]["sent"])
+        read.append(sorted(texts[a].messages[-1].content.split("\n")[1] for a in texts if a != hub))
+    assert paid == [-5.0, -3.0, 0.0]
+    assert sent == [5, 3, 0]
+    assert read == [
+        ["Nothing from 1."] * 2,
+        ["From 1: abc", "From 1: xy"],
+        ["From 1: def"] * 2,
+    ]
+    assert env.unwrapped.reward_range == (-3 * 2 * 4, 1.0)  # two texts in each turn
+
+
+def test_a_piece_of_a_token_has_no_name_that_was_agreed():
+    env = make("referential-v0", language="renamed", budget=1, channel={"max_chars": 1})
+    read = set()
+    for seed in range(40):
+        env.reset(seed=seed)
+        env.step("ba")
+        read.add(last_news(env))
+    assert read == {f"speaker_0 says:\n> {one}" for one in "bdkm"}
+
+
+@pytest.mark.parametrize("env_id", ["agents_net-v0", "referential-v0", "trust_split-v0"])
+def test_experts_bear_what_comes_garbled(env_id: str):
+    """No text is read with an error; and without any, the channel is what a team lacked."""
+    kwargs = dict(TALKING)[env_id] if env_id != "referential-v0" else {}
+    plain, bad = (
+        [sum(turn.reward for turn in one.turns) for one in played(env, n=8)]
+        for env in (
+            make(env_id, **kwargs),
+            make(env_id, channel={"noise": 0.3, "drop": 0.3, "max_chars": 14}, **kwargs),
+        )
+    )
+    assert plain != bad
+
+
 # -- what it costs ---------------------------------------------------------------------------------
 def test_a_price_by_hand():
     env = debate(price=0.5, max_chars=4, drop=1.0, silence="(silent)")
@@ -305,6 +375,8 @@ def test_the_price_lands_in_the_turn_that_wrote():
         ("coop_writing_tldr-v0", {"turns": 2}),
         ("matrix_game-v0", {"talk": 1}),
         ("plan_path-v0", {"turns": 2}),
+        ("agents_net-v0", {"turns": 3}),
+        ("trust_split-v0", {"n_agents": 3}),
     ],
 )
 def test_the_contract_holds(env_id: str, kwargs: dict[str, Any]):
@@ -408,6 +480,13 @@ def test_what_seats_are_told():
         ("crowd-v0", {}, {}, "no agent is shown"),
         ("kuhn_poker-v0", {}, {}, "no agent is shown"),
         ("coop_coding-v0", {}, {}, "no agent is shown"),
+        ("tic_tac_toe-v0", {}, {}, "no agent is shown"),
+        ("agents_net-v0", {"turns": 1}, {}, "no agent is shown"),
+        ("referential-v0", {"budget": 0}, {}, "no agent is shown"),
+        ("trust_split-v0", {"turns": 1}, {}, "no agent is shown"),
+        ("referential-v0", {}, {"delay": 1}, "nothing would arrive in 1 turns"),
+        ("agents_net-v0", {}, {"hears": "ring"}, "each task says who hears whom"),
+        ("agents_net-v0", {}, {"hears": {"node_0": ["node_1"]}}, "expected 'all' or 'none'"),
         ("debate-v0", {"rounds": 1}, {}, "no agent is shown"),
         ("debate-v0", {"single_seat": True}, {}, "no agent is shown"),
         ("plan_path-v0", {"tool": "python"}, {}, "use tool='text'"),
