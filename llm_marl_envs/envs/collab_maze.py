@@ -304,8 +304,7 @@ class CollabMazeEnv(TextAECEnv):
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """The others hear it; when all have named moves, those that all name are walked."""
-        heard = {other: [quoted(agent, action)] for other in self.possible_agents if other != agent}
-        news: dict[str, list[str]] = {agent: [], **heard}
+        news: dict[str, list[str]] = {seat: [] for seat in self.possible_agents}
         ended, paid = False, 0.0
         if not self._names(self._taken[agent] - 1):
             self._facts.pop(agent, None)
@@ -324,13 +323,25 @@ class CollabMazeEnv(TextAECEnv):
         news[following].append(NAME if self._names(self._taken[following]) else SPEAK)
         return Outcome(
             reward_terms={seat: {"progress": paid} for seat in self.possible_agents},
-            feedback={}
-            if last
-            else {seat: "\n".join(lines) for seat, lines in news.items() if lines},
+            feedback={} if last else self._told(agent, action, news),
             ended=last,
             success=self._place() == self.task.data["goal"],
             facts=self._facts,
         )
+
+    def _told(self, agent: str, action: str, news: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """What each walker is told: the text that the others hear, and then the news."""
+        heard = self.pass_on(agent, action, self._others(agent))
+        quotations = {other: [quoted(agent, text)] for other, text in heard.items()}
+        lines = {seat: [*quotations.get(seat, ()), *own] for seat, own in news.items()}
+        return {seat: "\n".join(own) for seat, own in lines.items() if own}
+
+    def _others(self, agent: str) -> list[str]:
+        return [other for other in self.possible_agents if other != agent]
+
+    def links(self) -> Mapping[str, Sequence[str]]:
+        """All hear all."""
+        return {seat: self._others(seat) for seat in self.possible_agents}
 
     def _names(self, turn: int) -> bool:
         """Whether moves are named in this turn; else a walker speaks."""
