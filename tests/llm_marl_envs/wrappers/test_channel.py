@@ -29,6 +29,7 @@ from llm_marl_envs.wrappers.channel import ALPHABET, Courier, Rules, size
 
 TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agents_net-v0", {"nodes": 5, "turns": 3}),
+    ("collab_maze-v0", {"maze": {"walkers": 3}, "rounds": 2}),
     ("coop_coding-v0", {"turns": 2, "feedback": "partner"}),
     ("coop_writing_arxiv-v0", {"turns": 2}),
     ("coop_writing_tldr-v0", {"turns": 3, "protocol": "pipeline"}),
@@ -314,7 +315,20 @@ def test_a_piece_of_a_token_has_no_name_that_was_agreed():
     assert read == {f"speaker_0 says:\n> {one}" for one in "bdkm"}
 
 
-@pytest.mark.parametrize("env_id", ["agents_net-v0", "referential-v0", "trust_split-v0"])
+def test_a_message_is_paid_for_once_or_in_the_names_of_each_listener():
+    for language, times in (("tokens", 1), ("renamed", 3)):
+        options = {"max_chars": 4, "price": 1.0}
+        env = make("referential-v0", language=language, seats=[1, 3], channel=options)
+        env.reset(seed=0)
+        env.step("ba di ku")
+        assert env.rewards["speaker_0"] == -4.0 * times
+        assert env.infos["speaker_0"]["message"] == "ba di ku"
+        assert env.reward_range == (-0.1 - 4 * times, 1.0)
+
+
+@pytest.mark.parametrize(
+    "env_id", ["agents_net-v0", "collab_maze-v0", "referential-v0", "trust_split-v0"]
+)
 def test_experts_bear_what_comes_garbled(env_id: str):
     """No text is read with an error; and without any, the channel is what a team lacked."""
     kwargs = dict(TALKING)[env_id] if env_id != "referential-v0" else {}
@@ -377,11 +391,25 @@ def test_the_price_lands_in_the_turn_that_wrote():
         ("plan_path-v0", {"turns": 2}),
         ("agents_net-v0", {"turns": 3}),
         ("trust_split-v0", {"n_agents": 3}),
+        ("collab_maze-v0", {"info": "full"}),
     ],
 )
 def test_the_contract_holds(env_id: str, kwargs: dict[str, Any]):
     options = {"max_chars": 30, "price": 0.01, "noise": 0.2, "drop": 0.2, "delay": 1}
     check_text_env(lambda: make(env_id, channel=options, **kwargs), seeds=(0,))
+
+
+def test_a_naming_after_which_nobody_is_told_anything_costs_nothing():
+    env = make("collab_maze-v0", channel={"price": 1.0})
+    for last in ("Answer: U", "no moves"):
+        env.reset(seed=0)
+        sent = []
+        for text in ("ab", "c", "Answer: U", last):
+            agent = env.agent_selection
+            env.step(text)
+            sent.append(env.infos[agent]["sent"])
+        assert sent == [2, 1, 9, 0]
+        assert all(env.terminations.values())
 
 
 # -- forms, copies, records ------------------------------------------------------------------------
