@@ -268,15 +268,7 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     known = [field.name for field in fields(Rules)]
     refuse_unknown("channel", options, known, listed="docs/howto/channel.md")
     rules = Rules(**options)
-    try:
-        links = inner.links()
-    except ValueError as error:
-        raise ValueError(f"channel: {name}: {error}") from error
-    if not links:
-        raise ValueError(
-            f"channel: in {name} no agent is shown what another one wrote, with these arguments; "
-            "see the page of the environment for turns, rounds or talk"
-        )
+    links = _links(inner)
     if inner.links_drawn and rules.hears not in ("all", "none"):
         raise ValueError(
             f"channel, hears={rules.hears!r:.80}: in {name} each task says who hears whom; "
@@ -290,6 +282,21 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     for one in (env, inner):
         one.env_kwargs = {**getattr(one, "env_kwargs", {}), "channel": _plain(options)}
     return env
+
+
+def _links(env: TextEnv) -> Mapping[str, Sequence[str]]:
+    """As `TextEnv.links`; `ValueError` where there are none."""
+    name = env.metadata["name"]
+    try:
+        links = env.links()
+    except ValueError as error:
+        raise ValueError(f"channel: {name}: {error}") from error
+    if not links:
+        raise ValueError(
+            f"channel: in {name} no agent is shown what another one wrote, with these arguments; "
+            "see the page of the environment for turns, rounds or talk"
+        )
+    return links
 
 
 def _attach(env: TextEnv, rules: Rules, heard_by: Mapping[str, Sequence[str]]) -> None:
