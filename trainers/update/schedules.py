@@ -169,10 +169,10 @@ class Population:
 
 
 def _roles(agents: Sequence[str]) -> dict[str, list[str]]:
-    """Role -> its agents, in seat order."""
+    """Role -> its agents, in seat order; a name without `_` is a role of its own."""
     roles: dict[str, list[str]] = {}
     for agent in agents:
-        roles.setdefault(agent.rpartition("_")[0], []).append(agent)
+        roles.setdefault(agent.rpartition("_")[0] or agent, []).append(agent)
     return roles
 
 

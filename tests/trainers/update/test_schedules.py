@@ -293,6 +293,13 @@ def test_a_population_draws_its_seats_by_role():
     assert min(pairs.values()) > 300 / 6 - 4 * (300 * 5 / 36) ** 0.5
 
 
+def test_seats_without_numbers_are_no_population():
+    population = make_schedules({"population": {}}).population
+    assert population is not None
+    with pytest.raises(ValueError, match="two seats or more of one role"):
+        population.check(("speaker", "listener"), {"speaker": "a", "listener": "b"})
+
+
 class TwoPairs(Lower):
     """Pays as `Lower`, four seats of two roles."""
 
