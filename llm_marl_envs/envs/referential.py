@@ -7,29 +7,29 @@ meant. By default it can say a few tokens only, and they have no meaning. So the
 one: which token stands for which word, which comes first, or anything else.
 
 ## An episode
-Task `train/0`.
+Task `train/11`.
 
-    speaker_0 is told    Objects: small green square, tall blue circle, big blue square,
-                         flat green circle.
-                         The target: tall blue circle.
+    speaker_0 is told    Objects: flat blue cross, flat blue circle, small blue star,
+                         tall green circle.
+                         The target: tall green circle.
                          It is hidden from listener_0, who must name it; ...
                          Answer with one line: at most 3 of the tokens ba, di, ku, mo.
-    listener_0 is told   Objects: big blue square, small green square, flat green circle,
-                         tall blue circle.
+    listener_0 is told   Objects: tall green circle, small blue star, flat blue circle,
+                         flat blue cross.
                          speaker_0 alone knows the target and tells you.
                          Answer with one line: the target.
                          It can say at most 3 of the tokens ba, di, ku, mo.
 
-    speaker_0 says       mo di ba
+    speaker_0 says       mo ku ba
     listener_0 hears     speaker_0 says:
-                         > mo di ba
-    listener_0 says      big blue square
+                         > mo ku ba
+    listener_0 says      flat blue cross
     both earn            0.0
 
-    listener_0 says      tall blue circle
+    listener_0 says      tall green circle
     both earn            1.0
 
-The speaker has a token for each word: `mo` for tall, `di` for blue, `ba` for circle. The listener
+The speaker has a token for each word: `mo` for tall, `ku` for green, `ba` for circle. The listener
 of the first attempt knows the same tokens and reads them from the end. What it read is none of the
 objects, so it took the one whose name it would spell most alike.
 
@@ -40,8 +40,8 @@ speaker 0, listener 1 speaker 1, listener 2 speaker 0 again.
 
 ## Observations
 Chat messages, append-only. A speaker is told the objects and the target, a listener the objects and
-then the message. The order of the objects follows from the task and the seat, and orders of two
-seats have nothing to do with each other. So "the second" says nothing.
+then the message. The order of the objects follows from the objects and the seat, not from which is
+meant, and orders of two seats have nothing to do with each other. So "the second" says nothing.
 
 There is no argument `info`: what is divided is the target, and a listener who knew it would need
 nobody.
@@ -99,7 +99,8 @@ When the last listener has chosen. Never truncated. There is one message: nobody
 
 ## What is known
 `bounds(task)` is exact. Alone, and without a message, a seat is right in 1 of n objects: `random`
-and `solo`. A team with m messages that a listener can tell apart is right in min(m, n) of n. No
+and `solo`. Each choice of objects comes with every target, so who knows all tasks by heart knows no
+more. A team with m messages that a listener can tell apart is right in min(m, n) of n. No
 team is better, because each message leads to one choice. And one reaches it: the seats can agree
 that a message stands for the target's rank among the objects in the order of the alphabet. Four
 tokens give m = 1 + 4 + 16 + ... messages. Where names are drawn anew, m counts the ways in which
@@ -121,7 +122,7 @@ the order of the alphabet, so they also go with objects that were never met; the
 `renamed`. In `words` there is `description`, too.
 
 Two who follow one code are always right (`--team expert:values`). Experts who draw their codes are
-not: of 500 tasks of `test`, seed 7, they are right in 0.35 with `tokens`, 0.50 with `renamed` (two
+not: of 500 tasks of `test`, seed 7, they are right in 0.37 with `tokens`, 0.50 with `renamed` (two
 codes) and 0.44 with `words` of 40 characters (`llm-marl eval referential-v0 --team expert --split
 test --tasks 500 --seed 7`, with `--set language=renamed`, or `--set language=words --set
 budget=40`).
@@ -136,8 +137,8 @@ message for everything has none: `summary.json` says so under `reason`. Codes on
 | code | similarity | as much by chance |
 |---|---|---|
 | `values`, `other_values`, `backward` | 0.92 | 0.001 |
-| `rank` | 0.34 | 0.001 |
-| `holistic` | -0.06 | 0.94 |
+| `rank` | 0.33 | 0.001 |
+| `holistic` | -0.06 | 0.92 |
 | `description`, in `words` | 1.00 | 0.001 |
 
 It does not say whether a team is right, nor whether it can name what it never met.
@@ -149,10 +150,10 @@ tokens. `ATTACKS` of `tests/llm_marl_envs/envs/test_referential.py`:
 | both seats | tokens | renamed | words | 16 objects |
 |---|---|---|---|---|
 | silent | 0.00 | 0.00 | 0.00 | 0.00 |
-| the first object | 0.26 | 0.26 | 0.26 | 0.09 |
-| the last object | 0.23 | 0.23 | 0.23 | 0.05 |
+| the first object | 0.26 | 0.26 | 0.26 | 0.06 |
+| the last object | 0.24 | 0.24 | 0.24 | 0.06 |
 | one object for all | 0.24 | 0.24 | 0.24 | 0.06 |
-| the target's place | 0.26 | 0.26 | 0.26 | -0.07 |
+| the target's place | 0.25 | 0.25 | 0.25 | 0.00 |
 | copying | 0.00 | 0.00 | -0.10 | 0.00 |
 | repeating the message | 0.00 | 0.00 | 0.00 | 0.00 |
 | all objects | 0.00 | 0.00 | -0.10 | 0.00 |
@@ -186,7 +187,8 @@ budget=2`, a warm start of 700 steps on 4000 demonstrations (`learning_rate: 5e-
 of `coop_coding_tiny`'s settings with 8 tokens per action. The return rises from 0.22 to 0.35 (means
 of the first and the last 10 updates). Of 200 tasks of `train`, seed 7, the team solves 0.34 at
 temperature 1. It loses 0.08 [0.02, 0.14] where the message is blanked (`llm-marl contribution`), so
-without it there is chance. More updates and fewer codes in the warm start were not tried.
+without it there is chance. The same objects stood in another order in each task then. More updates
+and fewer codes in the warm start were not tried.
 
 ## Version history
 - v0: first version.

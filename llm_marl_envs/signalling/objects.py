@@ -70,7 +70,9 @@ def described(thing: Sequence[str]) -> str:
 
 
 class ObjectSource(IndexedSource):
-    """Every choice of objects with every target, or as many as `MOST_TASKS`, in a drawn order.
+    """Choices of objects, each with every target, `MOST_TASKS` at most, in a drawn order.
+
+    So who has met all tasks and sees the objects knows nothing of the target.
 
     Args:
         split: one of `tasks.SPLITS`.
@@ -82,19 +84,20 @@ class ObjectSource(IndexedSource):
         super().__init__(split)
         self.attributes, self.candidates = attributes, candidates
         self.objects = combinations(split, attributes)
-        there = comb(len(self.objects), candidates) * candidates
+        there = comb(len(self.objects), candidates)
         rng = random.Random(f"signalling/{split}/{attributes}/{candidates}")
         drawn: dict[int, None] = {}  # `there` may be more than `sample` takes
-        while len(drawn) < min(there, MOST_TASKS[split]):
+        while len(drawn) < min(there, MOST_TASKS[split] // candidates):
             drawn[rng.randrange(there)] = None
-        self._drawn = tuple(drawn)
+        self._drawn = list(product(drawn, range(candidates)))
+        rng.shuffle(self._drawn)
 
     def __len__(self) -> int:
         return len(self._drawn)
 
     def make(self, index: int, task_id: str) -> Task:
         """As `IndexedSource.make`."""
-        which, target = divmod(self._drawn[index], self.candidates)
+        which, target = self._drawn[index]
         shown = tuple(self.objects[at] for at in subset(which, self.candidates))
         return Task(task_id, self.split, {"candidates": shown, "target": shown[target]})
 
@@ -146,7 +149,8 @@ def object_task_of_row(row: Row) -> Task:
 
 
 def ordered(task: Task, agent: str) -> tuple[Object, ...]:
-    """The candidates in a seat's own order: a function of the task and the seat alone."""
+    """The candidates in a seat's own order: a function of them and the seat, not of the target."""
     things = sorted(task.data["candidates"])
-    random.Random(f"signalling/order/{task.id}/{agent}").shuffle(things)
+    shown = "/".join(map(described, things))
+    random.Random(f"signalling/order/{shown}/{agent}").shuffle(things)
     return tuple(things)

@@ -299,19 +299,19 @@ def test_no_solution_is_in_info_before_the_choice():
 
 
 def test_infos_say_which_code_a_message_follows():
-    """Of `tall blue circle`, the last of its objects: mo di ba."""
+    """Of `tall green circle`, the last of its objects: mo ku ba."""
     env = make(ENV)
     said = {
-        "mo di ba": ("values", True),
-        "Message: BA di mo": ("backward", True),
-        "ku ba": (None, True),
-        "mo di ba ku": ("values", True),  # what is heard of it
-        "tall blue circle": (None, False),
+        "mo ku ba": ("values", True),
+        "Message: BA ku mo": ("backward", True),
+        "ku mo": (None, True),
+        "mo ku ba di": ("values", True),  # what is heard of it
+        "tall green circle": (None, False),
         "": ("rank_back", True),
         "mo\ndi": (None, False),
     }
     for text, (code, readable) in said.items():
-        env.reset(seed=0, options={"task": "train/0"})
+        env.reset(seed=0, options={"task": "train/11"})
         env.step(text)
         info = env.infos[SPEAKER]
         assert (info["convention"], info["readable"]) == (code, readable), text

@@ -10,6 +10,7 @@ import pytest
 
 from llm_marl_envs.signalling.objects import (
     MOST_TASKS,
+    Object,
     ObjectSource,
     combinations,
     object_task_of_row,
@@ -54,6 +55,15 @@ def test_tasks_are_different_and_every_object_is_a_target():
         assert {target for _, target in asked} == set(combinations(split, 3))
         assert all(len(set(t.data["candidates"])) == n for t in source)
     assert len(object_tasks("test", 2, 4)) == 4  # all there are
+
+
+def test_who_knows_all_tasks_by_heart_finds_no_target_alone():
+    """Of what a listener can be shown, each object is the target as often."""
+    for split, attributes, n in (("train", 3, 4), ("test", 3, 2), ("test", 2, 4), ("ood", 3, 16)):
+        found: dict[tuple[Object, ...], list[Object]] = {}
+        for task in ObjectSource(split, attributes, n):
+            found.setdefault(ordered(task, "listener_0"), []).append(task.data["target"])
+        assert all(sorted(shown) == sorted(targets) for shown, targets in found.items())
 
 
 def test_sets_are_numbered_without_a_gap():
