@@ -98,9 +98,9 @@ All get the team's number, in the last turn.
 The return is in [0, 1]. Before the last turn there is nothing to earn, so there is nothing to
 stall.
 
-**Entries of `info`**: `success`, all are right. Before the last turn: `sent`, texts to neighbours
-(with a channel, characters that go out); `readable`, there was one. In the last: `answer`,
-`readable`, `right`, `kind` (the problem).
+**Entries of `info`**: `success`, all are right. Before the last turn: `letters`, texts to
+neighbours; `readable`, there was one. In the last: `answer`, `readable`, `right`, `kind` (the
+problem).
 
 ## Names elect nobody
 A name is three syllables out of 70, and is drawn for each task. Only its bearer reads it. If
@@ -353,7 +353,7 @@ class AgentsNetEnv(TextParallelEnv):
             for other, letter in self._arriving(node, sent).items():
                 received[other][lines[other].index(node)] = letter
             count = len(sent) - sent.count("")
-            facts[self.possible_agents[node]] = {"readable": count > 0, "sent": count}
+            facts[self.possible_agents[node]] = {"readable": count > 0, "letters": count}
         now = NOW.format(turn=self._turn, turns=self.max_turns)
         return Outcome(
             reward_terms={},

@@ -159,7 +159,8 @@ range is 0 to 1, and 0 to n with `pay="team"`.
   nothing, or chose nothing.
 
 `bounds(task)` is exact, the mean over players: each takes each thing with a chance of 1/2; one
-player decides who knows all values while the others take nothing; the social optimum. Without any
+player decides who knows all values while the others take nothing; the social optimum. It is refused
+where `payoffs` pay more for what several take than for what nobody takes. Without any
 talk, a rule such as "take what is worth 5 or more to you" earns 0.581 in `test` (5 is the best
 such number), the lone player 0.588, and the optimum 0.677.
 
@@ -414,7 +415,18 @@ class TrustSplitEnv(TextParallelEnv):
         return ShareExperts(self.possible_agents, self.talk, self.divided)
 
     def bounds(self, task: Task) -> Bounds:
-        """Exact: choices at random; one player who knows all decides; the social optimum."""
+        """Exact: choices at random; one player who knows all decides; the social optimum.
+
+        Raises:
+            ValueError: what several take is worth more than what nobody takes. Then others who
+                take everything may leave more than others who take nothing, and what one player
+                can make of that is not known.
+        """
+        if self.rules.left < self.rules.contested:
+            raise ValueError(
+                f"payoffs=[{self.rules.left:g}, {self.rules.contested:g}]: what one player alone "
+                "can earn is known where the first number is at least the second"
+            )
         known = landscape(task.data["values"], self.rules)
         scale = 1 if self.pay == "own" else len(self.possible_agents)
         return Bounds(

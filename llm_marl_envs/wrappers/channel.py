@@ -253,7 +253,7 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     Raises:
         ValueError: an environment without messages, or in which some of what agents tell each
             other passes by; an option that is unknown or out of range; `hears` other than "all" and
-            "none" where a task says who hears whom; a delay after which nothing could arrive.
+            "none" where a task says who hears whom; a delay of as many turns as an episode has.
         TypeError: another library's environment, or an option of the wrong type.
     """
     inner = getattr(env, "unwrapped", env)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,9 @@ def _distances(said: Mapping[Meaning, Sequence[Sequence[Any]]]) -> np.ndarray:
     """(n, n), the mean distance of the messages of each two meanings."""
     spelled = list(dict.fromkeys(message for each in said.values() for message in each))
     place = {message: at for at, message in enumerate(spelled)}
-    between = np.array([[edit_distance(a, b) for b in spelled] for a in spelled], dtype=float)
+    between = np.zeros((len(spelled), len(spelled)))
+    for i, j in combinations(range(len(spelled)), 2):
+        between[i, j] = between[j, i] = edit_distance(spelled[i], spelled[j])
     shares = np.zeros((len(said), len(spelled)))
     for at, each in enumerate(said.values()):
         for message in each:

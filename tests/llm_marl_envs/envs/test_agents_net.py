@@ -77,7 +77,7 @@ def test_texts_go_along_the_lines():
         "node_2": "Turn 2 of 3.\nFrom 1: to c\nNothing from 2.",
         "node_3": "Turn 2 of 3.\nFrom 1: both",
     }
-    assert [info["sent"] for info in infos.values()] == [1, 1, 2, 0]
+    assert [info["letters"] for info in infos.values()] == [1, 1, 2, 0]
     assert [info["readable"] for info in infos.values()] == [True, True, True, False]
     # Nothing that was said before comes again.
     env.step(dict.fromkeys(env.agents, ""))

@@ -355,6 +355,12 @@ def test_mistakes(kwargs: dict[str, Any], match: str):
         make(ENV, **kwargs)
 
 
+def test_there_are_no_bounds_where_taking_twice_pays_more_than_leaving():
+    env = make(ENV, payoffs=[0, 1])
+    with pytest.raises(ValueError, match=r"payoffs=\[0, 1\]: .*first number is at least"):
+        env.bounds(env.source[0])
+
+
 def test_the_picture_shows_who_took_what():
     env = row_env(turns=1, render_mode="html")
     env.reset(seed=0)
