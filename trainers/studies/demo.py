@@ -1,7 +1,7 @@
 """`make demo`: a team of tiny models learns to work together, measured before and after.
 
-Warm-starts the embedded model, measures it on held-out tasks, trains one LoRA adapter per agent,
-measures again and writes everything to a folder: `summary.json`, the learning curve, transcripts
+Warm-starts the embedded model, measures it on held-out tasks, trains as the preset says, measures
+again and writes everything to a folder: `summary.json`, the learning curve, transcripts
 before and after, the team, and `report.html`, which shows them. Any preset with `model: tiny`
 can be shown. Owns the order of the steps and what is printed, nothing else.
 """
@@ -178,7 +178,7 @@ def run_demo(
         untrained = build_team_model(str(path), trainer.trained, weights="shared")
         base = TokenPolicy(untrained, max_completion_length=trainer.args.max_completion_length)
         before = measure(run, base, "before")
-        print("3/4 train: one LoRA adapter per agent, on the team's reward")
+        print("3/4 train: as the preset says")
         training = time.perf_counter()
         _train(trainer, resume)
         trained = time.perf_counter()
@@ -268,7 +268,7 @@ def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, An
             label="held-out tasks, 95 % interval" if when == "before" else None,
         )
     axes.set(xlabel="update", ylabel="share of tasks solved together", ylim=(0, 1.02))
-    axes.set_title(f"{summary['env']}: one LoRA adapter per agent, tiny model, temperature 1")
+    axes.set_title(f"{summary['env']}: tiny model, temperature 1")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
