@@ -208,8 +208,12 @@ Beside any partner, no text earns more than the best of the 16 choices.
   learners is not to be expected. `matrix_game-v0` has the dilemma repeated.
 - **Not comparable with published numbers**: rules, values and prompts are this library's own. In
   Deal or No Deal there are several of each thing, and demands that collide pay nobody anything.
-- **The embedded tiny model has no preset here**, and no warm start was tried. What honest players
-  do must be read from eight numbers.
+- **The embedded tiny model has no preset here.** One was tried, seed 0: `turns=1, pay="team"`, a
+  warm start of 400 steps on 3000 demonstrations (`hidden_size: 64, intermediate_size: 128`), 50
+  updates of `matrix_game_tiny`'s rates with 6 tasks each (`llm-marl demo`). On 128 tasks of `test`
+  the team's sum rises from 0.50 to 0.70, less than the 1.0 of `nothing`. But only 0.44 of the texts
+  were choices before, and 0.70 after, and much of the rise may be that. Longer warm starts and
+  turns of talk were not tried.
 
 ## Version history
 - v0: first version.
