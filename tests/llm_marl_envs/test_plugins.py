@@ -151,9 +151,9 @@ def test_errors_of_every_package_behind_a_door_are_messages(
 @pytest.mark.usefixtures("own_registry")
 def test_what_the_program_adds(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = ScriptedPolicy(lambda request: "")
-    register_policy("silent", lambda argument, context: silent)
+    register_policy("mute", lambda argument, context: silent)
     env = make("debate-v0")
-    assert named_policy("silent:x", Context(env=env)) is silent
+    assert named_policy("mute:x", Context(env=env)) is silent
     register_policy("number", lambda argument, context: 3)  # type: ignore[arg-type,return-value]
     with pytest.raises(TypeError, match=r"policy 'number': expected an object with act"):
         named_policy("number", Context(env=env))

@@ -20,6 +20,11 @@ def _yardstick() -> int:
     return total
 
 
+def seconds_of_a_loop() -> float:
+    """Processor time of 20,000 additions, the least of ten; 0.001 on a core of 2024 at 4 GHz."""
+    return min(_seconds(_yardstick) for _ in range(10))
+
+
 def milliseconds(run: Callable[[], Any], times: int = 5) -> float:
     """Processor time of the quickest run, counted in loops of 20,000 additions.
 

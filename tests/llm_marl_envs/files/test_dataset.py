@@ -235,7 +235,7 @@ def test_every_task_file_has_a_licence_in_the_data_card():
     text = (ROOT / "docs" / "data_card.md").read_text()
     table = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
     listed = {cells[1].strip(" `"): [cell.strip() for cell in cells[2:-1]] for cells in table}
-    files = {p.name for p in DATA.rglob("*") if p.is_file() and p.suffix not in (".md", ".pyc")}
+    files = {p.name for p in DATA.rglob("*.jsonl")}
     assert set(listed) == files
     for name, (rows, _, licence, *_) in listed.items():
         lines = (DATA / name).read_text(encoding="utf-8").splitlines()
