@@ -32,7 +32,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks.comparison.cells import TUNING_SEED, Cell, Line, due
+from benchmarks.comparison.cells import REPORT_SEED, TUNING_SEED, Cell, Line, due
 from benchmarks.comparison.report import report
 from llm_marl_envs.evaluation.numbers.rates import fisher_power
 
@@ -100,7 +100,7 @@ def tabular_cells(beds: Sequence[str], methods: Sequence[str]) -> list[Cell]:
                     about=about,
                     rates=RATES,
                     tuning=[TUNING_SEED + i for i in range(tuned)],
-                    seeds=[*range(seeds)],
+                    seeds=[REPORT_SEED + i for i in range(seeds)],
                 )
             )
     return found

@@ -11,6 +11,8 @@ from typing import Any
 
 TUNING_SEED = 1000
 """The first of those that try rates; none of them is reported."""
+REPORT_SEED = 100
+"""The first of those that are reported."""
 EXTENSIONS = 2
 """Rates that are tried beyond the first ones, at most, where the best is at an edge."""
 FACTOR = 3.0

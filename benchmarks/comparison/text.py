@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.comparison.cells import TUNING_SEED, Cell, Line
+from benchmarks.comparison.cells import REPORT_SEED, TUNING_SEED, Cell, Line
 from benchmarks.comparison.report import REFERENCE
 from llm_marl_envs.games.matrix import GAMES
 
@@ -34,7 +34,8 @@ class TextBed:
         preset: a run file of `trainers/presets`.
         methods: algorithms.
         rates: learning rates that are tried in any case.
-        budget: tokens of a run.
+        budget: tokens of a reported run.
+        tuning_budget: tokens of a tuning run.
         seeds: that are reported; `more` of the reference.
         tuned: what tuning runs change in the run file.
         best: the reward that scores 1, and that of the tuning runs; None where the score is the
@@ -45,6 +46,7 @@ class TextBed:
     methods: Sequence[str]
     rates: Sequence[float]
     budget: int
+    tuning_budget: int
     seeds: int = 5
     more: int = 10
     tuned: Mapping[str, Any] = field(default_factory=dict)
@@ -59,6 +61,7 @@ TEXT_BEDS = {
         methods=(REFERENCE, "rejection", "hysteretic", "dr_mas", "c3_sim"),
         rates=(2.5e-4, 5e-4, 1e-3, 2e-3),
         budget=12_000,
+        tuning_budget=12_000,
         seeds=20,
         more=20,
         tuned={"env_kwargs.tasks": [{"payoffs": PERMUTED, "id": "tuning", "split": "train"}]},
@@ -68,19 +71,22 @@ TEXT_BEDS = {
         preset="coop_coding_tiny",
         methods=(*FAMILY, "c3_sim"),
         rates=FAMILY_RATES,
-        budget=300_000,
+        budget=150_000,
+        tuning_budget=50_000,
     ),
     "coop_writing": TextBed(
         preset="coop_writing_tiny",
         methods=(*FAMILY, "c3_sim"),
         rates=FAMILY_RATES,
-        budget=300_000,
+        budget=150_000,
+        tuning_budget=50_000,
     ),
     "debate": TextBed(
         preset="debate_tiny",
         methods=(*FAMILY, "c3"),
         rates=FAMILY_RATES,
-        budget=300_000,
+        budget=150_000,
+        tuning_budget=50_000,
     ),
 }
 
@@ -97,14 +103,15 @@ def text_cells(
         raise ValueError(f"bed {name!r}: expected one of {[*TEXT_BEDS]}")
     bed, found = TEXT_BEDS[name], []
     for method in methods or bed.methods:
+        reported = seeds or (bed.more if method == REFERENCE else bed.seeds)
         about = {"bed": f"text_{name}", "method": method, "preset": bed.preset}
         found.append(
             Cell(
                 file=results / f"text_{name}" / f"{method}.jsonl",
-                about={**about, "budget": bed.budget},
+                about={**about, "budget": bed.budget, "tuning_budget": bed.tuning_budget},
                 rates=bed.rates,
                 tuning=[TUNING_SEED],
-                seeds=[*range(seeds or (bed.more if method == REFERENCE else bed.seeds))],
+                seeds=[REPORT_SEED + i for i in range(reported)],
             )
         )
     return found
@@ -117,7 +124,8 @@ def text_run(folder: Path, cell: Cell, part: str, rate: float, seeds: Sequence[i
 
     name, method = cell.about["bed"].removeprefix("text_"), cell.about["method"]
     bed, (seed,) = TEXT_BEDS[name], seeds
-    changes = {"algorithm": method, "max_tokens": bed.budget, "max_steps": 0}
+    budget = bed.tuning_budget if part == "tuning" else bed.budget
+    changes = {"algorithm": method, "max_tokens": budget, "max_steps": 0}
     changes |= {"lr_scheduler_type": "constant", "transcript_every": 0, "disable_tqdm": True}
     changes |= {"save_strategy": "steps", "save_steps": 20, "save_total_limit": 1}
     sweep: dict[str, Any] = {
