@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from llm_marl_envs.checks import refuse_unknown
@@ -215,14 +215,22 @@ def _combined(level: Level, seen: str, counts: Mapping[str, int], rng: random.Ra
         for owner, walls in counts.items()
     }
     start, goal = seen.index(START), seen.index(GOAL)
-    found: dict[str, None] = {}
+    tried: dict[tuple[tuple[int, ...], ...], bool] = {}  # draws repeat themselves
+    fitting = 0
     for _ in range(TRIES):
-        walls = [at for some in parts.values() for at in rng.choice(some)]
-        if level.least <= way_length(level.size, walls, start, goal) <= level.least + LONGER:
-            found[marked(FREE * len(seen), dict.fromkeys(walls, WALL))] = None
-            if len(found) == PAIRS:
-                break
-    return list(found)
+        chosen = tuple(rng.choice(some) for some in parts.values())
+        if chosen in tried:
+            continue
+        length = way_length(level.size, chain(*chosen), start, goal)
+        tried[chosen] = level.least <= length <= level.least + LONGER
+        fitting += tried[chosen]
+        if fitting == PAIRS:
+            break
+    return [
+        marked(FREE * len(seen), dict.fromkeys(chain(*chosen), WALL))
+        for chosen, fits in tried.items()
+        if fits
+    ]
 
 
 def way_length(size: int, walls: Iterable[int], start: int, goal: int) -> int:
@@ -233,18 +241,22 @@ def way_length(size: int, walls: Iterable[int], start: int, goal: int) -> int:
     """
     wide = size + 1
 
-    def bit(place: int) -> int:
-        return 1 << (place // size * wide + place % size)
-
-    free = sum(((1 << size) - 1) << (row * wide) for row in range(size))
-    free -= sum(map(bit, walls))
-    reached, moves = bit(start), 0
-    while not reached & bit(goal):
+    bits, free = _bits(size)
+    free -= sum(map(bits.__getitem__, walls))
+    reached, moves = bits[start], 0
+    while not reached & bits[goal]:
         spread = reached << 1 | reached >> 1 | reached << wide | reached >> wide
         if not spread & free & ~reached:
             return 0
         reached, moves = reached | spread & free, moves + 1
     return moves
+
+
+@lru_cache(maxsize=32)
+def _bits(size: int) -> tuple[tuple[int, ...], int]:
+    """The bit of each place, and all of them."""
+    bits = tuple(1 << (row * (size + 1) + column) for row, column in product(range(size), repeat=2))
+    return bits, sum(bits)
 
 
 def _parts(
