@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from importlib import resources
 from pathlib import Path
+from threading import RLock
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec
 
@@ -124,10 +126,18 @@ class ListSource(TaskSource):
         return self._by_id[task_id]
 
 
+_making = RLock()  # one for all sources, which so can be pickled; making a task may ask for others
+if hasattr(os, "register_at_fork"):  # not on Windows; no fork while a task is half made
+    os.register_at_fork(
+        before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release
+    )
+
+
 class IndexedSource(TaskSource):
     """Generated tasks in a fixed order, made when asked for and kept; ids are `<split>/<index>`.
 
-    A subclass says how many there are and makes them.
+    A subclass says how many there are and makes them, one at a time: copies of an environment share
+    a source, and may ask from several threads.
     """
 
     def __init__(self, split: str) -> None:
@@ -142,7 +152,9 @@ class IndexedSource(TaskSource):
         if index not in self._made:
             if not 0 <= index < len(self):
                 raise IndexError(f"task {index}: {self.split!r} has tasks 0 to {len(self) - 1}")
-            self._made[index] = self.make(index, f"{self.split}/{index}")
+            with _making:
+                if index not in self._made:
+                    self._made[index] = self.make(index, f"{self.split}/{index}")
         return self._made[index]
 
     def find(self, task_id: str) -> Task:

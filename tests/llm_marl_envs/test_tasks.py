@@ -3,10 +3,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
+import time
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -199,6 +203,48 @@ def test_an_indexed_source_makes_each_task_once_and_finds_it_by_its_id() -> None
     for index in (-1, 12):
         with pytest.raises(IndexError, match=r"'val' has tasks 0 to 11"):
             source[index]
+
+
+class Slow(Squares):
+    """Its first task takes a while."""
+
+    begun: Event
+
+    def make(self, index: int, task_id: str) -> Task:
+        if index == 0:
+            self.begun.set()
+            time.sleep(0.2)
+        return super().make(index, task_id)
+
+
+@pytest.fixture
+def slow() -> Slow:
+    source = Slow("val")
+    source.begun = Event()
+    return source
+
+
+def test_a_task_that_two_threads_want_is_made_once(slow: Slow) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(slow.__getitem__, [0, 0])
+    assert one is other
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+def test_a_process_that_is_forked_while_a_thread_makes_a_task_makes_the_others(slow: Slow) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(slow.__getitem__, 0)
+        assert slow.begun.wait(60)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends a child that waits for the lock
+            tasks = [slow[11]]
+            thread = Thread(target=lambda: tasks.extend(slow))
+            thread.start()
+            thread.join()
+            os._exit(0 if len(tasks) == 13 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert first.result() is slow[0]
 
 
 @pytest.mark.parametrize(

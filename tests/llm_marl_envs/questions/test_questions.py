@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import random
 import runpy
+import sys
 from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -242,6 +246,27 @@ def test_items_depend_on_the_seed_split_and_index_alone() -> None:
     ahead = backward[40]
     assert [forward[i] for i in range(41)] == [backward[i] for i in range(41)]
     assert forward[40] == ahead
+    assert pickle.loads(pickle.dumps(backward))[41] == forward[41]
+
+
+def test_threads_that_ask_one_source_get_what_one_thread_gets() -> None:
+    def fresh() -> ProceduralQuestions:
+        return ProceduralQuestions("val", kinds=["suspects", "order"])
+
+    orders = [random.Random(number).sample(range(48), 48) for number in range(4)]
+    alone, shared = list(itertools.islice(fresh(), 48)), fresh()
+
+    def asked(order: Sequence[int]) -> list[Task]:
+        found = {index: shared[index] for index in order}
+        return [found[index] for index in range(48)]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # threads take turns within one question
+    try:
+        with ThreadPoolExecutor(len(orders)) as pool:
+            assert all(found == alone for found in pool.map(asked, orders))
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_question_survives_being_a_task() -> None:
