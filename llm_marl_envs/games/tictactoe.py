@@ -120,6 +120,7 @@ def outcomes(first: Player, second: Player, board: Board) -> tuple[float, float,
 
     @cache
     def expected(board: Board, mine: bool) -> tuple[float, float, float]:
+        """From this board on; `mine`: it is the turn of `first`."""
         if winner(board) is not None:
             return (0.0, 0.0, 1.0) if mine else (1.0, 0.0, 0.0)  # of who is not to move
         if FREE not in board:
@@ -145,6 +146,7 @@ def best_response(player: Player, board: Board, *, first: bool) -> float:
 
     @cache
     def expected(board: Board, mine: bool) -> float:
+        """From this board on; `mine`: it is the responder's turn."""
         if winner(board) is not None:
             return -1.0 if mine else 1.0  # won by who is not to move
         if FREE not in board:

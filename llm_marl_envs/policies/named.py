@@ -209,6 +209,12 @@ def seated(team: Mapping[str, Policy | str], context: Context) -> dict[str, Poli
     return policies
 
 
+def refuse_argument(kind: str, argument: str) -> None:
+    """Raise `ValueError` where a kind that takes no argument got one."""
+    if argument:
+        raise ValueError(f"policy '{kind}:{argument}': '{kind}' takes no argument; say '{kind}'")
+
+
 # -- kinds that need no weights --------------------------------------------------------------------
 def make_random(argument: str, context: Context) -> Policy:
     """`random`: random printable text.
@@ -216,8 +222,7 @@ def make_random(argument: str, context: Context) -> Policy:
     Raises:
         ValueError: an argument.
     """
-    if argument:
-        raise ValueError(f"'random:{argument}': 'random' takes no argument")
+    refuse_argument("random", argument)
     return RandomPolicy()
 
 
@@ -227,8 +232,7 @@ def make_silent(argument: str, context: Context) -> Policy:
     Raises:
         ValueError: an argument.
     """
-    if argument:
-        raise ValueError(f"'silent:{argument}': 'silent' takes no argument")
+    refuse_argument("silent", argument)
     return SilentPolicy()
 
 
@@ -243,8 +247,7 @@ def make_agreed(argument: str, context: Context) -> Policy:
     Raises:
         ValueError: an argument.
     """
-    if argument:
-        raise ValueError(f"'agreed:{argument}': 'agreed' takes no argument")
+    refuse_argument("agreed", argument)
     return AgreedPolicy(context.env)
 
 

@@ -161,10 +161,16 @@ def test_what_the_program_adds(monkeypatch: pytest.MonkeyPatch) -> None:
         register_policy("random", lambda argument, context: silent)
     with pytest.raises(ValueError, match="no policy 'exprt'; did you mean 'expert'"):
         named_policy("exprt", Context(env=env))
-    with pytest.raises(ValueError, match="'random' takes no argument"):
-        named_policy("random:3", Context(env=env))
     register("pair-v0", "support.toys:WordPair", api=None)
     assert make("pair-v0").max_turns == 2
+
+
+@pytest.mark.parametrize("kind", ["random", "silent", "agreed"])
+def test_a_policy_without_an_argument_refuses_one(kind: str) -> None:
+    context = Context(env=make("debate-v0"))
+    named_policy(kind, context)
+    with pytest.raises(ValueError, match=f"policy '{kind}:3': '{kind}' takes no argument; say"):
+        named_policy(f"{kind}:3", context)
 
 
 @pytest.mark.parametrize(

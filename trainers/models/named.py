@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.policies.named import DEFAULT_COMPLETION_LENGTH, Context, Sampling
+from llm_marl_envs.policies.named import (
+    DEFAULT_COMPLETION_LENGTH,
+    Context,
+    Sampling,
+    refuse_argument,
+)
 from llm_marl_envs.specs import EnvSpec
 from trainers.models.local import LocalPolicy
 from trainers.models.model_card import CARD_FILE
@@ -95,8 +100,7 @@ def make_tiny(argument: str, context: Context) -> Policy:
     """
     env: Any = context.env
     spec = getattr(env, "spec", None)
-    if argument:
-        raise ValueError(f"'tiny:{argument}': 'tiny' takes no argument")
+    refuse_argument("tiny", argument)
     if not isinstance(spec, EnvSpec):
         raise ValueError("'tiny' needs an environment with an id, whose experts it learns from")
     kwargs = {key: value for key, value in env.env_kwargs.items() if key != "split"}
