@@ -11,10 +11,10 @@ same for all tasks of a board, and turning or mirroring a maze does not change t
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 from llm_marl_envs.checks import refuse_unknown
@@ -139,15 +139,14 @@ def sure(board: Sequence[Mapping[str, Any]], seat: int) -> float:
 
     It is a way that is free in all mazes of the board that look the same to this walker.
     """
-    walls: dict[str, set[int]] = {}
+    free: dict[str, int] = {}
     counts: dict[str, int] = {}
     for data in board:
-        seen = view(data, seat)
-        here = {at for at, cell in enumerate(data["map"]) if cell == WALL}
-        walls[seen] = walls.get(seen, set()) | here
+        seen, here = view(data, seat), free_of(data["map"])
+        free[seen] = free.get(seen, here) & here
         counts[seen] = counts.get(seen, 0) + 1
     start, goal, size = board[0]["start"], board[0]["goal"], size_of(board[0]["map"])
-    known = [count for seen, count in counts.items() if way_length(size, walls[seen], start, goal)]
+    known = [count for seen, count in counts.items() if way_length(size, free[seen], start, goal)]
     return sum(known) / len(board)
 
 
@@ -210,39 +209,49 @@ def _ends(size: int, least: int) -> list[tuple[int, int]]:
 
 def _combined(level: Level, seen: str, counts: Mapping[str, int], rng: random.Random) -> list[str]:
     """`PAIRS` mazes with a way of the right length, or fewer: one part of each owner together."""
-    parts = {
-        owner: _parts([at for at, one in enumerate(seen) if one == owner], walls, owner, rng)
-        for owner, walls in counts.items()
-    }
-    start, goal = seen.index(START), seen.index(GOAL)
-    tried: dict[tuple[tuple[int, ...], ...], bool] = {}  # draws repeat themselves
+    bits, start, goal = _bits(level.size), seen.index(START), seen.index(GOAL)
+    parts = [_parts(bits, seen, owner, walls, rng) for owner, walls in counts.items()]
+    every = sum(bits)
+    tried: dict[int, bool] = {}  # draws repeat themselves
     fitting = 0
     for _ in range(TRIES):
-        chosen = tuple(rng.choice(some) for some in parts.values())
-        if chosen in tried:
+        free = every - sum(map(rng.choice, parts))
+        if free in tried:
             continue
-        length = way_length(level.size, chain(*chosen), start, goal)
-        tried[chosen] = level.least <= length <= level.least + LONGER
-        fitting += tried[chosen]
+        length = way_length(level.size, free, start, goal)
+        tried[free] = level.least <= length <= level.least + LONGER
+        fitting += tried[free]
         if fitting == PAIRS:
             break
     return [
-        marked(FREE * len(seen), dict.fromkeys(chain(*chosen), WALL))
-        for chosen, fits in tried.items()
+        "".join(FREE if free & bit else WALL for bit in bits)
+        for free, fits in tried.items()
         if fits
     ]
 
 
-def way_length(size: int, walls: Iterable[int], start: int, goal: int) -> int:
-    """Moves of a shortest way; 0 where there is none. Quicker than `maps.distances`.
+def _parts(bits: Sequence[int], seen: str, owner: str, walls: int, rng: random.Random) -> list[int]:
+    """The walls of an owner, as bits, in each of its parts; what all see has one part."""
+    cells = [at for at, one in enumerate(seen) if one == owner]
+    several = 1 if owner == ALL else PARTS
+    drawn = sorted({tuple(sorted(rng.sample(cells, walls))) for _ in range(several)})
+    return [sum(bits[at] for at in part) for part in drawn]
 
-    The places that can be reached are the bits of a number, with one bit more for each row, so that
-    nobody leaves a row at its side.
+
+def free_of(cells: str) -> int:
+    """The free places of a maze as the bits of a number, with one bit more for each row.
+
+    So places side by side are bits side by side, and nobody leaves a row at its side.
     """
-    wide = size + 1
+    return sum(bit for bit, cell in zip(_bits(size_of(cells)), cells, strict=True) if cell == FREE)
 
-    bits, free = _bits(size)
-    free -= sum(map(bits.__getitem__, walls))
+
+def way_length(size: int, free: int, start: int, goal: int) -> int:
+    """Moves of a shortest way over free places, as `free_of`; 0 where there is none.
+
+    Quicker than `maps.distances`: the places that can be reached are bits, too.
+    """
+    bits, wide = _bits(size), size + 1
     reached, moves = bits[start], 0
     while not reached & bits[goal]:
         spread = reached << 1 | reached >> 1 | reached << wide | reached >> wide
@@ -253,15 +262,6 @@ def way_length(size: int, walls: Iterable[int], start: int, goal: int) -> int:
 
 
 @lru_cache(maxsize=32)
-def _bits(size: int) -> tuple[tuple[int, ...], int]:
-    """The bit of each place, and all of them."""
-    bits = tuple(1 << (row * (size + 1) + column) for row, column in product(range(size), repeat=2))
-    return bits, sum(bits)
-
-
-def _parts(
-    cells: Sequence[int], walls: int, owner: str, rng: random.Random
-) -> list[tuple[int, ...]]:
-    """Which cells of an owner are walls, in each of its parts; what all see has one part."""
-    several = 1 if owner == ALL else PARTS
-    return sorted({tuple(sorted(rng.sample(cells, walls))) for _ in range(several)})
+def _bits(size: int) -> tuple[int, ...]:
+    """The bit of each place."""
+    return tuple(1 << (row * (size + 1) + column) for row, column in product(range(size), repeat=2))

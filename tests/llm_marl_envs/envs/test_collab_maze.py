@@ -15,7 +15,7 @@ from llm_marl_envs.grids.map_tasks import GOAL, MAPS, START, marked
 from llm_marl_envs.grids.maps import FREE, MOVES, WALL, canonical, distances, neighbour
 from llm_marl_envs.grids.maze_bounds import best_walk, expected_blind, score
 from llm_marl_envs.grids.maze_experts import LEADERS
-from llm_marl_envs.grids.maze_tasks import HIDDEN, Level, drawn, sure, view, way_length
+from llm_marl_envs.grids.maze_tasks import HIDDEN, Level, drawn, free_of, sure, view, way_length
 
 ROW = {"map": ["S...", "##..", "....", "G.##"]}  # R R D D L L D
 WAY = "RRDDLLD"
@@ -243,10 +243,8 @@ def test_the_length_of_a_way_is_that_of_the_search():
     for _ in range(100):
         size = rng.randrange(3, 9)
         cells = "".join(WALL if rng.random() < 0.35 else FREE for _ in range(size**2))
-        free = [at for at, cell in enumerate(cells) if cell == FREE]
-        start, goal = rng.choice(free), rng.choice(free)
-        walls = [at for at, cell in enumerate(cells) if cell == WALL]
-        assert way_length(size, walls, start, goal) == distances(cells, goal).get(start, 0)
+        start, goal = rng.choices([at for at, cell in enumerate(cells) if cell == FREE], k=2)
+        assert way_length(size, free_of(cells), start, goal) == distances(cells, goal).get(start, 0)
 
 
 # -- bounds ----------------------------------------------------------------------------------------
