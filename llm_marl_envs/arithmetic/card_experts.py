@@ -34,15 +34,12 @@ class CardExperts(ListeningExperts):
 
     def __init__(self, divided: bool) -> None:
         self.divided = divided
-
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Both orders; ("direct",) where both seats know everything."""
-        return ORDERS if self.divided else (DIRECT,)
+        self.fixed = ORDERS if divided else (DIRECT,)
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """The cards; the answer that they give, or the best guess before they were told."""
-        if convention not in self.conventions(task):
-            raise ValueError(f"convention {convention!r}: expected one of {self.conventions(task)}")
+        if convention not in self.fixed:
+            raise ValueError(f"convention {convention!r}: expected one of {self.fixed}")
         heard = [texts[-1] for texts in statements_in(messages).values()]
         if not self.divided:
             return _direct(task, agent, heard)

@@ -23,12 +23,10 @@ class SideExperts(ListeningExperts):
         quotes: how many lines a statement may quote.
     """
 
+    fixed = CONVENTIONS  # lines "against" the other claim, or "for" their own
+
     def __init__(self, quotes: int) -> None:
         self.quotes = quotes
-
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """What debaters quote: lines "against" the other claim or "for" their own."""
-        return CONVENTIONS
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """The next best lines; a judge's verdict, "" before it has heard the debaters.

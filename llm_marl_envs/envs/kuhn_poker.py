@@ -196,6 +196,8 @@ class KuhnPokerEnv(TextAECEnv):
 class KuhnExperts(GameExperts):
     """Players who do one thing whatever they hold."""
 
+    fixed = WORDS
+
     def legal(self, task: Task, agent: str) -> Sequence[str]:
         """Pass and bet."""
         return WORDS
@@ -210,10 +212,6 @@ class KuhnExperts(GameExperts):
         card, betting = env.task.data["deal"][SEATS.index(agent)], env.chat(agent)[-1].content
         chance = ((0.25, 0.5, 0.75) if betting == BETS else (0.4, 0.5, 0.6))[card]
         return BET if rng.random() < chance else PASS
-
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Pass and bet."""
-        return WORDS
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """The word."""

@@ -313,6 +313,8 @@ class TicTacToeEnv(TextAECEnv):
 class TicTacToeExperts(GameExperts):
     """The perfect player; one that wins or blocks if it can; one that takes the first free cell."""
 
+    fixed = PLANS
+
     def legal(self, task: Task, agent: str) -> Sequence[str]:
         """The names of all cells."""
         return task.data["labels"]
@@ -321,10 +323,6 @@ class TicTacToeExperts(GameExperts):
         """A free cell."""
         board = board_in(env.task, env.chat(agent))
         return env.task.data["labels"][rng.choice(free_cells(board))]
-
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """The plans."""
-        return PLANS
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """The move of a plan on the board that was shown last."""

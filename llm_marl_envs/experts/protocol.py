@@ -25,13 +25,15 @@ class Experts(ABC):
 
     Attributes:
         listens: whether experts have later turns, which `reply` writes, to demonstrate too.
+        fixed: the conventions where every task has the same; else override `conventions`.
     """
 
     listens: bool = False
+    fixed: tuple[str, ...] = ()
 
     def conventions(self, task: Task) -> tuple[str, ...]:
         """Names of the ways in which experts can agree to solve `task`; may be empty."""
-        return ()
+        return self.fixed
 
     @abstractmethod
     def first(self, task: Task, agent: str, convention: str) -> str:
@@ -98,6 +100,9 @@ def find_experts(env: Any) -> Experts | None:
 
 def conventions_of(experts: Experts, source: TaskSource) -> Iterator[str]:
     """The conventions that the first tasks allow, each once, as they come."""
+    if type(experts).conventions is Experts.conventions:  # making a task can be dear
+        yield from experts.fixed
+        return
     seen: set[str] = set()
     for index in range(min(len(source), LOOKED_AT)):
         for name in experts.conventions(source[index]):

@@ -177,23 +177,19 @@ class RightExperts(GameExperts):
 
     def __init__(self, seats: Sequence[str], choices: int) -> None:
         self.seats, self.choices = list(seats), choices
+        self.fixed = (RIGHT, *(WRONG.format(n) for n in range(1, choices)))
 
     def legal(self, task: Task, agent: str) -> Sequence[str]:
         """All words."""
         return WORDS[: self.choices]
 
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """right, wrong_1, wrong_2, ..."""
-        return (RIGHT, *(WRONG.format(n) for n in range(1, self.choices)))
-
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """The word of the convention at this turn."""
-        known = self.conventions(task)
-        if convention not in known:
-            raise ValueError(f"plan {convention!r}: expected one of {known}")
+        if convention not in self.fixed:
+            raise ValueError(f"plan {convention!r}: expected one of {self.fixed}")
         turn = sum(message.role == "assistant" for message in messages)
         right = rights_of(task, turn)[self.seats.index(agent)]
-        return WORDS[(right + known.index(convention)) % self.choices]
+        return WORDS[(right + self.fixed.index(convention)) % self.choices]
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """What a first text follows."""
@@ -201,4 +197,4 @@ class RightExperts(GameExperts):
         if word is None:
             return None
         right = rights_of(task, 0)[self.seats.index(agent)]
-        return self.conventions(task)[(WORDS.index(word) - right) % self.choices]
+        return self.fixed[(WORDS.index(word) - right) % self.choices]

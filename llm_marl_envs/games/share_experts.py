@@ -112,12 +112,10 @@ class ShareExperts(ListeningExperts):
         divided: whether each knows its own values only; else what is claimed is not needed.
     """
 
+    fixed = PLANS
+
     def __init__(self, seats: Sequence[str], talk: int, divided: bool) -> None:
         self.seats, self.talk, self.divided = list(seats), talk, divided
-
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """The plans."""
-        return PLANS
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """A claim, an announcement, or the choice."""

@@ -28,6 +28,7 @@ class GridExperts(ListeningExperts):
 
     def __init__(self, divided: bool, program: bool) -> None:
         self.divided, self.program = divided, program
+        self.fixed = ORDERS if divided else ORDERS[:1]
 
     @abstractmethod
     def told(self, task: Task, convention: str) -> str:
@@ -37,21 +38,17 @@ class GridExperts(ListeningExperts):
     def found(self, task: Task, convention: str, messages: Sequence[Message]) -> Sequence[object]:
         """The words of the planner's answer, by what it sees and what it was told last."""
 
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Rows and columns; one where both see everything."""
-        return ORDERS if self.divided else ORDERS[:1]
-
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """What the tool reads out, or prints; the planner's answer."""
-        if convention not in self.conventions(task):
-            raise ValueError(f"convention {convention!r}: expected one of {ORDERS}")
+        if convention not in self.fixed:
+            raise ValueError(f"convention {convention!r}: expected one of {self.fixed}")
         if agent == TOOL:
             return self._said(task, convention)
         return f"Answer: {' '.join(map(str, self.found(task, convention, messages)))}"
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The order in which the tool read out its part; of the planner nothing is known."""
-        known = self.conventions(task) if agent == TOOL else ()
+        known = self.fixed if agent == TOOL else ()
         found = [order for order in known if self._said(task, order) == action]
         return found[0] if len(found) == 1 else None
 

@@ -38,12 +38,10 @@ class MazeExperts(ListeningExperts):
         talk: texts before each naming.
     """
 
+    fixed = LEADERS
+
     def __init__(self, agents: Sequence[str], divided: bool, talk: int) -> None:
         self.agents, self.divided, self.talk = list(agents), divided, talk
-
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Who works out the way."""
-        return LEADERS
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """A part, a way, or moves that are named."""

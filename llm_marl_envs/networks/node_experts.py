@@ -137,13 +137,11 @@ class NodeExperts(ListeningExperts):
         turns: of each, the last of which answers.
     """
 
+    fixed = ORDERS
+
     def __init__(self, agents: Sequence[str], turns: int) -> None:
         self.seats = {agent: seat for seat, agent in enumerate(agents)}
         self.turns = turns
-
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        """Both orders."""
-        return ORDERS
 
     def reply(self, task: Task, agent: str, convention: str, messages: Sequence[Message]) -> str:
         """What the node writes to its neighbours; its answer in the last turn."""

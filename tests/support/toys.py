@@ -30,8 +30,7 @@ def word_tasks(split: str = "train") -> ListSource:
 class WordExperts(Experts):
     """Say the own word, in lower or in upper case."""
 
-    def conventions(self, task: Task) -> tuple[str, ...]:
-        return ("lower", "upper")
+    fixed = ("lower", "upper")
 
     def first(self, task: Task, agent: str, convention: str) -> str:
         word = task.data["words"][("left_0", "right_0").index(agent)]

@@ -16,6 +16,7 @@ from llm_marl_envs.grids.maps import FREE, MOVES, WALL, canonical, distances, ne
 from llm_marl_envs.grids.maze_bounds import best_walk, expected_blind, score
 from llm_marl_envs.grids.maze_experts import LEADERS
 from llm_marl_envs.grids.maze_tasks import HIDDEN, Level, drawn, free_of, sure, view, way_length
+from llm_marl_envs.wrappers import Choose
 
 ROW = {"map": ["S...", "##..", "....", "G.##"]}  # R R D D L L D
 WAY = "RRDDLLD"
@@ -192,6 +193,12 @@ def test_attacks_earn_less_than_half(form: str):
         assert mean(earned(env, task, honest) for task in tasks) == 1.0
         for name, says in ATTACKS.items():
             assert mean(earned(env, task, says) for task in tasks) < 0.7, name
+
+
+def test_a_menu_of_choices_makes_no_maze():
+    drawn.cache_clear()
+    assert Choose(make("collab_maze-v0", maze={"walls": 0.29})).action_space("walker_0").n == 2
+    assert drawn.cache_info().currsize == 0
 
 
 # -- tasks -----------------------------------------------------------------------------------------

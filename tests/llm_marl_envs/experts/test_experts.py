@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.toys import BareParallel, Relay, SameCase, WordExperts, WordPair
+from support.toys import BareParallel, Relay, SameCase, SameCaseExperts, WordExperts, WordPair
 
 from llm_marl_envs.experts import ExpertPolicy, Experts, experts_of, find_experts
 from llm_marl_envs.experts.demonstrations import demonstrations
+from llm_marl_envs.experts.protocol import conventions_of
+from llm_marl_envs.tasks import NumberedSource, Task
 from llm_marl_envs.wrappers import SingleSeat
 
 
@@ -83,6 +85,17 @@ def test_defaults_follow_no_convention() -> None:
     assert experts.read(task, "runner_0", "apple") is None
     assert experts.reply(task, "runner_0", "", ()) == experts.first(task, "runner_0", "") == "apple"
     assert not experts.listens
+
+
+def test_fixed_conventions_are_named_without_a_task() -> None:
+    class Unread(NumberedSource):
+        def make(self, index: int, task_id: str) -> Task:
+            raise AssertionError("a task was made")
+
+    source = Unread("train", 12)
+    assert [*conventions_of(WordExperts(), source)] == ["lower", "upper"]
+    with pytest.raises(AssertionError, match="a task was made"):
+        list(conventions_of(SameCaseExperts(), source))
 
 
 def test_experts_are_found_inside_wrappers() -> None:
