@@ -167,6 +167,46 @@ def test_a_curve_of_a_training_by_hand(comparison: SimpleNamespace, tmp_path: Pa
     assert text.curve_of(log, bed, "tuning")[1][-1] == pytest.approx(1 / text.FACTOR)
 
 
+@pytest.mark.parametrize("name", ["coop_coding", "climbing"])
+def test_tuning_has_a_budget_and_tasks_of_its_own(
+    comparison: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    """The run files are read as they are run; what trains is a stand-in, as it takes minutes."""
+    from trainers.studies import sweep_run
+
+    bed, points = comparison.text.TEXT_BEDS[name], []
+
+    def run_point(point: Any) -> dict[str, Any]:
+        points.append(point)
+        kinds = ("cost/calls", "cost/updates", "cost/replayed_calls")
+        spent = {"num_tokens": point.run["trainer"]["max_tokens"], **dict.fromkeys(kinds, 1)}
+        (point.folder / "train").mkdir(parents=True)
+        log = {**spent, "success": 0.0, "reward": 0.0}
+        (point.folder / "train" / "log.jsonl").write_text(json.dumps(log) + "\n")
+        return {"results": {"success": 0.25}}
+
+    monkeypatch.setattr(sweep_run, "run_point", run_point)
+    (cell,) = comparison.text.text_cells(tmp_path, name, ["rejection"], 1)
+    for part, seed in (("tuning", cell.tuning[0]), ("report", cell.seeds[0])):
+        (made,) = comparison.text.text_run(tmp_path / "runs", cell, part, 1e-3, [seed])
+        assert (made.part, made.rate, made.seed) == (part, 1e-3, seed)
+        assert made.costs[-1] == [points[-1].run["trainer"]["max_tokens"], 1, 1, 1]
+        assert made.scores[-1] == (0.25 if bed.best is None else 0.0)
+    tuned, reported = (point.run for point in points)
+    assert tuned["trainer"]["max_tokens"] == bed.tuning_budget == cell.about["tuning_budget"]
+    assert reported["trainer"]["max_tokens"] == bed.budget == cell.about["budget"]
+    for run, seed in ((tuned, 1000), (reported, 100)):
+        settings = run["trainer"]
+        assert (settings["algorithm"], settings["learning_rate"]) == ("rejection", 1e-3)
+        assert (settings["seed"], settings["max_steps"]) == (seed, 0)
+    if name == "climbing":  # the game is what differs
+        assert tuned["env_kwargs"]["tasks"][0]["payoffs"] == comparison.text.PERMUTED
+        assert "tasks" not in reported["env_kwargs"]
+    else:
+        evaluated = [point.evaluation for point in points]
+        assert [(one["split"], one["tasks"]) for one in evaluated] == [("val", 64), ("test", 128)]
+
+
 def test_the_tuned_game_is_another_table_with_the_same_landscape(comparison: SimpleNamespace):
     from llm_marl_envs.games.matrix import GAMES, best_joint_actions, read_game
 
