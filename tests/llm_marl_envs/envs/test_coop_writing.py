@@ -304,8 +304,9 @@ def play(env: Any, joint_action: dict[str, str]) -> None:
 
 
 @each_env
-@pytest.mark.parametrize("rows", [False, True])
-def test_a_turn_is_cheap(env_id: str, rows: bool) -> None:
+@pytest.mark.parametrize(("rows", "most"), [(False, 1.5), (True, 0.3)])
+def test_a_turn_is_cheap(env_id: str, rows: bool, most: float) -> None:
+    """A turn of an agent is 0.5 to 0.7, of rows 0.1; half as much again on a crowded machine."""
     outside: dict[str, Any] = {"tasks": BUNDLED[env_id], "split": "all", "reward": "paper"}
     env = make(env_id, **outside) if rows else make(env_id)
     indices = [i for i in range(40) if experts_of(env).conventions(env.source[i])]
@@ -316,7 +317,7 @@ def test_a_turn_is_cheap(env_id: str, rows: bool) -> None:
             env.reset(seed=index, options={"task": index})
             env.step(joint_action)
 
-    assert milliseconds(play) / (2 * len(actions)) < 2.5  # for each turn of an agent; it is 0.7
+    assert milliseconds(play) / (2 * len(actions)) < most
 
 
 @each_env
