@@ -189,7 +189,7 @@ def _contribution(options: Namespace) -> None:
 
 def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str:
     from llm_marl_envs.evaluation.numbers.format import number, whole, with_interval
-    from llm_marl_envs.evaluation.numbers.metrics import title
+    from llm_marl_envs.evaluation.numbers.lookup import title
     from llm_marl_envs.evaluation.numbers.table import format_table
 
     def table(what: str, name: str, rows: dict[str, Any]) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.format import number
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, title
+from llm_marl_envs.evaluation.numbers.lookup import title
+from llm_marl_envs.evaluation.numbers.metrics import METRICS
 from llm_marl_envs.evaluation.studies.cross_play import CrossPlay, Matrix, axes_of
 from llm_marl_envs.evaluation.studies.heat_map import heights
 from llm_marl_envs.evaluation.studies.zero_shot import ZeroShot

@@ -10,8 +10,9 @@ from typing import Any
 from llm_marl_envs.evaluation.numbers.diagnosis import Finding, diagnose
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
 from llm_marl_envs.evaluation.numbers.format import NOTHING, interval, number
+from llm_marl_envs.evaluation.numbers.lookup import charts, logged, pattern, title
 from llm_marl_envs.evaluation.numbers.measuring import TaskKey, measure, per_task
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric, charts, logged, pattern, title
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
 from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.records import living
 from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram

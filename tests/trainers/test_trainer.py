@@ -15,7 +15,7 @@ from support.toys import BareAEC, BareParallel, Lower, Relay
 from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs.core import Outcome
-from llm_marl_envs.evaluation.numbers.metrics import logged
+from llm_marl_envs.evaluation.numbers.lookup import logged
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import read_jsonl
 from trainers.config import RANGES, MAGRPOConfig

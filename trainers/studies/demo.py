@@ -29,7 +29,7 @@ from llm_marl_envs.evaluation import (
 from llm_marl_envs.evaluation.numbers.coordination import match_by_choice
 from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
 from llm_marl_envs.evaluation.numbers.format import interval, number, whole
-from llm_marl_envs.evaluation.numbers.metrics import title
+from llm_marl_envs.evaluation.numbers.lookup import title
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib

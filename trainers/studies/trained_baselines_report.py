@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import over_runs
 from llm_marl_envs.evaluation.numbers.format import number, whole, with_interval
-from llm_marl_envs.evaluation.numbers.metrics import title
+from llm_marl_envs.evaluation.numbers.lookup import title
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
 from llm_marl_envs.report.series import curve

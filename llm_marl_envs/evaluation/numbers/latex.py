@@ -19,7 +19,8 @@ from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.format import ALIKE, number, with_interval
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric, named, read, title
+from llm_marl_envs.evaluation.numbers.lookup import named, read, title
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
 from llm_marl_envs.evaluation.numbers.result_files import EVALUATION, SWEEP_FILE, read_results
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.files.json_files import from_json, read_json

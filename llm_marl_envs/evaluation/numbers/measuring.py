@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimators import by_task
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric, put
+from llm_marl_envs.evaluation.numbers.lookup import put
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
 from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.records import Episode, Turn
 

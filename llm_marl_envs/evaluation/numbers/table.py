@@ -7,7 +7,8 @@ from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.format import whole, with_interval
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric, read, title
+from llm_marl_envs.evaluation.numbers.lookup import read, title
+from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
 
 
 def result_table(results: Mapping[str, Mapping[str, Any]]) -> str:

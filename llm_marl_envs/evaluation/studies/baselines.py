@@ -14,7 +14,8 @@ from typing import Any
 
 from llm_marl_envs.core import TextEnv, TextParallelEnv, task_source
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, read, title
+from llm_marl_envs.evaluation.numbers.lookup import read, title
+from llm_marl_envs.evaluation.numbers.metrics import METRICS
 from llm_marl_envs.evaluation.numbers.results import TeamResult, result_to_dict, summarise
 from llm_marl_envs.evaluation.numbers.table import format_table, shown
 from llm_marl_envs.evaluation.play.progress import Progress, expect

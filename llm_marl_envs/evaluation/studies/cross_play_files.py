@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, as_filed
 from llm_marl_envs.evaluation.numbers.format import number, whole, with_interval
-from llm_marl_envs.evaluation.numbers.metrics import title
+from llm_marl_envs.evaluation.numbers.lookup import title
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.evaluation.studies.cross_play import CrossPlay, Matrix, axes_of
 from llm_marl_envs.evaluation.studies.zero_shot import ZeroShot

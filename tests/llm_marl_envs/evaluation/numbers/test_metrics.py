@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from llm_marl_envs.evaluation.numbers import metrics
+from llm_marl_envs.evaluation.numbers import lookup
 from llm_marl_envs.evaluation.numbers.estimate import (
     Estimate,
     as_filed,
@@ -23,8 +23,9 @@ from llm_marl_envs.evaluation.numbers.estimate import (
     share,
 )
 from llm_marl_envs.evaluation.numbers.format import interval, number, whole, with_interval
+from llm_marl_envs.evaluation.numbers.lookup import logged, named
 from llm_marl_envs.evaluation.numbers.measuring import measure, per_task
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, logged, named
+from llm_marl_envs.evaluation.numbers.metrics import METRICS
 from llm_marl_envs.files.json_files import from_json
 from llm_marl_envs.records import Episode, Response, StopReason, Turn
 
@@ -131,13 +132,13 @@ def test_a_place_in_a_name_is_filled_in():
     assert logged("eval_reward") is METRICS["mean_return"]
     for unknown in ("", "reward_terms/", "/cut", "rewards", "eval_rewards", "a/b"):
         assert logged(unknown) is None, unknown
-    assert metrics.title("match") == "convention match"
-    assert metrics.title("words") == "words"
-    assert metrics.pattern("<agent>/tokens") == "*/tokens"
+    assert lookup.title("match") == "convention match"
+    assert lookup.title("words") == "words"
+    assert lookup.pattern("<agent>/tokens") == "*/tokens"
 
 
 def test_charts_are_named_once_and_drawn_from_the_log():
-    charts = metrics.charts()
+    charts = lookup.charts()
     assert list(charts)[:2] == ["Mean return", "Success"]
     assert all(one.log for some in charts.values() for one in some)
     assert {len({one.unit for one in some}) for some in charts.values()} == {1}
