@@ -1,14 +1,15 @@
 """What a budget of characters does to a trained team, in three environments, on five seeds.
 
     python benchmarks/channel_budget.py --picture docs/channel_budget.png
-    python benchmarks/channel_budget.py --seeds 1 --updates 2 --steps 20 --tasks 8 --output runs/a
+    python benchmarks/channel_budget.py --seeds 1 --tokens 9000 --steps 20 --tasks 8 --output runs/a
 
-A cell is one environment, one budget and one seed. The embedded model reads scripted experts, who
-talk as if talk were free, under the notice of this budget; then it is trained under the budget as
-its preset says, and measured before and after on held-out tasks (`test`) at temperature 1. No
-setting of a preset was chosen for a budget. The cooperation index is that of the environment with
-free talk: 0 is what one seat earns alone, 1 the most that a team earns. `characters` is how many a
-team sends in an episode.
+A cell is one environment, one budget and one seed. The embedded model of a seed reads scripted
+experts, who talk as if talk were free, under the notice of each budget: all budgets begin with the
+same weights. Then it is trained under one of them as its preset says, but for `--tokens` generated
+tokens at a constant rate, and measured before and after on held-out tasks (`test`) at temperature
+1. No setting of a preset was chosen for a budget. The cooperation index is that of the environment
+with free talk: 0 is what one seat earns alone, 1 the most that a team earns. `characters` is how
+many a team sends in an episode.
 
 The budget `free` is a channel without a limit, 0 one through which nothing comes.
 
@@ -20,6 +21,7 @@ Then prints the table. One process, one thread.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -38,8 +40,9 @@ from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from llm_marl_envs.files.json_files import read_json, write_json
 from trainers.models.team_files import build_team_model
+from trainers.models.tiny import TinySettings, tiny_model
 from trainers.models.token_policy import TokenPolicy
-from trainers.train import build_trainer, model_path, read_run
+from trainers.train import build_trainer, read_run
 
 FREE = "free"
 PRESETS: dict[str, tuple[str, list[str]]] = {
@@ -52,17 +55,36 @@ PRESETS: dict[str, tuple[str, list[str]]] = {
 }
 """Environment -> preset, and what is changed in it."""
 BUDGETS: dict[str, tuple[int | None, ...]] = {
-    "debate-v0": (0, 2, 4, 8, None),
-    "solve_critique_refine-v0": (0, 2, 4, 8, None),
-    "coop_writing_tldr-v0": (0, 16, 32, 64, None),
+    "debate-v0": (0, 2, 4, None),
+    "solve_critique_refine-v0": (0, 2, 4, None),
+    "coop_writing_tldr-v0": (0, 16, 48, None),
 }
 """Environment -> budgets in characters of a text; experts' texts have 5 to 8, or 65 to 95."""
 SPLIT, MEASURE_SEED = "test", 77
+DEMONSTRATIONS = 6000
+"""Of each budget."""
 
 
 def name_of(budget: int | None) -> str:
     """How a budget is called in files and tables."""
     return FREE if budget is None else str(budget)
+
+
+def channel_of(budget: int | None) -> dict[str, int]:
+    """The argument of `make`."""
+    return {} if budget is None else {"max_chars": budget}
+
+
+def start_of(run: Mapping[str, Any], env_id: str, seed: int) -> str:
+    """The embedded model of a seed: it has read experts under each budget of its environment."""
+    budgets = BUDGETS[env_id]
+    kwargs = {k: v for k, v in run["env_kwargs"].items() if k != "split"}
+    return tiny_model(
+        seed=seed,
+        env_ids=[env_id] * len(budgets),
+        env_kwargs=[{**kwargs, "channel": channel_of(budget)} for budget in budgets],
+        settings=TinySettings(**run["tiny"], demonstrations=DEMONSTRATIONS * len(budgets)),
+    )
 
 
 def measured(run: Mapping[str, Any], policy: TokenPolicy, tasks: int) -> dict[str, Any]:
@@ -86,14 +108,14 @@ def run_one(args: argparse.Namespace, env_id: str, budget: int | None, seed: int
     """Warm-start, measure, train, measure."""
     begun = time.process_time()
     preset, changes = PRESETS[env_id]
-    channel = "{}" if budget is None else f"{{max_chars: {budget}}}"
     with TemporaryDirectory() as folder:
-        changes = [*changes, f"env_kwargs.channel={channel}", f"seed={seed}", *args.override]
+        changes = [*changes, f"env_kwargs.channel={json.dumps(channel_of(budget))}", f"seed={seed}"]
         changes += [f"output_dir={folder}/run", "disable_tqdm=true", "transcript_every=0"]
-        changes += [f"max_steps={args.updates}"] * bool(args.updates)
+        changes += [f"max_tokens={args.tokens}", "max_steps=0", "lr_scheduler_type=constant"]
+        changes += ["save_strategy=no", *args.override]
         changes += [f"tiny.steps={args.steps}"] * bool(args.steps)
         run = read_run(preset, changes)
-        path = model_path(run, seed=seed)
+        path = start_of(run, env_id, seed)
         trainer = build_trainer({**run, "model": path})
         limit = trainer.args.max_completion_length
         start = build_team_model(str(path), trainer.trained, weights="shared")
@@ -171,7 +193,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--envs", nargs="+", default=list(BUDGETS), choices=list(BUDGETS))
-    parser.add_argument("--updates", type=int, default=0, help="0: as the preset says")
+    parser.add_argument("--tokens", type=int, default=150_000, help="generated tokens of a run")
     parser.add_argument("--steps", type=int, default=0, help="of the warm start; 0: as the preset")
     parser.add_argument("--tasks", type=int, default=128, help="held-out tasks of a measurement")
     parser.add_argument("--override", action="append", default=[], help="of the presets")

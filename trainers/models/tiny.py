@@ -263,19 +263,27 @@ def _warm_cosine(steps: int) -> Callable[[int], float]:
 
 
 def demonstrations_of(
-    env_ids: Sequence[str], n: int, seed: int, env_kwargs: Mapping[str, Any] | None = None
+    env_ids: Sequence[str],
+    n: int,
+    seed: int,
+    env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
 ) -> list[Demonstration]:
     """`n` demonstrations of the environments' scripted experts, shared out evenly over `env_ids`.
 
-    They come from the train split; `env_kwargs` are further arguments of `make`. Raises ValueError
-    for no ids, and as `make` and `experts.demonstrations.demonstrations` do.
+    They come from the train split; `env_kwargs` are further arguments of `make`, for all or for
+    each. Raises ValueError for no ids or not as many arguments, and as `make` and
+    `experts.demonstrations.demonstrations` do.
     """
     if not env_ids:
         raise ValueError("got no env_ids, expected at least one registered id")
+    each = env_kwargs or {}
+    each = [each] * len(env_ids) if isinstance(each, Mapping) else each
+    if len(each) != len(env_ids):
+        raise ValueError(f"got {len(each)} env_kwargs, expected one for each of {list(env_ids)}")
     found: list[Demonstration] = []
-    for i, env_id in enumerate(env_ids):
+    for i, (env_id, kwargs) in enumerate(zip(env_ids, each, strict=True)):
         share = n // len(env_ids) + (i < n % len(env_ids))
-        env = make(env_id, **{**(env_kwargs or {}), "split": "train"})
+        env = make(env_id, **{**kwargs, "split": "train"})
         for messages, answer in demonstrations(env, share, seed):
             found.append(([{"role": m.role, "content": m.content} for m in messages], answer))
         env.close()
@@ -288,7 +296,7 @@ def tiny_model(
     seed: int = 0,
     fresh: bool = False,
     env_ids: Sequence[str] = ("coop_coding-v0",),
-    env_kwargs: Mapping[str, Any] | None = None,
+    env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     settings: TinySettings | None = None,
 ) -> str:
     """The folder of a warm-started tiny model, made on the first call.
@@ -305,7 +313,7 @@ def tiny_model(
         seed: of the demonstrations, the initial weights and the order of the warm start.
         fresh: make it again even if it is there.
         env_ids: whose demonstrations to learn; each environment must have scripted experts.
-        env_kwargs: further arguments of `make` for these environments.
+        env_kwargs: further arguments of `make` for these environments, for all or one for each.
         settings: sizes of the model and the warm start.
 
     Raises:

@@ -137,6 +137,16 @@ def test_demonstrations_are_of_the_train_split(demonstrations: list[tiny.Demonst
         tiny.demonstrations_of([], 5, 0)
 
 
+def test_each_environment_can_have_arguments_of_its_own() -> None:
+    ids, each = ["debate-v0"] * 2, [{"channel": {"max_chars": n}} for n in (2, 3)]
+    found = tiny.demonstrations_of(ids, 60, 0, each)
+    first, second = (tiny.demonstrations_of(ids[:1], 30, 0, one) for one in each)
+    assert found == [*first, *second]
+    assert first != second
+    with pytest.raises(ValueError, match="got 1 env_kwargs, expected one for each"):
+        tiny.demonstrations_of(ids, 60, 0, each[:1])
+
+
 def test_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demonstrations: list[tiny.Demonstration]
 ) -> None:
