@@ -146,10 +146,11 @@ class TextEnv:
         """
         return ()
 
-    def links(self) -> Mapping[str, Sequence[str]]:
-        """Listener -> seats whose texts it is shown in the course of an episode.
+    def links(self) -> Mapping[str, Mapping[str, int]]:
+        """Listener -> speaker -> in how many turns of the speaker the listener is shown a text.
 
-        The rules hand each such text to `pass_on`. Nothing, the default, says that no agent is
+        At least 1, and the most that an episode can have. Texts after the listener's last action
+        do not count. The rules hand each to `pass_on`. Nothing, the default, says that no agent is
         shown what another one wrote.
 
         Raises:

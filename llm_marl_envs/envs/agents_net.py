@@ -376,12 +376,12 @@ class AgentsNetEnv(TextParallelEnv):
             arriving |= {other: shown[seats[other]] for other in readers}
         return arriving
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """Any two nodes may be neighbours."""
         if self.max_turns == 1:
             return {}
-        seats = self.possible_agents
-        return {seat: [other for other in seats if other != seat] for seat in seats}
+        seats, rounds = self.possible_agents, self.max_turns - 1
+        return {seat: {other: rounds for other in seats if other != seat} for seat in seats}
 
     def _judge(self, texts: Sequence[str]) -> Outcome:
         """Read and pay the answers."""

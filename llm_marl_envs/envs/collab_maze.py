@@ -339,9 +339,13 @@ class CollabMazeEnv(TextAECEnv):
     def _others(self, agent: str) -> list[str]:
         return [other for other in self.possible_agents if other != agent]
 
-    def links(self) -> Mapping[str, Sequence[str]]:
-        """All hear all."""
-        return {seat: self._others(seat) for seat in self.possible_agents}
+    def links(self) -> Mapping[str, Mapping[str, int]]:
+        """All hear all; of those who act later the last text comes too late."""
+        seats = self.possible_agents
+        return {
+            seat: {by: self.max_turns - (seats.index(by) > at) for by in self._others(seat)}
+            for at, seat in enumerate(seats)
+        }
 
     def _names(self, turn: int) -> bool:
         """Whether moves are named in this turn; else a walker speaks."""

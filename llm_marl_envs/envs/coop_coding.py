@@ -297,10 +297,11 @@ class CoopCodingEnv(TextParallelEnv):
             for agent, role in ROLES.items()
         }
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """With `feedback="partner"` each is shown the other's code between turns."""
-        shown = self.feedback_mode == "partner" and self.max_turns > 1
-        return {HELPER: [MAIN], MAIN: [HELPER]} if shown else {}
+        more = self.max_turns - 1
+        shown = self.feedback_mode == "partner" and more
+        return {HELPER: {MAIN: more}, MAIN: {HELPER: more}} if shown else {}
 
     # -- what is known of tasks -------------------------------------------------------------------
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:

@@ -286,9 +286,10 @@ class DebateEnv(QuestionEnv):
         head = ROUND.format(number=made // len(self.agents) + 1, rounds=self.max_turns)
         return {agent: "\n".join([head, *(said.quoted_to(agent) for said in fresh)])}
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """After the first round everybody hears everybody."""
-        return {a: self._others(a) for a in self.possible_agents} if self.max_turns > 1 else {}
+        rounds = self.max_turns - 1
+        return {a: dict.fromkeys(self._others(a), rounds) for a in self.possible_agents if rounds}
 
     def _others(self, agent: str) -> list[str]:
         return [other for other in self.possible_agents if other != agent]

@@ -267,10 +267,11 @@ class DebateProConEnv(QuestionEnv):
         head = ROUND.format(number=number + 1, rounds=self.max_turns)
         return {agent: f"{head}\n{shown(last, speech=True)}"}
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """Sides hear each other where there are rounds; judges in seats hear both."""
-        sides = {PRO: [CON], CON: [PRO]} if self.max_turns > 1 else {}
-        return sides | {judge: [PRO, CON] for judge in self.possible_agents[2:]}
+        rounds = self.max_turns
+        sides = {PRO: {CON: rounds - 1}, CON: {PRO: rounds - 1}} if rounds > 1 else {}
+        return sides | {judge: {PRO: rounds, CON: rounds} for judge in self.possible_agents[2:]}
 
     def _hear(self, agent: str, action: str) -> None:
         """Read a statement, and what each who is to be shown it makes of it."""

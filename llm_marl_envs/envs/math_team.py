@@ -291,10 +291,12 @@ class MathTeamEnv(TextAECEnv):
         heard = self.pass_on(agent, action, [self.next_agent(agent)])
         return {other: quoted(agent, text) for other, text in heard.items()}
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """Who acts second hears the first; with more turns both hear each other."""
         first, second = self.team.seats
-        return {second: [first], **({first: [second]} if self.max_turns > 1 else {})}
+        there = self.max_turns - (first == self.team.answers)  # its last answer ends the episode
+        back = self.max_turns - 1
+        return {second: {first: there}, **({first: {second: back}} if back else {})}
 
     def _judge(self, agent: str, action: str) -> float:
         """What an answer is paid."""

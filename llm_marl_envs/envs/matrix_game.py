@@ -297,10 +297,10 @@ class MatrixGameEnv(TextParallelEnv):
             facts={agent: self._known(seat, chosen) for seat, agent in enumerate(SEATS)},
         )
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """In turns of talk both hear each other."""
         first, second = SEATS
-        return {first: [second], second: [first]} if self.talk else {}
+        return {first: {second: self.talk}, second: {first: self.talk}} if self.talk else {}
 
     def _known(self, seat: int, chosen: Sequence[int | None]) -> dict[str, Any]:
         own = chosen[seat]

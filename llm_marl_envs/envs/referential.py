@@ -406,9 +406,9 @@ class ReferentialEnv(TextAECEnv):
             one: self.pass_on(speaker, self._as_named(heard, one), [one])[one] for one in listeners
         }
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """Each listener hears one speaker, where a message can say anything."""
-        return {one: [self.heard_by(one)] for one in self.listeners} if self.budget else {}
+        return {one: {self.heard_by(one): 1} for one in self.listeners} if self.budget else {}
 
     def _as_named(self, heard: Heard, listener: str) -> str:
         """A message in the names of a listener."""

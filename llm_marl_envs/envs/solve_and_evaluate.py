@@ -294,10 +294,13 @@ class SolveAndEvaluateEnv(QuestionEnv):
             return [seat for seat in self.possible_agents if seat != SCORER]
         return [SOLVER]
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """The scorer hears all, evaluators the solver, and the solver evaluators between rounds."""
-        heard = {agent: self._hears(agent) for agent in self.possible_agents}
-        return {listener: by for listener, by in heard.items() if by}
+        return {
+            agent: dict.fromkeys(by, self.max_turns - (agent == SOLVER))
+            for agent in self.possible_agents
+            if (by := self._hears(agent))
+        }
 
     def _passed_on(self, agent: str, action: str) -> dict[str, str]:
         over = self._taken[agent] >= self.max_turns

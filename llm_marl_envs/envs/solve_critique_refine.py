@@ -250,9 +250,9 @@ class SolveCritiqueRefineEnv(QuestionEnv):
             facts={agent: {**own, **verdict} for agent, own in facts.items()},
         )
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """Each seat hears those before it, shadows in the world that they stand in."""
-        heard = {one.agent: [by for _, by in one.hears if by] for one in self.stations.values()}
+        heard = {one.agent: {by: 1 for _, by in one.hears if by} for one in self.stations.values()}
         return {listener: by for listener, by in heard.items() if by}
 
     def _passed_on(self, agent: str, action: str) -> dict[str, str]:

@@ -393,9 +393,11 @@ class TrustSplitEnv(TextParallelEnv):
     def _others(self, agent: str) -> list[str]:
         return [other for other in self.possible_agents if other != agent]
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """In turns of talk all hear all."""
-        return {seat: self._others(seat) for seat in self.possible_agents} if self.talk else {}
+        if not self.talk:
+            return {}
+        return {seat: dict.fromkeys(self._others(seat), self.talk) for seat in self.possible_agents}
 
     def _facts(self, agent: str, taken: Choice | None) -> dict[str, Any]:
         """Whether a player was understood, told the truth and kept its word."""

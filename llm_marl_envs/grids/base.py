@@ -170,7 +170,7 @@ class GridEnv(TextAECEnv):
         """A text as the other seat is shown it."""
         return quoted(speaker, self.pass_on(speaker, action, [listener])[listener])
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """The planner hears the tool; with more turns the tool is shown the planner's answers.
 
         Raises:
@@ -181,7 +181,8 @@ class GridEnv(TextAECEnv):
                 "with tool='python' the planner also reads what the program prints, which does not "
                 "pass through a channel; use tool='text'"
             )
-        return {PLANNER: [TOOL], **({TOOL: [PLANNER]} if self.max_turns > 1 else {})}
+        turns = self.max_turns
+        return {PLANNER: {TOOL: turns}, **({TOOL: {PLANNER: turns - 1}} if turns > 1 else {})}
 
     def _hear(self, action: str) -> str:
         """What the tool's program printed, in words; nothing where the tool only speaks."""

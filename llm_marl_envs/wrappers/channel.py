@@ -38,7 +38,7 @@ from __future__ import annotations
 import math
 import random
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -118,12 +118,14 @@ class Rules:
             for one in sent
         )
 
-    def heard_by(self, seats: Sequence[str], links: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    def heard_by(
+        self, seats: Sequence[str], links: Mapping[str, Collection[str]]
+    ) -> dict[str, Any]:
         """Listener -> seats that it hears, of those that an environment shows it.
 
         Args:
             seats: all seats, in order.
-            links: listener -> seats whose texts the environment shows it.
+            links: as `TextEnv.links`.
 
         Raises:
             ValueError: `hears` has a pair that the environment has not.
@@ -253,8 +255,9 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     Raises:
         ValueError: an environment without messages, or in which some of what agents tell each
             other passes by; an option that is unknown or out of range; `hears` other than "all" and
-            "none" where a task says who hears whom; a delay of as many turns as an episode has.
-        TypeError: another library's environment, or an option of the wrong type.
+            "none" where a task says who hears whom; a delay after which nothing can arrive.
+        TypeError: another library's environment, one whose `links` have no counts, or an option of
+            the wrong type.
     """
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, TextEnv):
@@ -274,18 +277,28 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
             f"channel, hears={rules.hears!r:.80}: in {name} each task says who hears whom; "
             "expected 'all' or 'none'"
         )
-    if rules.delay >= inner.max_turns:
-        raise ValueError(
-            f"channel, delay={rules.delay}: nothing would arrive in {inner.max_turns} turns"
-        )
-    _attach(inner, rules, rules.heard_by(inner.possible_agents, links))
+    heard_by = rules.heard_by(inner.possible_agents, links)
+    _refuse_too_late(rules, max((links[a][by] for a in heard_by for by in heard_by[a]), default=0))
+    _attach(inner, rules, heard_by)
     for one in (env, inner):
         one.env_kwargs = {**getattr(one, "env_kwargs", {}), "channel": _plain(options)}
     return env
 
 
-def _links(env: TextEnv) -> Mapping[str, Sequence[str]]:
-    """As `TextEnv.links`; `ValueError` where there are none."""
+def _refuse_too_late(rules: Rules, most: int) -> None:
+    """`ValueError` if of `most` texts, the most that one seat hears of another, none is in time."""
+    if rules.delay and rules.delay >= most:
+        fits = f"0 to {most - 1}" if most > 1 else "0"
+        heard = f"{most} turn{'s' * (most != 1)}"
+        raise ValueError(
+            f"channel, delay={rules.delay}: nothing would ever arrive, for with these arguments a "
+            f"seat hears at most {heard} of another one; expected a delay of {fits}, or more "
+            "turns, rounds or talk"
+        )
+
+
+def _links(env: TextEnv) -> Mapping[str, Mapping[str, int]]:
+    """As `TextEnv.links`; `ValueError` where there are none, `TypeError` where no one counts."""
     name = env.metadata["name"]
     try:
         links = env.links()
@@ -295,6 +308,11 @@ def _links(env: TextEnv) -> Mapping[str, Sequence[str]]:
         raise ValueError(
             f"channel: in {name} no agent is shown what another one wrote, with these arguments; "
             "see the page of the environment for turns, rounds or talk"
+        )
+    if not all(isinstance(by, Mapping) for by in links.values()):
+        raise TypeError(
+            f"channel: {name}.links() is {links!r:.80}: expected listener -> speaker -> in how "
+            "many turns of the speaker the listener is shown a text"
         )
     return links
 

@@ -142,9 +142,9 @@ class PioneerObserver(TextAECEnv):
         """What the observer is shown of the pioneer."""
         return "\n".join([HEARD, *(quoted(PIONEER, text) for text in self._said), NEXT])
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """The observer hears the pioneer."""
-        return {OBSERVER: [PIONEER]}
+        return {OBSERVER: {PIONEER: self.max_turns}}
 
     # -- scripted experts, bounds -----------------------------------------------------------------
     def experts(self) -> Experts | None:

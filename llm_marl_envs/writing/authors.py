@@ -171,12 +171,14 @@ class CoopWritingEnv(TextParallelEnv):
                 told[agent] = WAIT_PROMPT
         return told
 
-    def links(self) -> Mapping[str, Sequence[str]]:
+    def links(self) -> Mapping[str, Mapping[str, int]]:
         """Between turns authors are shown each other's text; in a pipeline, who writes next is."""
         first, second = self.seats
-        both = self.max_turns > (2 if self.protocol == "pipeline" else 1)
-        back = {first: [second]} if both else {}
-        return {second: [first], **back} if self.max_turns > 1 else {}
+        there = back = self.max_turns - 1
+        if self.protocol == "pipeline":
+            there, back = self.max_turns // 2, (self.max_turns - 1) // 2
+        links = {second: {first: there}, first: {second: back}}
+        return {listener: by for listener, by in links.items() if all(by.values())}
 
     # -- what is known of tasks -------------------------------------------------------------------
     def score_terms(self, task: Task, texts: tuple[str, str]) -> dict[str, float]:

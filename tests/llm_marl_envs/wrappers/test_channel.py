@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,22 @@ TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("trust_split-v0", {"n_agents": 3}),
 )
 """Every environment with messages, and arguments under which there are some."""
+DELAYED = (
+    *TALKING,
+    ("agents_net-v0", {"nodes": 2, "turns": 2}),
+    ("collab_maze-v0", {"maze": {"walkers": 2}, "rounds": 1}),
+    ("coop_writing_tldr-v0", {"turns": 2, "protocol": "pipeline"}),
+    ("coop_writing_tldr-v0", {"turns": 5, "protocol": "pipeline"}),
+    ("debate-v0", {}),
+    ("debate_pro_con-v0", {"judge": "seats", "rounds": 1}),
+    ("debate_pro_con-v0", {}),
+    ("matrix_game-v0", {"talk": 1}),
+    ("matrix_game-v0", {"talk": 2, "turns": 3}),
+    ("plan_path-v0", {}),
+    ("solve_and_evaluate-v0", {"rounds": 2}),
+    ("trust_split-v0", {"turns": 3}),
+)
+"""Further arguments, under which texts are heard in fewer turns than there are, or just in one."""
 ALIEN = "\u0436"
 """A character of two bytes that no environment writes."""
 ESCAPES = (
@@ -179,17 +196,8 @@ def test_chance_follows_from_the_seed_the_seats_and_the_number_alone():
 # -- environments ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(("env_id", "kwargs"), TALKING)
 def test_environments(env_id: str, kwargs: dict[str, Any]):
-    """An open channel changes space around texts alone; the links that are named are used."""
+    """An open channel changes space around texts alone; links are used as often as they say."""
     plain, env = make(env_id, **kwargs), make(env_id, channel={}, **kwargs)
-    used: set[tuple[str, str]] = set()
-    inner: TextEnv = env.unwrapped
-    pass_on = inner.pass_on
-
-    def noted(speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
-        used.update((listener, speaker) for listener in listeners)
-        return pass_on(speaker, text, listeners)
-
-    inner.pass_on = noted  # pyright: ignore[reportAttributeAccessIssue]
     for before, after in zip(played(plain, n=2), played(env, n=2), strict=True):
         for one, other in zip(before.turns, after.turns, strict=True):
             assert one.reward == other.reward
@@ -197,10 +205,40 @@ def test_environments(env_id: str, kwargs: dict[str, Any]):
                 assert [m.content.split() for m in one.messages] == [
                     m.content.split() for m in other.messages
                 ]
+    inner: TextEnv = env.unwrapped
+    used: Counter[tuple[str, str]] = Counter()
+    pass_on = inner.pass_on
+
+    def noted(speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
+        in_time = [one for one in listeners if inner._taken[one] < inner.max_turns]
+        used.update((listener, speaker) for listener in in_time)
+        return pass_on(speaker, text, listeners)
+
+    inner.pass_on = noted  # pyright: ignore[reportAttributeAccessIssue]
     # Experts may solve a task at once; nobody solves it with this.
     played(env, lambda request: f"nonsense {request.seed}")
-    named = {(a, by) for a, every in inner.links().items() for by in every}
-    assert used < named if inner.links_drawn else used == named
+    named = {(a, by): n for a, every in inner.links().items() for by, n in every.items()}
+    if inner.links_drawn:
+        assert used
+        assert used.items() < named.items()
+    else:
+        assert used == named
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), DELAYED)
+def test_what_a_delay_leaves(env_id: str, kwargs: dict[str, Any]):
+    """A delay lets a text through to a seat that goes on to act; else it is refused."""
+    links = make(env_id, **kwargs).unwrapped.links()
+    most = max(n for every in links.values() for n in every.values())
+    text = "ba" if env_id == "referential-v0" else f"all: {ALIEN}"
+    for delay in range(most):
+        env = make(env_id, channel={"delay": delay}, **kwargs)
+        (episode,) = played(env, lambda _: text)
+        told = [m for turn in episode.turns for m in turn.messages[1:] if m.role != "assistant"]
+        assert any(re.search(f"{ALIEN}|> (ba|di|ku|mo)$", m.content) for m in told), delay
+    for delay in (most, most + 1):
+        with pytest.raises(ValueError, match=f"delay={delay}: nothing would ever arrive"):
+            make(env_id, channel={"delay": delay}, **kwargs)
 
 
 @pytest.mark.parametrize(("env_id", "kwargs"), TALKING)
@@ -386,11 +424,11 @@ def test_the_price_lands_in_the_turn_that_wrote():
     ("env_id", "kwargs"),
     [
         ("debate-v0", {"rounds": 3}),
-        ("coop_writing_tldr-v0", {"turns": 2}),
-        ("matrix_game-v0", {"talk": 1}),
+        ("coop_writing_tldr-v0", {"turns": 3}),
+        ("matrix_game-v0", {"talk": 2}),
         ("plan_path-v0", {"turns": 2}),
         ("agents_net-v0", {"turns": 3}),
-        ("trust_split-v0", {"n_agents": 3}),
+        ("trust_split-v0", {"n_agents": 3, "turns": 3}),
         ("collab_maze-v0", {"info": "full"}),
     ],
 )
@@ -486,7 +524,7 @@ def test_a_wrapper_and_the_argument_are_the_same():
 # -- what is told, what is refused -----------------------------------------------------------------
 def test_what_seats_are_told():
     options = {"max_chars": 24, "price": 0.001, "delay": 1, "silence": "(silent)"}
-    env = make("debate-v0", channel={**options, "hears": {"debater_0": ["debater_2"]}})
+    env = make("debate-v0", rounds=3, channel={**options, "hears": {"debater_0": ["debater_2"]}})
     env.reset(seed=0)
     first = env.observe("debater_0").messages[-1].content
     assert first.splitlines()[-1] == (
@@ -494,7 +532,7 @@ def test_what_seats_are_told():
         "texts arrive 1 turn late; (silent) alone sends nothing and costs nothing. "
         "You hear debater_2; you are heard by nobody."
     )
-    plain = make("debate-v0")
+    plain = make("debate-v0", rounds=3)
     plain.reset(seed=0)
     assert first.startswith(plain.observe("debater_0").messages[-1].content + "\n")
     told = make("debate-v0", channel=options, pioneer_observer=True)
@@ -512,14 +550,19 @@ def test_what_seats_are_told():
         ("agents_net-v0", {"turns": 1}, {}, "no agent is shown"),
         ("referential-v0", {"budget": 0}, {}, "no agent is shown"),
         ("trust_split-v0", {"turns": 1}, {}, "no agent is shown"),
-        ("referential-v0", {}, {"delay": 1}, "nothing would arrive in 1 turns"),
+        ("referential-v0", {}, {"delay": 1}, "delay=1: nothing would ever arrive"),
+        ("debate-v0", {}, {"delay": 1}, "hears at most 1 turn of another one; expected a"),
+        ("debate-v0", {"rounds": 3}, {"delay": 2}, "expected a delay of 0 to 1, or more turns"),
+        ("trust_split-v0", {"turns": 3}, {"delay": 2}, "nothing would ever arrive"),
+        ("matrix_game-v0", {"talk": 1}, {"delay": 1}, "nothing would ever arrive"),
+        ("debate-v0", {"rounds": 3}, {"delay": 1, "hears": "none"}, "hears at most 0 turns"),
         ("agents_net-v0", {}, {"hears": "ring"}, "each task says who hears whom"),
         ("agents_net-v0", {}, {"hears": {"node_0": ["node_1"]}}, "expected 'all' or 'none'"),
         ("debate-v0", {"rounds": 1}, {}, "no agent is shown"),
         ("debate-v0", {"single_seat": True}, {}, "no agent is shown"),
         ("plan_path-v0", {"tool": "python"}, {}, "use tool='text'"),
         ("debate-v0", {}, {"max_char": 3}, "did you mean 'max_chars'"),
-        ("debate-v0", {}, {"delay": 2}, "nothing would arrive in 2 turns"),
+        ("debate-v0", {}, {"delay": 2}, "nothing would ever arrive"),
         ("debate-v0", {}, {"delay": True}, "delay=True"),
         ("debate-v0", {}, {"max_chars": -1}, "0 or more"),
         ("debate-v0", {}, {"max_chars": False}, "max_chars=False"),
@@ -552,5 +595,9 @@ def test_wrong_types_and_two_channels_are_refused():
         make("debate-v0", channel={"silence": 3})
     with pytest.raises(TypeError, match="of this library"):
         Channel(BareParallel())
+    uncounted = make("debate-v0")
+    uncounted.unwrapped.links = lambda: {"debater_0": ["debater_1"]}
+    with pytest.raises(TypeError, match="in how many turns"):
+        Channel(uncounted)
     with pytest.raises(ValueError, match="has one already"):
         Channel(make("debate-v0", channel={}))
