@@ -78,9 +78,11 @@ The range is -0.1 to 1. With several speakers each team is paid for itself: trai
 **Entries of `info`**
 
 - `success`: every listener is right.
-- Of a speaker: `message`, as it is heard, in the speaker's own names; `readable`; `cut`;
-  `convention`, the experts' code that it follows.
-- Of a listener: `answer`, the object that it chose, or None; `readable`; `right`.
+- Of a speaker: `message`, what it said of its text, cut to the budget, in its own names;
+  `readable`; `cut`; `convention`, the experts' code that it follows.
+- Of a listener: `heard`, what it was shown of that, in its own names; `answer`, the object that it
+  chose, or None; `readable`; `right`. Without a channel (docs/howto/channel.md) and without other
+  names, `heard` is the speaker's `message`.
 
 ## Episode end
 When the last listener has chosen. Never truncated. There is one message: nobody can ask back.
@@ -129,10 +131,10 @@ budget=40`).
 
 **Topographic similarity** (Brighton and Kirby 2006; Chaabouni et al., arXiv 2004.09124) says
 whether objects that are alike have messages that are alike. Every evaluation of this environment
-has it for each speaker, beside the share of ways to deal the same messages that have as much. One
-message for everything has none: `summary.json` says so under `reason`. Codes on 500 tasks of
-`train`, seed 7, where all are always right (`llm-marl eval referential-v0 --team expert:values
---split train --tasks 500 --seed 7`):
+has it for each speaker, of what it said (`message`), beside the share of ways to deal the same
+messages that have as much. One message for everything has none: `summary.json` says so under
+`reason`. Codes on 500 tasks of `train`, seed 7, where all are always right (`llm-marl eval
+referential-v0 --team expert:values --split train --tasks 500 --seed 7`):
 
 | code | similarity | as much by chance |
 |---|---|---|
@@ -325,7 +327,8 @@ class ReferentialEnv(TextAECEnv):
         if language == RENAMED:  # a text of its own for each listener
             self.texts_per_turn = max(len(self.hear_me(one)) for one in self.speakers)
         self._names: dict[str, list[int]] = {}
-        self._heard: dict[str, Heard] = {}
+        self._heard: dict[str, Heard] = {}  # speaker -> what counts of its text
+        self._arrived: dict[str, str] = {}  # listener -> what it was shown of that
         self._codes: dict[str, str | None] = {}
         self._chosen: dict[str, str | None] = {}
 
@@ -368,7 +371,7 @@ class ReferentialEnv(TextAECEnv):
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """As `TextAECEnv.reset`."""
         super().reset(seed=seed, options=options)
-        self._heard, self._codes, self._chosen = {}, {}, {}
+        self._heard, self._arrived, self._codes, self._chosen = {}, {}, {}, {}
         names = range(len(TOKENS))
         self._names = {one: self.chance.sample(names, len(names)) for one in self.possible_agents}
 
@@ -377,7 +380,9 @@ class ReferentialEnv(TextAECEnv):
         if agent in self.speakers:
             heard = self._heard[agent] = hear(action, self.language, self.budget)
             self._codes[agent] = self.experts().read(self.task, agent, action)
-            told = {one: quoted(agent, text) for one, text in self._arriving(agent, heard).items()}
+            arrived = self._arriving(agent, heard)
+            self._arrived |= arrived
+            told = {one: quoted(agent, text) for one, text in arrived.items()}
             return Outcome(reward_terms={}, feedback=told, facts=self._facts())
         legal = list(map(in_words, self.task.data["candidates"]))
         self._chosen[agent] = read_action(action, legal)
@@ -430,6 +435,7 @@ class ReferentialEnv(TextAECEnv):
             }
         for agent, choice in self._chosen.items():
             facts[agent] = {
+                "heard": self._arrived[agent],
                 "answer": choice,
                 "readable": choice is not None,
                 "right": self._right(agent),

@@ -364,6 +364,30 @@ def test_a_message_is_paid_for_once_or_in_the_names_of_each_listener():
         assert env.reward_range == (-0.1 - 4 * times, 1.0)
 
 
+def test_what_was_said_and_what_was_heard():
+    """`message` is the speaker's, whole; `heard` the listener's, as it reads it."""
+    options = {"max_chars": 4, "noise": 0.5}
+    for language in ("tokens", "renamed", "words"):
+        env = make("referential-v0", language=language, budget=8, seats=[1, 2], channel=options)
+        said, heard = "mo di ba", []
+        for seed in range(9):
+            env.reset(seed=seed)
+            env.step(said)
+            for seat in ("listener_0", "listener_1"):
+                heard.append(env.observe(seat).messages[-1].content.partition("> ")[2])
+                assert "heard" not in env.infos[seat]
+                env.step("")
+                assert env.infos[seat]["heard"] == heard[-1]
+            assert env.infos["speaker_0"]["message"] == said
+        assert {len(one) for one in heard} == {4}
+        assert len(set(heard)) > 9
+    env = make("referential-v0")
+    env.reset(seed=0)
+    for text in ("mo di ba", ""):
+        env.step(text)
+    assert env.infos["listener_0"]["heard"] == env.infos["speaker_0"]["message"] == "mo di ba"
+
+
 @pytest.mark.parametrize(
     "env_id", ["agents_net-v0", "collab_maze-v0", "referential-v0", "trust_split-v0"]
 )
