@@ -92,7 +92,8 @@ When the last listener has chosen. Never truncated. There is one message: nobody
 - `attributes`: 2 to 4 words of an object: colour and shape, also size, also pattern. Each has four
   values.
 - `language`: "tokens" (four of them), "renamed" or "words".
-- `budget`: most tokens of a message, 0 to 8; in "words" most characters, 0 to 200.
+- `budget`: most tokens of a message, 0 to 8; in "words" most characters, 0 to 200. With 0 nothing
+  can be said, and all are told so.
 - `seats`: how many speakers and listeners, at least as many listeners, 2 to 16 together.
 - `tasks`: rows with `candidates`, a list of texts of as many lower-case words each, and `target`,
   one of them; or None.
@@ -264,9 +265,13 @@ HIDDEN = {
     True: "From another side of the room {listeners} must say which one is meant.",
 }
 ASKED = {
-    False: "{speaker} alone knows the target and tells you. Answer with one line: the target.",
-    True: "{speaker} alone knows which one is meant and tells you. Answer with one line: that one.",
+    False: "{speaker} alone knows the target and {tells}. Answer with one line: the target.",
+    True: "{speaker} alone knows which one is meant and {tells}. Answer with one line: that one.",
 }
+TELLS = {False: "cannot tell you", True: "tells you"}
+"""Whether the budget leaves a speaker anything to say."""
+SAY_NOTHING = "You can say nothing. Answer with an empty text."
+HEAR_NOTHING = "It can say nothing: what you hear is empty."
 SAY_TOKENS = "Answer with one line: at most {budget} of the tokens {tokens}."
 SAY_WORDS = "Answer with at most {budget} characters."
 HEAR_TOKENS = "It can say at most {budget} of the tokens {tokens}."
@@ -349,8 +354,12 @@ class ReferentialEnv(TextAECEnv):
         }
 
     def _told(self, task: Task, agent: str) -> list[str]:
-        new, words = task.split == "ood", self.language == WORDS
+        new = task.split == "ood"
         form = {"budget": self.budget, "tokens": ", ".join(TOKENS)}
+        say, hearing = SAY_NOTHING, HEAR_NOTHING
+        if self.budget:
+            words = self.language == WORDS
+            say, hearing = (SAY_WORDS, HEAR_WORDS) if words else (SAY_TOKENS, HEAR_TOKENS)
         objects = ", ".join(map(in_words, ordered(task, agent)))
         lines = [f"You are {agent}.", KNOWN[new].format(objects=objects)]
         if agent in self.speakers:
@@ -358,14 +367,14 @@ class ReferentialEnv(TextAECEnv):
             lines += [
                 TARGET[new].format(target=in_words(task.data["target"])),
                 HIDDEN[new].format(listeners=listeners),
-                (SAY_WORDS if words else SAY_TOKENS).format(**form),
+                say.format(**form),
             ]
         else:
             lines += [
-                ASKED[new].format(speaker=self.heard_by(agent)),
-                (HEAR_WORDS if words else HEAR_TOKENS).format(**form),
+                ASKED[new].format(speaker=self.heard_by(agent), tells=TELLS[self.budget > 0]),
+                hearing.format(**form),
             ]
-        return [*lines, OTHER_NAMES] if self.language == RENAMED else lines
+        return [*lines, OTHER_NAMES] if self.language == RENAMED and self.budget else lines
 
     # -- the episode ------------------------------------------------------------------------------
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:

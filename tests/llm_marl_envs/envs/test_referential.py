@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
 from statistics import mean
@@ -104,6 +105,23 @@ def test_codes_by_hand():
         for attribute in range(3):
             pairs = {(thing[attribute], coded(thing, "holistic")[place]) for thing in every}
             assert len(pairs) > 12
+
+
+@pytest.mark.parametrize("language", ["tokens", "renamed", "words"])
+@pytest.mark.parametrize("split", ["train", "ood"])
+def test_without_a_budget_prompts_speak_of_no_message(language: str, split: str):
+    env = make(ENV, language=language, budget=0, split=split)
+    env.reset(seed=0)
+    told = {agent: env.observe(agent).messages[-1].content for agent in env.agents}
+    for text in told.values():
+        assert not re.search("at most|tokens|characters|tells|names", text, re.IGNORECASE)
+    assert told["speaker_0"].endswith("\nYou can say nothing. Answer with an empty text.")
+    assert "and cannot tell you. Answer with one line: " in told["listener_0"]
+    assert told["listener_0"].endswith("\nIt can say nothing: what you hear is empty.")
+    env.step("")  # what the prompt asks for costs nothing, and the rest says nothing
+    assert env.observe("listener_0").messages[-1].content == "speaker_0 says:\n> "
+    assert env.infos["speaker_0"]["readable"]
+    assert not env.infos["speaker_0"]["cut"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
