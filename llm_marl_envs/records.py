@@ -145,6 +145,19 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """What an episode paid a seat that took no action in it.
+
+    Attributes:
+        reward: the sum.
+        reward_terms: the named parts of `reward`; they sum to it.
+    """
+
+    reward: float
+    reward_terms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
     """Where an episode leaves a recorded one of its group, and how.
 
@@ -185,6 +198,8 @@ class Episode:
             episode holds what was played before; its last actions may have earned nothing only
             because nobody judged them. It belongs in no mean.
         branch: where it left another episode of its group; None where it was played from its reset.
+        idle: agent -> what it was paid, of those that were paid and never acted, as where a game
+            ends with the first move. It counts in returns; nothing is learned from it.
 
     Raises:
         ValueError: `failure` without `StopReason.FAILED`, or the other way round.
@@ -200,6 +215,7 @@ class Episode:
     success: bool | None
     failure: str | None = None
     branch: Branch | None = None
+    idle: Mapping[str, Idle] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.failed is not isinstance(self.failure, str):
@@ -218,8 +234,9 @@ class Episode:
         return tuple(turn for turn in self.turns if turn.agent == agent)
 
     def undiscounted_return(self, agent: str) -> float:
-        """Sum of the rewards of one agent."""
-        return float(sum(turn.reward for turn in self.turns if turn.agent == agent))
+        """Sum of the rewards of one agent, also where it never acted."""
+        idle = self.idle[agent].reward if agent in self.idle else 0.0
+        return float(sum(turn.reward for turn in self.turns if turn.agent == agent) + idle)
 
     @property
     def team_return(self) -> float:
@@ -294,6 +311,10 @@ def living(episodes: Iterable[Episode]) -> list[Episode]:
 
 def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
     """A JSON-ready dict; token ids and log-probs only with `tokens=True` (they are large)."""
+    idle = {
+        agent: {"reward": float(one.reward), "reward_terms": plain(one.reward_terms)}
+        for agent, one in episode.idle.items()
+    }
     return {
         "version": TRANSCRIPT_VERSION,
         "env_id": episode.env_id,
@@ -306,6 +327,7 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         **({} if episode.failure is None else {"failure": episode.failure}),
         **({} if episode.branch is None else {"branch": dataclasses.asdict(episode.branch)}),
         "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
+        **({"idle": idle} if idle else {}),
     }
 
 
@@ -379,6 +401,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             success=data["success"],
             failure=data.get("failure"),
             branch=None if data.get("branch") is None else Branch(**data["branch"]),
+            idle={agent: Idle(**one) for agent, one in data.get("idle", {}).items()},
         )
     except KeyError as missing:
         raise ValueError(f"transcript lacks the field {missing}") from missing

@@ -23,7 +23,7 @@ from llm_marl_envs.branches import Known
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import task_source
 from llm_marl_envs.policies.base import Team, ask, check_team
-from llm_marl_envs.records import Episode, Request, Response, StopReason, Turn
+from llm_marl_envs.records import Episode, Idle, Request, Response, StopReason, Turn
 from llm_marl_envs.seeds import Start, derive_seed
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.specs import env_arguments, env_name
@@ -126,6 +126,14 @@ class _Draft:
         )
 
 
+@dataclass(slots=True)
+class _Early:
+    """What arrives for an agent before its first action."""
+
+    reward: float = 0.0
+    terms: dict[str, float] = field(default_factory=dict)
+
+
 class _Live:
     """One running episode of either PettingZoo form; `keep` makes what it raises its end.
 
@@ -150,8 +158,7 @@ class _Live:
         self.drafts: list[_Draft] = []
         # Each agent's own, so that long episodes of many agents stay linear.
         self.taken: dict[str, list[_Draft]] = {a: [] for a in env.possible_agents}
-        # Own rewards that arrive before an agent's first action.
-        self.early: dict[str, float] = {}
+        self.early: dict[str, _Early] = {}
         self.chats: dict[str, list[Message]] = {a: [] for a in env.possible_agents}
         self.seen: dict[str, str] = {}
         self.success: bool | None = None
@@ -263,11 +270,10 @@ class _Live:
         self, agent: str, messages: tuple[Message, ...], response: Response, given: bool
     ) -> None:
         """Record an action before the environment judges it."""
-        early = self.early.pop(agent, 0.0)
+        early = self.early.pop(agent, _Early())
         index = len(self.taken[agent])
-        draft = _Draft(
-            agent, index, messages, response, given, self.steps, self.state, reward=early
-        )
+        draft = _Draft(agent, index, messages, response, given, self.steps, self.state)
+        draft.reward, draft.terms = early.reward, early.terms
         self.drafts.append(draft)
         self.taken[agent].append(draft)
         self.chats[agent].append(Message("assistant", response.text))
@@ -302,22 +308,23 @@ class _Live:
         draft = self._open(agent)
         if draft is None:
             # What the team earned before is no consequence of this agent's actions.
-            self.early[agent] = self.early.get(agent, 0.0) + reward
+            self.early.setdefault(agent, _Early()).reward += reward
             return
         draft.reward += reward
         draft.team_reward += team
 
     def _inform(self, agent: str, info: Mapping[str, Any]) -> None:
         draft = self._open(agent)
-        if draft is None:
-            return
         rest = dict(info)
         terms = dict(rest.pop("reward_terms", {}))
         of, booked = self.booked.get(agent, (None, {}))
         if of is not info or booked != terms:
+            paid = self.early.setdefault(agent, _Early()) if draft is None else draft
             for name, value in terms.items():
-                draft.terms[name] = draft.terms.get(name, 0.0) + float(value)
+                paid.terms[name] = paid.terms.get(name, 0.0) + float(value)
             self.booked[agent] = (info, terms)
+        if draft is None:
+            return
         draft.info = rest
         if rest.get("success") is not None:
             self.success = bool(rest["success"])
@@ -335,6 +342,11 @@ class _Live:
             success=self.success if self.error is None else None,
             failure=self.failure,
             branch=self.start.branch,
+            idle={
+                agent: Idle(reward=early.reward, reward_terms=early.terms)
+                for agent, early in self.early.items()
+                if early.reward or any(early.terms.values())
+            },
         )
 
     def _stop_reason(self) -> StopReason:

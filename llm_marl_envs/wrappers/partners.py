@@ -151,7 +151,8 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
     """The seats that are left of a turn-based environment; see `Partners`.
 
     Attributes:
-        rewards: what a seat was paid since the last action of a seat that is left.
+        rewards: what a seat was paid since the last action of a seat that is left; after the first
+            one also what partners earned it before.
     """
 
     def __init__(self, env: Any, team: Mapping[str, Policy]) -> None:
@@ -173,6 +174,8 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
             self._terms: dict[str, dict[str, float]] = {}
             self._on()
             if any(not (self.terminations[a] or self.truncations[a]) for a in self.agents):
+                self._early, self._early_terms = self.rewards, self._terms
+                self.rewards = dict.fromkeys(self.agents, 0.0)
                 return
             self.env.reset(options=options)
             self.partners.begin(None)
@@ -180,9 +183,10 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
 
     def step(self, action: Any) -> None:
         """A learner acts, then the partners do until it is a learner's turn again."""
-        self.rewards = dict.fromkeys(self.possible_agents, 0.0)
+        self.rewards = dict.fromkeys(self.possible_agents, 0.0) | self._early
         if action is not None:  # the last terms stay where agents of an ended episode leave
-            self._terms = {}
+            self._terms = self._early_terms
+        self._early, self._early_terms = {}, {}
         self._step(action)
         self._on()
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,19 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import BaseParallelWrapper, OrderEnforcingWrapper
 from support.toys import BareAEC, BareParallel, Relay, WordPair
 
+from llm_marl_envs.core import Outcome
+from llm_marl_envs.evaluation import evaluate_team
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy, Team
-from llm_marl_envs.records import Episode, Request, Response, StopReason
+from llm_marl_envs.records import (
+    Episode,
+    Idle,
+    Request,
+    Response,
+    StopReason,
+    read_jsonl,
+    write_jsonl,
+)
 from llm_marl_envs.registry import make
 from llm_marl_envs.replay import replay
 from llm_marl_envs.rollout import rollout
@@ -19,6 +30,7 @@ from llm_marl_envs.seeds import Start
 from llm_marl_envs.spaces import Message, TextSpace
 from llm_marl_envs.specs import register
 from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.wrappers import Partners
 
 
 class Counting:
@@ -187,6 +199,50 @@ def test_what_an_agent_earns_before_it_acts_belongs_to_its_first_action() -> Non
     # What the team earned before is no consequence of the late one's actions.
     assert [turn.team_reward for turn in one.trajectory("second_0")] == [1001 / 2, 10_001 / 2]
     assert one.undiscounted_return("second_0") == 11_110.0
+
+
+class Quits(Relay):
+    """The first of three seats can end the episode: it is paid 1, the others -1 and -3."""
+
+    reward_range = (-3.0, 1.0)
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        if action != "quit":
+            return Outcome(reward_terms={}, feedback={self.next_agent(agent): "Go on."})
+        paid = zip(self.possible_agents, (1.0, -1.0, -3.0), strict=True)
+        return Outcome(reward_terms={a: {"quit": one} for a, one in paid}, ended=True)
+
+
+def test_seats_that_never_act_are_paid(tmp_path: Path) -> None:
+    one = played(Quits(), say("quit"))[0]
+    assert [turn.agent for turn in one.turns] == [one.agents[0]]
+    assert [one.undiscounted_return(agent) for agent in one.agents] == [1.0, -1.0, -3.0]
+    assert one.team_return == one.turns[0].team_reward == -1.0
+    assert one.idle == {
+        agent: Idle(reward=paid, reward_terms={"quit": paid})
+        for agent, paid in zip(one.agents[1:], (-1.0, -3.0), strict=True)
+    }
+    write_jsonl(tmp_path / "one.jsonl", [one])
+    (read,) = read_jsonl(tmp_path / "one.jsonl")
+    assert read.team_return == -1.0
+    assert read.idle == one.idle
+    result = evaluate_team(Quits(), dict.fromkeys(one.agents, say("quit")), n_tasks=2)
+    assert result.mean_return == -1.0
+    assert result.reward_terms == {"quit": -1.0}
+    assert played(Quits(), say("no"))[0].idle == {}
+
+
+def test_reward_terms_that_come_before_the_first_action_are_kept() -> None:
+    """A solver that is right at once earns the verifier 1 before that one has said a word."""
+    env = make("math_team-v0", form="solver_verifier", info="full")
+    (one,) = played(env, ExpertPolicy(env))
+    assert [turn.agent for turn in one.turns] == ["solver_0", "verifier_0"]
+    assert one.turns[1].reward == 1.0
+    assert one.turns[1].reward_terms == {"team": 1.0}
+    alone = Partners(env, {"solver_0": "expert"})
+    (left,) = played(alone, say("Verdict: right"))
+    assert left.turns[0].reward == 1.0
+    assert left.turns[0].reward_terms == {"team": 1.0}
 
 
 def test_pettingzoos_wrappers_change_nothing() -> None:

@@ -71,14 +71,14 @@ _of_action, _of_episode, _of_team, _of_run, _of_study = (
 def episode_terms(episode: Episode) -> dict[str, float]:
     """Name -> its sum over the episode, mean over its agents."""
     terms: dict[str, float] = {}
-    for turn in episode.turns:
-        for name, value in turn.reward_terms.items():
+    for paid in (*episode.turns, *episode.idle.values()):
+        for name, value in paid.reward_terms.items():
             terms[name] = terms.get(name, 0.0) + value / len(episode.agents)
     return terms
 
 
 def _term_names(episodes: Sequence[Episode]) -> Iterable[str]:
-    return dict.fromkeys(name for e in episodes for turn in e.turns for name in turn.reward_terms)
+    return dict.fromkeys(name for episode in episodes for name in episode_terms(episode))
 
 
 def _agents_paid_apart(episodes: Sequence[Episode]) -> Iterable[str]:
