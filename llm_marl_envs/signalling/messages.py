@@ -14,11 +14,13 @@ All is exact: `count` says how many messages can be told apart, and `best` what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
 from string import ascii_lowercase
+
+import numpy as np
 
 from llm_marl_envs.deliberation.statements import told
 from llm_marl_envs.parsing import answer_of, lines_of
@@ -29,6 +31,8 @@ LANGUAGES = ("tokens", "renamed", "words")
 WORDS = LANGUAGES[2]
 RENAMED = LANGUAGES[1]
 MARK = "message:"
+PAIRS_AT_ONCE = 1 << 12
+"""So that a table of them stays in a processor's cache."""
 
 Message = tuple[int, ...]
 """Numbers of tokens in the alphabet."""
@@ -164,3 +168,46 @@ def edit_distance(one: Sequence[object], other: Sequence[object]) -> int:
         for j, theirs in enumerate(other, start=1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (mine != theirs))
     return row[-1]
+
+
+def edit_distances(texts: Sequence[Sequence[Hashable]]) -> np.ndarray:
+    """`edit_distance` of each two, (n, n) whole numbers, many pairs at a time."""
+    n, most = len(texts), max(map(len, texts), default=0)
+    known: dict[Hashable, int] = {}
+    symbols = np.full((most, n), -1, dtype=np.int32)  # -1 beyond a text's end
+    for at, text in enumerate(texts):
+        symbols[: len(text), at] = [known.setdefault(one, len(known)) for one in text]
+    lengths = np.array([len(text) for text in texts], dtype=np.int32)
+    found = np.zeros((n, n), dtype=np.int32)
+    above = [np.argsort(lengths)[side] for side in np.triu_indices(n, 1)]  # alike in length
+    for start in range(0, len(above[0]), PAIRS_AT_ONCE):
+        i, j = (side[start : start + PAIRS_AT_ONCE] for side in above)
+        apart = _pairwise(symbols[:, i], lengths[i], symbols[:, j], lengths[j])
+        found[i, j] = found[j, i] = apart
+    return found
+
+
+def _pairwise(
+    ones: np.ndarray, one_lengths: np.ndarray, others: np.ndarray, other_lengths: np.ndarray
+) -> np.ndarray:
+    """The table of `edit_distance` for all pairs at once.
+
+    Args:
+        ones: a text of each pair, (longest, pairs).
+        one_lengths: (pairs,).
+        others: the other text of each pair, (longest, pairs).
+        other_lengths: (pairs,).
+    """
+    columns, every = int(other_lengths.max(initial=0)), np.arange(len(one_lengths))
+    row = np.repeat(np.arange(columns + 1, dtype=np.int32)[:, None], len(every), axis=1)
+    found = row[other_lengths, every]  # of empty texts
+    for i in range(int(one_lengths.max(initial=0))):
+        before, row = row, np.empty_like(row)
+        row[0] = i + 1
+        for j in range(columns):
+            np.minimum(before[j + 1], row[j], out=row[j + 1])
+            row[j + 1] += 1
+            np.minimum(row[j + 1], before[j] + (ones[i] != others[j]), out=row[j + 1])
+        ends = np.flatnonzero(one_lengths == i + 1)
+        found[ends] = row[other_lengths[ends], ends]
+    return found

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ import numpy as np
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.evaluation.numbers.estimators import quantile_interval
 from llm_marl_envs.records import Episode, living
-from llm_marl_envs.signalling.messages import edit_distance
+from llm_marl_envs.signalling.messages import edit_distances
 
 PERMUTATIONS = 999
 FEWEST = 3
@@ -78,7 +77,7 @@ def topographic_similarity(
     reason = _undefined(meanings, said)
     if reason:
         return _none(len(meanings), reason)
-    apart = _ranked([[_differ(a, b) for b in meanings] for a in meanings])
+    apart = _ranked(_differing(meanings))
     spelled = _ranked(_distances(said))
     for name, ranks in (("meanings", apart), ("messages", spelled)):
         if not ranks.any():
@@ -136,17 +135,21 @@ def _undefined(meanings: Sequence[Meaning], said: Mapping[Meaning, Sequence[Any]
     return ""
 
 
-def _differ(one: Meaning, other: Meaning) -> int:
-    return sum(a != b for a, b in zip(one, other, strict=True))
+def _differing(meanings: Sequence[Meaning]) -> np.ndarray:
+    """(n, n), in how many attributes each two meanings differ."""
+    found = np.zeros((len(meanings), len(meanings)))
+    for values in zip(*meanings, strict=True):
+        known: dict[Any, int] = {}
+        which = np.array([known.setdefault(value, len(known)) for value in values])
+        found += which[:, None] != which
+    return found
 
 
 def _distances(said: Mapping[Meaning, Sequence[Sequence[Any]]]) -> np.ndarray:
     """(n, n), the mean distance of the messages of each two meanings."""
     spelled = list(dict.fromkeys(message for each in said.values() for message in each))
     place = {message: at for at, message in enumerate(spelled)}
-    between = np.zeros((len(spelled), len(spelled)))
-    for i, j in combinations(range(len(spelled)), 2):
-        between[i, j] = between[j, i] = edit_distance(spelled[i], spelled[j])
+    between = edit_distances(spelled).astype(float)
     shares = np.zeros((len(said), len(spelled)))
     for at, each in enumerate(said.values()):
         for message in each:
