@@ -305,10 +305,15 @@ def _tasks_of_rows(
     return found
 
 
-def split_of_row(row: Row, key: str) -> str:
+def split_of_row(row: Row, key: str, shares: Sequence[tuple[str, float]] = ROW_SHARES) -> str:
     """The split a row belongs to: its own "split" field, else by a hash of `key`.
 
     The hash makes splits disjoint and stable: adding rows to a file moves none.
+
+    Args:
+        row: of a file.
+        key: rows with the same one are in one split.
+        shares: (split, its share of all keys), which sum to 1.
 
     Raises:
         ValueError: the row's own "split" is none of `SPLITS`.
@@ -319,11 +324,11 @@ def split_of_row(row: Row, key: str) -> str:
             raise ValueError(f"split {own!r}: expected one of {SPLITS}")
         return own
     draw = unit_hash(key)
-    for name, share in ROW_SHARES:
+    for name, share in shares:
         draw -= share
         if draw < 0:
             return name
-    return ROW_SHARES[-1][0]
+    return shares[-1][0]
 
 
 def hash_of(text: str) -> int:

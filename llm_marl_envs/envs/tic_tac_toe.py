@@ -17,30 +17,30 @@ Task `train/0`.
 
     player_0 is told   You are X, the other is O. Who has three in a line wins:
                        across, down or diagonal.
-                       1 X 3
-                       4 O X
-                       7 O 9
+                       1 2 O
+                       4 5 X
+                       7 O X
     player_1 is told   You are O, the other is X.
 
-    player_0 says      3
-    player_1 hears     X takes 3.
-                       1 X X
-                       4 O X
-                       7 O 9
-    player_1 says      I must stop the row.
+    player_0 says      5
+    player_1 hears     X takes 5.
+                       1 2 O
+                       4 X X
+                       7 O X
+    player_1 says      I must stop a row.
                        Action: 1
-    player_0 says      9
+    player_0 says      4
     player_0 earns     1.0
     player_1 earns     -1.0
 
     player_0 says      I take the middle, cell 5!
-    player_1 hears     X takes 4.
-                       1 X 3
-                       X O X
-                       7 O 9
-    player_1 says      7
-    player_0 says      1
-    player_1 says      9
+    player_1 hears     X takes 1.
+                       X 2 O
+                       4 5 X
+                       7 O X
+    player_1 says      5
+    player_0 says      7
+    player_1 says      2
     player_0 earns     -1.0
     player_1 earns     1.0
 
@@ -120,12 +120,13 @@ board on which the next move could win is no task.
 There is no larger board: perfect play is exact here because all 5478 positions can be searched.
 
 ## Tasks and licence
-Two stones of each lie on the boards of `train` (292), `val` (16) and `test` (88). Boards that
-turning or mirroring makes of one another are all in one split. A game of `train` never comes to a
-board of `test`: it begins with as many stones. Later in the game boards do meet: of 294 boards with
-five stones or more to which games of `test` can come, 273 (not counting turned ones) can be met in
-`train`, too. `ood` has other signs (`#`, `@`), letters for cells, and 0 to 3 stones: prompts that
-nobody has read, and longer games. Texts and tasks share the library's licence.
+Two stones of each lie on the boards of `train` (228), `val` (80) and `test` (88). Boards that
+turning or mirroring makes of one another are all in one split; up to that there are 32, 10 and 12.
+A game of `train` never comes to a board of `test`: it begins with as many stones. Later in the game
+boards do meet: of 294 boards with five stones or more to which games of `test` can come, 265 (not
+counting turned ones) can be met in `train`, too. `ood` has other signs (`#`, `@`), letters for
+cells, and 0 to 3 stones: prompts that nobody has read, and longer games. Texts and tasks share the
+library's licence.
 
 With `start="empty"` each split has one task, the same but for the words of `ood`.
 
@@ -144,9 +145,9 @@ Past selves and opponents are explained in [Training](../training.md#past-selves
 test makes two updates with a pool.
 
 **The embedded tiny model has no preset here.** One warm start was tried (`words_per_token: 12,
-learning_rate: 6e-3`, 480 of 700 steps). Its loss was then 0.96 per token. It is 1.10 for cells at
-random, and 0.48 for free cells at random. So it writes cells, and hardly looks which are
-free. More steps and other tokens were not tried.
+learning_rate: 6e-3`, 480 of 700 steps), when `train` had 292 boards. Its loss was then 0.96 per
+token. It is 1.10 for cells at random, and 0.48 for free cells at random. So it writes cells, and
+hardly looks which are free. More steps and other tokens were not tried.
 
 ## What it is for, what it does not show
 - Whether self-play comes to perfect play, by exact regret, and whether past selves help.
@@ -164,6 +165,7 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from llm_marl_envs.checks import refuse_other
@@ -198,6 +200,8 @@ STARTS = ("middle", "empty")
 STONES = {"ood": (0, 1, 2, 3)}
 """How many stones lie on the starting boards of a split; elsewhere `USUAL_STONES`."""
 USUAL_STONES = (4,)
+SHARES = (("train", 0.5), ("val", 0.3), ("test", 0.2))
+"""Of the 54 boards that differ in more than a turn or a mirror; a tenth for `val` would be two."""
 LABELS = {"ood": "abcdefghi"}
 USUAL_LABELS = "123456789"
 SIGNS = {"ood": "#@"}
@@ -389,7 +393,7 @@ def starting_boards(split: str, start: str) -> ListSource:
         board
         for stones in STONES.get(split, USUAL_STONES)
         for board in tictactoe.boards(stones)
-        if split == "ood" or split_of_row({}, tictactoe.canonical(board)) == split
+        if split == "ood" or split_of_board(board) == split
     ]
     random.Random(hash_of(f"tic_tac_toe/{split}")).shuffle(found)
     tasks = [Task(f"{split}/{n}", split, {"board": b, **words}) for n, b in enumerate(found)]
@@ -418,7 +422,14 @@ def board_of_row(row: Row) -> Task:
             f"board={given!r:.100}: expected a game in which both still move, whatever the next "
             "move is"
         )
-    key = tictactoe.canonical(board)
     name = str(row.get("id") or f"row-{hash_of(board):016x}")
     words = {"labels": USUAL_LABELS, "signs": MARKS}
-    return Task(name, split_of_row(row, key), {"board": board, **words})
+    return Task(name, split_of_board(board, row), {"board": board, **words})
+
+
+def split_of_board(board: Board, row: Row = MappingProxyType({})) -> str:
+    """The split of a board, the same for all that turning and mirroring make of it.
+
+    A row may name its own.
+    """
+    return split_of_row(row, tictactoe.canonical(board), SHARES)

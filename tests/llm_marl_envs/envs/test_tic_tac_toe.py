@@ -22,6 +22,7 @@ from llm_marl_envs.vector import VectorTextEnv
 
 ENV = "tic_tac_toe-v0"
 ROW = {"board": "X.. .O. ..."}
+MIDDLE = {"board": ".X. .OX .O."}
 
 
 def play(env: Any, *texts: str, task: int = 0) -> list[float] | None:
@@ -155,7 +156,7 @@ def best_by_trying(player: Player, board: str) -> float:
     ],
 )
 def test_what_texts_count_as(text: str, cell: str, readable: bool, legal: bool):
-    env = make(ENV)  # 1 X 3 / 4 O X / 7 O 9
+    env = make(ENV, tasks=[MIDDLE], split="all")  # 1 X 3 / 4 O X / 7 O 9
     assert play(env, text) is None
     info = env.infos["player_0"]
     assert (info["choice"], info["readable"], info["legal"]) == (cell, readable, legal)
@@ -165,7 +166,7 @@ def test_what_texts_count_as(text: str, cell: str, readable: bool, legal: bool):
 
 
 def test_who_wins_is_paid_and_the_other_pays():
-    env = make(ENV)
+    env = make(ENV, tasks=[MIDDLE], split="all")
     assert play(env, "3", "1", "9") == [1.0, -1.0]
     assert play(env, "4", "7", "1", "9") == [-1.0, 1.0]
     whole = make(ENV, start="empty")
@@ -234,7 +235,8 @@ def test_no_board_of_one_split_is_a_turned_one_of_another():
     for one in classes:
         for other in classes:
             assert one == other or not classes[one] & classes[other]
-    assert [len(boards_of(split)) for split in classes] == [292, 16, 88, 334]
+    assert [len(boards_of(split)) for split in classes] == [228, 80, 88, 334]
+    assert [len(one) for one in classes.values()][:3] == [32, 10, 12]
     assert {9 - b.count(".") for b in boards_of("train") + boards_of("test")} == {4}
     turned = "XO......."
     assert game.canonical(turned) == game.canonical(".......OX") == game.canonical("..X..O...")
@@ -278,3 +280,11 @@ def test_rows_and_the_picture():
     assert "#f5c26b" not in env.render()
     env.step("9")
     assert env.render().count("#f5c26b") == 1
+
+
+def test_a_row_is_in_the_split_of_its_board():
+    """So that rows of `train` and generated boards of `val` never meet."""
+    for split in ("train", "val", "test"):
+        board = boards_of(split)[0]
+        rows = [{"board": one} for one in (board, board[::-1])]  # half a turn
+        assert len(make(ENV, tasks=rows, split=split).unwrapped.source) == 2
