@@ -224,6 +224,7 @@ from llm_marl_envs.core import Bounds, Outcome, TextAECEnv, described
 from llm_marl_envs.deliberation.briefs import check_whole
 from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.games.actions import MAX_ACTION_CHARS, read_action
+from llm_marl_envs.rendering import Cell, table_svg
 from llm_marl_envs.signalling.codes import SPEAKER, SignalExperts
 from llm_marl_envs.signalling.messages import (
     LANGUAGES,
@@ -246,7 +247,6 @@ from llm_marl_envs.signalling.objects import (
     ordered,
 )
 from llm_marl_envs.signalling.objects import described as in_words
-from llm_marl_envs.signalling.pictures import candidates_html
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import SPLITS, Row, Task, TaskSource, open_tasks
 
@@ -276,6 +276,8 @@ SAY_TOKENS = "Answer with one line: at most {budget} of the tokens {tokens}."
 SAY_WORDS = "Answer with at most {budget} characters."
 HEAR_TOKENS = "It can say at most {budget} of the tokens {tokens}."
 HEAR_WORDS = "It can say at most {budget} characters."
+RIGHT, WRONG = "#cfe8cf", "#f3c9c9"
+"""Colours of a picture."""
 OTHER_NAMES = "Tokens have other names for each seat, drawn anew each time."
 
 
@@ -452,15 +454,22 @@ class ReferentialEnv(TextAECEnv):
         return facts
 
     def picture(self) -> str:
-        """Each seat's row of objects: the target, and what listeners chose."""
-        target = in_words(self.task.data["target"])
-        rows = []
+        """Each seat's objects: green the target, red another one that a listener chose.
+
+        Beside them what a speaker said, or what a listener heard.
+        """
+        target, rows = in_words(self.task.data["target"]), []
         for agent in self.possible_agents:
-            marked = target if agent in self.speakers else self._chosen.get(agent)
+            speaks = agent in self.speakers
+            marked = target if speaks else self._chosen.get(agent)
             heard = self._heard.get(agent)
-            objects = list(map(in_words, ordered(self.task, agent)))
-            rows.append((agent, objects, marked, marked == target, heard.text if heard else ""))
-        return candidates_html(rows)
+            said = (heard.text if heard else "") if speaks else self._arrived.get(agent, "")
+            fill = RIGHT if marked == target else WRONG
+            objects = map(in_words, ordered(self.task, agent))
+            cells = [Cell(one, fill) if one == marked else Cell(one) for one in objects]
+            told = f"{'says' if speaks else 'hears'}: {said}" if said else ""
+            rows.append([Cell(agent, framed=False), *cells, Cell(told, framed=False)])
+        return table_svg("candidates", rows)
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> SignalExperts:

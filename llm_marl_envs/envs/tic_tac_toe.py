@@ -183,7 +183,7 @@ from llm_marl_envs.games.tictactoe import (
     to_move,
     winner,
 )
-from llm_marl_envs.grids.pictures import grid_html
+from llm_marl_envs.rendering import Cell, table_svg
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import (
     ListSource,
@@ -207,8 +207,8 @@ USUAL_LABELS = "123456789"
 SIGNS = {"ood": "#@"}
 """What marks a stone of who moved first in the game, and of the other."""
 PERFECT, GREEDY, FIRST = PLANS = ("perfect", "greedy", "first")
-NEW, OTHERS = "#f5c26b", "#ffffff"
-"""Colours of the last stone in a picture, and of other cells."""
+NEW = "#f5c26b"
+"""Colour of the last stone in a picture."""
 
 RULES = (
     "Tic-tac-toe. You are {own}, the other is {other}. Who has three in a line wins: across, down "
@@ -309,9 +309,10 @@ class TicTacToeEnv(TextAECEnv):
 
     def picture(self) -> str:
         """The board; the last stone is coloured."""
-        texts = ["" if mark == FREE else mark for mark in self.board]
-        colours = [NEW if cell == self._last else OTHERS for cell in range(9)]
-        return grid_html(texts, colours, 3, (3, 3))
+        cells = [Cell("" if mark == FREE else mark) for mark in self.board]
+        if self._last is not None:
+            cells[self._last] = Cell(self.board[self._last], NEW)
+        return table_svg("board", [cells[row : row + 3] for row in (0, 3, 6)])
 
 
 class TicTacToeExperts(GameExperts):

@@ -221,7 +221,6 @@ Beside any partner, no text earns more than the best of the 16 choices.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -251,6 +250,7 @@ from llm_marl_envs.games.share_texts import (
     read_claim,
 )
 from llm_marl_envs.games.shares import landscape, pays, rules_of
+from llm_marl_envs.rendering import Cell, table_svg
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
@@ -441,21 +441,20 @@ class TrustSplitEnv(TextParallelEnv):
 
     def picture(self) -> str:
         """What each thing is worth to each player; who took it has a coloured cell."""
-        things, rows = self.task.data["things"], []
-        head = "".join(f"<th>{html.escape(thing)}</th>" for thing in things)
+        things = self.task.data["things"]
+        rows = [[Cell(text, framed=False) for text in ("", *things)]]
         for agent, values in zip(self.possible_agents, self.task.data["values"], strict=True):
             taken = self._taken_things.get(agent) or ()
             cells = [
-                f'<td style="padding:4px 12px;background:{TAKEN if thing in taken else FREE}">'
-                f"{value}</td>"
+                Cell(str(value), TAKEN) if thing in taken else Cell(str(value))
                 for thing, value in zip(things, values, strict=True)
             ]
-            rows.append(f"<tr><th>{agent}</th>{''.join(cells)}</tr>")
-        return f'<table class="shares"><tr><th></th>{head}</tr>{"".join(rows)}</table>'
+            rows.append([Cell(agent, framed=False), *cells])
+        return table_svg("shares", rows)
 
 
-TAKEN, FREE = "#f5c26b", "#ffffff"
-"""Colours of a thing that a player took, and of others."""
+TAKEN = "#f5c26b"
+"""Colour of a thing that a player took."""
 
 parallel_env = partial(parallel_form, TrustSplitEnv)
 env = partial(aec_form, TrustSplitEnv)

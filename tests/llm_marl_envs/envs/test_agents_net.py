@@ -6,7 +6,6 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from support.paths import ROOT
 
 from llm_marl_envs import make
 from llm_marl_envs.networks.graphs import diameter
@@ -241,10 +240,3 @@ def test_rows_are_read():
 def test_wrong_arguments_are_refused(kwargs: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         make(ENV, **{"split": "all", **kwargs} if "tasks" in kwargs else kwargs)
-
-
-def test_the_picture_of_the_page_is_its_episode():
-    env = make(ENV, turns=1)
-    play(env, "Answer: 3 | Answer: 1 | Answer: 2 | Answer: 2")
-    shown = ROOT / "docs" / "environments" / "agents_net_episode.svg"
-    assert shown.read_text(encoding="utf-8") == env.picture() + "\n"

@@ -1,0 +1,63 @@
+"""The pictures of played episodes in docs/environments, as `render_mode="html"` draws them.
+
+    python benchmarks/episode_pictures.py
+
+Each is an episode of its page, played to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs import make
+
+FOLDER = Path(__file__).parents[1] / "docs" / "environments"
+EPISODES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "agents_net": ({"turns": 1}, ("Answer: 3", "Answer: 1", "Answer: 2", "Answer: 2")),
+    "referential": ({}, ("mo ku ba", "flat blue cross")),
+    "tic_tac_toe": ({}, ("5", "Action: 1", "4")),
+    "trust_split": (
+        {},
+        (
+            "lamp 4, book 5, coat 1, drum 2",
+            "lamp 2, book 3, coat 6, drum 1",
+            "I take lamp, book, drum.",
+            "I take coat.",
+            "lamp, book, drum",
+            "Action: lamp, book, coat, drum",
+        ),
+    ),
+}
+"""Page -> arguments and what the seats say, in their order."""
+TASKS = {"referential": "train/11"}
+
+
+def picture(name: str, kwargs: dict[str, Any], texts: Sequence[str]) -> str:
+    """The picture after the last of these texts.
+
+    Raises:
+        ValueError: the episode is not over then.
+    """
+    env: Any = make(f"{name}-v0", api="aec", **kwargs)
+    env.reset(seed=0, options={"task": TASKS.get(name, "train/0")})
+    for text in texts:
+        env.step(text)
+    if not all(env.terminations.values()):
+        raise ValueError(f"{name}: the episode is not over after {len(texts)} texts")
+    return f"{env.unwrapped.picture()}\n"
+
+
+def path_of(name: str) -> Path:
+    """Where the picture of a page lies."""
+    return FOLDER / f"{name}_episode.svg"
+
+
+def main() -> None:
+    for name, (kwargs, texts) in EPISODES.items():
+        path_of(name).write_text(picture(name, kwargs, texts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
