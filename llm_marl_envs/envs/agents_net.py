@@ -6,6 +6,20 @@ round it writes one text to each neighbour; then it answers once. Five problems 
 2507.08616) can be solved so: colours, a leader, a common value, pairs, guards. Each asks that nodes
 who never meet fit together.
 
+**Studies should use 8 nodes or more** (`nodes=8`). The default, 4, is for a first run: there a team
+that writes nothing can earn most of what colours pay, and half of what guards do. Mean return of
+silent teams on 300 tasks of `test`, the best of those tried / answers by lot (`python
+benchmarks/agents_net.py attacks --nodes 8`, and 4, and 16):
+
+| nodes | colouring | leader | consensus | matching | cover |
+|---|---|---|---|---|---|
+| 4 | 0.75 / 0.27 | 0.00 / 0.00 | 0.00 / 0.00 | 0.11 / 0.03 | 0.45 / 0.24 |
+| 8 | 0.20 / 0.12 | 0.00 / 0.00 | 0.00 / 0.00 | 0.01 / 0.00 | 0.24 / 0.08 |
+| 16 | 0.14 / 0.08 | 0.00 / 0.00 | 0.00 / 0.00 | 0.00 / 0.00 | 0.19 / 0.05 |
+
+With 4 nodes the best of all silent teams is known: 0.78, 0.00, 0.00, 0.08 and 0.58 over the whole
+split (`solo` below). With more there may be better ones than those tried.
+
 ## An episode
 Task `train/0`, `colouring` with four nodes. Povudu, Makaza and Nofibe are joined to each other,
 Tulubi to Makaza.
@@ -129,9 +143,9 @@ Four nodes, random and solo; `make("agents_net-v0", split=...)` and its bounds o
 | test | 0.248, 0.775 | 0.000, 0.000 | 0.000, 0.000 | 0.045, 0.081 | 0.215, 0.579 |
 | ood | 0.266, 0.725 | 0.000, 0.000 | 0.000, 0.000 | 0.055, 0.100 | 0.212, 0.800 |
 
-Colours and guards of four nodes can often be guessed by seat and number of lines. So four nodes are
-for a first run. With `graph="delaunay"` four nodes always make the same graph, and guards are known
-without a word. Two nodes can share out colours, guards and pairs by seat.
+Colours and guards of four nodes can often be guessed by seat and number of lines. With
+`graph="delaunay"` four nodes always make the same graph, and guards are known without a word. Two
+nodes can share out colours, guards and pairs by seat.
 
 ## Experts
 Greedy algorithms of distributed computing (`networks/node_experts.py`), in two conventions: by the
