@@ -212,23 +212,28 @@ def draw_shares(entries: Entries, path: Path) -> None:
             color = "tab:orange" if method == REFERENCE else "tab:blue"
             panel.plot([low, high], [place, place], color=color, linewidth=2, alpha=0.5)
             panel.plot([successes / n], [place], "o", color=color)
-        panel.set(title=f"{bed}, {some[REFERENCE].reached[1]} seeds", xlim=(-0.02, 1.02))
-        panel.set_yticks(range(len(some)), [*reversed(some)], fontsize=8)
-    figure.supxlabel("share of seeds that reach 90 % of the best, exact 95 % intervals")
+        labels = [f"{method} ({entry.reached[1]})" for method, entry in reversed(some.items())]
+        panel.set(title=bed, xlim=(-0.02, 1.02))
+        panel.set_yticks(range(len(some)), labels, fontsize=8)
+    figure.supxlabel("share of seeds (how many) that reach 90 % of the best, exact 95 % intervals")
     figure.savefig(path, dpi=110)
 
 
 def draw_curves(entries: Entries, path: Path) -> None:
-    """One row per bed: the mean score over each kind of cost."""
-    figure, panels = _figure(len(entries), len(AXES), (4.2, 2.7))
+    """One row per bed: the mean score over each kind of cost; one colour for each method."""
+    figure, panels = _figure(len(entries), len(AXES), (4.6, 2.7))
+    methods = sorted({method for some in entries.values() for method in some})
+    colors = {method: f"C{i % 10}" for i, method in enumerate(methods)}
+    styles = {method: ("-", "--")[i // 10] for i, method in enumerate(methods)}
     for row, (bed, some) in zip(panels, entries.items(), strict=True):
         for axis, panel in enumerate(row):
             for method, entry in some.items():
                 mean = _mean_curve(entry.runs, lambda cost, axis=axis: cost[axis])
                 wide = 2.5 if method == REFERENCE else 1.2
-                panel.plot(*mean, label=method, linewidth=wide)
+                panel.plot(*mean, styles[method], color=colors[method], label=method, lw=wide)
             panel.set(xlabel=AXES[axis], ylabel=f"{bed}: mean score", ylim=(-0.1, 1.05))
-        row[0].legend(fontsize=6, ncols=2)
+            panel.locator_params(axis="x", nbins=5)
+        row[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(path, dpi=90)
 
 
