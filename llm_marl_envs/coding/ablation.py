@@ -78,7 +78,7 @@ def trivial(trace: Sequence[HelperCall]) -> tuple[Replacement, ...]:
 
 
 def judge(intact: Verdict, wrong: Sequence[Verdict], trivial: Sequence[Verdict]) -> Contribution:
-    """Contributions from the run as it was and the runs with replaced values.
+    """Contributions from the run as it was and the runs with one helper's values replaced.
 
     Args:
         intact: the team's own run; `outcomes` holds one entry per test.

@@ -1,6 +1,6 @@
 """One joint action as programs, and what came of it: the bridge from texts to facts.
 
-Owns how two texts become a sandbox job and how its verdict becomes `rewards.Facts`. Owns no
+Owns how texts become a sandbox job and how its verdict becomes `rewards.Facts`. Owns no
 numbers, no words and no processes.
 """
 
@@ -13,7 +13,8 @@ from typing import Any
 
 from llm_marl_envs.coding import ablation
 from llm_marl_envs.coding.ablation import Contribution
-from llm_marl_envs.coding.composition import CONTRACTS
+from llm_marl_envs.coding.composition import CONTRACTS, SIDE_CONTRACT
+from llm_marl_envs.coding.conventions import function_of
 from llm_marl_envs.coding.rewards import Facts
 from llm_marl_envs.coding.rows import contract_of, read_tests, with_preamble
 from llm_marl_envs.coding.syntax import Program, defines, read_program, use_of
@@ -21,7 +22,7 @@ from llm_marl_envs.parsing import code_of
 from llm_marl_envs.sandbox import Budget, Contract, InfraError, Replacement, Sandbox, Verdict
 from llm_marl_envs.tasks import Task
 
-HELPER, MAIN, AUX = "helper", "main", "aux"
+HELPER, MAIN = "helper", "main"
 PAUSES = (0.5, 2.0)
 """Seconds to wait before a run that the sandbox could not make is asked for again."""
 NOTHING = Contribution(helper=0.0, main=0.0, cooperative_success=False)
@@ -33,57 +34,70 @@ class Work:
 
     Attributes:
         task: the task.
-        helper, main: the programs.
+        programs: role -> program, main's last.
         units: source of each test, in order.
-        contract: the calls of `aux` for which the helper answers, main for all others.
+        contracts: role -> the calls of its function for which a helper answers, main for all
+            others.
     """
 
     task: Task
-    helper: Program
-    main: Program
+    programs: Mapping[str, Program]
     units: tuple[str, ...]
-    contract: Contract
+    contracts: Mapping[str, Contract]
 
     @property
-    def programs(self) -> dict[str, Program]:
-        """Role -> program."""
-        return {HELPER: self.helper, MAIN: self.main}
+    def main(self) -> Program:
+        """Main's program."""
+        return self.programs[MAIN]
+
+    @property
+    def helpers(self) -> list[str]:
+        """The roles of the helpers."""
+        return [role for role in self.programs if role != MAIN]
 
     @property
     def names(self) -> dict[str, str]:
         """Role -> the function it is to define."""
-        return {HELPER: AUX, MAIN: self.task.data["entry_point"]}
+        helpers = {role: function_of(role) for role in self.helpers}
+        return {**helpers, MAIN: self.task.data["entry_point"]}
 
     @property
     def defined(self) -> dict[str, bool]:
         """Role -> whether it defines that function, with a returned value."""
         return {role: defines(self.programs[role], name) for role, name in self.names.items()}
 
-    def job(self, replaced: Replacement | None = None) -> dict[str, Any]:
-        """Keyword arguments of `Sandbox.check`; `replaced`: what main gets for `aux`'s values."""
+    def job(self, replaced: Mapping[str, Replacement] | None = None) -> dict[str, Any]:
+        """Keyword arguments of `Sandbox.check`; `replaced`: function -> what main gets for it."""
         preamble = self.task.data["preamble"]
         return {
             "source": {
-                HELPER: with_preamble(self.helper.source, preamble),
-                MAIN: with_preamble(self.main.source, preamble),
+                role: with_preamble(one.source, preamble) for role, one in self.programs.items()
             },
-            "exports": {HELPER: [AUX]},
-            "contracts": {AUX: self.contract},
-            "replaced": {AUX: replaced} if replaced else {},
+            "exports": {role: [self.names[role]] for role in self.helpers},
+            "contracts": {self.names[role]: one for role, one in self.contracts.items()},
+            "replaced": dict(replaced or {}),
             "entry_point": self.task.data["entry_point"],
             "tests": self.task.data["tests"],
         }
 
 
-def read_work(task: Task, helper_text: str, main_text: str, split: bool) -> Work:
-    """The programs in two answers. `split`: the helper was told its operation and nothing else."""
+def read_work(task: Task, texts: Mapping[str, str], split: bool) -> Work:
+    """The programs in the answers.
+
+    Args:
+        task: the task.
+        texts: role -> what its author wrote, main's last.
+        split: each helper was told its own part and nothing else.
+    """
     tests = task.data["tests"]
+    first, side = contract_of(tests), contract_of(tests)
+    if split:
+        first, side = CONTRACTS[task.data["kind"]], SIDE_CONTRACT
     return Work(
         task=task,
-        helper=read_program(code_of(helper_text)),
-        main=read_program(code_of(main_text)),
+        programs={role: read_program(code_of(text)) for role, text in texts.items()},
         units=read_tests(tests, task.data["entry_point"]),
-        contract=CONTRACTS[task.data["kind"]] if split else contract_of(tests),
+        contracts={one: first if one == HELPER else side for one in texts if one != MAIN},
     )
 
 
@@ -130,21 +144,35 @@ def _unrun(status: Any, detail: str, author: str) -> Verdict:
 
 
 def contribution(work: Work, verdict: Verdict, sandbox: Sandbox, budget: Budget) -> Contribution:
-    """Who contributed to the passed tests: runs the tests again with the helper's values replaced.
+    """Who contributed to the passed tests: runs the tests again with a helper's values replaced.
 
     All runs take from `budget`, from which `run` took. Where it does not suffice, one of the runs
     that were not made may have lost nothing, so the helper's share is 0. A program that waits or
-    loops in such runs earns nothing by it.
+    loops in such runs earns nothing by it. Of several helpers the share is that of the one who
+    contributed least.
 
     Raises:
         InfraError: as `run`.
     """
     if not verdict.passed:
         return NOTHING
-    if not verdict.helper_trace or not work.helper.parses:
+    each = [_of_helper(work, role, verdict, sandbox, budget) for role in work.helpers]
+    least = min(each, key=lambda one: one.helper)
+    complete = all(one.complete for one in each)
+    together = all(one.cooperative_success for one in each)
+    return replace(least, cooperative_success=together, complete=complete)
+
+
+def _of_helper(
+    work: Work, role: str, verdict: Verdict, sandbox: Sandbox, budget: Budget
+) -> Contribution:
+    name = work.names[role]
+    trace = [call for call in verdict.helper_trace if call[1] == name]
+    verdict = replace(verdict, helper_trace=tuple(trace))
+    if not trace or not work.programs[role].parses:
         return ablation.judge(verdict, [], [verdict])
-    replacements = [*ablation.WRONG, *ablation.trivial(verdict.helper_trace)]
-    jobs = [work.job(replacement) for replacement in replacements]
+    replacements = [*ablation.WRONG, *ablation.trivial(trace)]
+    jobs = [work.job({name: replacement}) for replacement in replacements]
     runs = _tried(work.task, lambda: sandbox.map(jobs, budget))
     if budget.over():
         return replace(ablation.judge(verdict, [], [verdict]), complete=False)
@@ -154,18 +182,19 @@ def contribution(work: Work, verdict: Verdict, sandbox: Sandbox, budget: Budget)
 
 def facts_of(work: Work, verdict: Verdict, contributed: Contribution | None = None) -> Facts:
     """The record that reward schemes read."""
-    use = use_of(work.main, work.names[MAIN], AUX)
+    uses = [use_of(work.main, work.names[MAIN], work.names[role]) for role in work.helpers]
     shares = contributed or NOTHING
     return Facts(
-        helper_defined=work.defined[HELPER],
+        helpers=len(work.helpers),
+        helper_defined=sum(work.defined[role] for role in work.helpers),
         main_defined=work.defined[MAIN],
-        helper_parses=work.helper.parses,
+        helper_parses=sum(work.programs[role].parses for role in work.helpers),
         main_parses=work.main.parses,
         passed=verdict.passed,
         total=len(work.units),
-        calls_helper=use.calls,
-        ignores_helper=use.ignores_result,
-        thin_wrapper=use.thin_wrapper,
+        calls_helper=all(use.calls for use in uses),
+        ignores_helper=any(use.ignores_result for use in uses),
+        thin_wrapper=any(use.thin_wrapper for use in uses),
         helper_contribution=shares.helper,
         main_contribution=shares.main,
     )

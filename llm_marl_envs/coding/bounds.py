@@ -1,10 +1,11 @@
 """What a team, and one seat alone, can return in a generated task.
 
 A seat alone is an optimal adaptive policy that sees only this seat's observations over the K turns,
-beside a partner whose programs have nothing to do with the partner's own part (they are well formed
-and pass on what they get). It knows how tasks are drawn: each of the split is equally likely. So
-after reading its prompt it holds the n tasks of the split that have this prompt for equally likely,
-and under `feedback="plain"` a turn tells it one thing only: whether the episode goes on.
+beside partners whose programs have nothing to do with the partners' own parts (they are well
+formed and pass on what they get). It knows how tasks are drawn: each of the split is equally
+likely. So after reading its prompt it holds the n tasks of the split that have this prompt for
+equally likely, and under `feedback="plain"` a turn tells it one thing only: whether the episode
+goes on.
 
 No two tasks share all their answers on the tests, which all tasks have in common, so a program
 solves one of the n tasks at most. Once solved, a task pays everything; of the others the last turn
@@ -14,6 +15,7 @@ answers each test by what most of the tasks that are left answer:
     value = max over R, |R| = K - 1, of (|R| + sum_i max_a #{t not in R: answer_i(t) = a} / I) / n
 
 with I tests. The maximum runs over all R: exact, by enumeration (`MAX_TURNS`).
+`absent_share` is the same for all seats but one, which together have every prompt but that one's.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_marl_envs.coding import functions
-from llm_marl_envs.coding.composition import ROLES, Composition, describe_helper, describe_main
+from llm_marl_envs.coding.composition import Composition, describe
+from llm_marl_envs.coding.conventions import roles_of
 from llm_marl_envs.coding.functions import TESTS
 
 MAX_TURNS = 4
@@ -43,43 +46,52 @@ def solo_share(composition: Composition, turns: int) -> float:
     Raises:
         ValueError: no task, or `turns` not in 1 to `MAX_TURNS`.
     """
-    split = functions.split_of(composition)
-    if split is None or composition not in _tasks(split):  # other words for a task are none
+    split, authors = functions.split_of(composition), len(composition.roles)
+    if split is None or composition not in _tasks(split, authors):  # nor are other words for one
         raise ValueError(f"{composition} is no task: bounds are known for tasks of the splits")
     if not 1 <= turns <= MAX_TURNS:
         raise ValueError(f"turns={turns}: bounds are known for 1 to {MAX_TURNS} turns")
-    role = better_seat(split, turns)
-    return _values(split, turns, role)[_prompt(composition, role)]
+    role = better_seat(split, turns, authors)
+    return _values(split, turns, (role,), authors)[_read(composition, (role,))]
 
 
 @cache
-def _tasks(split: str) -> frozenset[Composition]:
-    return frozenset(functions.compositions(split))
+def _tasks(split: str, authors: int) -> frozenset[Composition]:
+    return frozenset(functions.compositions(split, authors))
 
 
 @cache
-def better_seat(split: str, turns: int) -> str:
+def better_seat(split: str, turns: int, authors: int = 2) -> str:
     """The role whose optimal policy alone has the larger mean value over the tasks of a split."""
-    return max(ROLES, key=lambda role: seat_value(split, turns, role))
+    return max(roles_of(authors), key=lambda role: seat_value(split, turns, role, authors))
 
 
-def seat_value(split: str, turns: int, role: str) -> float:
+def seat_value(split: str, turns: int, role: str, authors: int = 2) -> float:
     """Mean over the tasks of a split of what the optimal policy of one role reaches alone."""
-    values = _values(split, turns, role)
-    tasks = functions.compositions(split)
-    return sum(values[_prompt(task, role)] for task in tasks) / len(tasks)
+    return _mean(split, turns, (role,), authors)
 
 
-def _prompt(task: Composition, role: str) -> str:
-    return describe_helper(task) if role == "helper" else describe_main(task)
+def absent_share(split: str, turns: int, role: str, authors: int = 2) -> float:
+    """As `seat_value` of all roles but one together, which know one another's prompts."""
+    return _mean(split, turns, tuple(one for one in roles_of(authors) if one != role), authors)
+
+
+def _mean(split: str, turns: int, roles: tuple[str, ...], authors: int) -> float:
+    values = _values(split, turns, roles, authors)
+    tasks = functions.compositions(split, authors)
+    return sum(values[_read(task, roles)] for task in tasks) / len(tasks)
+
+
+def _read(task: Composition, roles: tuple[str, ...]) -> str:
+    return " ".join(describe(task, role) for role in roles)
 
 
 @cache
-def _values(split: str, turns: int, role: str) -> dict[str, float]:
-    """Prompt -> value of the optimal policy that reads it."""
+def _values(split: str, turns: int, roles: tuple[str, ...], authors: int) -> dict[str, float]:
+    """What some roles read -> value of the optimal policy that reads it."""
     beliefs: dict[str, list[Composition]] = defaultdict(list)
-    for task in functions.compositions(split):
-        beliefs[_prompt(task, role)].append(task)
+    for task in functions.compositions(split, authors):
+        beliefs[_read(task, roles)].append(task)
     return {prompt: optimal_value(tasks, turns) for prompt, tasks in beliefs.items()}
 
 

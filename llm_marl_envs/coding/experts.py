@@ -19,14 +19,14 @@ class CodingExperts(Experts):
     """Write a program for one seat.
 
     Args:
-        roles: seat -> role of the rules, "helper" or "main".
+        roles: seat -> role of the rules, "helper", ... or "main".
     """
 
     def __init__(self, roles: Mapping[str, str]) -> None:
         self.roles = roles
 
     def conventions(self, task: Task) -> tuple[str, ...]:
-        """Interfaces between the two programs that carry the task; `("reference",)` for rows."""
+        """Interfaces between the programs that carry the task; `("reference",)` for rows."""
         composition = composition_of(task)
         if composition is not None:
             return rules.conventions(composition)
@@ -52,7 +52,8 @@ class CodingExperts(Experts):
         """Which interface a text follows, read from its syntax tree; None for rows."""
         if "kind" not in task.data:
             return None
-        return read_convention(task.data["kind"], self._role(agent), code_of(action))
+        kind, role = task.data["kind"], self._role(agent)
+        return read_convention(kind, role, code_of(action), len(self.roles))
 
     def _role(self, agent: str) -> str:
         if agent not in self.roles:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llm_marl_envs.coding.attempt import Work
 from llm_marl_envs.coding.rows import own_line
@@ -31,7 +31,7 @@ def feedback(
     role: str,
     mode: str,
     private: bool,
-    heard: str | None = None,
+    heard: Mapping[str, str],
     values: bool = True,
 ) -> str:
     """What the author `role` is told.
@@ -41,31 +41,40 @@ def feedback(
         verdict: what came of them.
         role: who is told.
         mode: one of `MODES`.
-        private: quote nothing that the partner's program can choose (`info="split"`); the mode
-            "partner" shows the partner's code all the same.
-        heard: what the mode "partner" shows of it.
+        private: quote nothing that a partner's program can choose (`info="split"`); the mode
+            "partner" shows the partners' code all the same.
+        heard: role -> what the mode "partner" shows of its code.
         values: whether it may be told what a test returned or raised, which programs choose.
     """
     if mode == "plain":
         own = work.programs[role]
-        return REVISE if own.parses else f"{_program_line(work, role, 'Your')}\n{REVISE}"
-    partner = next(name for name in work.programs if name != role)
-    lines = [_program_line(work, role, "Your"), _program_line(work, partner, "Your partner's")]
+        return REVISE if own.parses else f"{_program_line(work, role, role)}\n{REVISE}"
+    partners = [name for name in work.programs if name != role]
+    lines = [_program_line(work, one, role) for one in (role, *partners)]
     lines.append(_tests_line(work, verdict, role, private, values))
     if mode == "partner":
-        lines.append(f"Your partner's code:\n{heard or '(nothing)'}")
+        lines += [
+            f"{_code_of(work, one, role)}:\n{heard.get(one) or '(nothing)'}" for one in partners
+        ]
     lines.append(REVISE)
     return "\n".join(lines)
 
 
-def _program_line(work: Work, role: str, whose: str) -> str:
-    program, name = work.programs[role], work.names[role]
+def _code_of(work: Work, role: str, reader: str) -> str:
+    """What a program is called before `reader`: of several partners, by their functions."""
+    if role == reader:
+        return "Your code"
+    return "Your partner's code" if len(work.programs) == 2 else f"The code for {work.names[role]}"
+
+
+def _program_line(work: Work, role: str, reader: str) -> str:
+    program, name, code = work.programs[role], work.names[role], _code_of(work, role, reader)
     if not program.parses:
-        why = f": {program.error}" if whose == "Your" else ""
-        return f"{whose} code does not parse{why}{program.place}."
+        why = f": {program.error}" if role == reader else ""
+        return f"{code} does not parse{why}{program.place}."
     if not work.defined[role]:
-        return f"{whose} code defines no function {name} that returns a value."
-    return f"{whose} code defines {name}."
+        return f"{code} defines no function {name} that returns a value."
+    return f"{code} defines {name}."
 
 
 def _tests_line(work: Work, verdict: Verdict, role: str, private: bool, values: bool) -> str:
@@ -75,7 +84,7 @@ def _tests_line(work: Work, verdict: Verdict, role: str, private: bool, values: 
             detail = _own_line(verdict.detail, work, role)
             detail = public_load_error(detail) if private else detail
             return f"Your code failed: {detail[:MAX_ERROR_CHARS]}."
-        return "Your partner's code failed, so no test was run."
+        return f"{_code_of(work, verdict.author, role)} failed, so no test was run."
     passed = f"{verdict.passed} of {len(work.units)} tests passed."
     if not error:
         return passed

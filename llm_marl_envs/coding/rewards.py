@@ -1,8 +1,8 @@
-"""What a team of helper and main is paid: three schemes, each a pure function of frozen facts.
+"""What a team of helpers and main is paid: three schemes, each a pure function of frozen facts.
 
 Owns the numbers. How the facts come about: `syntax.py` (the programs as text), the sandbox (tests)
 and `ablation.py` (contributions). Every scheme returns named terms; the reward is their sum, the
-same for both agents.
+same for all agents.
 """
 
 from __future__ import annotations
@@ -45,20 +45,23 @@ class Facts:
     """What one joint action turned out to be.
 
     Attributes:
-        helper_defined: the helper's program binds `aux` to a function that returns a value.
+        helper_defined: how many helpers' programs bind the function that is theirs (`aux`) to one
+            that returns a value.
         main_defined: main's program does so for the entry point.
-        helper_parses, main_parses: that text is a program.
+        helper_parses: how many of the helpers' texts are programs.
+        main_parses: main's text is one.
         passed: tests passed, 0 to `total`.
         total: tests of the task, >= 1.
-        calls_helper: main calls `aux` in live code.
-        ignores_helper: it drops the result of every such call.
+        calls_helper: main calls `aux` in live code; of several helpers, the function of each.
+        ignores_helper: it drops the result of every such call; of several, of all calls of one.
         thin_wrapper: main only passes its arguments on to `aux`.
         helper_contribution, main_contribution: in [0, 1]; see `ablation.Contribution`.
+        helpers: how many there are.
     """
 
-    helper_defined: bool
+    helper_defined: int
     main_defined: bool
-    helper_parses: bool
+    helper_parses: int
     main_parses: bool
     passed: int
     total: int
@@ -67,6 +70,7 @@ class Facts:
     thin_wrapper: bool = False
     helper_contribution: float = 0.0
     main_contribution: float = 0.0
+    helpers: int = 1
 
     @property
     def share(self) -> float:
@@ -80,10 +84,11 @@ class Facts:
 
 
 def tests_terms(facts: Facts) -> dict[str, float]:
-    """0.05 per author for its definition, 0.05 for syntax, 0.8 for the share of tests passed."""
+    """0.1 for the share of authors that define, 0.1 for syntax, 0.8 for the tests passed."""
+    authors = facts.helpers + 1
     return {
-        "structure": 0.05 * (facts.helper_defined + facts.main_defined),
-        "syntax": 0.05 * (facts.helper_parses + facts.main_parses),
+        "structure": 0.1 * (facts.helper_defined + facts.main_defined) / authors,
+        "syntax": 0.1 * (facts.helper_parses + facts.main_parses) / authors,
         "tests": 0.8 * facts.share,
     }
 
@@ -94,7 +99,8 @@ def paper_terms(facts: Facts) -> dict[str, float]:
     Structure: `aux` +0.4, the entry point +0.6, without which nothing more is paid. Syntax: +0.5 if
     both programs parse, else nothing more. Tests: the share passed. Cooperation, once a test passes
     and `aux` exists: main calls it +0.5, and then: main is no thin wrapper +1.0, the result of
-    `aux` is ignored -0.5.
+    `aux` is ignored -0.5. The paper has two authors. Of several helpers each gets its part of the
+    0.4, and further pay needs the functions of all.
 
     Decisions, where the paper's text and its published code differ or leave room:
 
@@ -107,12 +113,13 @@ def paper_terms(facts: Facts) -> dict[str, float]:
        pattern, and pays structure for them.
     """
     terms = dict.fromkeys(TERM_RANGES["paper"], 0.0)
-    terms["structure"] = 0.4 * facts.helper_defined + 0.6 * facts.main_defined
-    if not facts.main_defined or not (facts.helper_parses and facts.main_parses):
+    terms["structure"] = 0.4 * facts.helper_defined / facts.helpers + 0.6 * facts.main_defined
+    all_parse = facts.helper_parses == facts.helpers and facts.main_parses
+    if not facts.main_defined or not all_parse:
         return terms
     terms["syntax"] = 0.5
     terms["tests"] = facts.share
-    if facts.passed and facts.helper_defined and facts.calls_helper:
+    if facts.passed and facts.helper_defined == facts.helpers and facts.calls_helper:
         not_thin = 1.0 * (not facts.thin_wrapper)
         terms["cooperation"] = 0.5 + not_thin - 0.5 * facts.ignores_helper
     return terms

@@ -101,6 +101,17 @@ ITEM_OPS = _table(  # of one int, x
     Primitive("the number of digits of x", "len(str(abs(x)))", lambda x: len(str(abs(x))), "ood"),
 )
 
+INNER_OPS = (  # what the fourth author knows: few, so that each occurs beside every other word
+    "x times x",
+    "minus x",
+    "the absolute value of x",
+    "x plus 4",
+    "3 minus x",
+    "5 less than twice x",
+    "x divided by 3, rounded down",
+    "x modulo 4",
+)
+
 FOLD_OPS = _table(  # of two ints, a (what has been gathered) and b (the next number)
     Primitive("a plus b", "a + b", lambda a, b: a + b),
     Primitive("a minus b", "a - b", lambda a, b: a - b),

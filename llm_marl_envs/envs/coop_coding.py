@@ -126,17 +126,16 @@ from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.coding import attempt, functions, rewards
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.bounds import solo_share
-from llm_marl_envs.coding.composition import (
-    HELPER_PROMPT,
-    MAIN_PROMPT,
-    Composition,
-    describe_full,
-    describe_helper,
-    describe_main,
-)
+from llm_marl_envs.coding.composition import AUTHORS, prompts
+from llm_marl_envs.coding.conventions import roles_of
 from llm_marl_envs.coding.experts import CodingExperts
 from llm_marl_envs.coding.feedback import MAX_PARTNER_CHARS, MODES, feedback
-from llm_marl_envs.coding.source import ProceduralSource, coding_tasks, composition_of
+from llm_marl_envs.coding.source import (
+    ProceduralSource,
+    coding_tasks,
+    composition_of,
+    refuse_other_team,
+)
 from llm_marl_envs.core import (
     Bounds,
     Outcome,
@@ -147,12 +146,12 @@ from llm_marl_envs.core import (
     info_of,
     parallel_form,
 )
+from llm_marl_envs.deliberation.briefs import check_whole
 from llm_marl_envs.sandbox import Sandbox, Verdict, default_sandbox
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
 
 HELPER, MAIN = "helper_0", "main_0"
-ROLES = {HELPER: attempt.HELPER, MAIN: attempt.MAIN}
 
 FULL_HELPER_PROMPT = (
     "Two programmers solve this problem together:\n\n{problem}\n\n"
@@ -187,21 +186,25 @@ class CoopCodingEnv(TextParallelEnv):
         tasks: str | Path | Sequence[Row] | TaskSource | None = None,
         split: str = "train",
         info: str | None = None,
+        n_agents: int = 2,
         reward: str = "tests",
         turns: int = 1,
         feedback: str | None = None,
         max_action_chars: int = 8192,
         render_mode: str | None = None,
     ) -> None:
-        source = coding_tasks(tasks, split)
+        check_whole("n_agents", n_agents, *AUTHORS)
+        source = coding_tasks(tasks, split, n_agents)
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
         self.info_mode = info_of(info, generated)
         self.reward_scheme = reward
         self.feedback_mode = feedback or ("plain" if self.info_mode == "split" else "diagnostics")
         refuse_other("reward", self.reward_scheme, rewards.SCHEMES)
         refuse_other("feedback", self.feedback_mode, MODES)
+        helpers = [f"helper_{place}" for place in range(n_agents - 1)]
+        self.roles = dict(zip([*helpers, MAIN], roles_of(n_agents), strict=True))
         super().__init__(
-            agents=(HELPER, MAIN),
+            agents=[*self.roles],
             source=source,
             max_turns=turns,
             max_action_chars=max_action_chars,
@@ -232,17 +235,18 @@ class CoopCodingEnv(TextParallelEnv):
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message per agent."""
         composition = composition_of(task)
+        refuse_other_team(task, len(self.roles))
         if composition is None:
             texts = _row_prompts(task)
             if self.info_mode == "split":
                 raise ValueError(f"task {task.id!r} has no parts to divide; use info='full'")
         else:
-            texts = _composition_prompts(composition, self.info_mode)
+            texts = prompts(composition, self.info_mode == "full")
         more = TURNS_PROMPT.format(turns=self.max_turns) if self.max_turns > 1 else ""
-        return {agent: [Message("user", text + more)] for agent, text in texts.items()}
+        return {agent: [Message("user", texts[role] + more)] for agent, role in self.roles.items()}
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
-        """Run the tests on the two programs, once."""
+        """Run the tests on the programs, once."""
         work = self._work(self.task, joint_action)
         budget = self.sandbox.budget()
         verdict = attempt.run(work, self.sandbox, budget)
@@ -258,23 +262,23 @@ class CoopCodingEnv(TextParallelEnv):
         terms = self._pay(rewards.TERMS[self.reward_scheme](facts))
         ended = facts.solved or self._taken[MAIN] >= self.max_turns
         return Outcome(
-            reward_terms=dict.fromkeys(ROLES, terms),
+            reward_terms=dict.fromkeys(self.roles, terms),
             feedback={} if ended else self._feedback(work, verdict),
             ended=ended,
             success=facts.solved,
             facts={
                 agent: {
                     **shared,
-                    "readable": work.defined[ROLES[agent]],
+                    "readable": work.defined[role],
                     "convention": self.experts().read(self.task, agent, joint_action[agent]),
                 }
-                for agent in ROLES
+                for agent, role in self.roles.items()
             },
         )
 
     def _work(self, task: Task, joint_action: Mapping[str, str]) -> attempt.Work:
-        split = self.info_mode == "split"
-        return attempt.read_work(task, joint_action[HELPER], joint_action[MAIN], split)
+        texts = {role: joint_action[agent] for agent, role in self.roles.items()}
+        return attempt.read_work(task, texts, self.info_mode == "split")
 
     def _pay(self, scores: dict[str, float]) -> dict[str, float]:
         self._scores.append(scores)
@@ -284,31 +288,34 @@ class CoopCodingEnv(TextParallelEnv):
 
     def _feedback(self, work: attempt.Work, verdict: Verdict) -> dict[str, str]:
         # A channel would be worth little beside texts and numbers that programs choose.
-        free, heard = self.channel is None, {}
+        free = self.channel is None
         private = self.info_mode == "split" or not free
+        heard: dict[str, dict[str, str]] = {agent: {} for agent in self.roles}
         if self.feedback_mode == "partner":
-            for listener, (speaker,) in self.links().items():
-                code = work.programs[ROLES[speaker]].source[:MAX_PARTNER_CHARS]
-                heard |= self.pass_on(speaker, code, [listener])
+            for speaker, role in self.roles.items():
+                code = work.programs[role].source[:MAX_PARTNER_CHARS]
+                listeners = [one for one in self.roles if one != speaker]
+                for listener, text in self.pass_on(speaker, code, listeners).items():
+                    heard[listener][role] = text
         return {
-            agent: feedback(
-                work, verdict, role, self.feedback_mode, private, heard.get(agent), free
-            )
-            for agent, role in ROLES.items()
+            agent: feedback(work, verdict, role, self.feedback_mode, private, heard[agent], free)
+            for agent, role in self.roles.items()
         }
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
-        """With `feedback="partner"` each is shown the other's code between turns."""
+        """With `feedback="partner"` each is shown the others' code between turns."""
         more = self.max_turns - 1
-        shown = self.feedback_mode == "partner" and more
-        return {HELPER: {MAIN: more}, MAIN: {HELPER: more}} if shown else {}
+        if self.feedback_mode != "partner" or not more:
+            return {}
+        return {a: {one: more for one in self.roles if one != a} for a in self.roles}
 
     # -- what is known of tasks -------------------------------------------------------------------
     def contribution(self, task: Task, joint_action: Mapping[str, str]) -> Contribution:
         """Who contributed to the tests that `joint_action` passes, by ablation: a heuristic.
 
-        A metric under every reward scheme, with known forgeries; it takes up to eight sandbox runs,
-        which together cost no more than one run may.
+        A metric under every reward scheme, with known forgeries; it takes up to eight sandbox runs
+        for a helper, which together cost no more than one run may. Of several helpers it says what
+        the one contributed who contributed least.
         """
         work, budget = self._work(task, joint_action), self.sandbox.budget()
         verdict = attempt.run(work, self.sandbox, budget)
@@ -316,10 +323,10 @@ class CoopCodingEnv(TextParallelEnv):
 
     def experts(self) -> CodingExperts:
         """Programs under each interface; a row's own references."""
-        return CodingExperts(ROLES)
+        return CodingExperts(self.roles)
 
     def clusters(self, task: Task) -> tuple[str, ...]:
-        """The two prompts: few of each come in many pairs."""
+        """The prompts: few of each come in many pairs."""
         return tuple(told[-1].content for told in self.first_words(task).values())
 
     def bounds(self, task: Task) -> Bounds:
@@ -352,19 +359,13 @@ class CoopCodingEnv(TextParallelEnv):
         return Bounds(random=0.0, solo=form + terms["tests"][1] * alone, team=1.0)
 
 
-def _composition_prompts(composition: Composition, info: str) -> dict[str, str]:
-    helper = main = describe_full(composition)
-    if info == "split":
-        helper, main = describe_helper(composition), describe_main(composition)
-    return {
-        HELPER: HELPER_PROMPT.format(description=helper),
-        MAIN: MAIN_PROMPT.format(description=main),
-    }
-
-
 def _row_prompts(task: Task) -> dict[str, str]:
+    """Role -> its first message."""
     words = {"problem": task.data["prompt"], "signature": task.data["signature"]}
-    return {HELPER: FULL_HELPER_PROMPT.format(**words), MAIN: FULL_MAIN_PROMPT.format(**words)}
+    return {
+        attempt.HELPER: FULL_HELPER_PROMPT.format(**words),
+        attempt.MAIN: FULL_MAIN_PROMPT.format(**words),
+    }
 
 
 parallel_env = partial(parallel_form, CoopCodingEnv)

@@ -100,21 +100,31 @@ from llm_marl_envs.core import aec_form, described, parallel_form
 from llm_marl_envs.writing.authors import CoopWritingEnv
 from llm_marl_envs.writing.documents import Document, line
 
-BACKGROUND, METHOD = "background_0", "method_0"
+BACKGROUND, METHOD, RESULTS = "background_0", "method_0", "results_0"
 
+WHO = {
+    2: (
+        "Two authors write an abstract. You write the {own} part, your partner the {others} part. "
+        "Neither sees the other's text."
+    ),
+    3: (
+        "Three authors write an abstract. You write the {own} part, your partners the {others} "
+        "parts. None sees the others' texts."
+    ),
+}
 SPLIT_PROMPT = (
-    "Two authors write an abstract. You write the {own} part, your partner the {other} part. "
-    "Neither sees the other's text. You know:\n{lines}You both know {both}.\n"
-    "Together state every fact once, three sections each. One plain sentence for each fact, and "
+    "{who} You know:\n{lines}{knowing} know {known}.\n"
+    "Together state every fact once, {quota} sections each. One plain sentence for each fact, and "
     "nothing else."
 )
 FULL_PROMPT = (
-    "Two authors write an abstract. You write the {own} part, your partner the {other} part. "
-    "Neither sees the other's text. The facts:\n{lines}"
-    "Together state every fact once, three sections each. One plain sentence for each fact, and "
+    "{who} The facts:\n{lines}"
+    "Together state every fact once, {quota} sections each. One plain sentence for each fact, and "
     "nothing else."
 )
-PARTS = ("background", "method")
+PARTS = ("background", "method", "results")
+KNOWING = {2: "You both", 3: "You all"}
+QUOTAS = {2: "three", 3: "two"}
 TEXT_PROMPTS = (
     "Two authors rewrite this abstract. You write the background: the problem, why it matters and "
     "what was missing. Your partner writes the method and what follows from it; do not repeat that "
@@ -127,25 +137,43 @@ TEXT_PROMPTS = (
 )
 
 
+THREE_TEXT_PROMPTS = tuple(
+    f"Three authors rewrite this abstract. You write {own}. Your partners write {other}; do not "
+    "repeat those parts. None sees the others' texts. Use your own sentences and state only what "
+    "the abstract says.\n\n{text}"
+    for own, other in (
+        ("the background: the problem and why it matters", "the method and the results"),
+        ("the method", "the background and the results"),
+        ("the results and what follows from them", "the background and the method"),
+    )
+)
+
+
 class CoopWritingArxivEnv(CoopWritingEnv):
     """The environment of this page; arguments as listed there, errors as of `CoopWritingEnv`."""
 
     metadata: ClassVar[dict[str, Any]] = described("coop_writing_arxiv-v0")
     kind = "abstract"
-    seats = (BACKGROUND, METHOD)
-    text_prompts = TEXT_PROMPTS
+    known_seats = (BACKGROUND, METHOD, RESULTS)
+    text_prompts: ClassVar = {2: TEXT_PROMPTS, 3: THREE_TEXT_PROMPTS}
 
     def prompt_of_document(self, document: Document, seat: int) -> str:
-        """The sections that the seat is told, and which of them the partner is told too."""
+        """The sections that the seat is told, and which of them the partners are told too."""
         whole = self.info_mode == "full"
         lines = (
             line("abstract", section.label, section.facts if whole else section.told[seat])
             for section in document.sections
             if whole or section.told[seat]
         )
-        both = [section.label for section in document.sections if all(section.told)]
+        known = [section.label for section in document.sections if all(section.told)]
+        n = len(self.seats)
+        others = " and ".join(part for part in PARTS[:n] if part != PARTS[seat])
         return (FULL_PROMPT if whole else SPLIT_PROMPT).format(
-            own=PARTS[seat], other=PARTS[1 - seat], lines="".join(lines), both=", ".join(both)
+            who=WHO[n].format(own=PARTS[seat], others=others),
+            lines="".join(lines),
+            knowing=KNOWING[n],
+            known=", ".join(known),
+            quota=QUOTAS[n],
         )
 
 

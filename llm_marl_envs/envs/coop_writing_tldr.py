@@ -134,28 +134,48 @@ from llm_marl_envs.core import aec_form, described, parallel_form
 from llm_marl_envs.writing.authors import CoopWritingEnv
 from llm_marl_envs.writing.documents import Document, line
 
-BRIEF, DETAILED = "brief_0", "detailed_0"
+BRIEF, DETAILED, FURTHER = "brief_0", "detailed_0", "detailed_1"
 
-WHO = (
-    "You write the brief, your partner the details.",
-    "Your partner writes the brief, you the details.",
-)
+WHO = {
+    2: (
+        "Two authors sum up a post. You write the brief, your partner the details. Neither sees "
+        "the other's text.",
+        "Two authors sum up a post. Your partner writes the brief, you the details. Neither sees "
+        "the other's text.",
+    ),
+    3: (
+        "Three authors sum up a post. You write the brief, your partners the details. None sees "
+        "the others' texts.",
+        *(
+            "Three authors sum up a post. Your partners write the brief and other details, you "
+            "details. None sees the others' texts.",
+        )
+        * 2,
+    ),
+}
+SAME = {2: "the same as your partner", 3: "the same as your partners"}
 SPLIT_PROMPT = (
-    "Two authors sum up a post. {who} Neither sees the other's text. You know:\n{lines}"
+    "{who} You know:\n{lines}"
     "Leave out: {left_out}.\n"
-    "Treat three topics, the same as your partner. One plain sentence for each fact, with names, "
-    "and nothing else."
+    "Treat three topics, {same}. One plain sentence for each fact, with names, and nothing else."
 )
 FULL_PROMPT = (
-    "Two authors sum up a post. {who} Neither sees the other's text. The post, by topic:\n{lines}"
+    "{who} The post, by topic:\n{lines}"
     "Leave out: {left_out}.\n"
-    "Treat three topics, the same as your partner. Of each, {share}. One plain sentence for each "
-    "fact, with names, and nothing else."
+    "Treat three topics, {same}. Of each, {share}. One plain sentence for each fact, with names, "
+    "and nothing else."
 )
-SHARES = (
-    "state the first fact; your partner states the others",
-    "your partner states the first fact; state the others",
-)
+SHARES = {
+    2: (
+        "state the first fact; your partner states the others",
+        "your partner states the first fact; state the others",
+    ),
+    3: (
+        "state the first fact; your partners state the others",
+        "state the first half of the others; your partners state the rest",
+        "state the second half of the others; your partners state the rest",
+    ),
+}
 TEXT_PROMPTS = (
     "Two authors sum up this post. You write the brief: one or two sentences with what matters "
     "most. Your partner writes a detailed summary that contains what you say and more. Neither "
@@ -166,13 +186,27 @@ TEXT_PROMPTS = (
 )
 
 
+THREE_TEXT_PROMPTS = tuple(
+    f"Three authors sum up this post. {who} None sees the others' texts. Use your own sentences "
+    "and state only what the post says.\n\n{text}"
+    for who in (
+        "You write the brief: one or two sentences with what matters most. Your partners write "
+        "details.",
+        "Your partners write a brief of one or two sentences and the details of the second half. "
+        "You write the details of the first half, two to four times as long as the brief.",
+        "Your partners write a brief of one or two sentences and the details of the first half. "
+        "You write the details of the second half, two to four times as long as the brief.",
+    )
+)
+
+
 class CoopWritingTLDREnv(CoopWritingEnv):
     """The environment of this page; arguments as listed there, errors as of `CoopWritingEnv`."""
 
     metadata: ClassVar[dict[str, Any]] = described("coop_writing_tldr-v0")
     kind = "post"
-    seats = (BRIEF, DETAILED)
-    text_prompts = TEXT_PROMPTS
+    known_seats = (BRIEF, DETAILED, FURTHER)
+    text_prompts: ClassVar = {2: TEXT_PROMPTS, 3: THREE_TEXT_PROMPTS}
 
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """The outline with the facts that the seat is told."""
@@ -182,9 +216,11 @@ class CoopWritingTLDREnv(CoopWritingEnv):
             for section in document.sections
         )
         left_out = [section.label for section in document.sections if not section.open]
+        n = len(self.seats)
         return (SPLIT_PROMPT if split else FULL_PROMPT).format(
-            who=WHO[seat],
-            share=SHARES[seat],
+            who=WHO[n][seat],
+            same=SAME[n],
+            share=SHARES[n][seat],
             lines="".join(lines),
             left_out=", ".join(left_out) or "nothing",
         )

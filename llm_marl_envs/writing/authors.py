@@ -1,4 +1,4 @@
-"""The environment that both writing tasks are: two authors, one reward, one or more turns.
+"""The environment that both writing tasks are: two or three authors, one reward, some turns.
 
 Owns the glue: which reward a task is paid by, what turns and protocols mean, what is known of
 generated tasks. The prompts and the documentation are those of the two environments.
@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv, gains, info_of
+from llm_marl_envs.deliberation.briefs import check_whole
 from llm_marl_envs.scorers import Submission, open_scorer, scorer_names
 from llm_marl_envs.spaces import Message, Observation
 from llm_marl_envs.tasks import Row, Task, TaskSource
 from llm_marl_envs.writing import divisions, factual, paper
 from llm_marl_envs.writing.documents import Document, Kind, document_of
 from llm_marl_envs.writing.experts import WritingExperts
-from llm_marl_envs.writing.source import writing_tasks
+from llm_marl_envs.writing.source import texts_of, writing_tasks
 
 GROUNDED, PAPER = "grounded", "paper"
 PROTOCOLS = ("discussion", "pipeline")
@@ -28,7 +29,8 @@ SOLVED = 0.85
 `reward="paper"`. A scorer's number has no such mark."""
 
 MAX_PARTNER_CHARS = 4000
-TURNS_PROMPT = "\nThere are {turns} turns. Between them you see your partner's text and may revise."
+TURNS_PROMPT = "\nThere are {turns} turns. Between them you see your {partners} and may revise."
+PARTNERS = ("partner's text", "partners' texts")
 FIRST_PROMPT = (
     "\nYou write at turns 1, 3, ... and your partner, who sees your text, at turns 2, 4, ..."
 )
@@ -36,25 +38,30 @@ SECOND_PROMPT = (
     "\nYour partner writes at turns 1, 3, ... and you, who see that text, at turns 2, 4, ... "
     "What you answer at other turns is not read."
 )
-REVISE_PROMPT = "Your partner wrote:\n{partner}\nWrite your text again, better."
-WRITE_PROMPT = "Your partner wrote:\n{partner}\nNow write your text."
-WAIT_PROMPT = "Your partner writes now. What you answer is not read."
+ORDER_PROMPT = (
+    "\nYou write at turns {first}, {second}, ... and see what your partners wrote before. What you "
+    "answer at other turns is not read."
+)
+"""In a pipeline of more than two authors, of each seat."""
+REVISE_PROMPT = "{partners}Write your text again, better."
+WRITE_PROMPT = "{partners}Now write your text."
+WAIT_PROMPT = "{who} writes now. What you answer is not read."
 
 
 class CoopWritingEnv(TextParallelEnv):
-    """Two authors of one kind of text; see the environments for the arguments.
+    """The authors of one kind of text; see the environments for the arguments.
 
     Raises:
-        ValueError: an argument out of range, `info="split"` for rows, or unusable rows (the message
-            names the row).
+        ValueError: an argument out of range, `info="split"` for rows, tasks for another number of
+            authors, or unusable rows (the message names the row).
     """
 
     metadata: ClassVar[dict[str, Any]]
     kind: ClassVar[Kind]
-    seats: ClassVar[tuple[str, str]]
-    """The two agents, in the order of the rules."""
-    text_prompts: ClassVar[tuple[str, str]]
-    """What each seat is told of a `{text}` from outside."""
+    known_seats: ClassVar[tuple[str, ...]]
+    """The agents, in the order of the rules; without the last there are two."""
+    text_prompts: ClassVar[Mapping[int, tuple[str, ...]]]
+    """Number of authors -> what each seat is told of a `{text}` from outside."""
 
     def __init__(
         self,
@@ -62,21 +69,24 @@ class CoopWritingEnv(TextParallelEnv):
         tasks: str | Path | Sequence[Row] | TaskSource | None = None,
         split: str = "train",
         info: str | None = None,
+        n_agents: int = 2,
         reward: str | None = None,
         turns: int | None = None,
         protocol: str = "discussion",
         max_action_chars: int = 4096,
         render_mode: str | None = None,
     ) -> None:
-        source = writing_tasks(tasks, self.kind, split)
+        check_whole("n_agents", n_agents, *divisions.AUTHORS)
+        self.seats = self.known_seats[:n_agents]
+        source = writing_tasks(tasks, self.kind, split, n_agents)
         generated = document_of(source[0].data) is not None
         self.info_mode = info_of(info, generated)
         refuse_other("protocol", protocol, PROTOCOLS)
-        reward = reward_of(reward, source, generated)
+        reward = reward_of(reward, source, generated, n_agents)
         if turns is None:
-            turns = 2 if protocol == "pipeline" else 1
-        if protocol == "pipeline" and turns < 2:
-            raise ValueError(f"turns={turns}: protocol='pipeline' needs at least 2")
+            turns = n_agents if protocol == "pipeline" else 1
+        if protocol == "pipeline" and turns < n_agents:
+            raise ValueError(f"turns={turns}: protocol='pipeline' needs at least {n_agents}")
         super().__init__(
             agents=self.seats,
             source=source,
@@ -89,6 +99,7 @@ class CoopWritingEnv(TextParallelEnv):
         self.protocol = protocol
         self.reward_range = (0.0, paper.MAXIMUM if reward == PAPER else 1.0)
         self._texts: dict[str, str] = {}  # the text of each seat that stands
+        self._heard: dict[str, dict[str, str]] = {}  # seat -> what it is shown of the others'
         self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
 
     # -- prompts: what an environment provides ----------------------------------------------------
@@ -102,12 +113,18 @@ class CoopWritingEnv(TextParallelEnv):
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         """As `TextParallelEnv.reset`."""
         self._texts = dict.fromkeys(self.seats, "")
+        self._heard = {seat: {} for seat in self.seats}
         self._scores = []
         return super().reset(seed=seed, options=options)
 
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """One user message per agent."""
         document = document_of(task.data)
+        if document is not None and document.seats != len(self.seats):
+            raise ValueError(
+                f"n_agents={len(self.seats)}: task {task.id!r} is divided over {document.seats} "
+                f"authors; use n_agents={document.seats}, or leave out `tasks`"
+            )
         if document is None and self.info_mode == "split":
             raise ValueError(f"task {task.id!r} has no facts to divide; use info='full'")
         if (document is None) != self.blocking and self.reward_scheme != PAPER:
@@ -118,24 +135,27 @@ class CoopWritingEnv(TextParallelEnv):
         opening = {}
         for seat, agent in enumerate(self.seats):
             if document is None:
-                text = self.text_prompts[seat].format(text=task.data["text"])
+                text = self.text_prompts[len(self.seats)][seat].format(text=task.data["text"])
             else:
                 text = self.prompt_of_document(document, seat)
             opening[agent] = [Message("user", text + self._turns_prompt(seat))]
         return opening
 
     def _turns_prompt(self, seat: int) -> str:
+        many = len(self.seats) > 2
         if self.protocol == "pipeline":
-            return SECOND_PROMPT if seat else FIRST_PROMPT
-        return TURNS_PROMPT.format(turns=self.max_turns) if self.max_turns > 1 else ""
+            first = seat + 1
+            both = ORDER_PROMPT.format(first=first, second=first + len(self.seats))
+            return both if many else SECOND_PROMPT if seat else FIRST_PROMPT
+        turns = TURNS_PROMPT.format(turns=self.max_turns, partners=PARTNERS[many])
+        return turns if self.max_turns > 1 else ""
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Score the texts that stand after this turn."""
         turn = len(self._scores)
-        writers = self.seats if self.protocol == "discussion" else (self.seats[turn % 2],)
+        writers = self._writers(turn)
         self._texts |= {agent: joint_action[agent] for agent in writers}
-        texts = (self._texts[self.seats[0]], self._texts[self.seats[1]])
-        score = self.score_terms(self.task, texts)
+        score = self.score_terms(self.task, [self._texts[agent] for agent in self.seats])
         total = sum(score.values())
         self._scores.append(score)
         terms = {name: gains([one[name] for one in self._scores])[-1] for name in score}
@@ -154,39 +174,60 @@ class CoopWritingEnv(TextParallelEnv):
             },
         )
 
+    def _writers(self, turn: int) -> Sequence[str]:
+        """Who writes at a turn, from 0."""
+        if self.protocol == "discussion":
+            return self.seats
+        return (self.seats[turn % len(self.seats)],)
+
     def _feedback(self, turn: int, writers: Sequence[str]) -> dict[str, str]:
         """What each agent is told before turn number `turn`; `writers` wrote in the one before."""
-        told, heard = {}, {}
-        for seat, agent in enumerate(self.seats):
-            if agent in writers:
-                text = self._texts[agent][:MAX_PARTNER_CHARS]
-                heard |= self.pass_on(agent, text, [self.seats[1 - seat]])
-        for seat, agent in enumerate(self.seats):
-            partner = heard.get(agent, "")
-            if self.protocol == "discussion":
-                told[agent] = REVISE_PROMPT.format(partner=partner)
-            elif turn % 2 == seat:
-                told[agent] = (REVISE_PROMPT if turn > 1 else WRITE_PROMPT).format(partner=partner)
+        told = {}
+        for agent in writers:
+            text = self._texts[agent][:MAX_PARTNER_CHARS]
+            for listener, heard in self.pass_on(agent, text, self._readers(agent, turn)).items():
+                self._heard[listener][agent] = heard
+        writing = self._writers(turn)
+        for agent in self.seats:
+            again = turn >= len(self.seats) or self.protocol == "discussion"
+            if agent in writing:
+                prompt = REVISE_PROMPT if again else WRITE_PROMPT
+                told[agent] = prompt.format(partners=self._shown(agent))
             else:
-                told[agent] = WAIT_PROMPT
+                told[agent] = WAIT_PROMPT.format(who=self._called(writing[0]))
         return told
 
+    def _shown(self, reader: str) -> str:
+        """The texts of the others, as far as `reader` may see them."""
+        heard = {one: self._heard[reader].get(one) for one in self.seats if one != reader}
+        known = {one: text for one, text in heard.items() if text is not None}
+        return "".join(f"{self._called(one)} wrote:\n{text}\n" for one, text in known.items())
+
+    def _called(self, partner: str) -> str:
+        return partner if len(self.seats) > 2 else "Your partner"
+
+    def _readers(self, writer: str, turn: int) -> list[str]:
+        """Who is shown a text of `writer`: who else writes at `turn`, the next one, or later."""
+        later = {one for at in range(turn, self.max_turns) for one in self._writers(at)}
+        return [one for one in self.seats if one in later and one != writer]
+
     def links(self) -> Mapping[str, Mapping[str, int]]:
-        """Between turns authors are shown each other's text; in a pipeline, who writes next is."""
-        first, second = self.seats
-        there = back = self.max_turns - 1
-        if self.protocol == "pipeline":
-            there, back = self.max_turns // 2, (self.max_turns - 1) // 2
-        links = {second: {first: there}, first: {second: back}}
-        return {listener: by for listener, by in links.items() if all(by.values())}
+        """Who is shown whose text: who writes after it was written."""
+        shown: dict[str, dict[str, int]] = {}
+        for turn in range(self.max_turns):
+            for writer in self._writers(turn):
+                for reader in self._readers(writer, turn + 1):
+                    counts = shown.setdefault(reader, {})
+                    counts[writer] = counts.get(writer, 0) + 1
+        return shown
 
     # -- what is known of tasks -------------------------------------------------------------------
-    def score_terms(self, task: Task, texts: tuple[str, str]) -> dict[str, float]:
-        """The terms of two texts, which sum to their score; all that is ever paid.
+    def score_terms(self, task: Task, texts: Sequence[str]) -> dict[str, float]:
+        """The terms of the texts, which sum to their score; all that is ever paid.
 
         Args:
             task: any task of this environment.
-            texts: of the first and the second seat.
+            texts: one of each seat, in their order.
 
         Raises:
             Exception: what a scorer raises, e.g. `EndpointError` where its server is down.
@@ -198,8 +239,8 @@ class CoopWritingEnv(TextParallelEnv):
             return factual.grounded_terms(document, texts)
         submission = Submission(
             source=task.data["text"],
-            texts=texts,
-            references=references_of(task),
+            texts=tuple(texts),
+            references=references_of(task, len(self.seats)),
             together=self.kind == "abstract",
         )
         return open_scorer(self.reward_scheme)(submission)
@@ -227,13 +268,14 @@ class CoopWritingEnv(TextParallelEnv):
         return divisions.bounds(document)
 
 
-def reward_of(reward: str | None, source: TaskSource, generated: bool) -> str:
+def reward_of(reward: str | None, source: TaskSource, generated: bool, seats: int) -> str:
     """The argument `reward`, checked; the scorer that it names is opened.
 
     Args:
         reward: None takes "grounded" for generated tasks; other texts have no default.
         source: the tasks.
         generated: whether their facts are known.
+        seats: how many authors there are.
 
     Raises:
         ValueError: none for texts from outside, one that does not fit the tasks, an unknown scorer,
@@ -256,7 +298,7 @@ def reward_of(reward: str | None, source: TaskSource, generated: bool) -> str:
         return reward
     open_scorer(reward)
     if reward == "reference":
-        missing = [task.id for task in source if not references_of(task)]
+        missing = [task.id for task in source if not references_of(task, seats)]
         if missing:
             raise ValueError(
                 f"reward='reference': {len(missing)} of {len(source)} rows bring no text to "
@@ -265,7 +307,6 @@ def reward_of(reward: str | None, source: TaskSource, generated: bool) -> str:
     return reward
 
 
-def references_of(task: Task) -> tuple[str, ...]:
-    """Texts that a row's authors are compared with: one for each, one for both, or none."""
-    pair = (task.data["first"], task.data["second"])
-    return pair if all(pair) else tuple(filter(None, [task.data["summary"]]))
+def references_of(task: Task, seats: int) -> tuple[str, ...]:
+    """Texts that a row's authors are compared with: one for each, one for all, or none."""
+    return texts_of(task, seats) or tuple(filter(None, [task.data["summary"]]))

@@ -1,20 +1,22 @@
-"""Plans: the conventions by which two authors can divide or share a document.
+"""Plans: the conventions by which authors can divide or share a document.
 
 Owns the plans of each kind of document, which of them a document allows, what an expert writes
 under each, and the reading of a plan from a text. Numbers are indices of sections, from 0.
 
-| kind | plan | first seat | second seat |
-|---|---|---|---|
-| post | first | 0, 1, 2 | 0, 1, 2 |
-| | odd | 0, 2, 4 | 0, 2, 4 |
-| | last | 3, 4, 5 | 3, 4, 5 |
-| abstract | near | 0, 1, 2 | 3, 4, 5 |
-| | far | 0, 3, 4 | 1, 2, 5 |
-| | odd | 0, 1, 3 | 2, 4, 5 |
+| kind | plan | first seat | second seat | of three: first | second | third |
+|---|---|---|---|---|---|---|
+| post | first | 0, 1, 2 | 0, 1, 2 | 0, 1, 2 | 0, 1, 2 | 0, 1, 2 |
+| | odd | 0, 2, 4 | 0, 2, 4 | 0, 2, 4 | 0, 2, 4 | 0, 2, 4 |
+| | last | 3, 4, 5 | 3, 4, 5 | 3, 4, 5 | 3, 4, 5 | 3, 4, 5 |
+| abstract | near | 0, 1, 2 | 3, 4, 5 | 0, 1 | 2, 3 | 4, 5 |
+| | far | 0, 3, 4 | 1, 2, 5 | 0, 2 | 1, 4 | 3, 5 |
+| | odd | 0, 1, 3 | 2, 4, 5 | 0, 3 | 2, 4 | 1, 5 |
 
 The authors of a post must treat the same topics, those of an abstract must not treat the same
 sections. All plans of a kind are equally good where they are possible; between plans that differ,
-some fit better than others ("first" and "odd" share two topics, "first" and "last" none).
+some fit better than others ("first" and "odd" share two topics, "first" and "last" none). Of three
+authors of an abstract the first under "near", the second under "odd" and the third under "far"
+happen to fit, too.
 """
 
 from __future__ import annotations
@@ -25,24 +27,28 @@ from llm_marl_envs.outcome import Bounds
 from llm_marl_envs.writing.documents import Document, Kind, line
 from llm_marl_envs.writing.reader import read_claims
 
-Plan = tuple[tuple[int, ...], tuple[int, ...]]
+Plan = tuple[tuple[int, ...], ...]
 """Sections that each seat treats."""
 
-PLANS: Mapping[Kind, Mapping[str, Plan]] = {
-    "post": {
-        "first": ((0, 1, 2), (0, 1, 2)),
-        "odd": ((0, 2, 4), (0, 2, 4)),
-        "last": ((3, 4, 5), (3, 4, 5)),
-    },
-    "abstract": {
+_TOPICS = {"first": (0, 1, 2), "odd": (0, 2, 4), "last": (3, 4, 5)}
+PLANS: Mapping[tuple[Kind, int], Mapping[str, Plan]] = {
+    ("post", 2): {name: (topics,) * 2 for name, topics in _TOPICS.items()},
+    ("post", 3): {name: (topics,) * 3 for name, topics in _TOPICS.items()},
+    ("abstract", 2): {
         "near": ((0, 1, 2), (3, 4, 5)),
         "far": ((0, 3, 4), (1, 2, 5)),
         "odd": ((0, 1, 3), (2, 4, 5)),
     },
+    ("abstract", 3): {
+        "near": ((0, 1), (2, 3), (4, 5)),
+        "far": ((0, 2), (1, 4), (3, 5)),
+        "odd": ((0, 3), (2, 4), (1, 5)),
+    },
 }
+"""Kind and number of authors -> plans by name."""
 
-QUOTA = 3
-"""Sections that one text may treat."""
+AUTHORS = (2, 3)
+"""Fewest and most authors of a document."""
 
 
 def plans(document: Document) -> tuple[str, ...]:
@@ -53,8 +59,12 @@ def plans(document: Document) -> tuple[str, ...]:
     sections = document.sections
     return tuple(
         name
-        for name, plan in PLANS[document.kind].items()
-        if all(sections[i].open and sections[i].told[seat] for seat in (0, 1) for i in plan[seat])
+        for name, plan in PLANS[document.kind, document.seats].items()
+        if all(
+            sections[i].open and sections[i].told[seat]
+            for seat, treated in enumerate(plan)
+            for i in treated
+        )
     )
 
 
@@ -66,7 +76,8 @@ def write(document: Document, seat: int, plan: str) -> str:
     """
     if plan not in plans(document):
         raise ValueError(f"plan {plan!r}: this document allows {plans(document)}")
-    sections = [document.sections[i] for i in PLANS[document.kind][plan][seat]]
+    own = PLANS[document.kind, document.seats][plan][seat]
+    sections = [document.sections[i] for i in own]
     return "".join(line(document.kind, one.label, one.told[seat]) for one in sections)
 
 
@@ -80,7 +91,7 @@ def read_plan(document: Document, seat: int, text: str) -> str | None:
         for fact in read_claims(text, document.lexicon).claims
         if fact in document.facts
     }
-    for name, plan in PLANS[document.kind].items():
+    for name, plan in PLANS[document.kind, document.seats].items():
         if set(plan[seat]) == treated:
             return name
     return None
@@ -89,11 +100,11 @@ def read_plan(document: Document, seat: int, text: str) -> str | None:
 def bounds(document: Document) -> Bounds:
     """Returns that are known to be possible under `info="split"` and `reward="grounded"`.
 
-    A topic of a post counts only where both texts treat it, so one author alone earns nothing. The
+    A topic of a post counts only where all texts treat it, so one author alone earns nothing. The
     author of an abstract can state the facts of as many sections as one text may treat; that is an
-    upper bound, for his partner's text costs nothing in it.
+    upper bound, for his partners' texts cost nothing in it.
     """
     if document.kind == "post":
         return Bounds(random=0.0, solo=0.0, team=1.0)
     counts = sorted((len(section.facts) for section in document.sections), reverse=True)
-    return Bounds(random=0.0, solo=sum(counts[:QUOTA]) / sum(counts), team=1.0)
+    return Bounds(random=0.0, solo=sum(counts[: document.quota]) / sum(counts), team=1.0)

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 from llm_marl_envs.writing.vocabulary import (
@@ -22,6 +23,8 @@ from llm_marl_envs.writing.vocabulary import (
 
 Kind = Literal["post", "abstract"]
 KINDS: tuple[Kind, ...] = ("post", "abstract")
+TOPICS_OF_A_POST = 3
+"""Topics that a text may treat of a post; the sections of an abstract are divided evenly."""
 LEXICONS: Mapping[Kind, Lexicon] = {"post": POST_LEXICON, "abstract": ABSTRACT_LEXICON}
 
 
@@ -47,19 +50,19 @@ class Section:
 
     Attributes:
         label: its name in the outline.
-        told: seat -> facts that this seat is told under `info="split"`. In a post the two seats are
-            told different facts; in an abstract a section is told to one seat or the same to both.
+        told: seat -> facts that this seat is told under `info="split"`. In a post all seats are
+            told different facts; in an abstract a section is told to one seat or the same to all.
         open: False for a topic that the outline leaves out.
     """
 
     label: str
-    told: tuple[tuple[Fact, ...], tuple[Fact, ...]]
+    told: tuple[tuple[Fact, ...], ...]
     open: bool = True
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
         """All facts of the section, each once, in order."""
-        return tuple(dict.fromkeys((*self.told[0], *self.told[1])))
+        return tuple(dict.fromkeys(chain(*self.told)))
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,16 @@ class Document:
 
     kind: Kind
     sections: tuple[Section, ...]
+
+    @property
+    def seats(self) -> int:
+        """How many authors it is divided over."""
+        return len(self.sections[0].told)
+
+    @property
+    def quota(self) -> int:
+        """Sections that one text may treat."""
+        return TOPICS_OF_A_POST if self.kind == "post" else len(self.sections) // self.seats
 
     @property
     def lexicon(self) -> Lexicon:
@@ -153,6 +166,6 @@ def document_of(data: Mapping[str, Any]) -> Document | None:
         return None
     sections = []
     for one in data["sections"]:
-        first, second = (tuple(Fact(*fact) for fact in facts) for facts in one["told"])
-        sections.append(Section(one["label"], (first, second), one["open"]))
+        told = tuple(tuple(Fact(*fact) for fact in facts) for facts in one["told"])
+        sections.append(Section(one["label"], told, one["open"]))
     return Document(data["kind"], tuple(sections))

@@ -9,6 +9,7 @@ from llm_marl_envs.experts import Demonstration, Experts
 from llm_marl_envs.tasks import Task
 from llm_marl_envs.writing import divisions
 from llm_marl_envs.writing.documents import document_of
+from llm_marl_envs.writing.source import texts_of
 
 REFERENCE = "reference"
 """The one convention of a row that brings its own texts."""
@@ -21,15 +22,15 @@ class WritingExperts(Experts):
         seats: the two agents, in the order of the rules.
     """
 
-    def __init__(self, seats: tuple[str, str]) -> None:
+    def __init__(self, seats: tuple[str, ...]) -> None:
         self.seats = seats
 
     def conventions(self, task: Task) -> tuple[str, ...]:
-        """Plans that the outline allows; `("reference",)` for rows that bring two texts."""
+        """Plans that the outline allows; `("reference",)` for rows that bring a text of each."""
         document = document_of(task.data)
         if document is not None:
             return divisions.plans(document)
-        return (REFERENCE,) if task.data["first"] and task.data["second"] else ()
+        return (REFERENCE,) if texts_of(task, len(self.seats)) else ()
 
     def first(self, task: Task, agent: str, convention: str) -> str:
         """A right text under one plan; a row's own reference.
@@ -45,7 +46,7 @@ class WritingExperts(Experts):
             raise ValueError(
                 f"task {task.id!r} has conventions {self.conventions(task)}, not {convention!r}"
             )
-        return task.data[("first", "second")[seat]]
+        return texts_of(task, len(self.seats))[seat]
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """The plan whose sections a text treats; None for rows."""
@@ -57,13 +58,13 @@ class WritingExperts(Experts):
         """Of rows, those that bring references; of generated documents in the usual way.
 
         Raises:
-            ValueError: no row brings both texts.
+            ValueError: no row brings all texts.
         """
         if document_of(env.source[0].data) is not None:
             return None
         tasks = [task for task in env.source if self.conventions(task)]
         if not tasks:
-            raise ValueError("no demonstrations: none of these rows brings texts of both authors")
+            raise ValueError("no demonstrations: none of these rows brings texts of all authors")
         rng = random.Random(f"demonstrations/{seed}")
         pairs: list[Demonstration] = []
         for _ in range(n):

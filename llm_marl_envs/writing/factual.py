@@ -1,20 +1,23 @@
-"""What two texts earn for a document whose facts are known: the reward `grounded` of such tasks.
+"""What texts earn for a document whose facts are known: the reward `grounded` of such tasks.
 
 Owns the numbers. Every statement is true (a fact of the document), false, or a repeat of an earlier
 one of the same text; each false statement and each repeat costs as much as a fact is worth.
 
 Post: a topic counts where the brief states its gist and the detailed text its details (the share of
-them stated). value = (topics that count - false and repeated statements - a quarter of the topics
-that one text treats and the other does not) / 3.
+them stated; of two detailed texts with details of their own, the product of the shares). value =
+(topics that count - false and repeated statements - a quarter of the topics that one text treats
+and the other does not) / 3. Of three texts that is the mean over the three pairs. It only costs, so
+texts that agree on nothing gain nothing by agreeing in pairs.
 
-Abstract: value = (facts stated by either - false and repeated statements) / all facts, times one
-minus the duplicated share (facts stated by both / facts stated by either).
+Abstract: value = (facts stated by any - false and repeated statements) / all facts, times one minus
+the duplicated share (facts stated by more than one / facts stated by any). A fact that a pair of
+three texts states is duplicated as much as one that all state, so no pair is cheaper than another.
 
-Values are cut to [0, 1]. The score is the value times the form of both texts, each in [0, 1]:
+Values are cut to [0, 1]. The score is the value times the form of all texts, each in [0, 1]:
 
 | form | full | falls linearly | zero |
 |---|---|---|---|
-| sections treated | up to three | | at six |
+| sections treated | up to the quota | | at twice that |
 | words | up to 12 for each fact of the quota (a detailed text: and its gist) | | at twice that |
 | share of the words that stand in stating sentences | from 0.65 | | at 0.35 |
 | share of its verbs that have a subject and an object | from 0.75 | | at 0.25 |
@@ -23,9 +26,12 @@ Values are cut to [0, 1]. The score is the value times the form of both texts, e
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import prod
 
-from llm_marl_envs.writing.divisions import QUOTA
 from llm_marl_envs.writing.documents import Document, Fact
 from llm_marl_envs.writing.reader import Reading, read_claims
 
@@ -82,7 +88,7 @@ def _form(document: Document, seat: int, reading: Reading, treated: int) -> floa
     budget = word_budget(document, seat)
     stating = reading.stating_words / reading.words
     return (
-        ramp(treated, 2 * QUOTA, QUOTA)
+        ramp(treated, 2 * document.quota, document.quota)
         * ramp(reading.words, 2 * budget, budget)
         * ramp(stating, STATING_ZERO, STATING_FULL)
         * ramp(reading.stating_verbs / reading.verbs, VERBS_ZERO, VERBS_FULL)
@@ -91,49 +97,56 @@ def _form(document: Document, seat: int, reading: Reading, treated: int) -> floa
 
 def word_budget(document: Document, seat: int) -> int:
     """Most words of a text before it loses."""
-    allowed = document.sections[:1] if document.kind == "post" else document.sections[1:2]
-    per_section = max(len(section.facts) for section in allowed)
-    if document.kind == "post" and seat == 0:
-        per_section = len(allowed[0].told[0])
-    return WORDS_PER_FACT * per_section * QUOTA
+    if document.kind == "post":
+        told = document.sections[0].told
+        per_section = len({*told[0], *told[seat]})
+    else:
+        per_section = len(document.sections[1].facts)
+    return WORDS_PER_FACT * per_section * document.quota
 
 
-def grounded_terms(document: Document, texts: tuple[str, str]) -> dict[str, float]:
+def grounded_terms(document: Document, texts: Sequence[str]) -> dict[str, float]:
     """The terms of the reward, which sum to the score in [0, 1].
 
     `supported` >= 0: what the true statements are worth. `contradicted` <= 0: what false and
     repeated ones cost, at most what there is. `together` <= 0: what topics in one text only (post)
-    or facts in both (abstract) cost. `form` <= 0: what the form of the texts costs.
+    or facts in several (abstract) cost. `form` <= 0: what the form of the texts costs.
     """
-    first, second = (account(document, seat, text) for seat, text in enumerate(texts))
-    faults = first.false + first.repeats + second.false + second.repeats
+    accounts = [account(document, seat, text) for seat, text in enumerate(texts)]
+    faults = sum(one.false + one.repeats for one in accounts)
+    stated = Counter(fact for one in accounts for fact in one.true)
     if document.kind == "post":
-        unit = QUOTA
-        supported = min(1.0, _topics(document, first, second) / unit)
+        unit = document.quota
+        supported = min(1.0, _topics(document, accounts) / unit)
     else:
         unit = len(document.facts)
-        supported = len(first.true | second.true) / unit
+        supported = len(stated) / unit
     contradicted = min(supported, faults / unit)
     value = supported - contradicted
     if document.kind == "post":
-        apart = min(value, ALONE * len(first.sections ^ second.sections) / unit)
+        pairs = [len(a.sections ^ b.sections) for a, b in combinations(accounts, 2)]
+        apart = min(value, ALONE * (sum(pairs) / len(pairs)) / unit)
     else:
-        either = first.true | second.true
-        apart = value * len(first.true & second.true) / max(len(either), 1)
+        duplicated = sum(times > 1 for times in stated.values())
+        apart = value * duplicated / max(len(stated), 1)
     value -= apart
     return {
         "supported": supported,
         "contradicted": 0.0 - contradicted,
         "together": 0.0 - apart,
-        "form": value * first.form * second.form - value,
+        "form": prod((one.form for one in accounts), start=value) - value,
     }
 
 
-def _topics(document: Document, brief: Account, detailed: Account) -> float:
-    """Topics that both texts treat: gist in the brief, share of the details in the other."""
+def _topics(document: Document, accounts: Sequence[Account]) -> float:
+    """Topics that all texts treat: gist in the brief, share of the own details in each other."""
+    brief, *detailed = accounts
     total = 0.0
     for section in document.sections:
-        gist, details = section.told
+        gist, *details = section.told
         if section.open and brief.true.issuperset(gist):
-            total += sum(fact in detailed.true for fact in details) / len(details)
+            total += prod(
+                sum(fact in one.true for fact in own) / len(own)
+                for one, own in zip(detailed, details, strict=True)
+            )
     return total

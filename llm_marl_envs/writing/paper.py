@@ -14,6 +14,10 @@ default for that reason. "Second / first" is the ratio of the second author's te
 | style | 0.4 T + 0.6 J | T: transitions in | second text | both texts |
 | | | J: overlap, capped at | 0.03 | 0.23 |
 
+The papers have two authors. Of three texts each term is that of the pair that earns least of it, so
+no pair makes up for another: of a post the pairs are the brief with each other text, of an abstract
+any two in their order.
+
 Beyond its zeros a term stops the ones after it; between zero and full it is linear. J is the
 Jaccard index of the texts' distinct content words over its cap, at most 1. T grows with the number
 n of categories of transition phrases: min(1, c ln(n + 1)), c = 0.6 for TLDR and 0.4 for arXiv.
@@ -34,7 +38,9 @@ Decisions, where the papers, the published reward and its logger differ or leave
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from llm_marl_envs.writing.documents import Kind
 from llm_marl_envs.writing.transitions import categories_in
@@ -77,8 +83,15 @@ NUMBERS: dict[Kind, Numbers] = {
 }
 
 
-def paper_terms(kind: Kind, texts: tuple[str, str]) -> dict[str, float]:
-    """The four terms for two texts; they sum to the score in [0, 3]."""
+def paper_terms(kind: Kind, texts: Sequence[str]) -> dict[str, float]:
+    """The four terms for texts; they sum to the score in [0, 3]."""
+    first, *others = texts
+    pairs = [(first, other) for other in others] if kind == "post" else combinations(texts, 2)
+    of_pairs = [_terms_of_pair(kind, pair) for pair in pairs]
+    return {name: min(terms[name] for terms in of_pairs) for name in of_pairs[0]}
+
+
+def _terms_of_pair(kind: Kind, texts: tuple[str, str]) -> dict[str, float]:
     numbers = NUMBERS[kind]
     terms = {"structure": 0.0, "length": 0.0, "vocabulary": 0.0, "style": 0.0}
     first, second = (words_of(text) for text in texts)

@@ -6,7 +6,8 @@ Owns the ids and data of tasks and the columns of rows. A generated task's data 
 | key | meaning |
 |---|---|
 | text | the source that is summed up |
-| first, second | reference texts of the two seats, "" where the row has none |
+| first, second | reference texts of the first two seats, "" where the row has none |
+| third | of the third seat; missing where the row has none |
 | summary | a reference for both, "" where the row has none; of an abstract the text |
 """
 
@@ -43,25 +44,27 @@ ID_COLUMNS = ("task_id", "id", "article_id")
 SUMMARY_COLUMNS = ("summary", "completion", "highlights")
 """Columns under which a post may bring its summary; read for `reward="reference"`, never shown."""
 
-REFERENCE_COLUMNS: Mapping[Kind, tuple[str, str]] = {
-    "post": ("brief", "detailed"),
-    "abstract": ("background", "method"),
+REFERENCE_COLUMNS: Mapping[Kind, tuple[str, ...]] = {
+    "post": ("brief", "detailed", "detailed_1"),
+    "abstract": ("background", "method", "results"),
 }
+_SEATS = ("first", "second", "third")
 
 
 class ProceduralSource(IndexedSource):
-    """The documents of one kind and split."""
+    """The documents of one kind and split, for so many authors."""
 
-    def __init__(self, kind: Kind, split: str) -> None:
+    def __init__(self, kind: Kind, split: str, seats: int) -> None:
         super().__init__(split)
         self.kind: Kind = kind
+        self.seats = seats
 
     def __len__(self) -> int:
         return SIZES[self.split]
 
     def make(self, index: int, task_id: str) -> Task:
         """As `IndexedSource.make`."""
-        document = document_at(self.kind, ORDER_SEED, self.split, index)
+        document = document_at(self.kind, ORDER_SEED, self.split, index, self.seats)
         return Task(task_id, self.split, data_of(document))
 
 
@@ -98,19 +101,28 @@ def task_of_row(kind: Kind, row: Row) -> Task:
         split=split_of_row(row, key),  # the same text falls into one split, whatever its id
         data={
             "text": text,
-            "first": references[0],
-            "second": references[1],
+            **{
+                seat: one
+                for seat, one in zip(_SEATS, references, strict=True)
+                if one or seat != "third"
+            },
             "summary": text if kind == "abstract" else summary.strip(),
         },
     )
 
 
+def texts_of(task: Task, seats: int) -> tuple[str, ...]:
+    """The reference texts of a row's authors, none unless it brings one of each."""
+    texts = tuple(task.data.get(seat, "") for seat in _SEATS[:seats])
+    return texts if all(texts) else ()
+
+
 @read_once
-def writing_tasks(tasks: Tasks, kind: Kind, split: str) -> TaskSource:
+def writing_tasks(tasks: Tasks, kind: Kind, split: str, seats: int = 2) -> TaskSource:
     """The source that the environment's argument `tasks` names; see `tasks.open_tasks`."""
     return open_tasks(
         tasks,
         split=split,
-        procedural=partial(procedural_source, kind),
+        procedural=lambda one: procedural_source(kind, one, seats),
         from_row=partial(task_of_row, kind),
     )

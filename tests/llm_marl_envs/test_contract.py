@@ -119,6 +119,20 @@ FORMS: list[tuple[str, dict[str, Any], Team | None, float | None, tuple[int, ...
             {"tasks": BUNDLED[env_id], "split": "all", "reward": "paper", "turns": 2},
         )
     ),
+    (CODING, {"n_agents": 3}, agreed, 1.0, (0, 1)),
+    (CODING, {"n_agents": 3, "reward": "contribution", "split": "ood"}, agreed, None, (0,)),
+    (CODING, {"n_agents": 4, "turns": 2, "feedback": "partner"}, agreed, 1.0, (0,)),
+    (CODING, {"n_agents": 4, "info": "full", "reward": "paper"}, agreed, 4.0, (0,)),
+    *(
+        (env_id, {"n_agents": 3, **kwargs}, team, exact, (0,))
+        for env_id in (ABSTRACTS, POSTS)
+        for kwargs, team, exact in (
+            ({"turns": 3}, agreed, 1.0),
+            ({"info": "full", "split": "ood"}, agreed, 1.0),
+            ({"protocol": "pipeline", "turns": 5}, agreed, 1.0),
+            ({"tasks": BUNDLED[env_id], "split": "all", "reward": "paper", "turns": 2}, None, None),
+        )
+    ),
     (DEBATE, {}, agreed, 1.0, (0, 1)),
     (DEBATE, {"n_agents": 5, "rounds": 3, "pay": "own"}, agreed, 1.0, (0, 1)),
     (DEBATE, {"n_agents": 2, "info": "full"}, agreed, 1.0, (0, 1)),

@@ -14,12 +14,14 @@ from statistics import fmean
 import pytest
 
 from llm_marl_envs.coding import bounds, functions
-from llm_marl_envs.coding.composition import ROLES, Composition, describe_helper, describe_main
+from llm_marl_envs.coding.composition import Composition, describe_helper, describe_main
+from llm_marl_envs.coding.conventions import roles_of
 from llm_marl_envs.coding.functions import TESTS, Answer
 from llm_marl_envs.coding.source import composition_of
 from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
 
 FORM, PAY = 0.2, 0.8
+ROLES = roles_of(2)
 SPLIT = "test_prompts"
 
 

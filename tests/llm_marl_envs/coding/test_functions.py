@@ -18,7 +18,6 @@ from llm_marl_envs.coding import composition as composition_module
 from llm_marl_envs.coding import functions
 from llm_marl_envs.coding.composition import (
     KINDS,
-    ROLES,
     Composition,
     conventions,
     describe_full,
@@ -27,7 +26,7 @@ from llm_marl_envs.coding.composition import (
     evaluate,
     expert,
 )
-from llm_marl_envs.coding.conventions import read_convention
+from llm_marl_envs.coding.conventions import read_convention, roles_of
 from llm_marl_envs.coding.vocabulary import (
     FOLD_OPS,
     ITEM_OPS,
@@ -38,6 +37,7 @@ from llm_marl_envs.coding.vocabulary import (
 
 TASKS = [task for split in functions.SPLITS for task in functions.compositions(split)]
 SAMPLE = TASKS[::17]
+ROLES = roles_of(2)
 SQUARES = Composition("item", ("even",), "x times x", "the sum of {}")
 FOLD = Composition("fold", ("over 4",), "a minus 2 times b", "10")
 KEPT_FOR_OOD = {

@@ -273,9 +273,9 @@ def test_transitions_are_whole_words() -> None:
 
 # -- plans ----------------------------------------------------------------------------------------
 def test_plans_divide_or_share_all_sections() -> None:
-    for first, second in PLANS["post"].values():
+    for first, second in PLANS["post", 2].values():
         assert first == second
-    for first, second in PLANS["abstract"].values():
+    for first, second in PLANS["abstract", 2].values():
         assert sorted((*first, *second)) == [0, 1, 2, 3, 4, 5]
 
 
