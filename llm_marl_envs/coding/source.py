@@ -54,7 +54,7 @@ def coding_tasks(tasks: Tasks, split: str, authors: int = 2) -> TaskSource:
         from_row=task_of_row,
         splits=functions.SPLITS,
     )
-    if not isinstance(source, ProceduralSource):
+    if not (isinstance(source, ProceduralSource) and source.authors == authors):
         refuse_other_team(source[0], authors)
     return source
 

@@ -1,9 +1,10 @@
-"""# coop_coding-v0: two programmers write one solution.
+"""# coop_coding-v0: two to four programmers write one solution.
 
 ## Description
 Two programmers solve one task. `helper_0` writes a function `aux`. `main_0` writes the function
 that is tested, which may call `aux`. They write at the same time, and neither sees the other's
-code. So both must be right, and both must expect the same interface.
+code. So both must be right, and both must expect the same interface. With three or four, further
+helpers write `aux_1` and `aux_2`, and all must fit.
 
 ## An episode
 Task `train/0`. Only the helper knows what a zup is. Only main knows what to do with zups.
@@ -28,12 +29,37 @@ They are paid for form alone. Had main called `aux` once for each number, all te
 This is `info="split"`, the default for generated tasks. With `info="full"`, the default for rows
 and the setting of the papers, both are told everything. Then one author could solve the task alone.
 
+## Three authors
+Task `train/2` with `n_agents=3`. Main is not told either which numbers count. `helper_1` is.
+
+    helper_0 is told   The zup of x is x minus 7.
+    helper_1 is told   A number is dax if it is between 0 and 9.
+    main_0 is told     Return the sum of the zups of the numbers in xs that are dax.
+
+    helper_0 writes    def aux(x):
+                           return x - 7
+    helper_1 writes    def aux_1(xs):
+                           return [x for x in xs if 0 <= x <= 9]
+    main_0 writes      def solve(xs):
+                           return sum([aux(x) for x in xs if aux_1(x)])
+    all earn           0.2
+
+`helper_1` expects all numbers, and main asks about one. Had main passed them all:
+
+    main_0 writes      def solve(xs):
+                           return sum([aux(x) for x in aux_1(xs)])
+    all earn           1.0
+
+With `n_agents=4` each number that is dax is first replaced by its fep, and `helper_2`, who writes
+`aux_2`, alone is told what that is. docs/environments/coop_coding.md says what each is worth.
+
 ## Agents
-`helper_0` and `main_0` act at the same time (parallel; `make(id, api="aec")` converts).
+`helper_0` and `main_0`, with `n_agents=3` also `helper_1`, with 4 also `helper_2`, act at the same
+time (parallel; `make(id, api="aec")` converts).
 
 ## Observations
 Chat messages, append-only. The first is one user message: the agent's part of the task, which
-function it writes and what the partner writes. Between turns one more message brings feedback.
+function it writes and what the partners write. Between turns one more message brings feedback.
 
 ## Actions
 Any text. Where the text has fenced blocks, the code is in them; else the whole text is code. Text
@@ -41,8 +67,10 @@ that is no program earns little and never raises an error. Text beyond `max_acti
 The programs run in separate confined processes. A call of `aux` passes plain values between them.
 
 ## Rewards
-Both agents get the team's number. The return is in [0, 1] for `tests` and `contribution`, and in
-[0, 4 * turns] for `paper`.
+All agents get the team's number. The return is in [0, 1] for `tests` and `contribution`, and in
+[0, 4 * turns] for `paper`. The table is of two authors. Of more, each earns its equal part of
+structure and syntax, and the rules for `aux` hold for all helpers' functions: a pay or a share is
+that of the helper who earns least, and what costs, costs where it is true of one.
 
 | scheme | term | value |
 |---|---|---|
@@ -88,12 +116,13 @@ All tests pass, or `turns` turns are over. Never truncated.
 - `split`: "train", "val", "test" (new pairs of prompts), "test_prompts" (prompts that neither seat
   has read, of words that it has), "ood" (operations or lengths that it has not), or "all" for rows.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
+- `n_agents`: 2, 3 or 4. Rows have two parts, so they are for 2.
 - `reward`: "tests", "paper" or "contribution".
 - `turns`: K, at least 1.
 - `feedback`: what an agent reads between turns. "plain": where its own syntax broke. "diagnostics":
   also what was defined, how many tests passed and the first failing test. "partner": also the
-  partner's code. None takes "plain" under `split`, else "diagnostics". Under `split` diagnostics
-  quote no text that the partner's program chose. They still reveal the private operation: through
+  partners' code. None takes "plain" under `split`, else "diagnostics". Under `split` diagnostics
+  quote no text that a partner's program chose. They still reveal the private operation: through
   expected values, and even through the number of tests that passed.
 - `max_action_chars`: Unicode code points.
 - `render_mode`: None, "ansi", "human" or "html".

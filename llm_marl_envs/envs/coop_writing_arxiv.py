@@ -1,4 +1,4 @@
-"""# coop_writing_arxiv-v0: two authors write an abstract.
+"""# coop_writing_arxiv-v0: two or three authors write an abstract.
 
 ## Description
 `background_0` and `method_0` write the two parts of an abstract. They write at the same time, and
@@ -44,26 +44,63 @@ works for all. This is `info="split"`, the default for generated abstracts. With
 default for rows and the paper's setting, both are told everything. Then one author could write both
 texts.
 
+## Three authors
+Task `train/2` with `n_agents=3`. Each text may state two facts. All know the four between.
+
+    background_0 is told   Problem: The sampler does not slow the parser.
+                           Gap: The sampler ignores noise.
+                           Data: The sampler needs the parser.
+                           Model: The parser reduces the sampler.
+                           Result: The sampler improves the encoder.
+                           You all know gap, data, model, result.
+    method_0 is told       Gap: The sampler ignores noise.
+                           Data: The sampler needs the parser.
+                           Model: The parser reduces the sampler.
+                           Result: The sampler improves the encoder.
+    results_0 is told      Gap: The sampler ignores noise.
+                           Data: The sampler needs the parser.
+                           Model: The parser reduces the sampler.
+                           Result: The sampler improves the encoder.
+                           Use: The parser does not support drift.
+
+    background_0 writes    Problem: The sampler does not slow the parser.
+                           Gap: The sampler ignores noise.
+    method_0 writes        Gap: The sampler ignores noise.
+                           Result: The sampler improves the encoder.
+    results_0 writes       Result: The sampler improves the encoder.
+                           Use: The parser does not support drift.
+    all earn               0.3333
+
+Four facts of six are stated, and two of the four by two authors. Had `method_0` taken the rest, but
+all else stayed the same, everything would be said once:
+
+    method_0 writes        Data: The sampler needs the parser.
+                           Model: The parser reduces the sampler.
+    results_0 writes       Result: The sampler improves the encoder.
+                           Use: The parser does not support drift.
+    all earn               1.0
+
 ## Agents
-`background_0` and `method_0` act at the same time (parallel; `make(id, api="aec")` converts).
+`background_0` and `method_0`, with `n_agents=3` also `results_0`, act at the same time (parallel;
+`make(id, api="aec")` converts).
 
 ## Observations and actions
 As in `coop_writing_tldr-v0`: a first message with the agent's part of the task, and between turns
-the partner's last text. An action is any text.
+the partners' last texts. An action is any text.
 
 ## Rewards
-Both agents get the team's number. The return is in [0, 3] for `paper`, in [0, 1] for all others.
+All agents get the team's number. The return is in [0, 3] for `paper`, in [0, 1] for all others.
 
 `grounded` is the default of generated tasks, and for them alone. It reads what each text *states*,
 as (subject, relation, object, polarity), in any order. `writing/factual.py` has its thresholds.
 
 | term | value |
 |---|---|
-| supported | facts that either text states / all facts |
+| supported | facts that any text states / all facts |
 | contradicted | - (false and repeated statements) / all facts, at most what is supported |
-| together | - what is left x facts in both texts / facts in either |
-| form | what is lost by more than three sections, by too many words, and by words or verbs that |
-| | state nothing; everything is lost by a word or form that the reader does not know |
+| together | - what is left x facts in more than one text / facts in any |
+| form | what is lost by more than three sections (with three authors: two), by too many words, and |
+| | by words or verbs that state nothing; everything is lost by a word or form that the reader does not know |
 
 Of other texts, bundled ones included, nobody knows the facts. They have no default: `make` asks for
 a `reward`. It is one of those of `coop_writing_tldr-v0`, with the same terms: `paper` (`structure`,
@@ -84,8 +121,8 @@ As in `coop_writing_tldr-v0`, but for
 ## Tasks and licence
 Generated abstracts and `bundled:writing_abstracts` were written for this library and share its
 licence. Rows have a licence of their own. They need a text in `abstract_text`, `abstract` or
-`text`. They may bring reference texts (`background`, `method`), which no agent sees, an id
-(`article_id`) and a `split`.
+`text`. They may bring reference texts (`background`, `method`, `results`), which no agent sees, an
+id (`article_id`) and a `split`.
 
 ## Version history
 - v0: first version.

@@ -1,4 +1,4 @@
-"""# coop_writing_tldr-v0: two authors sum up a post.
+"""# coop_writing_tldr-v0: two or three authors sum up a post.
 
 ## Description
 `brief_0` writes a brief summary of a post, `detailed_0` a detailed one. They write at the same
@@ -44,19 +44,62 @@ In three of ten posts topics are to be left out, so no fixed choice works for al
 `info="split"`, the default for generated posts. With `info="full"`, the default for rows and the
 paper's setting, both are told everything. Then one author could write both texts.
 
+## Three authors
+Task `train/0` with `n_agents=3`. `detailed_1` alone knows another detail of each topic. A topic
+counts where all three treat it.
+
+    brief_0 is told      Rent: Tom did not pay Leo.
+                         Kitchen: Mia fed Tom.
+                         Garden: Leo did not help Mia.
+                         Car: Tom followed Leo.
+                         Office: Tom did not blame Mia.
+                         Band: Mia joined Tom.
+    detailed_0 is told   Rent: Leo sold the key.
+                         Kitchen: Tom fixed the pan.
+                         Garden: Leo fixed the hose.
+                         Car: Mia fixed the map.
+                         Office: Leo fixed the desk.
+                         Band: Mia fixed the amp.
+    detailed_1 is told   Rent: Mia fixed the key.
+                         Kitchen: Mia did not fix the pan.
+                         Garden: Tom did not fix the hose.
+                         Car: Mia sold the map.
+                         Office: Tom did not fix the desk.
+                         Band: Tom sold the amp.
+
+    brief_0 writes       Rent: Tom did not pay Leo.
+                         Kitchen: Mia fed Tom.
+                         Garden: Leo did not help Mia.
+    detailed_0 writes    Rent: Leo sold the key.
+                         Kitchen: Tom fixed the pan.
+                         Garden: Leo fixed the hose.
+    detailed_1 writes    Rent: Mia fixed the key.
+                         Garden: Tom did not fix the hose.
+                         Office: Tom did not fix the desk.
+    all earn             0.5556
+
+Rent and garden count, 0.6667. Two pairs of texts differ in two topics and one pair in none. That is
+4/3 in the mean, of which each costs 1/12. Had `detailed_1` chosen the topics of the others:
+
+    detailed_1 writes    Rent: Mia fixed the key.
+                         Kitchen: Mia did not fix the pan.
+                         Garden: Tom did not fix the hose.
+    all earn             1.0
+
 ## Agents
-`brief_0` and `detailed_0` act at the same time (parallel; `make(id, api="aec")` converts).
+`brief_0` and `detailed_0`, with `n_agents=3` also `detailed_1`, act at the same time (parallel;
+`make(id, api="aec")` converts).
 
 ## Observations
 Chat messages, append-only. The first is one user message: the agent's part of the task. Between
-turns one more shows the partner's last text.
+turns one more shows the partners' last texts.
 
 ## Actions
 Any text. For a generated task it is read as plain English sentences. Text that states nothing earns
 nothing and never raises an error. Text beyond `max_action_chars` is cut.
 
 ## Rewards
-Both agents get the team's number. The return is in [0, 3] for `paper`, in [0, 1] for all others.
+All agents get the team's number. The return is in [0, 3] for `paper`, in [0, 1] for all others.
 
 `grounded` is the default of generated tasks, and for them alone. It reads what each text *states*
 about the people and things of the post, as (subject, relation, object, polarity), in any order.
@@ -64,9 +107,10 @@ about the people and things of the post, as (subject, relation, object, polarity
 
 | term | value |
 |---|---|
-| supported | topics that count / 3: the brief states the gist, the other the details |
+| supported | topics that count / 3: the brief states the gist, each other its own details |
 | contradicted | - (false and repeated statements) / 3, at most what is supported |
-| together | - (topics that one text treats and the other does not) / 12, at most what is left |
+| together | - (topics that one text treats and the other does not) / 12, at most what is left; |
+| | of three texts the mean over the pairs |
 | form | what is lost by more than three topics, by too many words, and by words or verbs that |
 | | state nothing; everything is lost by a word or form that the reader does not know |
 
@@ -84,7 +128,8 @@ a `reward`.
 
 The terms of `paper` are `structure` 0.5, `length` 1.0 (ratio of the lengths), `vocabulary` 0.5
 (ratio of distinct content words) and `style` 1.0. A term out of bounds stops those after it.
-`writing/paper.py` has its numbers, and what was decided where paper, logger and code differ.
+`writing/paper.py` has its numbers, and what was decided where paper, logger and code differ. Of
+three texts each term is that of the pair with the brief that earns less of it.
 
 Other packages add scorers through the entry points `llm_marl_envs.scorers`. docs/writing.md shows
 how, and what attacks earn under each reward. Copies that step together are scored in batches.
@@ -108,10 +153,12 @@ After `turns` turns. Never truncated.
   for rows.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
 - `reward`: as above; None takes "grounded", for generated tasks only.
-- `turns`: K, at least 1; None is 1, with `protocol="pipeline"` 2.
-- `protocol`: "discussion": all write at every turn, and each sees the partner's last text between
+- `n_agents`: 2 or 3.
+- `turns`: K, at least 1; None is 1, with `protocol="pipeline"` as many as there are authors.
+- `protocol`: "discussion": all write at every turn, and each sees the partners' last texts between
   turns. "pipeline": the first seat writes at turns 1, 3, ..., the second, who sees that text, at
-  turns 2, 4, ...; what the other answers meanwhile is not read.
+  turns 2, 4, ...; what the other answers meanwhile is not read. Three write in turn, too, and each
+  sees what the others wrote before.
 - `max_action_chars`: Unicode code points.
 - `render_mode`: None, "ansi", "human" or "html".
 
@@ -119,7 +166,7 @@ After `turns` turns. Never truncated.
 Generated posts and `bundled:writing_posts` were written for this library and share its licence.
 Rows have a licence of their own. They need a text in `post`, `prompt` or `text`; a "TL;DR:" at its
 end is cut off. They may bring a summary (`summary`, `completion` or `highlights`) or one text of
-each author (`brief`, `detailed`), which no agent sees, an id and a `split`.
+each author (`brief`, `detailed`, `detailed_1`), which no agent sees, an id and a `split`.
 
 ## Version history
 - v0: first version.

@@ -17,9 +17,12 @@ FILES = Path(llm_marl_envs.envs.__path__[0]).glob("[!_]*.py")
 LINE = re.compile(r"    (\w+) (is told|hears|writes|says|earns?) +(?=\S)")
 
 
-def episode_of(page: str) -> tuple[str, list[tuple[str, str, str]]]:
-    """The task of the episode, and its lines as (seat, or "all" or "both", verb, text)."""
-    part = page.partition("## An episode\n")[2].partition("\n## ")[0]
+def episode_of(page: str, heading: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """The task of the episode under a heading, and its lines.
+
+    They are (seat, or "all" or "both", verb, text).
+    """
+    part = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     lines: list[tuple[str, str, str]] = []
     column = 0
     for line in part.splitlines():
@@ -45,10 +48,20 @@ def play(env: Any, task: str, said: list[tuple[str, str]]) -> dict[str, float]:
     return earned
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in FILES))
-def test_the_episode_of_a_page_is_played_as_it_says(name: str) -> None:
-    task, lines = episode_of(import_module(f"llm_marl_envs.envs.{name}").__doc__ or "")
-    env: Any = make(f"{name}-v0", api="aec")
+EPISODES = [(name, "An episode", {}) for name in sorted(file.stem for file in FILES)]
+EPISODES += [
+    (name, "Three authors", {"n_agents": 3})
+    for name in ("coop_coding", "coop_writing_arxiv", "coop_writing_tldr")
+]
+
+
+@pytest.mark.parametrize(("name", "heading", "kwargs"), EPISODES)
+def test_the_episode_of_a_page_is_played_as_it_says(
+    name: str, heading: str, kwargs: dict[str, Any]
+) -> None:
+    page = import_module(f"llm_marl_envs.envs.{name}").__doc__ or ""
+    task, lines = episode_of(page, heading)
+    env: Any = make(f"{name}-v0", api="aec", **kwargs)
     said: list[tuple[str, str]] = []
     ended = False
     for seat, verb, text in lines:
