@@ -99,8 +99,9 @@ as (subject, relation, object, polarity), in any order. `writing/factual.py` has
 | supported | facts that any text states / all facts |
 | contradicted | - (false and repeated statements) / all facts, at most what is supported |
 | together | - what is left x facts in more than one text / facts in any |
-| form | what is lost by more than three sections (with three authors: two), by too many words, and |
-| | by words or verbs that state nothing; everything is lost by a word or form that the reader does not know |
+| form | what is lost by more than three sections (with three authors: two), by too many words, |
+| | and by words or verbs that state nothing; everything is lost by a word or form that the reader |
+| | does not know |
 
 Of other texts, bundled ones included, nobody knows the facts. They have no default: `make` asks for
 a `reward`. It is one of those of `coop_writing_tldr-v0`, with the same terms: `paper` (`structure`,
