@@ -14,6 +14,7 @@ from support.models import SETTINGS, make_trainer, settings, tiny_tokenizer, unt
 from support.toys import BareAEC, BareParallel, Lower, Relay
 from trl.trainer.grpo_config import GRPOConfig
 
+from llm_marl_envs import make
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.evaluation.numbers.lookup import logged
 from llm_marl_envs.policies import ScriptedPolicy
@@ -481,3 +482,18 @@ def test_defaults_come_from_the_paper_not_from_trl(tmp_path: Path):
     assert args.baseline == "leave_one_out"  # neither's: the gradient without a factor
     assert not args.bf16 or torch.cuda.is_available()
     assert json.dumps(args.to_dict(), default=str)
+
+
+@pytest.mark.parametrize(("n_agents", "adapters"), [(3, True), (4, False)])
+def test_teams_of_more_authors_train(tmp_path: Path, n_agents: int, adapters: bool) -> None:
+    """One update of shared weights or of one adapter for each seat."""
+
+    def team_env() -> Any:
+        return make("coop_coding-v0", n_agents=n_agents)
+
+    trainer = make_trainer(tmp_path, team_env, adapters=adapters, max_steps=1, transcript_every=1)
+    assert len(trainer.team.policies) == (n_agents if adapters else 1)
+    trainer.train()
+    episode = next(read_jsonl(tmp_path / "transcripts" / "update-000000.jsonl"))
+    assert {turn.agent for turn in episode.turns} == set(team_env().possible_agents)
+    assert len(episode.turns) == n_agents
