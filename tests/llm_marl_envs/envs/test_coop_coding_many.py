@@ -216,7 +216,7 @@ def test_stalling_earns_nothing(authors: int) -> None:
 # -- turns, contribution, measures ----------------------------------------------------------------
 def test_each_is_shown_the_code_of_all_others() -> None:
     env = CoopCodingEnv(n_agents=3, turns=2, feedback="partner")
-    assert env.links() == {a: [b for b in env.roles if b != a] for a in env.roles}
+    assert env.links() == {a: {b: 1 for b in env.roles if b != a} for a in env.roles}
     env.reset(seed=0, options={"task": 0})
     texts = {"helper_0": "def aux(x): return 1", "helper_1": "def aux_1(", MAIN: "solve = 3"}
     seen = env.step(texts)[0]

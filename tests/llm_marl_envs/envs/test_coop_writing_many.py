@@ -206,7 +206,7 @@ def test_a_constant_author_is_no_author(env_id: str, seat: int) -> None:
 # -- turns ----------------------------------------------------------------------------------------
 def test_in_a_discussion_each_reads_all_others() -> None:
     env = CoopWritingTLDREnv(n_agents=3, turns=2)
-    assert env.links() == {a: [b for b in env.seats if b != a] for a in env.seats}
+    assert env.links() == {a: {b: 1 for b in env.seats if b != a} for a in env.seats}
     env.reset(seed=0, options={"task": 0})
     seen = env.step({a: f"I am {a}." for a in env.seats})[0]
     told = seen["detailed_0"].messages[-1].content
@@ -220,9 +220,9 @@ def test_in_a_pipeline_each_reads_who_wrote_before() -> None:
     env = CoopWritingArxivEnv(n_agents=3, protocol="pipeline", turns=4)
     assert env.max_turns == 4
     assert env.links() == {
-        "method_0": ["background_0"],
-        "results_0": ["background_0", "method_0"],
-        "background_0": ["method_0", "results_0"],
+        "method_0": {"background_0": 1},
+        "results_0": {"background_0": 1, "method_0": 1},
+        "background_0": {"method_0": 1, "results_0": 1},
     }
     first = env.reset(seed=0, options={"task": 0})[0]
     assert "You write at turns 2, 5, ..." in first["method_0"]

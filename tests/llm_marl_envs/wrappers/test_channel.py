@@ -32,6 +32,7 @@ TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("agents_net-v0", {"nodes": 5, "turns": 3}),
     ("collab_maze-v0", {"maze": {"walkers": 3}, "rounds": 2}),
     ("coop_coding-v0", {"turns": 2, "feedback": "partner"}),
+    ("coop_coding-v0", {"n_agents": 4, "turns": 2, "feedback": "partner"}),
     ("coop_writing_arxiv-v0", {"turns": 2}),
     ("coop_writing_tldr-v0", {"turns": 3, "protocol": "pipeline"}),
     ("debate-v0", {"rounds": 3}),
@@ -57,6 +58,8 @@ DELAYED = (
     ("collab_maze-v0", {"maze": {"walkers": 2}, "rounds": 1}),
     ("coop_writing_tldr-v0", {"turns": 2, "protocol": "pipeline"}),
     ("coop_writing_tldr-v0", {"turns": 5, "protocol": "pipeline"}),
+    ("coop_writing_tldr-v0", {"n_agents": 3, "turns": 3, "protocol": "pipeline"}),
+    ("coop_writing_arxiv-v0", {"n_agents": 3, "turns": 5, "protocol": "pipeline"}),
     ("debate-v0", {}),
     ("debate_pro_con-v0", {"judge": "seats", "rounds": 1}),
     ("debate_pro_con-v0", {}),
@@ -253,7 +256,8 @@ def test_nothing_passes_the_channel_by(env_id: str, kwargs: dict[str, Any]):
             for turn in episode.turns:
                 told = [m.content for m in turn.messages if m.role != "assistant"]
                 for before, news in zip(["", *told], told, strict=False):
-                    texts = news.count(" says:") + len(re.findall(r"\nFrom \d+: ", news))
+                    headings = r"\nFrom \d+: |\nThe code for \w+:\n"
+                    texts = news.count(" says:") + len(re.findall(headings, news))
                     texts = texts or 1 + news.count("wrote:")
                     assert news.count(ALIEN) * 2 <= limit * texts, (text[:40], news, before)
 
