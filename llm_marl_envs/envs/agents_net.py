@@ -212,7 +212,10 @@ library and share its licence.
    earn nearly 1 there.
 7. Texts are lines, where the paper has JSON and a second attempt, and nobody is told to think.
 
-**The embedded tiny model has no preset here**: none was tried.
+**The embedded tiny model**: preset `agents_net_tiny`, three nodes, `matching`, one policy for all.
+In three fresh seeds the share solved rose from 0.46, 0.28, 0.24 to 0.81, 0.77, 0.58; with shuffled
+rewards it fell to 0.01 and less. See [the measurement](../tiny_presets.md). Other problems and more
+nodes were not tried.
 
 ## Version history
 - v0: first version.
