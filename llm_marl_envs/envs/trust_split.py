@@ -175,7 +175,7 @@ After `turns` turns. Never truncated.
   takes it, and `contested`, the part that its takers share where several do.
 - `info`: "split" or "full".
 - `tasks`: rows with `values`, one map thing -> worth for each player, two things or more, whole
-  numbers with one total; or None.
+  numbers with one total; "bundled:two_things", 160 such rows of two players; or None.
 - `split`: "train", "val", "test" or "ood"; "all" for rows.
 - `render_mode`: None, "ansi", "human" or "html". The picture shows all values and who took what.
 
@@ -208,12 +208,42 @@ Beside any partner, no text earns more than the best of the 16 choices.
   learners is not to be expected. `matrix_game-v0` has the dilemma repeated.
 - **Not comparable with published numbers**: rules, values and prompts are this library's own. In
   Deal or No Deal there are several of each thing, and demands that collide pay nobody anything.
-- **The embedded tiny model has no preset here.** One was tried, seed 0: `turns=1, pay="team"`, a
-  warm start of 400 steps on 3000 demonstrations (`hidden_size: 64, intermediate_size: 128`), 50
-  updates of `matrix_game_tiny`'s rates with 6 tasks each (`llm-marl demo`). On 128 tasks of `test`
-  the team's sum rises from 0.50 to 0.70, less than the 1.0 of `nothing`. But only 0.44 of the texts
-  were choices before, and 0.70 after, and much of the rise may be that. Longer warm starts and
-  turns of talk were not tried.
+
+## What the embedded tiny model learns here
+Preset `trust_split_tiny`: a lamp and a book (`tasks="bundled:two_things"`), one turn of talk, each
+is told that it is paid its own part, and trained for what both get (`credit: team`). The warm start
+mixes all plans. On `test`, at temperature 1, 180 episodes
+(`python benchmarks/talk_presets.py --presets trust_split_tiny`). Nothing was chosen on these seeds:
+
+| run | seed | return | silenced | optimum | legal | true |
+|---|---|---|---|---|---|---|
+| preset | 105 | 0.42 -> 0.58 | 0.07 -> 0.06 | 0.11 -> 0.63 | 0.99 -> 0.99 | 0.60 -> 0.63 |
+| preset | 107 | 0.43 -> 0.63 | 0.00 -> 0.07 | 0.11 -> 0.88 | 1.00 -> 1.00 | 0.64 -> 0.44 |
+| preset | 109 | 0.40 -> 0.64 | 0.50 -> 0.45 | 0.09 -> 0.95 | 1.00 -> 1.00 | 0.65 -> 0.88 |
+| shuffled | 105 | 0.42 -> 0.43 | 0.07 -> 0.23 | 0.11 -> 0.00 | 0.99 -> 0.88 | 0.60 -> 0.25 |
+| shuffled | 107 | 0.43 -> 0.32 | 0.00 -> 0.00 | 0.11 -> 0.01 | 1.00 -> 0.98 | 0.64 -> 0.27 |
+| shuffled | 109 | 0.40 -> 0.29 | 0.50 -> 0.34 | 0.09 -> 0.00 | 1.00 -> 0.99 | 0.65 -> 0.03 |
+
+On these tasks `nothing` earns 0.5, the lone player 0.574, the best pair of rules without talk 0.577
+(a test tries all) and the optimum 0.649. *Optimum* is the share of episodes that reach it, *true*
+that of claims. `shuffled` deals the rewards of each group to its episodes at random. *Silenced* is
+the same team with empty texts in place of claims; such texts are new to it, and on seeds 105 and
+107 nearly all of its answers to them are no choice. Answers were choices from the beginning, so
+what rises is agreement. Teams come above what is possible without talk on two seeds of three, and
+as high on the third. Claims need not be true for that: on seed 107 more than a half are not.
+
+It can be exploited. Who takes everything, without a claim, gets 0.97, 1.00 and 0.95 beside the
+trained teams (0.54, 0.51 and 0.46 beside the untrained ones), a liar 0.74, 1.00 and 0.93, a breaker
+0.74 each time. Seeds 106 and 108 were not run to the end, and no responder was trained: the command
+above, without `--arms`, does both.
+
+A first preset (`benchmarks/results/talk_presets/first`) had 500 steps of warm start. On seeds 100
+to 102 its return rose from 0.41, 0.41 and 0.43 to 0.56, 0.50 and 0.56 only.
+
+With four things (`turns=1, pay="team"`, a warm start of 400 steps on 3000 demonstrations, seed 0)
+0.44 of the texts were choices before training and 0.70 after. With three things of changing names,
+one turn of talk and 600 steps it was 0.3 before training: the model does not copy names that
+change.
 
 ## Version history
 - v0: first version.

@@ -367,3 +367,49 @@ def test_the_picture_shows_who_took_what():
     assert "#f5c26b" not in str(env.render())
     env.step({"player_0": "hat", "player_1": "pen, cup"})
     assert str(env.render()).count("#f5c26b") == 3
+
+
+# -- the bundled rows -----------------------------------------------------------------------------
+def pairs(split: str) -> list[Any]:
+    """The values of the bundled tasks of a split."""
+    source = make(ENV, tasks="bundled:two_things", split=split).unwrapped.source
+    return [source[i].data["values"] for i in range(len(source))]
+
+
+def test_bundled_rows_are_all_pairs_of_small_numbers():
+    drawn = {split: pairs(split) for split in ("train", "val", "test")}
+    assert [len(some) for some in drawn.values()] == [110, 14, 36]
+    every = [one for some in drawn.values() for one in some]
+    assert set(every) == {
+        ((a, total - a), (b, total - b))
+        for total in range(5, 10)
+        for a, b in product(range(1, total), repeat=2)
+        if a != b
+    }
+    keys = [key_of(one) for some in drawn.values() for one in {key_of(v): v for v in some}.values()]
+    assert len(keys) == len(set(keys))  # none is in two splits
+    train, test = ({row for one in drawn[split] for row in one} for split in ("train", "test"))
+    assert test <= train
+
+
+def test_what_two_can_get_who_hear_nothing():
+    """Every rule of one player, from its own values to a choice, with the best answer to it."""
+    rules, choices, total = Rules(), all_choices(2), 0.0
+    values = pairs("test")
+    for worth in {sum(one[0]) for one in values}:
+        asked = [one for one in values if sum(one[0]) == worth]
+        paid = np.zeros((worth, worth, 4, 4))  # own worth of the first thing, each player's choice
+        for first, second in asked:
+            for x, y in product(range(4), repeat=2):
+                both = pays((first, second), [choices[x], choices[y]], rules)
+                paid[first[0], second[0], x, y] += both.mean()
+        known = sorted({one[0][0] for one in asked})
+        total += max(
+            paid[known, :, rule, :].sum(0).max(1).sum()
+            for rule in product(range(4), repeat=len(known))
+        )
+    best = total / len(values)
+    bounds = [landscape(one, rules) for one in values]
+    assert f"{best:.3f}" in PAGE  # where nothing is heard
+    for number in (np.mean([b.alone for b in bounds]), np.mean([b.best for b in bounds])):
+        assert f"{number:.3f}" in PAGE
