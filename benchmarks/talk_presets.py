@@ -19,8 +19,8 @@ Measured on split `test` before and after, at temperature 1, `EPISODES` episodes
   of the scripted players `BESIDE` gets beside the team, over both seats.
 
 One JSON file for each run; those that are there are not made again, so a stopped call goes on. The
-trained teams lie in `--teams`, where `responder` and `crossed` look for them. No new run begins after `--minutes`. Then prints the table. One
-process, one thread.
+trained teams lie in `--teams`, where `responder` and `crossed` look for them. No new run begins
+after `--minutes`. Then prints the table. One process, one thread.
 """
 
 from __future__ import annotations
