@@ -238,6 +238,15 @@ class Episode:
         idle = self.idle[agent].reward if agent in self.idle else 0.0
         return float(sum(turn.reward for turn in self.turns if turn.agent == agent) + idle)
 
+    def terms_of(self, agent: str) -> dict[str, float]:
+        """Name -> sum of a reward term of one agent, also where it never acted."""
+        sums: dict[str, float] = {}
+        idle = [self.idle[agent]] if agent in self.idle else []
+        for paid in (*self.trajectory(agent), *idle):
+            for name, value in paid.reward_terms.items():
+                sums[name] = sums.get(name, 0.0) + value
+        return sums
+
     @property
     def team_return(self) -> float:
         """Mean over agents of the undiscounted return (their number where it is shared)."""

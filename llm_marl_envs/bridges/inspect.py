@@ -26,7 +26,6 @@ from typing import Any
 from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.records import (
-    Episode,
     Request,
     Response,
     episode_from_dict,
@@ -163,18 +162,9 @@ def returns() -> Any:
             value={"return": episode.team_return, "success": success},
             metadata={
                 "returns": {a: episode.undiscounted_return(a) for a in episode.agents},
-                "reward_terms": {a: _terms(episode, a) for a in episode.agents},
+                "reward_terms": {a: episode.terms_of(a) for a in episode.agents},
                 "stop_reason": str(episode.stop_reason),
             },
         )
 
     return score
-
-
-def _terms(episode: Episode, agent: str) -> dict[str, float]:
-    """Each reward term of a seat, summed over its turns."""
-    sums: dict[str, float] = {}
-    for turn in episode.trajectory(agent):
-        for name, value in turn.reward_terms.items():
-            sums[name] = sums.get(name, 0.0) + value
-    return sums

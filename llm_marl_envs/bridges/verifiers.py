@@ -115,8 +115,8 @@ class Seat:
         """What the seat earned, on its trace."""
         trace, turns = self.exchange.trace, episode.trajectory(self.agent)
         trace.record_reward("return", episode.undiscounted_return(self.agent))
-        for name in sorted({name for turn in turns for name in turn.reward_terms}):
-            trace.record_metric(name, sum(turn.reward_terms.get(name, 0.0) for turn in turns))
+        for name, value in sorted(episode.terms_of(self.agent).items()):
+            trace.record_metric(name, value)
         trace.record_metric("turns", len(turns))
         if episode.success is not None:
             trace.record_metric("success", episode.success)

@@ -20,6 +20,7 @@ Texts are kept as they were written, control strings that they spell included: w
 | `stop_reason` | string | `terminated` or `truncated` |
 | `success` | bool or null | whether the task was solved |
 | `team_return` | float64 | undiscounted, of the episode, mean over agents |
+| `idle` | string | as `records.Episode`, as JSON: what seats were paid that never acted |
 | `agent`, `turn` | string, int64 | who acted, and which of its actions it was |
 | `policy` | string | name of the weights |
 | `messages` | list of role, content | the chat that the policy was shown |
@@ -74,6 +75,7 @@ def features() -> Features:
             "stop_reason": text,
             "success": yes,
             "team_return": real,
+            "idle": text,
             "agent": text,
             "turn": whole,
             "policy": text,
@@ -128,6 +130,7 @@ def rows_of(episode: Episode, number: int) -> list[dict[str, Any]]:
                 "stop_reason": data["stop_reason"],
                 "success": data["success"],
                 "team_return": episode.team_return,
+                "idle": _json(data.get("idle", {}), f"episode {number}"),
                 "agent": turn["agent"],
                 "turn": turn["index"],
                 "policy": response["policy"],
@@ -195,6 +198,7 @@ def episode_of(rows: Sequence[Mapping[str, Any]]) -> Episode:
         ]
         shared = {name: rows[0][name] for name in _OF_EPISODE}
         kwargs = json.loads(rows[0]["env_kwargs"])
+        shared["idle"] = json.loads(rows[0].get("idle") or "{}")  # earlier datasets lack the column
     except KeyError as missing:
         raise ValueError(f"episode {rows[0].get('episode')}: no column {missing}") from missing
     return episode_from_dict({"version": 1, **shared, "env_kwargs": kwargs, "turns": turns})

@@ -287,10 +287,12 @@ def check_numbers(episode: Episode) -> None:
     """
     if not episode.agents:
         raise ValueError("an episode without agents")
-    for turn in episode.turns:
-        for name, value in (("reward", turn.reward), *turn.reward_terms.items()):
+    paid = [(turn.agent, turn) for turn in episode.turns]
+    for agent, one in (*paid, *episode.idle.items()):
+        for name, value in (("reward", one.reward), *one.reward_terms.items()):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ValueError(f"{name} of {turn.agent}: expected a number, got {value!r}")
+                raise ValueError(f"{name} of {agent}: expected a number, got {value!r}")
+    for turn in episode.turns:
         if not isinstance(turn.action, str):
             raise ValueError(f"the action of {turn.agent} is no text")
 

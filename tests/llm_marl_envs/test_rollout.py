@@ -226,6 +226,7 @@ def test_seats_that_never_act_are_paid(tmp_path: Path) -> None:
     (read,) = read_jsonl(tmp_path / "one.jsonl")
     assert read.team_return == -1.0
     assert read.idle == one.idle
+    assert [read.terms_of(agent)["quit"] for agent in one.agents] == [1.0, -1.0, -3.0]
     result = evaluate_team(Quits(), dict.fromkeys(one.agents, say("quit")), n_tasks=2)
     assert result.mean_return == -1.0
     assert result.reward_terms == {"quit": -1.0}

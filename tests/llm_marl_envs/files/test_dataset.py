@@ -20,7 +20,7 @@ from llm_marl_envs.evaluation.studies.collect_dataset import Shards, run_collect
 from llm_marl_envs.files.dataset import episode_of, features, read_dataset, rows_of, write_shard
 from llm_marl_envs.files.run_manifest import prompt_hashes
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import Episode, episode_to_dict
+from llm_marl_envs.records import Episode, Idle, StopReason, episode_to_dict
 from trainers.models.team_files import build_team_model, save_team
 from trainers.models.token_policy import TokenPolicy
 
@@ -59,6 +59,37 @@ def test_the_episodes_come_back_exactly(tmp_path: Path, kind: str):
     assert as_json(again) == as_json(episodes)
     assert again[1].turns[3].response.logprobs == episodes[1].turns[3].response.logprobs
     assert [p.name for p in (tmp_path / "data").iterdir()] == [f"train-0.{kind}"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_what_a_seat_earned_that_never_acted_comes_back(tmp_path: Path, kind: str):
+    one = make_episode()
+    assert one.team_return == 0.25
+    rows = rows_of(one, 0)
+    write_shard(tmp_path / "data" / f"train-0.{kind}", rows)
+    (again,) = read_dataset(tmp_path)
+    assert again.idle == one.idle
+    assert again.team_return == 0.25
+    assert again.terms_of("right_0") == {"quit": -0.5}
+    for row in rows:
+        del row["idle"]  # as in datasets of earlier releases
+    assert episode_of(rows).idle == {}
+
+
+def make_episode() -> Episode:
+    """The first seat ends it at once."""
+    first = played(1)[0].turns[0]
+    return Episode(
+        env_id="quits",
+        env_kwargs={},
+        task_id="train/0",
+        seed=0,
+        agents=(first.agent, "right_0"),
+        turns=(replace(first, reward=1.0, reward_terms={"quit": 1.0}),),
+        stop_reason=StopReason.TERMINATED,
+        success=None,
+        idle={"right_0": Idle(reward=-0.5, reward_terms={"quit": -0.5})},
+    )
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

@@ -52,6 +52,14 @@ def test_a_reward_that_is_no_number(tmp_path: Path):
         write_report(tmp_path)
 
 
+def test_a_seat_that_never_acted_is_checked_too(tmp_path: Path):
+    data = episode_to_dict(episode("a", 1))
+    data["idle"] = {"right_0": {"reward": 1.0, "reward_terms": {"quit": "1"}}}
+    lines(tmp_path / "episodes.jsonl", [data])
+    with pytest.raises(ValueError, match="line 1: quit of right_0: expected a number, got '1'"):
+        write_report(tmp_path)
+
+
 def test_tokens_of_unequal_lengths(tmp_path: Path):
     data = with_tokens(episode("a", 1), 0.5, ("a", "b"))
     data["turns"][0]["tokens"]["logprobs"] = [0.0]
