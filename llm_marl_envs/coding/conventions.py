@@ -120,13 +120,10 @@ def _is_list(parameter: ast.arg, aux: ast.FunctionDef) -> bool:
 
 def _of_main(kind: str, tree: ast.Module, name: str, names: Sequence[str]) -> str | None:
     """The convention in which main calls the function `name`, one of the helpers' `names`."""
-    lists = {"xs"} | {
-        target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and _makes_list(node.value, set(), names)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    lists = {"xs"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and _makes_list(node.value, lists, names):
+            lists |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue

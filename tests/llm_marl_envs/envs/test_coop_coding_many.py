@@ -103,6 +103,12 @@ def test_conventions_of_experts_are_read_and_decide(authors: int) -> None:
                 assert read_convention(task.kind, role, text, authors) == convention
     mixed = "def solve(xs):\n    return [aux(x) for x in aux_1(xs)]"
     assert read_convention("item", "main", mixed, 3) is None
+    named = (
+        "def solve(xs):\n    kept = aux_1(xs)\n    feps = aux_2(kept)\n    return sum(aux(feps))"
+    )
+    assert read_convention("item", "main", named, 4) == "list"
+    one_by_one = named.replace("aux(feps)", "aux(x) for x in feps")
+    assert read_convention("item", "main", one_by_one, 4) is None
 
 
 def test_others_tasks_and_numbers_are_refused() -> None:
@@ -211,6 +217,40 @@ def test_stalling_earns_nothing(authors: int) -> None:
     late = [env.step(joint)[1][MAIN] for joint in (dict.fromkeys(team, ""), team)]
     assert at_once == sum(late) == 1.0
     assert late[0] == 0.0
+
+
+TRYING = {
+    "item": "def zup(x):\n    try:\n        return 0 + aux(x)\n    except Exception:\n"
+    "        return aux([x])[0]\n",
+    "fold": "def zup(t, x):\n    try:\n        return aux(t, x)\n    except Exception:\n"
+    "        return aux((t, x))\n",
+    "dax": "def dax(x):\n    try:\n        return 0 + aux_1(x)\n    except Exception:\n"
+    "        return len(aux_1([x]))\n",
+    "fep": "def fep(x):\n    try:\n        return 0 + aux_2(x)\n    except Exception:\n"
+    "        return aux_2([x])[0]\n",
+}
+"""Parts of a main that calls a helper's function in one way, then in the other."""
+
+
+@pytest.mark.parametrize("authors", [2, 3, 4])
+def test_a_main_that_tries_both_interfaces_fits_every_helper(authors: int) -> None:
+    env = CoopCodingEnv(split="val", n_agents=authors)
+    experts, played_kinds = experts_of(env), Counter[str]()
+    for index in range(20):
+        task = env.source[index]
+        kind, known = task.data["kind"], experts.conventions(task)
+        if kind not in TRYING or played_kinds[kind] == 3:
+            continue
+        played_kinds[kind] += 1
+        main = experts.first(task, MAIN, known[0])  # calls all for one number
+        for name, own in (("aux(", "zup("), ("aux_1(", "dax("), ("aux_2(", "fep(")):
+            main = main.replace(name, own)
+        main = TRYING[kind] + TRYING["dax"] + TRYING["fep"] + main
+        *helpers, _ = env.roles
+        for mixed in itertools.product(known, repeat=authors - 1):
+            team = {a: experts.first(task, a, one) for a, one in zip(helpers, mixed, strict=True)}
+            assert played(env, {**team, MAIN: main}, index) == 1.0, (kind, mixed)
+    assert played_kinds == {"item": 3, "fold": 3}
 
 
 # -- turns, contribution, measures ----------------------------------------------------------------
