@@ -224,7 +224,7 @@ def draw_curves(entries: Entries, path: Path) -> None:
     figure, panels = _figure(len(entries), len(AXES), (4.6, 2.7))
     methods = sorted({method for some in entries.values() for method in some})
     colors = {method: f"C{i % 10}" for i, method in enumerate(methods)}
-    styles = {method: ("-", "--")[i // 10] for i, method in enumerate(methods)}
+    styles = {method: ("-", "--", ":")[i // 10 % 3] for i, method in enumerate(methods)}
     for row, (bed, some) in zip(panels, entries.items(), strict=True):
         for axis, panel in enumerate(row):
             for method, entry in some.items():
