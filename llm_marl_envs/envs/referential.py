@@ -78,7 +78,7 @@ The range is -0.1 to 1. With several speakers each team is paid for itself: trai
 **Entries of `info`**
 
 - `success`: every listener is right.
-- Of a speaker: `message`, what it said of its text, cut to the budget, in its own names;
+- Of a speaker: `message`, what counts of its text, cut to the budget, in its own names;
   `readable`; `cut`; `convention`, the experts' code that it follows.
 - Of a listener: `heard`, what it was shown of that, in its own names; `answer`, the object that it
   chose, or None; `readable`; `right`. Without a channel (docs/howto/channel.md) and without other

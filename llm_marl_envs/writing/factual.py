@@ -6,8 +6,8 @@ one of the same text; each false statement and each repeat costs as much as a fa
 Post: a topic counts where the brief states its gist and the detailed text its details (the share of
 them stated; of two detailed texts with details of their own, the product of the shares). value =
 (topics that count - false and repeated statements - a quarter of the topics that one text treats
-and the other does not) / 3. Of three texts that is the mean over the three pairs. It only costs, so
-texts that agree on nothing gain nothing by agreeing in pairs.
+and the other does not) / 3. Of three texts these topics are counted in each pair, and the mean over
+the pairs costs. It only costs, so two texts that agree gain nothing without the third.
 
 Abstract: value = (facts stated by any - false and repeated statements) / all facts, times one minus
 the duplicated share (facts stated by more than one / facts stated by any). A fact that a pair of
