@@ -68,9 +68,10 @@ The programs run in separate confined processes. A call of `aux` passes plain va
 
 ## Rewards
 All agents get the team's number. The return is in [0, 1] for `tests` and `contribution`, and in
-[0, 4 * turns] for `paper`. The table is of two authors. Of more, each earns its equal part of
-structure and syntax, and the rules for `aux` hold for all helpers' functions: a pay or a share is
-that of the helper who earns least, and what costs, costs where it is true of one.
+[0, 4 * turns] for `paper`. The table is of two authors. With more, the authors divide structure and
+syntax evenly; under `paper` the helpers divide the 0.4. What is said of `aux` then holds for every
+helper's function. A share is that of the helper with the least. What costs, costs where it is true
+of one helper.
 
 | scheme | term | value |
 |---|---|---|

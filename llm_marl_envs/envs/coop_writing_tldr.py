@@ -135,7 +135,7 @@ Other packages add scorers through the entry points `llm_marl_envs.scorers`. doc
 how, and what attacks earn under each reward. Copies that step together are scored in batches.
 
 **Several turns.** Every turn pays what it adds to the score of the texts that stand, term by term.
-So the last texts decide, and a good pair never returns more by coming later.
+So the last texts decide, and good texts never return more by coming later.
 
 **Entries of `info`.**
 
@@ -157,8 +157,8 @@ After `turns` turns. Never truncated.
 - `turns`: K, at least 1; None is 1, with `protocol="pipeline"` as many as there are authors.
 - `protocol`: "discussion": all write at every turn, and each sees the partners' last texts between
   turns. "pipeline": the first seat writes at turns 1, 3, ..., the second, who sees that text, at
-  turns 2, 4, ...; what the other answers meanwhile is not read. Three write in turn, too, and each
-  sees what the others wrote before.
+  turns 2, 4, ...; what the other answers meanwhile is not read. Three authors write in turn, too:
+  the first at turns 1, 4, ..., and each sees what the others wrote before.
 - `max_action_chars`: Unicode code points.
 - `render_mode`: None, "ansi", "human" or "html".
 

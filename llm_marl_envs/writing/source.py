@@ -8,7 +8,7 @@ Owns the ids and data of tasks and the columns of rows. A generated task's data 
 | text | the source that is summed up |
 | first, second | reference texts of the first two seats, "" where the row has none |
 | third | of the third seat; missing where the row has none |
-| summary | a reference for both, "" where the row has none; of an abstract the text |
+| summary | a reference for all, "" where the row has none; of an abstract the text |
 """
 
 from __future__ import annotations

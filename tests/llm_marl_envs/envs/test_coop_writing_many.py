@@ -203,6 +203,24 @@ def test_a_constant_author_is_no_author(env_id: str, seat: int) -> None:
     assert fmean(earned) < 0.5
 
 
+@pytest.mark.parametrize("authors", [2, 3])
+@pytest.mark.parametrize("split", ["test", "ood"])
+def test_one_rule_fits_every_post(split: str, authors: int) -> None:
+    """As docs/writing.md says: a choice that reads the outline is always possible, no plan is."""
+    env = make(POSTS, n_agents=authors, split=split)
+    always: dict[str, list[bool]] = {name: [] for name in divisions.PLANS["post", authors]}
+    for task, document in tasks_of(env):
+        first = [section for section in document.sections if section.open][:3]
+        texts = [
+            "".join(said("post", one.label, one.told[seat]) for one in first)
+            for seat in range(authors)
+        ]
+        assert paid(env, task, texts) == 1.0
+        for name, possible in always.items():
+            possible.append(name in divisions.plans(document))
+    assert not any(map(all, always.values()))
+
+
 # -- turns ----------------------------------------------------------------------------------------
 def test_in_a_discussion_each_reads_all_others() -> None:
     env = CoopWritingTLDREnv(n_agents=3, turns=2)
