@@ -40,7 +40,7 @@ def test_every_arm_changes_the_preset_as_it_says(study: Any):
 def test_a_quiet_team_says_nothing_and_chooses_as_it_would(study: Any):
     env = study.held_out(study.read_run(study.SHARES))
     policy = study.Quiet(ScriptedPolicy(lambda request: f"{len(request.messages)} lamp"))
-    team = dict.fromkeys(env.possible_agents, policy)
+    team: Any = dict.fromkeys(env.possible_agents, policy)
     task = env.unwrapped.source[0]
     (episode,) = rollout(VectorTextEnv([env.unwrapped]), team, [Start(task=task, seed=0)])
     assert [turn.action for turn in episode.turns] == ["", "", "3 lamp", "3 lamp"]
