@@ -85,15 +85,15 @@ def test_the_environments_never_import_torch(run_python: Any) -> None:
 
 @pytest.mark.parametrize("module", ["llm_marl_envs", "llm_marl_envs.core"])
 def test_import_is_quick(run_python: Any, module: str) -> None:
-    """Half a second of processor time on a quick core, in loops as `support.cost` counts them."""
+    """Half a second of processor time; on a slow core more, by loops as `support.cost` counts."""
     program = (
         "import time; start = time.process_time()\n"
         f"import {module}\n"
         "taken = time.process_time() - start\n"
         "from support.cost import seconds_of_a_loop\n"
-        "print(taken / seconds_of_a_loop())"
+        "print(taken * min(1, 0.001 / seconds_of_a_loop()))"
     )
-    assert min(float(run_python(program)) for _ in range(5)) < IMPORT_SECONDS / 0.001
+    assert min(float(run_python(program)) for _ in range(5)) < IMPORT_SECONDS
 
 
 def test_the_registry_is_sorted_and_has_no_id_twice() -> None:

