@@ -1,7 +1,7 @@
 """What a budget of characters does to a trained team, in three environments, on five seeds.
 
-    python benchmarks/channel_budget.py --picture docs/channel_budget.png
-    python benchmarks/channel_budget.py --seeds 1 --tokens 9000 --steps 20 --tasks 8 --output runs/a
+    python -m benchmarks.channel_budget --picture docs/channel_budget.png
+    python -m benchmarks.channel_budget --seeds 1 --tokens 9000 --steps 20 --tasks 8 --output runs/a
 
 A cell is one environment, one budget and one seed. The embedded model of a seed reads scripted
 experts, who talk as if talk were free, under the notice of each budget: all budgets begin with the
@@ -14,31 +14,25 @@ many a team sends in an episode.
 The budget `free` is a channel without a limit, 0 one through which nothing comes.
 
 One JSON file for each cell; those that are there are not made again, so a stopped call goes on, and
-two calls with one of the `--envs` each can run side by side. No new cell begins after `--minutes`.
-Then prints the table. One process, one thread.
+two calls with one of the `--envs` each can run side by side. Then prints the table. One process,
+one thread.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import torch
-from transformers.utils.logging import disable_progress_bar
-
+from benchmarks.resumable import options, quiet, runs_of, train_to_the_end, with_interval
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.evaluation.numbers.estimators import t_interval
-from llm_marl_envs.files.json_files import read_json, write_json
 from trainers.models.team_files import build_team_model
 from trainers.models.tiny import TinySettings, tiny_model
 from trainers.models.token_policy import TokenPolicy
@@ -75,9 +69,20 @@ def channel_of(budget: int | None) -> dict[str, int]:
     return {} if budget is None else {"max_chars": budget}
 
 
-def start_of(run: Mapping[str, Any], env_id: str, seed: int) -> str:
+def run_file(
+    args: argparse.Namespace, env_id: str, budget: int | None, seed: int, folder: str
+) -> dict[str, Any]:
+    """The preset of an environment under a budget."""
+    preset, changes = PRESETS[env_id]
+    changes = [*changes, f"env_kwargs.channel={json.dumps(channel_of(budget))}"]
+    changes += [f"max_tokens={args.tokens}", "max_steps=0", "lr_scheduler_type=constant"]
+    changes += [f"tiny.steps={args.steps}"] * bool(args.steps)
+    return read_run(preset, [*changes, *quiet(args, folder, seed)])
+
+
+def start_of(args: argparse.Namespace, env_id: str, seed: int) -> str:
     """The embedded model of a seed: it has read experts under each budget of its environment."""
-    budgets = BUDGETS[env_id]
+    budgets, run = BUDGETS[env_id], run_file(args, env_id, None, seed, "unused")
     kwargs = {k: v for k, v in run["env_kwargs"].items() if k != "split"}
     return tiny_model(
         seed=seed,
@@ -104,25 +109,22 @@ def measured(run: Mapping[str, Any], policy: TokenPolicy, tasks: int) -> dict[st
     }
 
 
-def run_one(args: argparse.Namespace, env_id: str, budget: int | None, seed: int) -> dict[str, Any]:
-    """Warm-start, measure, train, measure."""
+def run_one(
+    args: argparse.Namespace,
+    env_id: str,
+    budget: int | None,
+    seed: int,
+    start: Callable[[], str],
+) -> dict[str, Any]:
+    """Measure, train, measure; `start` gives the warm-started model."""
     begun = time.process_time()
-    preset, changes = PRESETS[env_id]
     with TemporaryDirectory() as folder:
-        changes = [*changes, f"env_kwargs.channel={json.dumps(channel_of(budget))}", f"seed={seed}"]
-        changes += [f"output_dir={folder}/run", "disable_tqdm=true", "transcript_every=0"]
-        changes += [f"max_tokens={args.tokens}", "max_steps=0", "lr_scheduler_type=constant"]
-        changes += ["save_strategy=no", *args.override]
-        changes += [f"tiny.steps={args.steps}"] * bool(args.steps)
-        run = read_run(preset, changes)
-        path = start_of(run, env_id, seed)
+        run, path = run_file(args, env_id, budget, seed, folder), start()
         trainer = build_trainer({**run, "model": path})
         limit = trainer.args.max_completion_length
-        start = build_team_model(str(path), trainer.trained, weights="shared")
-        before = measured(run, TokenPolicy(start, max_completion_length=limit), args.tasks)
-        trainer.train()
-        if trainer.stopped:
-            raise SystemExit(f"stopped in {env_id}, seed {seed}: call again to go on with it")
+        untrained = build_team_model(path, trainer.trained, weights="shared")
+        before = measured(run, TokenPolicy(untrained, max_completion_length=limit), args.tasks)
+        train_to_the_end(trainer)
         after = measured(run, trainer.token_policy, args.tasks)
     return {
         "env": env_id,
@@ -152,15 +154,11 @@ def table(cells: Sequence[Mapping[str, Any]]) -> str:
         "|" + "---|" * 7,
     ]
     for env_id, budget, mine in summary(cells):
-        after = [one["after"]["index"] for one in mine]
-        shown = f"{mean(after):.2f}"
-        if len(after) > 1:
-            low, high = t_interval(after)
-            shown += f" ({low:.2f} to {high:.2f})"
+        after = with_interval([one["after"]["index"] for one in mine])
         row = [env_id, name_of(budget), str(len(mine))]
         row.append(f"{mean(one['after']['characters'] for one in mine):.0f}")
         row.append(f"{mean(one['before']['index'] for one in mine):.2f}")
-        row += [shown, f"{mean(one['cpu_seconds'] for one in mine):.0f}"]
+        row += [after, f"{mean(one['cpu_seconds'] for one in mine):.0f}"]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
@@ -187,39 +185,25 @@ def draw(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Make the cells that are missing, then the table and the picture."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--first-seed", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser = options(__doc__, output="benchmarks/results/channel")
     parser.add_argument("--envs", nargs="+", default=list(BUDGETS), choices=list(BUDGETS))
     parser.add_argument("--tokens", type=int, default=150_000, help="generated tokens of a run")
     parser.add_argument("--steps", type=int, default=0, help="of the warm start; 0: as the preset")
     parser.add_argument("--tasks", type=int, default=128, help="held-out tasks of a measurement")
-    parser.add_argument("--override", action="append", default=[], help="of the presets")
-    parser.add_argument("--minutes", type=float, default=600.0)
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/channel"))
     parser.add_argument("--picture", type=Path, help="draw it there; needs matplotlib")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    disable_progress_bar()
-    args.output.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + 60 * args.minutes
-    cells = []
-    wanted = [
-        (seed, env_id, budget)
-        for seed in range(args.first_seed, args.first_seed + args.seeds)
-        for env_id in args.envs
-        for budget in BUDGETS[env_id]
-    ]
-    for seed, env_id, budget in wanted:
-        path = args.output / f"{env_id}-{name_of(budget)}-{seed}.json"
-        if not path.exists():
-            if time.monotonic() > end:
-                continue
-            write_json(path, run_one(args, env_id, budget, seed))
-            print(path, flush=True)
-        cells.append(read_json(path))
+    due = []
+    for seed in range(args.first_seed, args.first_seed + args.seeds):
+        for env_id in args.envs:
+            start = cache(partial(start_of, args, env_id, seed))
+            due += [
+                (
+                    f"{env_id}-{name_of(budget)}-{seed}",
+                    partial(run_one, args, env_id, budget, seed, start),
+                )
+                for budget in BUDGETS[env_id]
+            ]
+    cells = runs_of(args, due)
     print(table(cells))
     if args.picture:
         draw(cells, args.picture)

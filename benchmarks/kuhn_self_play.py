@@ -1,7 +1,7 @@
 """Self-play in Kuhn poker with and without past selves: exact exploitability over updates.
 
-    python benchmarks/kuhn_self_play.py --picture docs/self_play.png
-    python benchmarks/kuhn_self_play.py --seeds 1 --updates 20 --output runs/look    # a look
+    python -m benchmarks.kuhn_self_play --picture docs/self_play.png
+    python -m benchmarks.kuhn_self_play --seeds 1 --updates 20 --output runs/look    # a look
 
 Both arms are the preset `kuhn_poker_tiny`; `present` has no pool, so both seats always play with
 the present weights. A seed decides tasks, sampling and line-ups; the embedded model is one for all
@@ -21,29 +21,24 @@ Criterion, written after the pilots on seed 0 and before the runs on seeds from 
 said; other texts are passes.
 
 One JSON file for each run; those that are there are not made again, so a stopped call goes on, and
-two calls with one of the `--arms` each can run side by side. No new run begins after `--minutes`.
-Then prints the table. One process, one thread.
+two calls with one of the `--arms` each can run side by side. Then prints the table. One process,
+one thread.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import numpy as np
-import torch
 from transformers import TrainerCallback
-from transformers.utils.logging import disable_progress_bar
 
-from llm_marl_envs.evaluation.numbers.estimators import t_interval
-from llm_marl_envs.files.json_files import read_json, write_json
+from benchmarks.resumable import options, quiet, runs_of, train_to_the_end, with_interval
 from trainers.studies.exploitability import kuhn_tables
 from trainers.train import build_trainer, model_path, read_run
 from trainers.trainer import MAGRPOTrainer
@@ -92,17 +87,14 @@ def run_one(args: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     """Train one arm with one seed, with a table every so many updates."""
     begun = time.process_time()
     with TemporaryDirectory() as folder:
-        changes = [*ARMS[arm], *args.override, f"seed={seed}"]
-        changes += [f"output_dir={folder}/run", "disable_tqdm=true", "transcript_every=0"]
-        run = read_run(PRESET, [*changes, *([f"max_steps={args.updates}"] if args.updates else [])])
+        changes = [*ARMS[arm], *[f"max_steps={args.updates}"] * bool(args.updates)]
+        run = read_run(PRESET, [*changes, *quiet(args, folder, seed)])
         model_path(run)
         made = time.process_time()
         trainer = build_trainer(run)
         measure = Measure(trainer, args.every)
         trainer.add_callback(measure)
-        trainer.train()
-        if trainer.stopped:
-            raise SystemExit(f"stopped in {arm}, seed {seed}: call again to go on with it")
+        train_to_the_end(trainer)
         played = [
             {key: value for key, value in log.items() if key.startswith("pool/")}
             for log in trainer.state.log_history
@@ -110,7 +102,7 @@ def run_one(args: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     return {
         "arm": arm,
         "seed": seed,
-        "changes": changes[len(ARMS[arm]) : len(ARMS[arm]) + len(args.override)],
+        "changes": args.override,
         "updates": trainer.state.global_step,
         "points": measure.points,
         "played": [one for one in played if one],
@@ -160,19 +152,13 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
     }
     for arm, found in by_arm.items():
         collapsed = sum(late(run, reading(run)) < 0.5 for run in found.values())
-        lines.append(f"- {arm}: {_mean([*scores[arm].values()])}; collapsed: {collapsed}")
+        lines.append(
+            f"- {arm}: {with_interval([*scores[arm].values()], 3)}; collapsed: {collapsed}"
+        )
     both = sorted(set(scores["present"]) & set(scores["pool"]))
     gaps = [scores["pool"][seed] - scores["present"][seed] for seed in both]
-    lines.append(f"- pool less present, by seed: {_mean(gaps)}")
+    lines.append(f"- pool less present, by seed: {with_interval(gaps, 3)}")
     return "\n".join(lines)
-
-
-def _mean(values: Sequence[float]) -> str:
-    """Mean with a 95 % interval over runs."""
-    if len(values) < 2:
-        return f"{values[0]:.3f} (1 seed)" if values else "-"
-    low, high = t_interval(values)
-    return f"{np.mean(values):.3f} ({low:.3f} to {high:.3f}, {len(values)} seeds)"
 
 
 def draw(runs: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -203,33 +189,18 @@ def draw(runs: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Make the runs that are missing, then the table and the picture."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--first-seed", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=4)
+    parser = options(__doc__, output="benchmarks/results/kuhn", seeds=4)
     parser.add_argument("--updates", type=int, default=0, help="0: as the preset says")
     parser.add_argument("--every", type=int, default=4, help="updates between points")
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
-    parser.add_argument("--override", action="append", default=[], help="of the preset, both arms")
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/kuhn"))
     parser.add_argument("--picture", type=Path, help="draw it there; needs matplotlib")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    disable_progress_bar()
-    args.output.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + 60 * args.minutes
-    runs = []
-    for seed in range(args.first_seed, args.first_seed + args.seeds):
-        for arm in args.arms:
-            path = args.output / f"{arm}-{seed}.json"
-            if not path.exists():
-                if time.monotonic() > end:
-                    continue
-                write_json(path, run_one(args, arm, seed))
-                print(path, flush=True)
-            runs.append(read_json(path))
+    due = [
+        (f"{arm}-{seed}", partial(run_one, args, arm, seed))
+        for seed in range(args.first_seed, args.first_seed + args.seeds)
+        for arm in args.arms
+    ]
+    runs = runs_of(args, due)
     print(table(runs))
     if args.picture:
         draw(runs, args.picture)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support import toys
@@ -70,6 +72,14 @@ def word_pair() -> WordPair:
 @pytest.fixture
 def relay() -> Relay:
     return Relay()
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports a module of `benchmarks` that needs the extra `train`, by its name there."""
+    pytest.importorskip("trl", reason="needs the extra `train`")
+    monkeypatch.syspath_prepend(str(ROOT))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
 @pytest.fixture

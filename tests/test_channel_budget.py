@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.paths import ROOT
 
 from llm_marl_envs import make
 
 
 @pytest.fixture
-def study(monkeypatch: pytest.MonkeyPatch) -> Any:
-    pytest.importorskip("trl", reason="needs the extra `train`")
-    monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks import channel_budget
-
-    return channel_budget
+def study(benchmark: Callable[[str], Any]) -> Any:
+    return benchmark("channel_budget")
 
 
 def test_every_cell_has_a_channel_and_bounds(study: Any):

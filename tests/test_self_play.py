@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,8 @@ RUNS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def study(monkeypatch: pytest.MonkeyPatch) -> Any:
-    pytest.importorskip("trl", reason="needs the extra `train`")
-    monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks import kuhn_self_play
-
-    return kuhn_self_play
+def study(benchmark: Callable[[str], Any]) -> Any:
+    return benchmark("kuhn_self_play")
 
 
 def run(*tables: Any) -> dict[str, Any]:
@@ -34,7 +31,7 @@ def run(*tables: Any) -> dict[str, Any]:
 def test_the_page_holds_the_table_of_the_files(study: Any):
     page = (ROOT / "docs" / "self_play.md").read_text()
     assert RUNS
-    assert study.table(RUNS) in page, "python benchmarks/kuhn_self_play.py"
+    assert study.table(RUNS) in page, "python -m benchmarks.kuhn_self_play"
 
 
 def test_exploitability_is_that_of_the_recorded_tables():

@@ -211,39 +211,11 @@ Beside any partner, no text earns more than the best of the 16 choices.
 
 ## What the embedded tiny model learns here
 Preset `trust_split_tiny`: a lamp and a book (`tasks="bundled:two_things"`), one turn of talk, each
-is told that it is paid its own part, and trained for what both get (`credit: team`). The warm start
-mixes all plans. On `test`, at temperature 1, 180 episodes
-(`python benchmarks/talk_presets.py --presets trust_split_tiny`). Nothing was chosen on these seeds:
-
-| run | seed | return | silenced | optimum | legal | true |
-|---|---|---|---|---|---|---|
-| preset | 105 | 0.42 -> 0.58 | 0.07 -> 0.06 | 0.11 -> 0.63 | 0.99 -> 0.99 | 0.60 -> 0.63 |
-| preset | 106 | 0.40 -> 0.62 | 0.24 -> 0.06 | 0.11 -> 0.85 | 1.00 -> 1.00 | 0.74 -> 0.87 |
-| preset | 107 | 0.43 -> 0.63 | 0.00 -> 0.07 | 0.11 -> 0.88 | 1.00 -> 1.00 | 0.64 -> 0.44 |
-| preset | 108 | 0.41 -> 0.61 | 0.37 -> 0.15 | 0.10 -> 0.78 | 0.99 -> 1.00 | 0.74 -> 0.62 |
-| preset | 109 | 0.40 -> 0.64 | 0.50 -> 0.45 | 0.09 -> 0.95 | 1.00 -> 1.00 | 0.65 -> 0.88 |
-| shuffled | 105 | 0.42 -> 0.43 | 0.07 -> 0.23 | 0.11 -> 0.00 | 0.99 -> 0.88 | 0.60 -> 0.25 |
-| shuffled | 106 | 0.40 -> 0.44 | 0.24 -> 0.31 | 0.11 -> 0.14 | 1.00 -> 0.99 | 0.74 -> 0.64 |
-| shuffled | 107 | 0.43 -> 0.32 | 0.00 -> 0.00 | 0.11 -> 0.01 | 1.00 -> 0.98 | 0.64 -> 0.27 |
-| shuffled | 108 | 0.41 -> 0.46 | 0.37 -> 0.39 | 0.10 -> 0.03 | 0.99 -> 0.98 | 0.74 -> 0.35 |
-| shuffled | 109 | 0.40 -> 0.29 | 0.50 -> 0.34 | 0.09 -> 0.00 | 1.00 -> 0.99 | 0.65 -> 0.03 |
-
-On these tasks `nothing` earns 0.5, the lone player 0.574, the best pair of rules without talk 0.577
-(a test tries all) and the optimum 0.649. *Optimum* is the share of episodes that reach it, *true*
-that of claims. `shuffled` deals the rewards of each group to its episodes at random. *Silenced* is
-the same team with empty texts in place of claims. Such texts are new to it, and on four seeds most
-of its answers to them are no choice. Answers to claims were choices from the beginning, so what
-rises is agreement. On four seeds of five teams come above what is possible without talk, and on the
-fifth as high. Claims need not be true for that: on seed 107 more than a half are not.
-
-It can be exploited. Who takes everything, without a claim, gets 0.95 to 1.00 beside the trained
-teams (0.44 to 0.54 beside the untrained ones), a liar 0.74 to 1.00, a breaker 0.73 to 0.75. A
-responder that learns beside the trained `player_1`, and is paid its own part, comes from 0.67,
-0.74, 0.74, 0.72 and 0.75 to 0.94, 0.99, 1.00, 0.95 and 0.97 (arm `responder`). The frozen player
-is left with next to nothing.
-
-A first preset (`benchmarks/results/talk_presets/first`) had 500 steps of warm start. On seeds 100
-to 102 its return rose from 0.41, 0.41 and 0.43 to 0.56, 0.50 and 0.56 only.
+is told that it is paid its own part, and trained for what both get (`credit: team`). In five fresh
+seeds the return rose from 0.40-0.43 to 0.58-0.64. With shuffled rewards it ended at 0.29 to 0.46.
+The best pair of rules without talk earns 0.577, the optimum 0.649. It can be exploited: a responder
+that learns beside the trained `player_1` takes 0.94 to 1.00. See
+[the measurement](../tiny_presets.md).
 
 With four things (`turns=1, pay="team"`, a warm start of 400 steps on 3000 demonstrations, seed 0)
 0.44 of the texts were choices before training and 0.70 after. With three things of changing names,

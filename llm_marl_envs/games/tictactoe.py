@@ -12,8 +12,13 @@ from functools import cache
 from itertools import combinations
 
 Board = str
-Player = Callable[[Board], Mapping[int, float]]
-"""A table of a player: board -> cell -> probability. What is missing to 1 is its worst move."""
+Course = tuple[int, ...]
+"""The cells that were taken since a game began, in order."""
+Player = Callable[[Board, Course], Mapping[int, float]]
+"""A table of a player: cell -> probability. What is missing to 1 is its worst move.
+
+The course is () in a calculation where players need not recall it.
+"""
 MARKS = "XO"
 FREE = "."
 EMPTY = FREE * 9
@@ -101,64 +106,74 @@ def _sign(number: int) -> int:
 
 
 # -- players against players ----------------------------------------------------------------------
-def chances_of(player: Player, board: Board) -> dict[int, float]:
+def chances_of(player: Player, board: Board, course: Course) -> dict[int, float]:
     """The chance of each move; what a table leaves out is its worst move."""
-    chances = dict(player(board))
+    chances = dict(player(board, course))
     worst = worst_move(board)
     chances[worst] = chances.get(worst, 0.0) + 1 - sum(chances.values())
     return chances
 
 
-def outcomes(first: Player, second: Player, board: Board) -> tuple[float, float, float]:
+def outcomes(
+    first: Player, second: Player, board: Board, *, recall: bool = False
+) -> tuple[float, float, float]:
     """The chances that who moves first wins, draws and loses, exactly.
 
     Args:
         first: the table of who moves first.
         second: of the other.
         board: where they begin.
+        recall: players are told the course, too. Then courses are told apart that lead to one
+            board: from the empty board 549,946 positions in place of 5,478.
     """
 
     @cache
-    def expected(board: Board, mine: bool) -> tuple[float, float, float]:
+    def expected(board: Board, course: Course, mine: bool) -> tuple[float, float, float]:
         """From this board on; `mine`: it is the turn of `first`."""
         if winner(board) is not None:
             return (0.0, 0.0, 1.0) if mine else (1.0, 0.0, 0.0)  # of who is not to move
         if FREE not in board:
             return 0.0, 1.0, 0.0
         found = [
-            (chance, expected(placed(board, cell), not mine))
-            for cell, chance in chances_of(first if mine else second, board).items()
+            (chance, expected(placed(board, cell), (*course, cell) if recall else (), not mine))
+            for cell, chance in chances_of(first if mine else second, board, course).items()
+            if chance
         ]
         won, drawn, lost = (sum(chance * one[k] for chance, one in found) for k in range(3))
         return won, drawn, lost
 
-    return expected(board, True)
+    return expected(board, (), True)
 
 
-def best_response(player: Player, board: Board, *, first: bool) -> float:
+def best_response(player: Player, board: Board, *, first: bool, recall: bool = False) -> float:
     """What a best responder to a player expects from a board, in values.
 
     Args:
         player: the table that it plays against.
         board: where they begin.
         first: whether the responder moves first.
+        recall: as in `outcomes`.
     """
 
     @cache
-    def expected(board: Board, mine: bool) -> float:
+    def expected(board: Board, course: Course, mine: bool) -> float:
         """From this board on; `mine`: it is the responder's turn."""
         if winner(board) is not None:
             return -1.0 if mine else 1.0  # won by who is not to move
         if FREE not in board:
             return 0.0
         if mine:
-            return max(expected(placed(board, cell), False) for cell in free_cells(board))
-        return sum(
-            chance * expected(placed(board, cell), True)
-            for cell, chance in chances_of(player, board).items()
-        )
+            chances = dict.fromkeys(free_cells(board), 1.0)
+        else:
+            chances = chances_of(player, board, course)
+        found = [
+            chance * expected(placed(board, cell), (*course, cell) if recall else (), not mine)
+            for cell, chance in chances.items()
+            if chance
+        ]
+        return max(found) if mine else sum(found)
 
-    return expected(board, first)
+    return expected(board, (), first)
 
 
 def exploitability(player: Player, board: Board = EMPTY) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from llm_marl_envs.envs.tic_tac_toe import PLANS, board_in, planned
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.experts.demonstrations import demonstrations
 from llm_marl_envs.games import tictactoe as game
-from llm_marl_envs.games.tictactoe import EMPTY, Player, free_cells, placed, winner
+from llm_marl_envs.games.tictactoe import EMPTY, Course, Player, free_cells, placed, winner
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
@@ -85,10 +86,10 @@ def test_the_perfect_player_wins_soon_and_loses_late():
 
 
 def table(plan: str) -> Player:
-    return lambda board: {planned(plan, board): 1.0}
+    return lambda board, _: {planned(plan, board): 1.0}
 
 
-def uniform(board: str) -> dict[int, float]:
+def uniform(board: str, _: Course) -> dict[int, float]:
     free = free_cells(board)
     return dict.fromkeys(free, 1 / len(free))
 
@@ -96,7 +97,7 @@ def uniform(board: str) -> dict[int, float]:
 PLAYERS: dict[str, Player] = {
     **{plan: table(plan) for plan in PLANS},
     "random": uniform,
-    "silence": lambda board: {},
+    "silence": lambda board, _: {},
 }
 
 
@@ -124,6 +125,38 @@ def test_a_best_response_is_the_best_of_all_responses():
     assert game.best_response(PLAYERS["perfect"], board, first=True) == game.value(board)
 
 
+def test_a_player_that_recalls_is_told_how_the_board_came_about():
+    """X takes 5 and 8 in some order, O takes 4 between. The board is the same then:
+
+    O O .    O wins at 2. At 6 it loses, since X takes 2. It does the first where X began with
+    X O X    5, the second where X began with 8.
+    . X X
+    """
+
+    def cross(_: str, course: Course) -> dict[int, float]:
+        later: dict[Course, int] = {(5, 4): 8, (8, 4): 5}
+        return {later.get(course, 2): 1.0} if course else {5: 0.5, 8: 0.5}
+
+    def nought(board: str, course: Course) -> dict[int, float]:
+        known: dict[Course, int] = {(5,): 4, (8,): 4, (5, 4, 8): 2, (8, 4, 5): 6}
+        return {known[course] if course in known else game.best_move(board): 1.0}
+
+    start = "OO.X...X."
+    assert game.outcomes(cross, nought, start, recall=True) == (0.5, 0, 0.5)
+    met: set[tuple[str, Course]] = set()
+
+    def noted(board: str, course: Course) -> dict[int, float]:
+        met.add((board, course))
+        return uniform(board, course)
+
+    game.best_response(noted, start, first=True, recall=True)
+    on: dict[Course, str] = {(): start}  # every course that goes on, by trying all orders of cells
+    for course in (one for n in range(1, 5) for one in permutations(free_cells(start), n)):
+        if course[:-1] in on and not game.is_over(after := placed(on[course[:-1]], course[-1])):
+            on[course] = after
+    assert met == {(board, course) for course, board in on.items() if len(course) in (1, 3)}
+
+
 def best_by_trying(player: Player, board: str) -> float:
     """The best of the expected values over all of the responder's moves, by plain recursion."""
     if winner(board) is not None or "." not in board:
@@ -135,7 +168,7 @@ def best_by_trying(player: Player, board: str) -> float:
             found.append(1.0 if winner(after) else 0.0)
             continue
         found.append(
-            sum(p * best_by_trying(player, placed(after, c)) for c, p in player(after).items())
+            sum(p * best_by_trying(player, placed(after, c)) for c, p in player(after, ()).items())
         )
     return max(found)
 

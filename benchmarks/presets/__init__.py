@@ -1,0 +1,1 @@
+"""Presets of the embedded model, before and after training, beside controls."""

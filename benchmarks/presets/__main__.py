@@ -1,0 +1,53 @@
+"""Presets of the embedded model on held-out tasks, before and after training, beside controls.
+
+    python -m benchmarks.presets
+    python -m benchmarks.presets --presets tic_tac_toe_tiny --seeds 1 --output runs/look
+
+Arms: `preset` trains as the preset says. `shuffled` deals the rewards of each group to its episodes
+at random: what rises there does not come from the reward. Both begin with one warm start of the
+seed. `crossed` (referential_tiny) and `responder` (trust_split_tiny) need the teams of `preset`.
+What is measured, at temperature 1, stands in the file of each preset in this folder.
+
+One JSON file for each run; those that are there are not made again, so a stopped call goes on, and
+several calls with some of the `--presets` or `--arms` each can run side by side. The trained teams
+lie in `--teams`. Then prints the tables. One process, one thread.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from benchmarks.presets import agents_net, referential, tic_tac_toe, trust_split
+from benchmarks.presets.study import seeds_of, table
+from benchmarks.resumable import options, runs_of
+
+STUDIES = {
+    one.STUDY.preset: one.STUDY for one in (referential, trust_split, agents_net, tic_tac_toe)
+}
+
+
+def main() -> None:
+    """Make the runs that are missing, then the tables."""
+    arms = list(dict.fromkeys(arm for one in STUDIES.values() for arm in one.arms))
+    parser = options(__doc__, output="benchmarks/results/presets", first_seed=None)
+    parser.add_argument("--presets", nargs="+", default=list(STUDIES), choices=list(STUDIES))
+    parser.add_argument("--arms", nargs="+", default=arms, choices=arms)
+    parser.add_argument("--teams", type=Path, default=Path("runs/presets"))
+    args = parser.parse_args()
+    studies = [STUDIES[one] for one in args.presets]
+    due = [
+        (f"{study.preset}-{arm}-{seed}", partial(make_run, study, args, arm, seed))
+        for study in studies
+        for arm, make_run in study.arms.items()
+        if arm in args.arms
+        for seed in seeds_of(study, args)
+    ]
+    runs = runs_of(args, due)
+    for study in studies:
+        print(f"{study.preset}\n")
+        print(table(study, [one for one in runs if one["preset"] == study.preset]))
+
+
+if __name__ == "__main__":
+    main()

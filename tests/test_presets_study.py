@@ -1,0 +1,212 @@
+"""The study of presets: its arms and measures are what they say, the page holds its tables."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.paths import ROOT
+
+from llm_marl_envs import make
+from llm_marl_envs.envs.tic_tac_toe import planned
+from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.games import tictactoe
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.policies.named import Context, named_policy
+from llm_marl_envs.policies.scripted import SilentPolicy
+from llm_marl_envs.rollout import rollout
+from llm_marl_envs.seeds import Start
+from llm_marl_envs.vector import VectorTextEnv
+
+FILES = sorted((ROOT / "benchmarks" / "results" / "presets").glob("*.json"))
+RUNS: list[dict[str, Any]] = [read_json(path) for path in FILES]
+PRESETS = ("referential", "trust_split", "agents_net", "tic_tac_toe")
+PLAYERS: dict[str, tictactoe.Player] = {
+    "greedy": lambda board, _: {planned("greedy", board): 1.0},
+    "half": lambda board, _: {tictactoe.best_move(board): 0.5},  # else no cell's name
+}
+
+
+@pytest.fixture
+def there(benchmark: Callable[[str], Any]) -> Any:
+    """The modules of the study."""
+    names = ("study", "__main__", *PRESETS)
+    return SimpleNamespace(**{one.strip("_"): benchmark(f"presets.{one}") for one in names})
+
+
+@pytest.fixture
+def run(there: Any) -> Callable[..., Any]:
+    """The run file of a preset."""
+    from trainers.train import read_run
+
+    return lambda name, *changes: read_run(f"{name}_tiny", changes)
+
+
+# -- files and page --------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_page_holds_the_table_of_the_files(there: Any, name: str):
+    page = (ROOT / "docs" / "tiny_presets.md").read_text()
+    study = getattr(there, name).STUDY
+    mine = [one for one in RUNS if one["preset"] == study.preset]
+    assert {one["arm"] for one in mine} == set(study.arms)
+    assert there.study.table(study, mine) in page, f"python -m benchmarks.presets --presets {name}"
+
+
+@pytest.mark.parametrize("name", ["referential", "trust_split", "agents_net"])
+def test_ranges_are_those_of_the_files(there: Any, name: str):
+    """In the page's first table, on the environment's page and in the run file."""
+    study = getattr(there, name).STUDY
+    mine = [one for one in RUNS if one["preset"] == study.preset]
+    asked = (("preset", "before"), ("preset", "after"), ("shuffled", "after"))
+    before, after, control = (there.study.spread(study, mine, *one) for one in asked)
+    row = f"| `{study.preset}` | {study.rises[0]} | {before} | {after} | {control} |"
+    assert row in (ROOT / "docs" / "tiny_presets.md").read_text()
+    file = (ROOT / "trainers" / "presets" / f"{study.preset}.yaml").read_text()
+    assert f"{study.rises[0]} on `test` {before} -> {after} (5 fresh seeds" in file
+    page = importlib.import_module(f"llm_marl_envs.envs.{name}").__doc__ or ""
+    assert f"rose from {before} to {after}." in " ".join(page.split())
+
+
+def test_runs_of_a_seed_begin_with_the_same_weights():
+    begun: dict[tuple[str, int], list[Any]] = {}
+    for one in RUNS:
+        if one["arm"] in ("preset", "shuffled"):
+            begun.setdefault((one["preset"], one["seed"]), []).append(one["before"])
+    assert all(one == points[0] for points in begun.values() for one in points)
+    assert {len(points) for points in begun.values()} == {2}
+
+
+def test_the_table_by_hand(there: Any):
+    def point(pay: float) -> dict[str, Any]:
+        return {"heard": {"pay": pay, "legal": 1.0}, "beside": {"liar": 0.25}}
+
+    runs = [
+        {"arm": "responder", "seed": 100, "after": point(0.6)},
+        {"arm": "preset", "seed": 100, "before": point(0.4), "after": point(0.6)},
+        {"arm": "preset", "seed": 101, "before": point(0.5), "after": point(0.5)},
+    ]
+    lines = there.study.table(there.trust_split.STUDY, runs).splitlines()
+    assert lines[2] == (
+        "| preset | 100 | 0.40 -> 0.60 | - | - | 1.00 -> 1.00 | - | - | - | 0.25 -> 0.25 | - |"
+    )
+    assert lines[4] == "| responder | 100 | 0.60 | - | - | 1.00 | - | - | - | 0.25 | - |"
+    # Student's t with one degree of freedom: 12.706 times the standard error, 0.1.
+    assert lines[6:] == ["- preset, rise of return: 0.10 (-1.17 to 1.37)"]
+
+
+# -- arms ------------------------------------------------------------------------------------------
+def test_every_arm_changes_the_preset_as_it_says(
+    there: Any, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+):
+    """What is handed on to be trained; nothing is."""
+    found: dict[tuple[str, str], list[str]] = {}
+
+    def noted(study: Any, args: Any, arm: str, seed: int, changes: Any = (), **_: Any) -> None:
+        found[study.preset, arm] = list(changes)
+
+    monkeypatch.setattr(there.study, "trained", noted)
+    monkeypatch.setattr(there.trust_split, "trained", noted)
+    monkeypatch.setattr(there.trust_split, "team_of", lambda *_: "teams/105")
+    for study in there.main.STUDIES.values():
+        for arm, make_run in study.arms.items():
+            if arm != "crossed":
+                make_run(study, None, arm, 105)
+    assert len(found) == 9
+    for (preset, arm), changes in found.items():
+        name = preset.removesuffix("_tiny")
+        plain, changed = run(name), run(name, *changes)
+        new = {k: v for k, v in changed["trainer"].items() if plain["trainer"].get(k) != v}
+        assert (
+            new
+            == {
+                "preset": {},
+                "shuffled": {"shuffle_rewards": True},
+                "responder": {"credit": "own"},
+            }[arm]
+        )
+        assert changed.get("partners") == (
+            {"player_1": "teams/105"} if new == {"credit": "own"} else None
+        )
+        assert plain["env_kwargs"]["split"] == "train"
+        env = there.study.held_out(changed).unwrapped
+        assert {env.source[i].split for i in range(len(env.source))} == {"test"}
+
+
+def test_a_listener_hears_the_speaker_of_the_seed_before(
+    there: Any, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[int] = []
+    study = there.referential.STUDY
+    monkeypatch.setattr(there.referential, "team_of", lambda _, __, seed: asked.append(seed))
+    monkeypatch.setattr(there.referential, "load_team", lambda _: None)
+    monkeypatch.setattr(there.referential, "policy_of", lambda *_: SilentPolicy())
+    args = SimpleNamespace(first_seed=None, seeds=3)
+    found = [there.referential.crossed(study, args, "crossed", seed) for seed in (105, 106, 107)]
+    assert asked == [105, 106, 106, 107, 107, 105]
+    assert [one["listener"] for one in found] == [106, 107, 105]
+
+
+# -- measures --------------------------------------------------------------------------------------
+def test_a_quiet_team_says_nothing_and_chooses_as_it_would(there: Any, run: Callable[..., Any]):
+    env = there.study.held_out(run("trust_split"))
+    policy = there.trust_split.Quiet(ScriptedPolicy(lambda one: f"{len(one.messages)} lamp"))
+    team: Any = dict.fromkeys(env.possible_agents, policy)
+    task = env.unwrapped.source[0]
+    (episode,) = rollout(VectorTextEnv([env.unwrapped]), team, [Start(task=task, seed=0)])
+    assert [turn.action for turn in episode.turns] == ["", "", "3 lamp", "3 lamp"]
+    heard = [turn.messages[-1].content.splitlines()[:2] for turn in episode.turns[2:]]
+    assert [one for _, one in heard] == ["> ", "> "]
+
+
+def test_pay_of_one_seat_and_shares_of_a_team(there: Any, run: Callable[..., Any]):
+    """Who takes all beside one who claims and takes nothing: 1 and 0."""
+    texts = {"player_0": "lamp, book", "player_1": "lamp 1, book 1\nnothing"}
+    seats = {agent: ScriptedPolicy(lambda _, text=text: text) for agent, text in texts.items()}
+    result = there.trust_split.played(run("trust_split"), seats)
+    assert [there.trust_split.pay(result, seat) for seat in seats] == [1, 0]
+    found = there.trust_split.numbers(result)
+    assert (found["pay"], found["legal"], found["claims"]) == (0.5, 1, 0.5)
+    assert found["true"] == 0  # totals are 5 or more
+    assert found["episodes"] == 180
+
+
+def test_a_team_that_describes(there: Any, run: Callable[..., Any]):
+    env = there.study.held_out(run("referential"))
+    agreed = named_policy("expert:description", Context(env=env))
+    seats = dict.fromkeys(("speaker_0", "listener_0"), agreed)
+    found = there.referential.measure(run("referential"), seats)
+    assert found["heard"].pop("topography") == pytest.approx(1.0)
+    assert found["heard"] == {"success": 1, "legal": 1, "described": 1, "episodes": 200}
+    assert (found["blanked"]["topography"], found["blanked"]["described"]) == (None, 0)
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+@pytest.mark.parametrize("first", [True, False])
+def test_expectations_are_those_of_a_player_who_looks_at_the_board_alone(
+    there: Any, name: str, first: bool
+):
+    player, tables = PLAYERS[name], there.tic_tac_toe
+    for task in [*make("tic_tac_toe-v0", split="test").unwrapped.source][:4]:
+        start = task.data["board"]
+        courses = tables.courses(start, first)
+        assert len(courses) == len(set(courses))
+        table = {one: player(tables.after(start, one), one) for one in courses}
+        found = tables.games(table, start, first)
+        for other in ("perfect", "random"):
+            against = {"perfect": tables.perfect, "random": tables.at_random}[other]
+            pair = (player, against) if first else (against, player)
+            won, drawn, lost = tictactoe.outcomes(*pair, start)
+            expected = {"won": won if first else lost, "drawn": drawn}
+            assert {k: found[f"{other} {k}"] for k in expected} == pytest.approx(expected)
+        gain = tictactoe.best_response(player, start, first=not first)
+        known = tictactoe.value(start) * (1 if first else -1)
+        assert found["exploitability"] == pytest.approx(gain + known)
+
+
+def test_cells_that_are_taken_are_left_out(there: Any):
+    cells = {**dict.fromkeys(range(9), 0.0), 0: 0.5, 1: 0.3, 2: 0.1}
+    found = there.tic_tac_toe.legal_only(cells, "X..OXOXO.")
+    assert found == pytest.approx({1: 0.75, 2: 0.25, 8: 0.0})
