@@ -152,7 +152,7 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
 
     Attributes:
         rewards: what a seat was paid since the last action of a seat that is left; after the first
-            one also what partners earned it before.
+            one also what partners earned it before. `reward_terms` in `infos` are of the same.
     """
 
     def __init__(self, env: Any, team: Mapping[str, Policy]) -> None:
@@ -175,7 +175,8 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
             self._on()
             if any(not (self.terminations[a] or self.truncations[a]) for a in self.agents):
                 self._early, self._early_terms = self.rewards, self._terms
-                self.rewards = dict.fromkeys(self.agents, 0.0)
+                self.rewards, self._terms = dict.fromkeys(self.agents, 0.0), {}
+                self.infos = {a: self._info(a) for a in self.agents}
                 return
             self.env.reset(options=options)
             self.partners.begin(None)
@@ -220,9 +221,9 @@ class PartnersAEC(BaseWrapper[str, Any, Any]):
         self.infos = {a: self._info(a) for a in self.agents}
 
     def _info(self, agent: str) -> dict[str, Any]:
-        """The environment's, with the terms of the whole step."""
-        info = dict(self.env.infos[agent])
-        return {**info, "reward_terms": self._terms[agent]} if self._terms.get(agent) else info
+        """The environment's, with the terms of what `rewards` holds."""
+        info, terms = dict(self.env.infos[agent]), self._terms.get(agent, {})
+        return {**info, "reward_terms": terms} if terms or "reward_terms" in info else info
 
 
 class _Alone(turn_based_aec_to_parallel_wrapper):

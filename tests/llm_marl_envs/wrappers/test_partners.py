@@ -216,6 +216,26 @@ def test_terms_stay_while_agents_of_an_ended_episode_leave():
     assert seen == ["runner_0", "runner_1"]
 
 
+def test_what_partners_earn_before_the_first_action_is_shown_once():
+    class Paying(Relay):
+        def play_one(self, agent: str, action: str) -> Outcome:
+            terms = {one: {agent: 1.0} for one in self.possible_agents}
+            return Outcome(reward_terms=terms, ended=agent == "runner_2")
+
+    env = Partners(Paying(), {"runner_0": "expert"})
+    env.reset(seed=0)
+    shown = [(dict(env.rewards), [env.infos[a].get("reward_terms", {}) for a in env.agents])]
+    for _ in range(2):
+        env.step("x")
+        shown.append((dict(env.rewards), [env.infos[a]["reward_terms"] for a in env.agents]))
+    both = ("runner_1", "runner_2")
+    assert shown == [
+        (dict.fromkeys(both, 0.0), [{}] * 2),
+        (dict.fromkeys(both, 2.0), [{"runner_0": 1.0, "runner_1": 1.0}] * 2),
+        (dict.fromkeys(both, 1.0), [{"runner_2": 1.0}] * 2),
+    ]
+
+
 def test_copies_share_policies_and_are_told_apart():
     noted = Noted()
     env = Partners(SameCase(), {"right_0": noted})
