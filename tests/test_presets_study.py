@@ -55,7 +55,7 @@ def test_the_page_holds_the_table_of_the_files(there: Any, name: str):
     assert there.study.table(study, mine) in page, f"python -m benchmarks.presets --presets {name}"
 
 
-@pytest.mark.parametrize("name", ["referential", "trust_split", "agents_net"])
+@pytest.mark.parametrize("name", PRESETS)
 def test_ranges_are_those_of_the_files(there: Any, name: str):
     """In the page's first table, on the environment's page and in the run file."""
     study = getattr(there, name).STUDY
@@ -66,8 +66,8 @@ def test_ranges_are_those_of_the_files(there: Any, name: str):
     assert row in (ROOT / "docs" / "tiny_presets.md").read_text()
     file = (ROOT / "trainers" / "presets" / f"{study.preset}.yaml").read_text()
     assert f"{study.rises[0]} on `test` {before} -> {after} (5 fresh seeds" in file
-    page = importlib.import_module(f"llm_marl_envs.envs.{name}").__doc__ or ""
-    assert f"rose from {before} to {after}." in " ".join(page.split())
+    text = importlib.import_module(f"llm_marl_envs.envs.{name}").__doc__ or ""
+    assert f"was {before} before training and {after} after." in " ".join(text.split())
 
 
 def test_runs_of_a_seed_begin_with_the_same_weights():

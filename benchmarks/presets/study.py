@@ -158,11 +158,11 @@ def cell(run: Mapping[str, Any], place: str) -> str:
 
 
 def spread(study: Study, runs: Sequence[Mapping[str, Any]], arm: str, when: str) -> str:
-    """Lowest and highest value over seeds of what stands for the preset: "0.10-0.17"."""
+    """Lowest and highest value over seeds of what stands for the preset: "0.10 to 0.17"."""
     place = study.columns[study.rises[0]]
     found = [number(run[when], place) for run in runs if run["arm"] == arm]
     known = [one for one in found if one is not None]
-    return f"{min(known):.2f}-{max(known):.2f}"
+    return f"{min(known):.2f} to {max(known):.2f}"
 
 
 def table(study: Study, runs: Sequence[Mapping[str, Any]]) -> str:
