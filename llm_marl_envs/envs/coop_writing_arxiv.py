@@ -141,22 +141,19 @@ from llm_marl_envs.writing.documents import Document, line
 BACKGROUND, METHOD, RESULTS = "background_0", "method_0", "results_0"
 
 WHO = {
-    2: (
-        "Two authors write an abstract. You write the {own} part, your partner the {others} part. "
-        "Neither sees the other's text."
-    ),
+    2: ("Two authors write an abstract. You write the {own} part, your partner the {others} part."),
     3: (
         "Three authors write an abstract. You write the {own} part, your partners the {others} "
-        "parts. None sees the others' texts."
+        "parts."
     ),
 }
 SPLIT_PROMPT = (
-    "{who} You know:\n{lines}{knowing} know {known}.\n"
+    "{who}{blind} You know:\n{lines}{knowing} know {known}.\n"
     "Together state every fact once, {quota} sections each. One plain sentence for each fact, and "
     "nothing else."
 )
 FULL_PROMPT = (
-    "{who} The facts:\n{lines}"
+    "{who}{blind} The facts:\n{lines}"
     "Together state every fact once, {quota} sections each. One plain sentence for each fact, and "
     "nothing else."
 )
@@ -166,18 +163,18 @@ QUOTAS = {2: "three", 3: "two"}
 TEXT_PROMPTS = (
     "Two authors rewrite this abstract. You write the background: the problem, why it matters and "
     "what was missing. Your partner writes the method and what follows from it; do not repeat that "
-    "part. Neither sees the other's text. Use your own sentences and state only what the abstract "
+    "part.{blind} Use your own sentences and state only what the abstract "
     "says.\n\n{text}",
     "Two authors rewrite this abstract. Your partner writes the background: the problem and why it "
     "matters; do not repeat that part. You write the method, the results and what follows from "
-    "them. Neither sees the other's text. Use your own sentences and state only what the abstract "
+    "them.{blind} Use your own sentences and state only what the abstract "
     "says.\n\n{text}",
 )
 
 
 THREE_TEXT_PROMPTS = tuple(
     f"Three authors rewrite this abstract. You write {own}. Your partners write {other}; do not "
-    "repeat those parts. None sees the others' texts. Use your own sentences and state only what "
+    "repeat those parts.{blind} Use your own sentences and state only what "
     "the abstract says.\n\n{text}"
     for own, other in (
         ("the background: the problem and why it matters", "the method and the results"),
@@ -208,6 +205,7 @@ class CoopWritingArxivEnv(CoopWritingEnv):
         others = " and ".join(part for part in PARTS[:n] if part != PARTS[seat])
         return (FULL_PROMPT if whole else SPLIT_PROMPT).format(
             who=WHO[n].format(own=PARTS[seat], others=others),
+            blind=self.blind,
             lines="".join(lines),
             knowing=KNOWING[n],
             known=", ".join(known),

@@ -185,29 +185,26 @@ BRIEF, DETAILED, FURTHER = "brief_0", "detailed_0", "detailed_1"
 
 WHO = {
     2: (
-        "Two authors sum up a post. You write the brief, your partner the details. Neither sees "
-        "the other's text.",
-        "Two authors sum up a post. Your partner writes the brief, you the details. Neither sees "
-        "the other's text.",
+        "Two authors sum up a post. You write the brief, your partner the details.",
+        "Two authors sum up a post. Your partner writes the brief, you the details.",
     ),
     3: (
-        "Three authors sum up a post. You write the brief, your partners the details. None sees "
-        "the others' texts.",
+        "Three authors sum up a post. You write the brief, your partners the details.",
         *(
             "Three authors sum up a post. Your partners write the brief and other details, you "
-            "details. None sees the others' texts.",
+            "details.",
         )
         * 2,
     ),
 }
 SAME = {2: "the same as your partner", 3: "the same as your partners"}
 SPLIT_PROMPT = (
-    "{who} You know:\n{lines}"
+    "{who}{blind} You know:\n{lines}"
     "Leave out: {left_out}.\n"
     "Treat three topics, {same}. One plain sentence for each fact, with names, and nothing else."
 )
 FULL_PROMPT = (
-    "{who} The post, by topic:\n{lines}"
+    "{who}{blind} The post, by topic:\n{lines}"
     "Leave out: {left_out}.\n"
     "Treat three topics, {same}. Of each, {share}. One plain sentence for each fact, with names, "
     "and nothing else."
@@ -225,16 +222,16 @@ SHARES = {
 }
 TEXT_PROMPTS = (
     "Two authors sum up this post. You write the brief: one or two sentences with what matters "
-    "most. Your partner writes a detailed summary that contains what you say and more. Neither "
-    "sees the other's text. Use your own sentences and state only what the post says.\n\n{text}",
+    "most. Your partner writes a detailed summary that contains what you say and more."
+    "{blind} Use your own sentences and state only what the post says.\n\n{text}",
     "Two authors sum up this post. Your partner writes a brief of one or two sentences. You write "
-    "the detailed summary, two to four times as long: what matters most, and the details. Neither "
-    "sees the other's text. Use your own sentences and state only what the post says.\n\n{text}",
+    "the detailed summary, two to four times as long: what matters most, and the details."
+    "{blind} Use your own sentences and state only what the post says.\n\n{text}",
 )
 
 
 THREE_TEXT_PROMPTS = tuple(
-    f"Three authors sum up this post. {who} None sees the others' texts. Use your own sentences "
+    f"Three authors sum up this post. {who}{{blind}} Use your own sentences "
     "and state only what the post says.\n\n{text}"
     for who in (
         "You write the brief: one or two sentences with what matters most. Your partners write "
@@ -266,6 +263,7 @@ class CoopWritingTLDREnv(CoopWritingEnv):
         n = len(self.seats)
         return (SPLIT_PROMPT if split else FULL_PROMPT).format(
             who=WHO[n][seat],
+            blind=self.blind,
             same=SAME[n],
             share=SHARES[n][seat],
             lines="".join(lines),

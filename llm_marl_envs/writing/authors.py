@@ -29,20 +29,17 @@ SOLVED = 0.85
 `reward="paper"`. A scorer's number has no such mark."""
 
 MAX_PARTNER_CHARS = 4000
-TURNS_PROMPT = "\nThere are {turns} turns. Between them you see your {partners} and may revise."
-PARTNERS = ("partner's text", "partners' texts")
-FIRST_PROMPT = (
-    "\nYou write at turns 1, 3, ... and your partner, who sees your text, at turns 2, 4, ..."
+TURNS_PROMPT = (
+    "\nThere are {turns} turns. Between them you see what your {partners} wrote, and may revise."
 )
-SECOND_PROMPT = (
-    "\nYour partner writes at turns 1, 3, ... and you, who see that text, at turns 2, 4, ... "
+PARTNERS = {2: "partner", 3: "partners"}
+ORDER_PROMPT = (
+    "\nThere are {turns} turns. You write at {mine}, and see what your {partners} wrote before. "
     "What you answer at other turns is not read."
 )
-ORDER_PROMPT = (
-    "\nYou write at turns {first}, {second}, ... and see what your partners wrote before. What you "
-    "answer at other turns is not read."
-)
-"""In a pipeline of more than two authors, of each seat."""
+"""In a pipeline, of each seat."""
+BLIND = {2: " Neither sees the other's text.", 3: " None sees the others' texts."}
+"""Part of the prompt where there is one turn."""
 REVISE_PROMPT = "{partners}Write your text again, better."
 WRITE_PROMPT = "{partners}Now write your text."
 WAIT_PROMPT = "{who} writes now. What you answer is not read."
@@ -61,7 +58,7 @@ class CoopWritingEnv(TextParallelEnv):
     known_seats: ClassVar[tuple[str, ...]]
     """The agents, in the order of the rules; without the last there are two."""
     text_prompts: ClassVar[Mapping[int, tuple[str, ...]]]
-    """Number of authors -> what each seat is told of a `{text}` from outside."""
+    """Number of authors -> what each seat is told of a `{text}` from outside; see `blind`."""
 
     def __init__(
         self,
@@ -135,20 +132,27 @@ class CoopWritingEnv(TextParallelEnv):
         opening = {}
         for seat, agent in enumerate(self.seats):
             if document is None:
-                text = self.text_prompts[len(self.seats)][seat].format(text=task.data["text"])
+                prompt = self.text_prompts[len(self.seats)][seat]
+                text = prompt.format(text=task.data["text"], blind=self.blind)
             else:
                 text = self.prompt_of_document(document, seat)
             opening[agent] = [Message("user", text + self._turns_prompt(seat))]
         return opening
 
+    @property
+    def blind(self) -> str:
+        """What the prompt says where nobody sees another's text."""
+        return BLIND[len(self.seats)] if self.max_turns == 1 else ""
+
     def _turns_prompt(self, seat: int) -> str:
-        many = len(self.seats) > 2
-        if self.protocol == "pipeline":
-            first = seat + 1
-            both = ORDER_PROMPT.format(first=first, second=first + len(self.seats))
-            return both if many else SECOND_PROMPT if seat else FIRST_PROMPT
-        turns = TURNS_PROMPT.format(turns=self.max_turns, partners=PARTNERS[many])
-        return turns if self.max_turns > 1 else ""
+        if self.max_turns == 1:
+            return ""
+        about = {"turns": self.max_turns, "partners": PARTNERS[len(self.seats)]}
+        if self.protocol == "discussion":
+            return TURNS_PROMPT.format(**about)
+        *rest, last = range(seat + 1, self.max_turns + 1, len(self.seats))
+        mine = f"turns {', '.join(map(str, rest))} and {last}" if rest else f"turn {last}"
+        return ORDER_PROMPT.format(mine=mine, **about)
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Score the texts that stand after this turn."""

@@ -234,6 +234,19 @@ def test_in_a_discussion_each_reads_all_others() -> None:
     )
 
 
+@pytest.mark.parametrize("n_agents", [2, 3])
+def test_a_text_from_outside_is_in_every_prompt(n_agents: int) -> None:
+    row = {"id": "a", "text": "Some {text} in braces. More."}
+    common: Any = {"n_agents": n_agents, "tasks": [row], "split": "all", "reward": "paper"}
+    for cls in (CoopWritingTLDREnv, CoopWritingArxivEnv):
+        for turns in (1, 2):
+            seen = cls(**common, turns=turns).reset(seed=0)[0]
+            for one in seen.values():
+                text = one.messages[0].content
+                assert row["text"] in text
+                assert ("sees the other" in text) == (turns == 1)
+
+
 def test_in_a_pipeline_each_reads_who_wrote_before() -> None:
     env = CoopWritingArxivEnv(n_agents=3, protocol="pipeline", turns=4)
     assert env.max_turns == 4
@@ -243,7 +256,13 @@ def test_in_a_pipeline_each_reads_who_wrote_before() -> None:
         "background_0": {"method_0": 1, "results_0": 1},
     }
     first = env.reset(seed=0, options={"task": 0})[0]
-    assert "You write at turns 2, 5, ..." in first["method_0"]
+    told = {agent: seen.messages[0].content for agent, seen in first.items()}
+    assert told["method_0"].endswith(
+        "\nThere are 4 turns. You write at turn 2, and see what your partners wrote before. "
+        "What you answer at other turns is not read."
+    )
+    assert "You write at turns 1 and 4, and see" in told["background_0"]
+    assert not any("None sees the others' texts." in text for text in told.values())
     texts = [{a: f"{a} at {turn}." for a in env.seats} for turn in range(1, 4)]
     told = [
         {a: seen.messages[-1].content for a, seen in env.step(joint)[0].items()} for joint in texts
