@@ -189,7 +189,7 @@ def draw(runs: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Make the runs that are missing, then the table and the picture."""
-    parser = options(__doc__, output="benchmarks/results/kuhn", seeds=4)
+    parser = options("kuhn_self_play", __doc__, output="benchmarks/results/kuhn", seeds=4)
     parser.add_argument("--updates", type=int, default=0, help="0: as the preset says")
     parser.add_argument("--every", type=int, default=4, help="updates between points")
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))

@@ -28,24 +28,27 @@ Run = dict[str, Any]
 
 
 def options(
-    about: str | None, *, output: str, first_seed: int | None = 100, seeds: int = 5
+    name: str, about: str | None, *, output: str, first_seed: int | None = 100, seeds: int = 5
 ) -> argparse.ArgumentParser:
     """The options that every study has.
 
     Args:
+        name: of its module in `benchmarks`.
         about: the help's text.
         output: the folder of its files.
         first_seed: where seeds begin; None: where each part of the study says.
         seeds: how many.
     """
     parser = argparse.ArgumentParser(
-        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m benchmarks.{name}",
+        description=about,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--first-seed", type=int, default=first_seed)
-    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--first-seed", type=int, default=first_seed, help="where seeds begin")
+    parser.add_argument("--seeds", type=int, default=seeds, help="how many")
     parser.add_argument("--override", action="append", default=[], help="of the presets, all runs")
     parser.add_argument("--minutes", type=float, default=600.0, help="no run begins after them")
-    parser.add_argument("--output", type=Path, default=Path(output))
+    parser.add_argument("--output", type=Path, default=Path(output), help="folder of the files")
     return parser
 
 

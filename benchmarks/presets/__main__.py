@@ -30,10 +30,10 @@ STUDIES = {
 def main() -> None:
     """Make the runs that are missing, then the tables."""
     arms = list(dict.fromkeys(arm for one in STUDIES.values() for arm in one.arms))
-    parser = options(__doc__, output="benchmarks/results/presets", first_seed=None)
+    parser = options("presets", __doc__, output="benchmarks/results/presets", first_seed=None)
     parser.add_argument("--presets", nargs="+", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--arms", nargs="+", default=arms, choices=arms)
-    parser.add_argument("--teams", type=Path, default=Path("runs/presets"))
+    parser.add_argument("--teams", type=Path, default=Path("runs/presets"), help="their folder")
     args = parser.parse_args()
     studies = [STUDIES[one] for one in args.presets]
     due = [
