@@ -67,10 +67,18 @@ class TurnView:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One episode: a heading where there are several, its turns, what its environment raised."""
+    """One episode.
+
+    Attributes:
+        title: a heading, where there are several.
+        turns: its actions.
+        idle: agents that were paid and never acted: name, reward, reward terms.
+        failure: what its environment raised.
+    """
 
     title: str
     turns: tuple[TurnView, ...]
+    idle: tuple[tuple[str, str, tuple[str, ...]], ...]
     failure: str | None
 
 
@@ -245,8 +253,11 @@ def _column(title: str, episode: Episode, trails: Mapping[int, Trail], scale: Sc
         heard = _cut(_heard(said.get(turn.agent), turn))
         views.append(_view(turn, heard, trails.get(place), scale))
         said[turn.agent] = turn
+    idle = tuple(
+        (agent, number(one.reward), _terms(one.reward_terms)) for agent, one in episode.idle.items()
+    )
     failure = None if episode.failure is None else _shown(episode.failure)
-    return Column(title, tuple(views), failure)
+    return Column(title, tuple(views), idle, failure)
 
 
 def _scale(episodes: Sequence[Episode], trails: Sequence[Mapping[int, Trail]]) -> Scale:
@@ -265,8 +276,12 @@ def _heard(before: Turn | None, turn: Turn) -> tuple[Message, ...]:
     return turn.messages[known:] if old else turn.messages
 
 
+def _terms(terms: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(f"{name} {number(value)}" for name, value in terms.items())
+
+
 def _view(turn: Turn, heard: tuple[Message, ...], trail: Trail | None, scale: Scale) -> TurnView:
-    marks = [f"{name} {number(value)}" for name, value in turn.reward_terms.items()]
+    marks = [*_terms(turn.reward_terms)]
     if trail is not None and trail.advantages:
         low, high = min(trail.advantages), max(trail.advantages)
         shown = number(low) if high - low < 1e-9 else f"{number(low)} to {number(high)}"

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from support.reports import Reader, episode
 
-from llm_marl_envs.records import (
-    write_jsonl,
-)
+from llm_marl_envs.records import Idle, write_jsonl
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.episodes import pairs, shade, telling
 from llm_marl_envs.spaces import Message
@@ -61,6 +59,15 @@ def test_what_stands_beside_an_action(tmp_path: Path):
     assert (
         "userOnce more.left_0, turn 2: reward 1.00 words 1.00cut at the token limita word" in shown
     )
+
+
+def test_what_is_paid_without_an_action_is_shown(tmp_path: Path):
+    one = episode("a", 1)
+    idle = {"right_0": Idle(reward=0.5, reward_terms={"draw": 0.5})}
+    played = dataclasses.replace(one, turns=one.turns[:1], idle=idle)
+    write_jsonl(tmp_path / "episodes.jsonl", [played])
+    shown = Reader(write_report(tmp_path).read_text()).text
+    assert "right_0, without an action: reward 0.50 draw 0.50" in shown
 
 
 def test_long_texts_are_cut_and_say_so(tmp_path: Path):
