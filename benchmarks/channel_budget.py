@@ -7,9 +7,9 @@ A cell is one environment, one budget and one seed. The embedded model of a seed
 experts, who talk as if talk were free, under the notice of each budget: all budgets begin with the
 same weights. Then it is trained under one of them as its preset says, but for `--tokens` generated
 tokens at the constant rate `RATE`, and measured before and after on held-out tasks (`test`) at
-temperature 1. No setting was chosen for a budget. The cooperation index is that of the environment
-with free talk: 0 is what one seat earns alone, 1 the most that a team earns. `characters` is how
-many a team sends in an episode.
+temperature 1. The rate is the best for free talk, which it may favour. The cooperation index is
+that of the environment with free talk: 0 is what one seat earns alone, 1 the most that a team
+earns. `characters` is how many a team sends in an episode.
 
 The budget `free` is a channel without a limit, 0 one through which nothing comes.
 
@@ -30,10 +30,11 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.resumable import options, quiet, runs_of, train_to_the_end, with_interval
+from benchmarks.resumable import options, run_overrides, runs_of, train_to_the_end
 from llm_marl_envs import make
 from llm_marl_envs.evaluation import evaluate_team
-from trainers.models.team_files import build_team_model
+from llm_marl_envs.evaluation.numbers.estimate import over_runs
+from llm_marl_envs.evaluation.numbers.format import with_interval
 from trainers.models.tiny import TinySettings, tiny_model
 from trainers.models.token_policy import TokenPolicy
 from trainers.train import build_trainer, read_run
@@ -58,7 +59,7 @@ SPLIT, MEASURE_SEED = "test", 77
 DEMONSTRATIONS = 6000
 """Of each budget."""
 RATE = 4e-3
-"""The best of five for free talk in debates and in writing (docs/conclusions.md)."""
+"""The best of five for free talk: in debates, and in writing of one turn (docs/conclusions.md)."""
 
 
 def name_of(budget: int | None) -> str:
@@ -80,7 +81,7 @@ def run_file(
     changes += [f"max_tokens={args.tokens}", "max_steps=0", "lr_scheduler_type=constant"]
     changes += [f"learning_rate={RATE}"]
     changes += [f"tiny.steps={args.steps}"] * bool(args.steps)
-    return read_run(preset, [*changes, *quiet(args, folder, seed)])
+    return read_run(preset, [*changes, *run_overrides(args, folder, seed)])
 
 
 def start_of(args: argparse.Namespace, env_id: str, seed: int) -> str:
@@ -125,8 +126,8 @@ def run_one(
         run, path = run_file(args, env_id, budget, seed, folder), start()
         trainer = build_trainer({**run, "model": path})
         limit = trainer.args.max_completion_length
-        untrained = build_team_model(path, trainer.trained, weights="shared")
-        before = measured(run, TokenPolicy(untrained, max_completion_length=limit), args.tasks)
+        untrained = TokenPolicy(trainer.team, max_completion_length=limit)
+        before = measured(run, untrained, args.tasks)
         train_to_the_end(trainer)
         after = measured(run, trainer.token_policy, args.tasks)
     return {
@@ -157,7 +158,7 @@ def table(cells: Sequence[Mapping[str, Any]]) -> str:
         "|" + "---|" * 7,
     ]
     for env_id, budget, mine in summary(cells):
-        after = with_interval([one["after"]["index"] for one in mine])
+        after = with_interval(over_runs([one["after"]["index"] for one in mine]))
         row = [env_id, name_of(budget), str(len(mine))]
         row.append(f"{mean(one['after']['characters'] for one in mine):.0f}")
         row.append(f"{mean(one['before']['index'] for one in mine):.2f}")
@@ -198,7 +199,7 @@ def main() -> None:
     due = []
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         for env_id in args.envs:
-            start = cache(partial(start_of, args, env_id, seed))
+            start = cache(partial(start_of, args, env_id, seed))  # reads demonstrations once
             due += [
                 (
                     f"{env_id}-{name_of(budget)}-{seed}",

@@ -38,7 +38,8 @@ from typing import Any
 import numpy as np
 from transformers import TrainerCallback
 
-from benchmarks.resumable import options, quiet, runs_of, train_to_the_end, with_interval
+from benchmarks.resumable import options, run_overrides, runs_of, train_to_the_end
+from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from trainers.studies.exploitability import kuhn_tables
 from trainers.train import build_trainer, model_path, read_run
 from trainers.trainer import MAGRPOTrainer
@@ -88,7 +89,7 @@ def run_one(args: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     begun = time.process_time()
     with TemporaryDirectory() as folder:
         changes = [*ARMS[arm], *[f"max_steps={args.updates}"] * bool(args.updates)]
-        run = read_run(PRESET, [*changes, *quiet(args, folder, seed)])
+        run = read_run(PRESET, [*changes, *run_overrides(args, folder, seed)])
         model_path(run)
         made = time.process_time()
         trainer = build_trainer(run)
@@ -102,7 +103,6 @@ def run_one(args: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     return {
         "arm": arm,
         "seed": seed,
-        "changes": args.override,
         "updates": trainer.state.global_step,
         "points": measure.points,
         "played": [one for one in played if one],
@@ -152,13 +152,19 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
     }
     for arm, found in by_arm.items():
         collapsed = sum(late(run, reading(run)) < 0.5 for run in found.values())
-        lines.append(
-            f"- {arm}: {with_interval([*scores[arm].values()], 3)}; collapsed: {collapsed}"
-        )
+        lines.append(f"- {arm}: {_mean([*scores[arm].values()])}; collapsed: {collapsed}")
     both = sorted(set(scores["present"]) & set(scores["pool"]))
     gaps = [scores["pool"][seed] - scores["present"][seed] for seed in both]
-    lines.append(f"- pool less present, by seed: {with_interval(gaps, 3)}")
+    lines.append(f"- pool less present, by seed: {_mean(gaps)}")
     return "\n".join(lines)
+
+
+def _mean(values: Sequence[float]) -> str:
+    """Mean with a 95 % interval over runs."""
+    if len(values) < 2:
+        return f"{values[0]:.3f} (1 seed)" if values else "-"
+    low, high = t_interval(values)
+    return f"{np.mean(values):.3f} ({low:.3f} to {high:.3f}, {len(values)} seeds)"
 
 
 def draw(runs: Sequence[Mapping[str, Any]], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What studies share whose runs are JSON files: a stopped call goes on, and its settings are quiet.
+"""What studies share whose runs are JSON files: a stopped call goes on.
 
 Runs whose file is there are not made again, so several calls with a part of the runs each can go
 side by side in one folder. One process, one thread.
@@ -7,19 +7,14 @@ side by side in one folder. One process, one thread.
 from __future__ import annotations
 
 import argparse
-import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from statistics import mean
 from typing import Any
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from llm_marl_envs.files.json_files import read_json, write_json
 from trainers.trainer import MAGRPOTrainer
 
@@ -39,13 +34,16 @@ def options(
         first_seed: where seeds begin; None: where each part of the study says.
         seeds: how many.
     """
+    first = "of each preset, where nothing was chosen" if first_seed is None else first_seed
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{name}",
         description=about,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--first-seed", type=int, default=first_seed, help="where seeds begin")
-    parser.add_argument("--seeds", type=int, default=seeds, help="how many")
+    parser.add_argument(
+        "--first-seed", type=int, default=first_seed, help=f"where seeds begin (default: {first})"
+    )
+    parser.add_argument("--seeds", type=int, default=seeds, help=f"how many (default: {seeds})")
     parser.add_argument("--override", action="append", default=[], help="of the presets, all runs")
     parser.add_argument("--minutes", type=float, default=600.0, help="no run begins after them")
     parser.add_argument("--output", type=Path, default=Path(output), help="folder of the files")
@@ -58,6 +56,9 @@ def runs_of(args: argparse.Namespace, due: Iterable[tuple[str, Callable[[], Run]
     Args:
         args: of `options`.
         due: name of the file, without its ending, and what makes the run.
+
+    Raises:
+        SystemExit: a file was made with other overrides, or a training was stopped.
     """
     torch.set_num_threads(1)
     disable_progress_bar()
@@ -68,32 +69,42 @@ def runs_of(args: argparse.Namespace, due: Iterable[tuple[str, Callable[[], Run]
         if not path.exists():
             if time.monotonic() > end:
                 continue
-            write_json(path, make_run())
+            try:
+                made = make_run()
+            except MissingError as error:
+                print(f"{name} is left out: {error}", flush=True)
+                continue
+            except StoppedError as error:
+                raise SystemExit(f"{name}: {error}; call again to begin it anew") from error
+            write_json(path, {**made, "overrides": args.override})
             print(path, flush=True)
-        found.append(read_json(path))
+        run = read_json(path)
+        if run.get("overrides", []) != args.override:
+            raise SystemExit(f"{path} was made with other overrides: name another --output")
+        found.append(run)
     return found
 
 
-def quiet(args: argparse.Namespace, folder: str | Path, seed: int) -> list[str]:
-    """Overrides of a run file: a seed, nothing shown, nothing saved, what the user asked for."""
-    shown = ["disable_tqdm=true", "transcript_every=0", "save_strategy=no"]
-    return [f"seed={seed}", f"output_dir={folder}/run", *shown, *args.override]
+class MissingError(Exception):
+    """What a run needs is not there."""
+
+
+class StoppedError(Exception):
+    """A training was stopped before its end."""
+
+
+def run_overrides(args: argparse.Namespace, folder: str | Path, seed: int) -> list[str]:
+    """What is changed in a run file: as the user asks, then a seed, and nothing shown or saved."""
+    quiet = ["disable_tqdm=true", "transcript_every=0", "save_strategy=no"]
+    return [*args.override, f"seed={seed}", f"output_dir={folder}/run", *quiet]
 
 
 def train_to_the_end(trainer: MAGRPOTrainer) -> None:
-    """Train; where it is stopped, end the study without a file.
+    """Train.
 
     Raises:
-        SystemExit: it was stopped.
+        StoppedError: before the end, as by a signal.
     """
     trainer.train()
     if trainer.stopped:
-        raise SystemExit(f"stopped at update {trainer.state.global_step}: call again to begin anew")
-
-
-def with_interval(values: Sequence[float], digits: int = 2) -> str:
-    """The mean over runs with Student's 95 % interval, or one number alone."""
-    if len(values) < 2:
-        return f"{values[0]:.{digits}f}" if values else "-"
-    low, high = t_interval(values)
-    return f"{mean(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+        raise StoppedError(f"stopped after update {trainer.state.global_step}")

@@ -1,7 +1,8 @@
 """Presets of the embedded model on held-out tasks, before and after training, beside controls.
 
     python -m benchmarks.presets
-    python -m benchmarks.presets --presets tic_tac_toe_tiny --seeds 1 --output runs/look
+    python -m benchmarks.presets --presets tic_tac_toe_tiny --first-seed 0 --seeds 1 \
+        --output runs/look --teams runs/look/teams
 
 Arms: `preset` trains as the preset says. `shuffled` deals the rewards of each group to its episodes
 at random: what rises there does not come from the reward. Both begin with one warm start of the
@@ -10,7 +11,8 @@ What is measured, at temperature 1, stands in the file of each preset in this fo
 
 One JSON file for each run; those that are there are not made again, so a stopped call goes on, and
 several calls with some of the `--presets` or `--arms` each can run side by side. The trained teams
-lie in `--teams`. Then prints the tables. One process, one thread.
+lie in `--teams`. Then prints the tables, first the row of the page's overview. One process, one
+thread. From the repository's root; needs the extra `train`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.presets import agents_net, referential, tic_tac_toe, trust_split
-from benchmarks.presets.study import seeds_of, table
+from benchmarks.presets.study import seeds_of, spread, table
 from benchmarks.resumable import options, runs_of
 
 STUDIES = {
@@ -45,8 +47,8 @@ def main() -> None:
     ]
     runs = runs_of(args, due)
     for study in studies:
-        print(f"{study.preset}\n")
-        print(table(study, [one for one in runs if one["preset"] == study.preset]))
+        mine = [one for one in runs if one["preset"] == study.preset]
+        print(f"{spread(study, mine)}\n\n{table(study, mine)}\n")
 
 
 if __name__ == "__main__":

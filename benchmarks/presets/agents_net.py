@@ -18,7 +18,7 @@ SILENCED = {"hears": "none"}
 def measure(run: Settings, seats: Team) -> dict[str, Any]:
     """One episode of each of the first held-out tasks."""
     found = {}
-    for name, changes in (("heard", {}), ("blanked", {"channel": SILENCED})):
+    for name, changes in (("heard", {}), ("silenced", {"channel": SILENCED})):
         env = held_out(run, **changes)
         result = evaluate_team(env, seats, n_tasks=TASKS, seed=MEASURE_SEED)
         found[name] = {"solved": result.success, "return": result.mean_return}
@@ -29,6 +29,6 @@ STUDY = Study(
     preset="agents_net_tiny",
     first_seed=100,
     measure=measure,
-    columns={"solved": "heard/solved", "return": "heard/return", "silenced": "blanked/return"},
+    columns={"solved": "heard/solved", "return": "heard/return", "silenced": "silenced/return"},
     rises=("solved", "silenced"),
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.presets.study import (
     MEASURE_SEED,
+    MissingError,
     Run,
     Settings,
     Study,
@@ -36,7 +37,7 @@ def measure(run: Settings, seats: Team) -> dict[str, Any]:
     """The team with its messages, and without."""
     return {
         "heard": played(run, seats),
-        "blanked": played(run, {**seats, "speaker_0": SilentPolicy()}),
+        "silenced": played(run, {**seats, "speaker_0": SilentPolicy()}),
     }
 
 
@@ -55,7 +56,7 @@ def numbers(result: TeamResult) -> dict[str, Any]:
         "success": result.success,
         "legal": mean(one["readable"] for one in listener),
         "described": mean(one["convention"] == "description" for one in speaker),
-        "topography": topography.value if topography is not None and known else None,
+        "similarity": topography.value if topography is not None and known else None,
         "episodes": len(result.episodes),
     }
 
@@ -64,6 +65,8 @@ def crossed(study: Study, args: argparse.Namespace, arm: str, seed: int) -> Run:
     """The trained speaker of a seed with the trained listener of the next one."""
     begun = time.process_time()
     run, seeds = read_run(study.preset), seeds_of(study, args)
+    if len(seeds) < 2:
+        raise MissingError("it needs two seeds")
     other = seeds[(seeds.index(seed) + 1) % len(seeds)]
     speaker, listener = (
         policy_of(run, load_team(team_of(study, args, one))) for one in (seed, other)
@@ -80,10 +83,10 @@ STUDY = Study(
     measure=measure,
     columns={
         "success": "heard/success",
-        "silenced": "blanked/success",
+        "silenced": "silenced/success",
         "legal": "heard/legal",
         "described": "heard/described",
-        "similarity": "heard/topography",
+        "similarity": "heard/similarity",
     },
     rises=("success",),
     more={"crossed": crossed},

@@ -6,11 +6,15 @@ import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.resumable import Run, quiet, train_to_the_end, with_interval
+from benchmarks.resumable import MissingError, Run, run_overrides, train_to_the_end
 from llm_marl_envs import make
+from llm_marl_envs.evaluation.numbers.estimate import over_runs
+from llm_marl_envs.evaluation.numbers.format import with_interval
 from trainers.models.token_policy import TokenPolicy
 from trainers.train import build_trainer, model_path, read_run
 
@@ -45,7 +49,8 @@ class Study:
     @property
     def arms(self) -> dict[str, Arm]:
         """Name -> how its runs are made; those that need the teams of another come last."""
-        return {"preset": as_it_is, "shuffled": shuffled, **self.more}
+        shuffled = partial(trained, changes=["shuffle_rewards=true"])
+        return {"preset": trained, "shuffled": shuffled, **self.more}
 
 
 def held_out(run: Settings, **changes: Any) -> Any:
@@ -60,16 +65,6 @@ def seeds_of(study: Study, args: argparse.Namespace) -> range:
 
 
 # -- arms ------------------------------------------------------------------------------------------
-def as_it_is(study: Study, args: argparse.Namespace, arm: str, seed: int) -> Run:
-    """Trained as the preset says."""
-    return trained(study, args, arm, seed)
-
-
-def shuffled(study: Study, args: argparse.Namespace, arm: str, seed: int) -> Run:
-    """The rewards of each group dealt to its episodes at random."""
-    return trained(study, args, arm, seed, changes=["shuffle_rewards=true"])
-
-
 def trained(
     study: Study,
     args: argparse.Namespace,
@@ -90,26 +85,25 @@ def trained(
         measure: in place of the study's, of the seats that learn.
     """
     begun = time.process_time()
-    folder = args.teams / f"{study.preset}-{arm}-{seed}"
-    run = read_run(study.preset, [*changes, *quiet(args, folder, seed)])
-    trainer = build_trainer({**run, "model": model_path(run, seed=seed)})
-    ready = time.process_time()
+    with TemporaryDirectory() as folder:
+        run = read_run(study.preset, [*changes, *run_overrides(args, folder, seed)])
+        trainer = build_trainer({**run, "model": model_path(run, seed=seed)})
+        ready = time.process_time()
 
-    def numbers() -> dict[str, Any]:
-        policy = policy_of(run, trainer.team)
-        return (measure or study.measure)(run, dict.fromkeys(trainer.trained, policy))
+        def numbers() -> dict[str, Any]:
+            policy = policy_of(run, trainer.team)
+            return (measure or study.measure)(run, dict.fromkeys(trainer.trained, policy))
 
-    before = numbers()
-    measured = time.process_time()
-    train_to_the_end(trainer)
-    done = time.process_time()
-    after = numbers()
-    trainer.save_team(folder / "team")
+        before = numbers()
+        measured = time.process_time()
+        train_to_the_end(trainer)
+        done = time.process_time()
+        after = numbers()
+        trainer.save_team(team_folder(study, args, arm, seed))
     return {
         "preset": study.preset,
         "arm": arm,
         "seed": seed,
-        "changes": [*changes, *args.override],
         "updates": trainer.state.global_step,
         "sampled_tokens": trainer.costs.tokens,
         "rewards": [log["reward"] for log in trainer.state.log_history if "reward" in log],
@@ -128,15 +122,22 @@ def policy_of(run: Settings, team: Any) -> TokenPolicy:
     return TokenPolicy(team, max_completion_length=run["trainer"]["max_completion_length"])
 
 
+def team_folder(study: Study, args: argparse.Namespace, arm: str, seed: int) -> Path:
+    """Where the trained team of a run lies."""
+    return args.teams / f"{study.preset}-{arm}-{seed}"
+
+
 def team_of(study: Study, args: argparse.Namespace, seed: int) -> Path:
-    """Where the trained team of a seed lies.
+    """The folder of the trained team of a seed.
 
     Raises:
-        FileNotFoundError: it is not there.
+        MissingError: it is not there.
     """
-    path = args.teams / f"{study.preset}-preset-{seed}" / "team"
+    path = team_folder(study, args, "preset", seed)
     if not path.exists():
-        raise FileNotFoundError(f"{path}: expected the team of arm `preset`; move its JSON away")
+        raise MissingError(
+            f"{path} is not there; arm `preset` makes it, where its JSON file is moved away"
+        )
     return path
 
 
@@ -157,12 +158,14 @@ def cell(run: Mapping[str, Any], place: str) -> str:
     return " -> ".join("-" if one is None else f"{one:.2f}" for one in found)
 
 
-def spread(study: Study, runs: Sequence[Mapping[str, Any]], arm: str, when: str) -> str:
-    """Lowest and highest value over seeds of what stands for the preset: "0.10 to 0.17"."""
-    place = study.columns[study.rises[0]]
-    found = [number(run[when], place) for run in runs if run["arm"] == arm]
-    known = [one for one in found if one is not None]
-    return f"{min(known):.2f} to {max(known):.2f}"
+def spread(study: Study, runs: Sequence[Mapping[str, Any]]) -> str:
+    """A row of Markdown: lowest and highest value over seeds of what stands for the preset."""
+    place, cells = study.columns[study.rises[0]], [f"`{study.preset}`", study.rises[0]]
+    for arm, when in (("preset", "before"), ("preset", "after"), ("shuffled", "after")):
+        found = [number(run[when], place) for run in runs if run["arm"] == arm]
+        known = [one for one in found if one is not None]
+        cells.append(f"{min(known):.2f} to {max(known):.2f}" if known else "-")
+    return f"| {' | '.join(cells)} |"
 
 
 def table(study: Study, runs: Sequence[Mapping[str, Any]]) -> str:
@@ -184,5 +187,5 @@ def table(study: Study, runs: Sequence[Mapping[str, Any]]) -> str:
             points = [[number(one, columns[name]) for one in pair] for pair in pairs]
             rises = [new - old for old, new in points if old is not None and new is not None]
             if len(rises) > 1:
-                lines.append(f"- {arm}, rise of {name}: {with_interval(rises)}")
+                lines.append(f"- {arm}, rise of {name}: {with_interval(over_runs(rises))}")
     return "\n".join(lines)

@@ -32,28 +32,26 @@ Table = Mapping[Course, Chances]
 def measure(run: Settings, seats: Seats) -> dict[str, Any]:
     """Means over boards and seats."""
     env = held_out(run).unwrapped
-    values: dict[str, list[float]] = {"ends": [], "legal": []}
+    ends, legal, found = [], [], {"model": [], "play": []}
     for task in env.source:
         start = task.data["board"]
-        for first in (True, False):
-            said = chances(seats, env, task, courses(start, first))
-            model = {course: cells for course, (cells, _) in said.items()}
-            play = {one: legal_only(cells, after(start, one)) for one, cells in model.items()}
-            values["ends"] += [ends for _, ends in said.values()]
-            for course, cells in model.items():
-                free = tictactoe.free_cells(after(start, course))
-                values["legal"].append(sum(cells[cell] for cell in free))
-            for kind, table in (("model", model), ("play", play)):
-                for name, value in games(table, start, first).items():
-                    values.setdefault(f"{kind}/{name}", []).append(value)
-    found: dict[str, Any] = {"model": {}, "play": {}}
-    for name, some in values.items():
-        kind, _, inner = name.partition("/")
-        if inner:
-            found[kind][inner] = mean(some)
-        else:
-            found[kind] = mean(some)
-    return found
+        said = {
+            course: one
+            for first in (True, False)
+            for course, one in chances(seats, env, task, courses(start, first)).items()
+        }
+        model = {course: cells for course, (cells, _) in said.items()}
+        free = {course: tictactoe.free_cells(after(start, course)) for course in model}
+        play = {course: legal_only(cells, free[course]) for course, cells in model.items()}
+        ends += [chance for _, chance in said.values()]
+        legal += [sum(cells[cell] for cell in free[course]) for course, cells in model.items()]
+        found["model"].append(games(model, start))
+        found["play"].append(games(play, start))
+    means = {
+        kind: {name: mean(one[name] for one in some) for name in some[0]}
+        for kind, some in found.items()
+    }
+    return {"ends": mean(ends), "legal": mean(legal), **means}
 
 
 # -- what the model would say ----------------------------------------------------------------------
@@ -117,8 +115,8 @@ def chances(
 
 
 # -- what it expects -------------------------------------------------------------------------------
-def games(table: Table, start: Board, first: bool) -> dict[str, float]:
-    """What a player in one seat expects against three others, from one board."""
+def games(table: Table, start: Board) -> dict[str, float]:
+    """What a player expects against three others from one board, as first, as second, and both."""
 
     def player(board: Board, course: Course) -> Chances:
         free = tictactoe.free_cells(board)
@@ -128,20 +126,18 @@ def games(table: Table, start: Board, first: bool) -> dict[str, float]:
 
     found = {}
     for name, other in (("perfect", perfect), ("random", at_random)):
-        pair = (player, other) if first else (other, player)
-        won, drawn, lost = tictactoe.outcomes(*pair, start, recall=True)
-        if not first:
-            won, lost = lost, won
-        found |= {f"{name} won": won, f"{name} drawn": drawn, f"{name} lost": lost}
-        found |= {name: won - lost, f"{name} as {'first' if first else 'second'}": won - lost}
-    known = tictactoe.value(start) * (1 if first else -1)  # of the player's seat
-    gain = tictactoe.best_response(player, start, first=not first, recall=True)
-    return {**found, "exploitability": known + gain}
+        first = tictactoe.outcomes(player, other, start, recall=True)
+        second = tictactoe.outcomes(other, player, start, recall=True)[::-1]
+        for result, *both in zip(("won", "drawn", "lost"), first, second, strict=True):
+            found[f"{name} {result}"] = mean(both)
+        found[f"{name} as first"] = first[0] - first[2]
+        found[f"{name} as second"] = second[0] - second[2]
+        found[name] = (found[f"{name} as first"] + found[f"{name} as second"]) / 2
+    return {**found, "exploitability": tictactoe.exploitability(player, start, recall=True)}
 
 
-def legal_only(cells: Chances, board: Board) -> dict[int, float]:
+def legal_only(cells: Chances, free: Sequence[int]) -> dict[int, float]:
     """The same choice among free cells."""
-    free = tictactoe.free_cells(board)
     total = sum(cells[cell] for cell in free)
     return {cell: cells[cell] / total if total else 1 / len(free) for cell in free}
 
@@ -167,9 +163,17 @@ STUDY = Study(
         "against random": "model/random",
         "exploitability": "model/exploitability",
         "legal": "legal",
+        "ends": "ends",
         "play: perfect": "play/perfect",
         "play: random": "play/random",
         "play: exploitability": "play/exploitability",
     },
-    rises=("against perfect", "against random", "play: perfect", "play: random"),
+    rises=(
+        "against perfect",
+        "against random",
+        "exploitability",
+        "play: perfect",
+        "play: random",
+        "play: exploitability",
+    ),
 )

@@ -43,7 +43,7 @@ def measure(run: Settings, seats: Team) -> dict[str, Any]:
     beside = {plan: named_policy(f"expert:{plan}", context) for plan in BESIDE}
     return {
         "heard": numbers(played(run, seats)),
-        "blanked": numbers(played(run, quiet)),
+        "silenced": numbers(played(run, quiet)),
         "beside": {
             plan: mean(pay(played(run, {**seats, seat: player}), seat) for seat in seats)
             for plan, player in beside.items()
@@ -79,7 +79,7 @@ def numbers(result: TeamResult) -> dict[str, Any]:
     last = [turn.info for one in result.episodes for turn in one.turns if "readable" in turn.info]
     claims = [info["truthful"] for info in last if info["truthful"] is not None]
     return {
-        "pay": result.mean_return,
+        "return": result.mean_return,
         "optimum": result.success,
         "legal": mean(info["readable"] for info in last),
         "claims": len(claims) / len(last),
@@ -110,8 +110,8 @@ STUDY = Study(
     first_seed=105,  # settings were changed after 100 to 102 had been seen
     measure=measure,
     columns={
-        "return": "heard/pay",
-        "silenced": "blanked/pay",
+        "return": "heard/return",
+        "silenced": "silenced/return",
         "optimum": "heard/optimum",
         "legal": "heard/legal",
         "true": "heard/true",

@@ -176,15 +176,16 @@ def best_response(player: Player, board: Board, *, first: bool, recall: bool = F
     return expected(board, (), first)
 
 
-def exploitability(player: Player, board: Board = EMPTY) -> float:
+def exploitability(player: Player, board: Board = EMPTY, *, recall: bool = False) -> float:
     """What a best responder wins beyond perfect play, mean over who moves first: 0 to 2.
 
     It is 0 exactly where no play against the player does better than against a perfect one.
+    `recall` is as in `outcomes`.
     """
     known = value(board)
     gains = (
-        best_response(player, board, first=True) - known,
-        best_response(player, board, first=False) + known,
+        best_response(player, board, first=True, recall=recall) - known,
+        best_response(player, board, first=False, recall=recall) + known,
     )
     return sum(gains) / 2
 
