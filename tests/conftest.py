@@ -75,7 +75,7 @@ def relay() -> Relay:
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+def bench_module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Imports a module of `benchmarks` that needs the extra `train`, by its name there."""
     pytest.importorskip("trl", reason="needs the extra `train`")
     monkeypatch.syspath_prepend(str(ROOT))

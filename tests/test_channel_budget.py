@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,19 +12,37 @@ from llm_marl_envs import make
 
 
 @pytest.fixture
-def study(benchmark: Callable[[str], Any]) -> Any:
-    return benchmark("channel_budget")
+def study(bench_module: Callable[[str], Any]) -> Any:
+    return bench_module("channel_budget")
 
 
 def test_every_cell_has_a_channel_and_bounds(study: Any):
-    for env_id, (preset, changes) in study.PRESETS.items():
-        run = study.read_run(preset, [*changes, "env_kwargs.channel={max_chars: 3}"])
-        env = make(run["env"], **{**run["env_kwargs"], "split": study.SPLIT})
-        assert run["env"] == env_id
-        assert env.env_kwargs["channel"] == {"max_chars": 3}
-        bounds = env.bounds(env.source[0])
-        assert bounds.solo < bounds.team  # else there is no index
-        assert None in study.BUDGETS[env_id]  # free talk, to compare with
+    args = SimpleNamespace(tokens=900, steps=7, override=[])
+    for env_id, budgets in study.BUDGETS.items():
+        assert None in budgets  # free talk, to compare with
+        for budget in budgets:
+            run = study.run_file(args, env_id, budget, 3, "there")
+            channel = {} if budget is None else {"max_chars": budget}
+            env = make(run["env"], **{**run["env_kwargs"], "split": study.SPLIT})
+            assert run["env"] == env_id
+            assert env.env_kwargs["channel"] == channel
+            bounds = env.bounds(env.source[0])
+            assert bounds.solo < bounds.team  # else there is no index
+            trainer = run["trainer"]
+            assert (trainer["max_tokens"], trainer["max_steps"]) == (900, 0)
+            assert (trainer["learning_rate"], run["tiny"]["steps"]) == (study.RATE, 7)
+
+
+def test_all_budgets_begin_with_one_model(study: Any, monkeypatch: pytest.MonkeyPatch):
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(study, "tiny_model", lambda **given: asked.append(given))
+    study.start_of(SimpleNamespace(tokens=900, steps=0, override=[]), "debate-v0", 3)
+    (given,) = asked
+    assert given["env_ids"] == ["debate-v0"] * 4
+    channels = [kwargs["channel"] for kwargs in given["env_kwargs"]]
+    assert channels == [{"max_chars": 0}, {"max_chars": 2}, {"max_chars": 4}, {}]
+    assert not any("split" in kwargs for kwargs in given["env_kwargs"])
+    assert (given["seed"], given["settings"].demonstrations) == (3, 24000)
 
 
 def test_the_table_by_hand(study: Any):
@@ -42,6 +61,6 @@ def test_the_table_by_hand(study: Any):
     cells = [cell(None, 100, 0.9), cell(0, 100, 0.1), cell(0, 101, 0.3)]
     # Student's t with one degree of freedom: 12.706 times the standard error, 0.1.
     assert study.table(cells).splitlines()[2:] == [
-        "| debate-v0 | 0 | 2 | 2 | 0.25 | 0.20 (-1.07 to 1.47) | 90 |",
+        "| debate-v0 | 0 | 2 | 2 | 0.25 | 0.20 [-1.07, 1.47] | 90 |",
         "| debate-v0 | free | 1 | 9 | 0.25 | 0.90 | 90 |",
     ]

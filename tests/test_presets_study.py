@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,10 +32,10 @@ PLAYERS: dict[str, tictactoe.Player] = {
 
 
 @pytest.fixture
-def there(benchmark: Callable[[str], Any]) -> Any:
+def there(bench_module: Callable[[str], Any]) -> Any:
     """The modules of the study."""
     names = ("study", "__main__", *PRESETS)
-    return SimpleNamespace(**{one.strip("_"): benchmark(f"presets.{one}") for one in names})
+    return SimpleNamespace(**{one.strip("_"): bench_module(f"presets.{one}") for one in names})
 
 
 @pytest.fixture
@@ -45,27 +46,33 @@ def run(there: Any) -> Callable[..., Any]:
     return lambda name, *changes: read_run(f"{name}_tiny", changes)
 
 
+def runs_of(study: Any) -> list[dict[str, Any]]:
+    """Those of the seeds that are reported."""
+    seeds = range(study.first_seed, study.first_seed + 5)
+    return [one for one in RUNS if one["preset"] == study.preset and one["seed"] in seeds]
+
+
 # -- files and page --------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_page_holds_the_table_of_the_files(there: Any, name: str):
     page = (ROOT / "docs" / "tiny_presets.md").read_text()
     study = getattr(there, name).STUDY
-    mine = [one for one in RUNS if one["preset"] == study.preset]
+    mine = runs_of(study)
     assert {one["arm"] for one in mine} == set(study.arms)
-    assert there.study.table(study, mine) in page, f"python -m benchmarks.presets --presets {name}"
+    assert there.study.table(study, mine) in page, (
+        f"python -m benchmarks.presets --presets {study.preset}"
+    )
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_ranges_are_those_of_the_files(there: Any, name: str):
     """In the page's first table, on the environment's page and in the run file."""
     study = getattr(there, name).STUDY
-    mine = [one for one in RUNS if one["preset"] == study.preset]
-    asked = (("preset", "before"), ("preset", "after"), ("shuffled", "after"))
-    before, after, control = (there.study.spread(study, mine, *one) for one in asked)
-    row = f"| `{study.preset}` | {study.rises[0]} | {before} | {after} | {control} |"
-    assert row in (ROOT / "docs" / "tiny_presets.md").read_text()
+    row = there.study.spread(study, runs_of(study))
+    assert f"{row} " in (ROOT / "docs" / "tiny_presets.md").read_text()
+    _, _, what, before, after, _, _ = map(str.strip, row.split("|"))
     file = (ROOT / "trainers" / "presets" / f"{study.preset}.yaml").read_text()
-    assert f"{study.rises[0]} on `test` {before} -> {after} (5 fresh seeds" in file
+    assert f"{what} on `test` {before} -> {after} (5 fresh seeds" in file
     text = importlib.import_module(f"llm_marl_envs.envs.{name}").__doc__ or ""
     assert f"was {before} before training and {after} after." in " ".join(text.split())
 
@@ -81,7 +88,7 @@ def test_runs_of_a_seed_begin_with_the_same_weights():
 
 def test_the_table_by_hand(there: Any):
     def point(pay: float) -> dict[str, Any]:
-        return {"heard": {"pay": pay, "legal": 1.0}, "beside": {"liar": 0.25}}
+        return {"heard": {"return": pay, "legal": 1.0}, "beside": {"liar": 0.25}}
 
     runs = [
         {"arm": "responder", "seed": 100, "after": point(0.6)},
@@ -94,7 +101,7 @@ def test_the_table_by_hand(there: Any):
     )
     assert lines[4] == "| responder | 100 | 0.60 | - | - | 1.00 | - | - | - | 0.25 | - |"
     # Student's t with one degree of freedom: 12.706 times the standard error, 0.1.
-    assert lines[6:] == ["- preset, rise of return: 0.10 (-1.17 to 1.37)"]
+    assert lines[6:] == ["- preset, rise of return: 0.10 [-1.17, 1.37]"]
 
 
 # -- arms ------------------------------------------------------------------------------------------
@@ -107,7 +114,7 @@ def test_every_arm_changes_the_preset_as_it_says(
     def noted(study: Any, args: Any, arm: str, seed: int, changes: Any = (), **_: Any) -> None:
         found[study.preset, arm] = list(changes)
 
-    monkeypatch.setattr(there.study, "trained", noted)
+    monkeypatch.setattr(there.study, "trained", noted)  # before any `arms` is asked for
     monkeypatch.setattr(there.trust_split, "trained", noted)
     monkeypatch.setattr(there.trust_split, "team_of", lambda *_: "teams/105")
     for study in there.main.STUDIES.values():
@@ -168,7 +175,7 @@ def test_pay_of_one_seat_and_shares_of_a_team(there: Any, run: Callable[..., Any
     result = there.trust_split.played(run("trust_split"), seats)
     assert [there.trust_split.pay(result, seat) for seat in seats] == [1, 0]
     found = there.trust_split.numbers(result)
-    assert (found["pay"], found["legal"], found["claims"]) == (0.5, 1, 0.5)
+    assert (found["return"], found["legal"], found["claims"]) == (0.5, 1, 0.5)
     assert found["true"] == 0  # totals are 5 or more
     assert found["episodes"] == 180
 
@@ -178,35 +185,48 @@ def test_a_team_that_describes(there: Any, run: Callable[..., Any]):
     agreed = named_policy("expert:description", Context(env=env))
     seats = dict.fromkeys(("speaker_0", "listener_0"), agreed)
     found = there.referential.measure(run("referential"), seats)
-    assert found["heard"].pop("topography") == pytest.approx(1.0)
+    assert found["heard"].pop("similarity") == pytest.approx(1.0)
     assert found["heard"] == {"success": 1, "legal": 1, "described": 1, "episodes": 200}
-    assert (found["blanked"]["topography"], found["blanked"]["described"]) == (None, 0)
+    assert (found["silenced"]["similarity"], found["silenced"]["described"]) == (None, 0)
 
 
 @pytest.mark.parametrize("name", PLAYERS)
-@pytest.mark.parametrize("first", [True, False])
-def test_expectations_are_those_of_a_player_who_looks_at_the_board_alone(
-    there: Any, name: str, first: bool
-):
-    player, tables = PLAYERS[name], there.tic_tac_toe
+def test_expectations_are_those_of_a_player_who_looks_at_the_board_alone(there: Any, name: str):
+    player, module = PLAYERS[name], there.tic_tac_toe
+    others = {"perfect": module.perfect, "random": module.at_random}
     for task in [*make("tic_tac_toe-v0", split="test").unwrapped.source][:4]:
         start = task.data["board"]
-        courses = tables.courses(start, first)
+        courses = [*module.courses(start, True), *module.courses(start, False)]
         assert len(courses) == len(set(courses))
-        table = {one: player(tables.after(start, one), one) for one in courses}
-        found = tables.games(table, start, first)
-        for other in ("perfect", "random"):
-            against = {"perfect": tables.perfect, "random": tables.at_random}[other]
-            pair = (player, against) if first else (against, player)
-            won, drawn, lost = tictactoe.outcomes(*pair, start)
-            expected = {"won": won if first else lost, "drawn": drawn}
-            assert {k: found[f"{other} {k}"] for k in expected} == pytest.approx(expected)
-        gain = tictactoe.best_response(player, start, first=not first)
-        known = tictactoe.value(start) * (1 if first else -1)
-        assert found["exploitability"] == pytest.approx(gain + known)
+        found = module.games({one: player(module.after(start, one), one) for one in courses}, start)
+        for other, against in others.items():
+            first = tictactoe.outcomes(player, against, start)
+            second = tictactoe.outcomes(against, player, start)
+            assert found[f"{other} as first"] == pytest.approx(first[0] - first[2])
+            assert found[f"{other} as second"] == pytest.approx(second[2] - second[0])
+            assert found[f"{other} lost"] == pytest.approx((first[2] + second[0]) / 2)
+            values = [found[f"{other} as {seat}"] for seat in ("first", "second")]
+            assert found[other] == pytest.approx(sum(values) / 2)
+        assert found["exploitability"] == pytest.approx(tictactoe.exploitability(player, start))
 
 
 def test_cells_that_are_taken_are_left_out(there: Any):
     cells = {**dict.fromkeys(range(9), 0.0), 0: 0.5, 1: 0.3, 2: 0.1}
-    found = there.tic_tac_toe.legal_only(cells, "X..OXOXO.")
+    found = there.tic_tac_toe.legal_only(cells, [1, 2, 8])
     assert found == pytest.approx({1: 0.75, 2: 0.25, 8: 0.0})
+
+
+# -- one run ---------------------------------------------------------------------------------------
+def test_a_run_is_measured_before_and_after_and_keeps_its_team(there: Any, tmp_path: Path):
+    """One update; a second call begins it anew, as after it was stopped."""
+    study, tiny = there.referential.STUDY, "{steps: 5, demonstrations: 60, hidden_size: 16}"
+    args = SimpleNamespace(override=[f"tiny={tiny}", "max_steps=1"], teams=tmp_path)
+    first, again = (there.study.trained(study, args, "preset", 3) for _ in range(2))
+    assert first["updates"] == 1
+    assert first["seed"] == 3
+    assert {**first, "cpu_seconds": 0} == {**again, "cpu_seconds": 0}
+    assert set(first["before"]) == set(first["after"]) == {"heard", "silenced"}
+    assert (tmp_path / "referential_tiny-preset-3" / "team.json").exists()
+    assert there.study.team_of(study, args, 3).exists()
+    with pytest.raises(there.study.MissingError, match="preset-4 is not there"):
+        there.study.team_of(study, args, 4)

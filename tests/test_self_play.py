@@ -19,8 +19,8 @@ RUNS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def study(benchmark: Callable[[str], Any]) -> Any:
-    return benchmark("kuhn_self_play")
+def study(bench_module: Callable[[str], Any]) -> Any:
+    return bench_module("kuhn_self_play")
 
 
 def run(*tables: Any) -> dict[str, Any]:

@@ -145,10 +145,10 @@ Past selves and opponents are explained in [Training](../training.md#past-selves
 test makes two updates with a pool.
 
 **The embedded tiny model**: preset `tic_tac_toe_tiny`, self-play with past selves. Five fresh
-seeds: against perfect play it was -0.76 to -0.72 before training and -0.74 to -0.51 after. Three
-seeds rise by 0.19 and more, two hardly. Against random play all five rise, among free cells alone,
-too. So not only legality rises. Exploitability hardly changes. With shuffled rewards neither rises
-by more than 0.03. See [the measurement](../tiny_presets.md).
+seeds: its value against perfect play was -0.76 to -0.72 before training and -0.74 to -0.51 after.
+Three seeds rise by 0.19 and more, two hardly. Against random play all five rise, among free cells
+alone, too. So not only legality rises. Exploitability hardly changes. With shuffled rewards neither
+value rises by more than 0.01. See [the measurement](../tiny_presets.md).
 
 ## What it is for, what it does not show
 - Whether self-play comes to perfect play, by exact regret, and whether past selves help.

@@ -34,10 +34,12 @@ TURNS_PROMPT = (
 )
 PARTNERS = {2: "partner", 3: "partners"}
 ORDER_PROMPT = (
-    "\nThere are {turns} turns. You write at {mine}, and see what your {partners} wrote before. "
-    "What you answer at other turns is not read."
+    "\nThere are {turns} turns. You write at {mine}.{seen}{read} What you answer at other turns is "
+    "not read."
 )
 """In a pipeline, of each seat."""
+SEEN = " You see what your {partners} wrote before."
+READ = " Who writes after you sees your text."
 BLIND = {2: " Neither sees the other's text.", 3: " None sees the others' texts."}
 """Part of the prompt where there is one turn."""
 REVISE_PROMPT = "{partners}Write your text again, better."
@@ -150,9 +152,13 @@ class CoopWritingEnv(TextParallelEnv):
         about = {"turns": self.max_turns, "partners": PARTNERS[len(self.seats)]}
         if self.protocol == "discussion":
             return TURNS_PROMPT.format(**about)
-        *rest, last = range(seat + 1, self.max_turns + 1, len(self.seats))
-        mine = f"turns {', '.join(map(str, rest))} and {last}" if rest else f"turn {last}"
-        return ORDER_PROMPT.format(mine=mine, **about)
+        *rest, last = mine = range(seat + 1, self.max_turns + 1, len(self.seats))
+        return ORDER_PROMPT.format(
+            turns=self.max_turns,
+            mine=f"turns {', '.join(map(str, rest))} and {last}" if rest else f"turn {last}",
+            seen=SEEN.format(**about) if last > 1 else "",
+            read=READ if mine[0] < self.max_turns else "",
+        )
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Score the texts that stand after this turn."""

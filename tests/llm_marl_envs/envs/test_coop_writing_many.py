@@ -247,6 +247,19 @@ def test_a_text_from_outside_is_in_every_prompt(n_agents: int) -> None:
                 assert ("sees the other" in text) == (turns == 1)
 
 
+def test_in_the_shortest_pipeline_the_first_sees_nothing_and_nobody_reads_the_last() -> None:
+    env = CoopWritingTLDREnv(protocol="pipeline")
+    first, last = (seen.messages[0].content for seen in env.reset(seed=0)[0].values())
+    assert first.endswith(
+        "\nThere are 2 turns. You write at turn 1. Who writes after you sees your text. What you "
+        "answer at other turns is not read."
+    )
+    assert last.endswith(
+        "\nThere are 2 turns. You write at turn 2. You see what your partner wrote before. What "
+        "you answer at other turns is not read."
+    )
+
+
 def test_in_a_pipeline_each_reads_who_wrote_before() -> None:
     env = CoopWritingArxivEnv(n_agents=3, protocol="pipeline", turns=4)
     assert env.max_turns == 4
@@ -258,10 +271,10 @@ def test_in_a_pipeline_each_reads_who_wrote_before() -> None:
     first = env.reset(seed=0, options={"task": 0})[0]
     told = {agent: seen.messages[0].content for agent, seen in first.items()}
     assert told["method_0"].endswith(
-        "\nThere are 4 turns. You write at turn 2, and see what your partners wrote before. "
-        "What you answer at other turns is not read."
+        "\nThere are 4 turns. You write at turn 2. You see what your partners wrote before. Who "
+        "writes after you sees your text. What you answer at other turns is not read."
     )
-    assert "You write at turns 1 and 4, and see" in told["background_0"]
+    assert "You write at turns 1 and 4. You see what" in told["background_0"]
     assert not any("None sees the others' texts." in text for text in told.values())
     texts = [{a: f"{a} at {turn}." for a in env.seats} for turn in range(1, 4)]
     told = [
