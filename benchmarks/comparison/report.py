@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,7 +223,8 @@ def draw_shares(entries: Entries, path: Path) -> None:
 def draw_curves(entries: Entries, path: Path) -> None:
     """One row per bed: the mean score over each kind of cost; one colour for each method."""
     figure, panels = _figure(len(entries), len(AXES), (4.6, 2.7))
-    methods = sorted({method for some in entries.values() for method in some})
+    beds = Counter(method for some in entries.values() for method in some)
+    methods = sorted(beds, key=lambda method: (-beds[method], method))  # ten colours, solid first
     colors = {method: f"C{i % 10}" for i, method in enumerate(methods)}
     styles = {method: ("-", "--", ":")[i // 10 % 3] for i, method in enumerate(methods)}
     for row, (bed, some) in zip(panels, entries.items(), strict=True):
