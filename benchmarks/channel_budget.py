@@ -1,13 +1,14 @@
 """What a budget of characters does to a trained team, in three environments, on five seeds.
 
     python -m benchmarks.channel_budget --picture docs/channel_budget.png
-    python -m benchmarks.channel_budget --seeds 1 --tokens 9000 --steps 20 --tasks 8 --output runs/a
+    python -m benchmarks.channel_budget --seeds 1 --tasks 8 --override max_tokens=9000 \
+        --override tiny.steps=20 --output runs/look
 
 A cell is one environment, one budget and one seed. The embedded model of a seed reads scripted
 experts, who talk as if talk were free, under the notice of each budget: all budgets begin with the
-same weights. Then it is trained under one of them as its preset says, but for `--tokens` generated
-tokens at the constant rate `RATE`, and measured before and after on held-out tasks (`test`) at
-temperature 1. The rate is the best for free talk, which it may favour. The cooperation index is
+same weights. Then it is trained under one of them as its preset says, but for what `PRESETS`
+changes, at a constant rate, and measured before and after on held-out tasks (`test`) at temperature
+1. The rates were chosen for free talk, which they may favour. The cooperation index is
 that of the environment with free talk: 0 is what one seat earns alone, 1 the most that a team
 earns. `characters` is how many a team sends in an episode.
 
@@ -40,26 +41,29 @@ from trainers.models.token_policy import TokenPolicy
 from trainers.train import build_trainer, read_run
 
 FREE = "free"
+DEBATE = ["max_tokens=75000", "learning_rate=4e-3"]
+"""The rate is the best of five for free talk in debate-v0 (docs/conclusions.md)."""
 PRESETS: dict[str, tuple[str, list[str]]] = {
-    "debate-v0": ("debate_tiny", []),
+    "referential-v0": ("referential_tiny", ["max_tokens=30000"]),
+    "debate-v0": ("debate_tiny", DEBATE),
     "solve_critique_refine-v0": (
         "debate_tiny",
-        ["env=solve_critique_refine-v0", 'env_kwargs.tasks="generated:safe"'],
+        ["env=solve_critique_refine-v0", 'env_kwargs.tasks="generated:safe"', *DEBATE],
     ),
-    "coop_writing_tldr-v0": ("coop_writing_tiny", ["env_kwargs.turns=2"]),
 }
 """Environment -> preset, and what is changed in it."""
 BUDGETS: dict[str, tuple[int | None, ...]] = {
-    "debate-v0": (0, 2, 4, None),
-    "solve_critique_refine-v0": (0, 2, 4, None),
-    "coop_writing_tldr-v0": (0, 16, 48, None),
+    "referential-v0": (0, 8, 16, None),
+    "debate-v0": (0, 4, 6, None),
+    "solve_critique_refine-v0": (0, 4, 6, None),
 }
-"""Environment -> budgets in characters of a text; experts' texts have 5 to 8, or 65 to 95."""
+"""Environment -> budgets in characters of a text.
+
+Experts' texts have 1 or 19 to 26 characters in referential-v0, and 5 to 7 in the others.
+"""
 SPLIT, MEASURE_SEED = "test", 77
 DEMONSTRATIONS = 6000
 """Of each budget."""
-RATE = 4e-3
-"""The best of five for free talk: in debates, and in writing of one turn (docs/conclusions.md)."""
 
 
 def name_of(budget: int | None) -> str:
@@ -78,9 +82,7 @@ def run_file(
     """The preset of an environment under a budget."""
     preset, changes = PRESETS[env_id]
     changes = [*changes, f"env_kwargs.channel={json.dumps(channel_of(budget))}"]
-    changes += [f"max_tokens={args.tokens}", "max_steps=0", "lr_scheduler_type=constant"]
-    changes += [f"learning_rate={RATE}"]
-    changes += [f"tiny.steps={args.steps}"] * bool(args.steps)
+    changes += ["max_steps=0", "lr_scheduler_type=constant"]
     return read_run(preset, [*changes, *run_overrides(args, folder, seed)])
 
 
@@ -92,7 +94,7 @@ def start_of(args: argparse.Namespace, env_id: str, seed: int) -> str:
         seed=seed,
         env_ids=[env_id] * len(budgets),
         env_kwargs=[{**kwargs, "channel": channel_of(budget)} for budget in budgets],
-        settings=TinySettings(**run["tiny"], demonstrations=DEMONSTRATIONS * len(budgets)),
+        settings=TinySettings(**run["tiny"] | {"demonstrations": DEMONSTRATIONS * len(budgets)}),
     )
 
 
@@ -191,8 +193,6 @@ def main() -> None:
     """Make the cells that are missing, then the table and the picture."""
     parser = options("channel_budget", __doc__, output="benchmarks/results/channel")
     parser.add_argument("--envs", nargs="+", default=list(BUDGETS), choices=list(BUDGETS))
-    parser.add_argument("--tokens", type=int, default=75_000, help="generated tokens of a run")
-    parser.add_argument("--steps", type=int, default=0, help="of the warm start; 0: as the preset")
     parser.add_argument("--tasks", type=int, default=128, help="held-out tasks of a measurement")
     parser.add_argument("--picture", type=Path, help="draw it there; needs matplotlib")
     args = parser.parse_args()

@@ -17,7 +17,7 @@ def study(bench_module: Callable[[str], Any]) -> Any:
 
 
 def test_every_cell_has_a_channel_and_bounds(study: Any):
-    args = SimpleNamespace(tokens=900, steps=7, override=[])
+    args = SimpleNamespace(override=["max_tokens=900", "tiny.steps=7"])
     for env_id, budgets in study.BUDGETS.items():
         assert None in budgets  # free talk, to compare with
         for budget in budgets:
@@ -30,17 +30,17 @@ def test_every_cell_has_a_channel_and_bounds(study: Any):
             assert bounds.solo < bounds.team  # else there is no index
             trainer = run["trainer"]
             assert (trainer["max_tokens"], trainer["max_steps"]) == (900, 0)
-            assert (trainer["learning_rate"], run["tiny"]["steps"]) == (study.RATE, 7)
+            assert run["tiny"]["steps"] == 7
 
 
 def test_all_budgets_begin_with_one_model(study: Any, monkeypatch: pytest.MonkeyPatch):
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(study, "tiny_model", lambda **given: asked.append(given))
-    study.start_of(SimpleNamespace(tokens=900, steps=0, override=[]), "debate-v0", 3)
+    study.start_of(SimpleNamespace(override=[]), "debate-v0", 3)
     (given,) = asked
     assert given["env_ids"] == ["debate-v0"] * 4
     channels = [kwargs["channel"] for kwargs in given["env_kwargs"]]
-    assert channels == [{"max_chars": 0}, {"max_chars": 2}, {"max_chars": 4}, {}]
+    assert channels == [{"max_chars": 0}, {"max_chars": 4}, {"max_chars": 6}, {}]
     assert not any("split" in kwargs for kwargs in given["env_kwargs"])
     assert (given["seed"], given["settings"].demonstrations) == (3, 24000)
 
