@@ -33,18 +33,6 @@ def test_every_cell_has_a_channel_and_bounds(study: Any):
             assert run["tiny"]["steps"] == 7
 
 
-def test_all_budgets_begin_with_one_model(study: Any, monkeypatch: pytest.MonkeyPatch):
-    asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(study, "tiny_model", lambda **given: asked.append(given))
-    study.start_of(SimpleNamespace(override=[]), "debate-v0", 3)
-    (given,) = asked
-    assert given["env_ids"] == ["debate-v0"] * 4
-    channels = [kwargs["channel"] for kwargs in given["env_kwargs"]]
-    assert channels == [{"max_chars": 0}, {"max_chars": 4}, {"max_chars": 6}, {}]
-    assert not any("split" in kwargs for kwargs in given["env_kwargs"])
-    assert (given["seed"], given["settings"].demonstrations) == (3, 24000)
-
-
 def test_the_table_by_hand(study: Any):
     def cell(budget: int | None, seed: int, index: float) -> dict[str, Any]:
         point = {"index": index, "characters": 10.0 * index}
