@@ -8,9 +8,8 @@ A cell is one environment, one budget and one seed. The embedded model of a seed
 experts under the budget's notice; they talk as if talk were free. Then it is trained under the
 budget as its preset says, but for what `PRESETS` changes, at a constant rate, and measured before
 and after on held-out tasks (`test`) at temperature 1. The rates were chosen for free talk, which
-they may favour. The cooperation index is
-that of the environment with free talk: 0 is what one seat earns alone, 1 the most that a team
-earns. `characters` is how many a team sends in an episode.
+they may favour. The cooperation index is that of the environment with free talk: 0 is what one seat
+earns alone, 1 the most that a team earns. `characters` is how many a team sends in an episode.
 
 The budget `free` is a channel without a limit, 0 one through which nothing comes.
 
