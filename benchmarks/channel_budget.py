@@ -51,7 +51,7 @@ PRESETS: dict[str, tuple[str, list[str]]] = {
 }
 """Environment -> preset, and what is changed in it."""
 BUDGETS: dict[str, tuple[int | None, ...]] = {
-    "referential-v0": (0, 8, 16, None),
+    "referential-v0": (0, 16, 22, None),
     "debate-v0": (0, 4, 6, None),
     "solve_critique_refine-v0": (0, 4, 6, None),
 }
