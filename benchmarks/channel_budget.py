@@ -136,15 +136,15 @@ def summary(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, int | None, l
 def table(cells: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: one line for each environment and budget, means over seeds with 95 % intervals."""
     lines = [
-        "| environment | budget | seeds | characters | index before | index after | CPU s |",
-        "|" + "---|" * 7,
+        "| environment | budget | seeds | characters | index before | index after |",
+        "|" + "---|" * 6,
     ]
     for env_id, budget, mine in summary(cells):
         after = with_interval(over_runs([one["after"]["index"] for one in mine]))
         row = [env_id, name_of(budget), str(len(mine))]
         row.append(f"{mean(one['after']['characters'] for one in mine):.0f}")
         row.append(f"{mean(one['before']['index'] for one in mine):.2f}")
-        row += [after, f"{mean(one['cpu_seconds'] for one in mine):.0f}"]
+        row.append(after)
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
@@ -153,20 +153,25 @@ def draw(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Cooperation index against characters that a team sends in an episode; dots are seeds."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    for axis, env_id in zip(figure.subplots(1, len(BUDGETS), sharey=True), BUDGETS, strict=True):
-        mine = [group for of, _, group in summary(cells) if of == env_id]
-        for one in (cell for group in mine for cell in group):
-            point = one["after"]
-            axis.plot(point["characters"], point["index"], "o", color="tab:blue", alpha=0.4)
-        xs = [mean(one["after"]["characters"] for one in group) for group in mine]
-        ys = [mean(one["after"]["index"] for one in group) for group in mine]
-        axis.plot(xs, ys, color="tab:blue")
-        axis.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
-        axis.set_title(env_id, fontsize=9)
-        axis.set_xlabel("characters per episode")
-    figure.axes[0].set_ylabel("cooperation index after training")
-    figure.savefig(path, dpi=120)
+    shown = {env_id: [] for env_id, _, _ in summary(cells)}
+    for env_id, _, mine in summary(cells):
+        shown[env_id].append(mine)
+    figure = Figure(figsize=(3.2 * len(shown) + 0.4, 3.2), layout="constrained")
+    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for panel, (env_id, groups) in zip(panels, shown.items(), strict=True):
+        for when, colour, style in (("before", "0.6", "--"), ("after", "tab:blue", "-")):
+            points = [[one[when] for one in group] for group in groups]
+            for one in (point for group in points for point in group):
+                panel.plot(one["characters"], one["index"], "o", color=colour, alpha=0.4)
+            xs = [mean(one["characters"] for one in group) for group in points]
+            ys = [mean(one["index"] for one in group) for group in points]
+            panel.plot(xs, ys, style, color=colour, label=f"{when} training")
+        panel.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
+        panel.set_title(env_id, fontsize=9)
+        panel.set_xlabel("characters per episode")
+    panels[0].set_ylabel("cooperation index")
+    panels[0].legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:

@@ -147,8 +147,8 @@ def speed(game: Game, name: str, rate: float, seed: int, actions: int) -> float:
 
 
 def ranked(values: Sequence[float]) -> np.ndarray:
-    """Ranks from 0; equal values share theirs."""
-    given = np.array(values)
+    """Ranks from 0; values that are equal to nine digits share theirs."""
+    given = np.array([float(f"{one:.9g}") for one in values])
     return np.array([((given < one).sum() + (given <= one).sum() - 1) / 2 for one in given])
 
 

@@ -85,24 +85,17 @@ def read(folder: Path) -> Entries:
 
 
 def verdicts(entries: Entries) -> dict[tuple[str, str], tuple[float, str]]:
-    """(bed, method) -> p of Fisher's test against the reference, by Holm, and what it says.
-
-    The correction is for all comparisons of tables together, and for all of text together.
-    """
+    """(bed, method) -> p of Fisher's test against the reference, by Holm, and what it says."""
+    pairs = [
+        (bed, method) for bed, some in entries.items() for method in some if method != REFERENCE
+    ]
+    raw = [fisher_p(entries[b][m].reached, entries[b][REFERENCE].reached) for b, m in pairs]
     found: dict[tuple[str, str], tuple[float, str]] = {}
-    for text in (False, True):
-        pairs = [
-            (bed, method)
-            for bed, some in entries.items()
-            for method in some
-            if bed.startswith("text_") is text and method != REFERENCE
-        ]
-        raw = [fisher_p(entries[b][m].reached, entries[b][REFERENCE].reached) for b, m in pairs]
-        for (bed, method), p in zip(pairs, holm(raw), strict=True):
-            one, other = entries[bed][method].reached, entries[bed][REFERENCE].reached
-            more = one[0] / one[1] > other[0] / other[1]
-            said = "more often" if more else "less often"
-            found[bed, method] = p, said if p < ALPHA else "cannot be told apart"
+    for (bed, method), p in zip(pairs, holm(raw), strict=True):
+        one, other = entries[bed][method].reached, entries[bed][REFERENCE].reached
+        more = one[0] / one[1] > other[0] / other[1]
+        said = "more often" if more else "less often"
+        found[bed, method] = p, said if p < ALPHA else "cannot be told apart"
     return found
 
 

@@ -54,11 +54,14 @@ end in the joint action named, at the pay behind it.
 | stag_hunt | 4 | stag/stag 4, hare/hare 2 | hare/hare 2.00 |
 | prisoners_dilemma | 3 | defect/defect 1 | defect/defect 1.01 |
 
-So in climbing, penalty, the stag hunt and the dilemma the gradient itself leads away from the best
-from every start. Less variance cannot rescue an algorithm there, only other fixed points or noise
-can. In `risky` the gradient is right, and optimism is wrong: nothing that only looks at one of
-climbing and risky may be called better. In climbing b/c is no equilibrium: after 4,000 updates all
-are at b/b, which pays 7. A run of some hundred updates ends at 6.
+So in climbing, penalty, the stag hunt and the dilemma the gradient of the own pay leads away from
+the best from every start. Where both are paid the mean (`credit: team`, the default), the stag hunt
+ends at stag/stag 4.00 and the dilemma at cooperate/cooperate 3.00, from all 200 starts; the other
+three are as above, for their pay is common. In climbing and penalty less variance cannot rescue an
+algorithm, only other fixed points or noise can. In `risky` the gradient is right, and optimism is
+wrong: nothing that only looks at one of climbing and risky may be called better. In climbing b/c is
+no equilibrium: after 4,000 updates all are at b/b, which pays 7. A run of some hundred updates ends
+at 6.
 
 The dilemma, repeated 10 times between tables that remember the last joint action
 (`games/repeated.py`): 200 of 200 end in defection, at 1.00 a turn. Tit for tat against itself earns

@@ -12,7 +12,7 @@ from llm_marl_envs import make
 from llm_marl_envs.envs import matrix_game
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.experts.demonstrations import demonstrations
-from llm_marl_envs.games.matrix import GAMES, landscape
+from llm_marl_envs.games.matrix import GAMES, landscape, read_game
 from llm_marl_envs.policies import Policy, RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Episode
 from llm_marl_envs.replay import replay
@@ -311,5 +311,15 @@ def test_the_pages_landscape_is_what_the_game_gives():
         assert (starts, others) == (200, [])
         ends = f"{first}/{second} {found.value:.2f}"
         assert rows[name] == [f"{found.best:g}", equilibria, ends]
+    for name, end in (
+        ("stag_hunt", "stag/stag 4.00"),
+        ("prisoners_dilemma", "cooperate/cooperate 3.00"),
+    ):
+        game = GAMES[name]
+        found = landscape(read_game(game.expected.mean(0).tolist(), actions=game.actions))
+        ((joint, starts),) = found.ends.items()
+        assert starts == 200
+        assert f"{'/'.join(joint)} {found.value:.2f}" == end
+        assert end in " ".join(page.split())
     later = landscape(GAMES["climbing"], updates=4000)
     assert later.ends == {("b", "b"): 200}
