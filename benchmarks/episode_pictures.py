@@ -16,7 +16,35 @@ from llm_marl_envs import make
 FOLDER = Path(__file__).parents[1] / "docs" / "environments"
 EPISODES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "agents_net": ({"turns": 1}, ("Answer: 3", "Answer: 1", "Answer: 2", "Answer: 2")),
+    "collab_maze": (
+        {},
+        (
+            "I name the way.",
+            "For walker_0: ???... ?#?..? S???## .#??.? .??.?? .##?G?",
+            "Answer: D D R R R D R",
+            "Answer: D D R R R D R",
+        ),
+    ),
+    "plan_path": ({}, ("The map: .#... ..... ..#.# #.#.# .....", "Answer: U U U R U")),
     "referential": ({}, ("mo ku ba", "flat blue cross")),
+    "sokoban": (
+        {},
+        (
+            "The map: ###### #...## #...## #.#..# #...T# ######",
+            "Answer: R R U R D D",
+            "I read the map out by rows. The target is at row 5, column 5.",
+            "Answer: U R D D U L L D D R R",
+        ),
+    ),
+    "sudoku": (
+        {},
+        (
+            "My digits: 2 1 4 1",
+            "Answer: 3 2 4 3 1 4 2 3",
+            "I read my digits out by rows: 2 and 1, then 4, then 1.",
+            "Answer: 3 4 2 3 1 2 2 3",
+        ),
+    ),
     "tic_tac_toe": ({}, ("5", "Action: 1", "4")),
     "trust_split": (
         {},
@@ -31,7 +59,13 @@ EPISODES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
 }
 """Page -> arguments and what the seats say, in their order."""
-TASKS = {"referential": "train/11"}
+TASKS = {
+    "collab_maze": "train/1",
+    "plan_path": "train/3",
+    "referential": "train/11",
+    "sokoban": "train/18",
+    "sudoku": "train/3",
+}
 
 
 def picture(name: str, kwargs: dict[str, Any], texts: Sequence[str]) -> str:

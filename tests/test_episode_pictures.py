@@ -10,7 +10,16 @@ from support.paths import ROOT
 
 from llm_marl_envs.rendering import Cell, table_svg
 
-NAMES = ("agents_net", "referential", "tic_tac_toe", "trust_split")
+NAMES = (
+    "agents_net",
+    "collab_maze",
+    "plan_path",
+    "referential",
+    "sokoban",
+    "sudoku",
+    "tic_tac_toe",
+    "trust_split",
+)
 
 
 @pytest.fixture

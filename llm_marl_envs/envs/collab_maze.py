@@ -157,8 +157,10 @@ One works out the way, by convention `first` `walker_0`, by `last` the last walk
 it their parts and name the way that it says. Where both wait, nobody walks; where both lead, they
 seldom name the same.
 
-There is no `tiny` preset: the leader searches a maze for its way, which is not copied from any
-text. None was trained.
+There is no `tiny` preset, and no warm start was tried. We expect none to work: the leader searches
+a maze for its way, which is not copied from any text. Nor was a seat trained alone, or a team
+without messages. One expert beside a silent walker scores 0.00, where random text scores 0 and two
+experts 1 (docs/bench.md).
 
 ## Tasks and licence
 256 boards in `train`, 64 in `val` and `ood`, 128 in `test`, each with 32 mazes. No split has a
@@ -194,7 +196,7 @@ from llm_marl_envs.grids.maze_tasks import (
     view,
 )
 from llm_marl_envs.grids.moves import ASKED, UNREAD, read_moves
-from llm_marl_envs.grids.pictures import grid_html
+from llm_marl_envs.grids.pictures import grid_svg
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
@@ -384,7 +386,7 @@ class CollabMazeEnv(TextAECEnv):
         trail = dict.fromkeys(self._trail, TRAIL)
         colours = {**trail, data["start"]: ENDS, data["goal"]: ENDS, self._place(): HERE}
         shown = [colours.get(at, COLOURS[cell]) for at, cell in enumerate(data["map"])]
-        return grid_html(list(data["seen"]), shown, size_of(data["map"]))
+        return grid_svg(list(data["seen"]), shown, size_of(data["map"]))
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> MazeExperts:

@@ -31,7 +31,8 @@ numbers do not say in which.
 
 ## Agents
 `reasoner_0`, then `actor_0`; or `solver_0`, then `verifier_0` (AEC). The actor and the solver
-answer, `turns` times. The verifier speaks after each answer but the last.
+answer, `turns` times. The verifier speaks after each answer but the last. Two seats, the papers'
+roles. There is nothing to draw beside the chats.
 
 ## Observations
 Chat messages, append-only: the question, or the part of it that the seat knows, then the other's
@@ -133,6 +134,10 @@ learning_rate: 6e-3}`, 65 s of one core) it answers in the form and at chance. O
 `expert:forward` it solves 0.21 greedy, as the actor 0.11, less than the solo bound (`llm-marl eval
 math_team-v0 --split test --tasks 100 --seed 7 --greedy`, with `--partner`). More steps were not
 tried.
+
+**What was not measured.** No seat was trained alone here, nor a team without messages. One seat's
+bound is exact for cards (`bounds`). One expert beside a silent seat scores 0.18, where random text
+scores 0 and two experts 1 (docs/bench.md). No row of GSM8K or MATH was played.
 
 ## Version history
 - v0: first version.

@@ -38,7 +38,7 @@ could do everything: measure one agent with the same tool, turns and tokens besi
 `make("plan_path-v0", single_seat=True, ...)`.
 
 ## Agents
-`tool_0` acts first in each turn, `planner_0` second (AEC).
+`tool_0` acts first in each turn, `planner_0` second (AEC). Two seats, the paper's roles.
 
 ## Observations
 Chat messages, append-only. First the map as the seat sees it. The planner is shown the tool's text
@@ -115,6 +115,11 @@ library's own. The authors' code ignores moves into walls and walks on, and pays
 A program that looks at a clock or is stopped by a limit of time may do something else when it is
 run again; all else replays exactly.
 
+**What was not measured.** No team and no seat was trained here, and no warm start of the embedded
+tiny model was tried, so there is no preset. One expert beside a silent seat scores 0.29, where
+random text scores 0 and two experts 1 (docs/bench.md). How far a strong planner comes alone over
+several turns is not known.
+
 ## Version history
 - v0: first version.
 """
@@ -142,7 +147,7 @@ from llm_marl_envs.grids.map_tasks import (
 )
 from llm_marl_envs.grids.maps import FREE, WALL, expected_blind, score_terms, size_of, walk
 from llm_marl_envs.grids.moves import ASKED, UNREAD, read_moves
-from llm_marl_envs.grids.pictures import grid_html
+from llm_marl_envs.grids.pictures import grid_svg
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
 RULES = (
@@ -249,7 +254,7 @@ class PlanPathEnv(MapEnv[int]):
             colours[place] = ENDS
         colours[self._trail[-1]] = HERE
         cells = [texts.get(at, "") for at in range(len(data["map"]))]
-        return grid_html(cells, colours, size_of(data["map"]))
+        return grid_svg(cells, colours, size_of(data["map"]))
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> MapExperts:

@@ -44,7 +44,7 @@ then the message. The order of the objects follows from the objects and the seat
 meant, and orders of two seats have nothing to do with each other. So "the second" says nothing.
 
 There is no argument `info`: what is divided is the target, and a listener who knew it would need
-nobody.
+nobody. `state()`, which a critic may read and no seat, holds all chats, and so the target.
 
 ## Actions
 **A message.** In the languages `tokens` and `renamed` it is the one line of the text that holds
@@ -180,7 +180,8 @@ With one speaker and one listener any agreement will do, and it is theirs alone.
       population: {}
 
 the policies of the speakers change seats by lot at each update, and so do those of the listeners.
-Every speaker comes to talk to every listener (docs/training.md).
+Every speaker comes to talk to every listener (docs/training.md). No run with a population, or with
+`renamed`, was measured.
 
 **Not comparable with published numbers.** Those hold for their authors' objects, often pictures,
 their networks and their training. Here the objects are words, and the listener reads them.

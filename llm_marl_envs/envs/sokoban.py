@@ -44,7 +44,7 @@ could do everything: measure one agent with the same tool, turns and tokens besi
 `make("sokoban-v0", single_seat=True, ...)`.
 
 ## Agents
-`tool_0` acts first in each turn, `planner_0` second (AEC).
+`tool_0` acts first in each turn, `planner_0` second (AEC). Two seats, the paper's roles.
 
 ## Observations
 Chat messages, append-only. First the map as the seat sees it. A wall surrounds every generated map,
@@ -131,6 +131,11 @@ map is solved, pays an answer 1 for that and else 0, and draws rooms by a random
 A program that looks at a clock or is stopped by a limit of time may do something else when it is
 run again; all else replays exactly.
 
+**What was not measured.** No team and no seat was trained here, and no warm start of the embedded
+tiny model was tried, so there is no preset. One expert beside a silent seat scores 0.01, where
+random text scores 0 and two experts 1 (docs/bench.md). How far a strong planner comes alone over
+several turns is not known.
+
 ## Version history
 - v0: first version.
 """
@@ -159,7 +164,7 @@ from llm_marl_envs.grids.map_env import MapEnv
 from llm_marl_envs.grids.map_tasks import marked, named
 from llm_marl_envs.grids.maps import FREE, WALL, size_of
 from llm_marl_envs.grids.moves import ASKED, UNREAD, read_moves
-from llm_marl_envs.grids.pictures import grid_html
+from llm_marl_envs.grids.pictures import grid_svg
 from llm_marl_envs.tasks import Row, Task, TaskSource, open_tasks
 
 RULES = (
@@ -285,7 +290,7 @@ class SokobanEnv(MapEnv[Position]):
         for box in set(self._trail[-1].boxes) & set(targets):
             colours[box] = HERE
         texts = [marks.get(at, "") for at in range(len(cells))]
-        return grid_html(texts, colours, size_of(cells))
+        return grid_svg(texts, colours, size_of(cells))
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> BoxExperts:

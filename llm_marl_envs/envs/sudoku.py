@@ -38,7 +38,7 @@ could do everything: measure one agent with the same tool, turns and tokens besi
 `make("sudoku-v0", single_seat=True, ...)`.
 
 ## Agents
-`tool_0` acts first in each turn, `planner_0` second (AEC).
+`tool_0` acts first in each turn, `planner_0` second (AEC). Two seats, the paper's roles.
 
 ## Observations
 Chat messages, append-only. First the rules and the grid as the seat sees it. The planner is shown
@@ -124,8 +124,12 @@ run again; all else replays exactly.
 **The embedded tiny model has no preset here.** Warm-started for 800 steps on puzzles with 4 empty
 cells (3 layers, two minutes of one core) it answers in the form that is asked for and at chance: of
 200 tasks of `val` it solves none, greedy or sampled, and its digits earn 0.13 (`llm-marl eval
-sudoku-v0 --set blanks=4 --set turns=1 --split val --tasks 200 --seed 7 --greedy`). So there is
-nothing that reinforcement could begin with.
+sudoku-v0 --set blanks=4 --set turns=1 --split val --tasks 200 --seed 7 --greedy`). With this warm
+start there is nothing that reinforcement could begin with. Others were not tried.
+
+**What was not measured.** No team and no seat was trained here. One seat's bound is exact for 4x4
+(`bounds`). One expert beside a silent seat scores 0.46, where random text scores 0 and two experts
+1 (docs/bench.md).
 
 ## Version history
 - v0: first version.
@@ -144,7 +148,7 @@ from llm_marl_envs.core import Bounds, described, info_of
 from llm_marl_envs.deliberation.briefs import check_whole
 from llm_marl_envs.grids.alone import expected_blind, score_terms
 from llm_marl_envs.grids.base import PLANNER, SEATS, TOOL, GridEnv, Judged
-from llm_marl_envs.grids.pictures import grid_html
+from llm_marl_envs.grids.pictures import grid_svg
 from llm_marl_envs.grids.sudoku import Grid, repeats
 from llm_marl_envs.grids.sudoku_bounds import better_alone, view_of
 from llm_marl_envs.grids.sudoku_experts import SudokuExperts
@@ -292,7 +296,7 @@ class SudokuEnv(GridEnv):
             else:
                 texts.append(str(digit))
                 colours.append(COLOURS[owner if self.divided else BOTH])
-        return grid_html(texts, colours, shape.size, (shape.height, shape.width))
+        return grid_svg(texts, colours, shape.size, (shape.height, shape.width))
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> SudokuExperts:

@@ -153,6 +153,8 @@ value rises by more than 0.01. See [the measurement](../tiny_presets.md).
 ## What it is for, what it does not show
 - Whether self-play comes to perfect play, by exact regret, and whether past selves help.
 - Every large model knows this game. It shows nothing of language or of teams.
+- **Not comparable with published numbers**: boards begin in the middle, and prompts are this
+  library's own.
 - The perfect player gives nothing away, and does not wait for mistakes: among moves of one value it
   takes the one that wins soonest or loses latest.
 

@@ -1,36 +1,47 @@
-"""A grid as a table of HTML, for people. Pure functions."""
+"""A grid as a drawing, for people. Pure functions."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
 
-SIDE = 28  # pixels of a cell
-BORDER, LINE = "2px solid #333", "1px solid #bbb"
+SIDE, MARGIN = 28, 2
+"""Of a cell and around the grid, in pixels."""
+LINE, BORDER = 'stroke="#bbbbbb"', 'stroke="#333333" stroke-width="2"'
 
 
-def grid_html(
+def grid_svg(
     texts: Sequence[str], colours: Sequence[str], columns: int, box: tuple[int, int] | None = None
 ) -> str:
-    """A table.
+    """A grid as SVG; it can stand in HTML and in a file of its own.
 
     Args:
         texts: of the cells, in reading order.
         colours: of their backgrounds, as CSS writes them.
         columns: how many cells a row has.
-        box: rows and columns of the boxes that thick lines surround; None: there are none.
+        box: rows and columns of the boxes that thick lines surround; None: the whole grid alone.
     """
-    rows, (high, wide) = [], box or (len(texts), len(texts))
-    for start in range(0, len(texts), columns):
-        cells = []
-        for column in range(columns):
-            top = BORDER if start // columns % high == 0 else LINE
-            left = BORDER if column % wide == 0 else LINE
-            style = (
-                f"width:{SIDE}px;height:{SIDE}px;text-align:center;border-top:{top};"
-                f"border-left:{left};background:{colours[start + column]}"
+    rows = len(texts) // columns
+    high, wide = box or (rows, columns)
+    parts = []
+    for at, (text, colour) in enumerate(zip(texts, colours, strict=True)):
+        x, y = MARGIN + at % columns * SIDE, MARGIN + at // columns * SIDE
+        parts.append(
+            f'<rect x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" fill="{colour}" {LINE}/>'
+        )
+        if text:
+            parts.append(
+                f'<text x="{x + SIDE / 2:g}" y="{y + SIDE / 2 + 5:g}" text-anchor="middle">'
+                f"{html.escape(text)}</text>"
             )
-            cells.append(f'<td style="{style}">{html.escape(texts[start + column])}</td>')
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    table = f"border-collapse:collapse;border-right:{BORDER};border-bottom:{BORDER}"
-    return f'<table class="grid" style="{table}">{"".join(rows)}</table>'
+    for row in range(0, rows, high):
+        for column in range(0, columns, wide):
+            parts.append(
+                f'<rect x="{MARGIN + column * SIDE}" y="{MARGIN + row * SIDE}" '
+                f'width="{wide * SIDE}" height="{high * SIDE}" fill="none" {BORDER}/>'
+            )
+    width, height = columns * SIDE + 2 * MARGIN, rows * SIDE + 2 * MARGIN
+    return (
+        f'<svg class="grid" width="{width}" height="{height}" font-family="monospace" '
+        f'font-size="15" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+    )
