@@ -213,9 +213,9 @@ Beside any partner, no text earns more than the best of the 16 choices.
 Preset `trust_split_tiny`: a lamp and a book (`tasks="bundled:two_things"`), one turn of talk, each
 is told that it is paid its own part, and trained for what both get (`credit: team`). Five fresh
 seeds: the return was 0.40 to 0.43 before training and 0.58 to 0.64 after. With shuffled rewards it
-ended at 0.29 to 0.46. The best pair of rules without talk earns 0.577, the optimum 0.649. It can be
-exploited: a responder that learns beside the trained `player_1` takes 0.94 to 1.00. See
-[the measurement](../tiny_presets.md).
+ended at 0.29 to 0.46. The lone player earns 0.574, the best pair of rules without talk 0.577, the
+optimum 0.649. It can be exploited: a responder that learns beside the trained `player_1` takes 0.94
+to 1.00. See [the measurement](../tiny_presets.md).
 
 With four things (`turns=1, pay="team"`, a warm start of 400 steps on 3000 demonstrations, seed 0)
 0.44 of the texts were choices before training and 0.70 after. With three things of changing names,
