@@ -153,9 +153,9 @@ def draw(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Cooperation index against characters that a team sends in an episode; dots are seeds."""
     from matplotlib.figure import Figure
 
-    shown = {env_id: [] for env_id, _, _ in summary(cells)}
+    shown: dict[str, list[Any]] = {}
     for env_id, _, mine in summary(cells):
-        shown[env_id].append(mine)
+        shown.setdefault(env_id, []).append(mine)
     figure = Figure(figsize=(3.2 * len(shown) + 0.4, 3.2), layout="constrained")
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for panel, (env_id, groups) in zip(panels, shown.items(), strict=True):

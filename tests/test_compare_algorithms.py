@@ -96,6 +96,8 @@ def test_verdicts_say_what_cannot_be_told_apart(comparison: SimpleNamespace, tmp
     assert said["climbing", "rejection"][1] == "more often"
     assert said["climbing", "rejection"][0] == pytest.approx(2 * 2 / 184756)  # two comparisons
     assert said["climbing", "difference"] == (1.0, "cannot be told apart")
+    both = comparison.report.verdicts({**entries, "text_climbing": entries["climbing"]})
+    assert both["climbing", "rejection"][0] == pytest.approx(4 * 2 / 184756)  # one correction
     text = comparison.report.table("climbing", entries["climbing"], said)
     (row,) = [one for one in text.splitlines() if one.startswith("| rejection")]
     assert "10 of 10 [0.69, 1.00] | more often" in row

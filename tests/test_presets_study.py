@@ -210,6 +210,28 @@ def test_expectations_are_those_of_a_player_who_looks_at_the_board_alone(there: 
         assert found["exploitability"] == pytest.approx(tictactoe.exploitability(player, start))
 
 
+def test_a_measure_is_the_mean_over_boards_and_both_seats(
+    there: Any, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+):
+    """Of free cells at random, which has a row of its own on the environment's page."""
+    cells = dict.fromkeys(range(9), 1 / 9)
+
+    def said(seats: Any, env: Any, task: Any, some: Any) -> dict[Any, Any]:
+        return dict.fromkeys(some, (cells, 0.5))
+
+    monkeypatch.setattr(there.tic_tac_toe, "chances", said)
+    found = there.tic_tac_toe.measure(run("tic_tac_toe"), {})
+    page = importlib.import_module("llm_marl_envs.envs.tic_tac_toe").__doc__ or ""
+    (row,) = [line for line in page.splitlines() if line.startswith("| random |")]
+    _, _, perfect, _, at_random, exploited, _, _ = row.split("|")
+    shown = {"perfect": perfect, "random": at_random}
+    for name, text in shown.items():
+        numbers = [found["play"][f"{name} {kind}"] for kind in ("won", "drawn", "lost")]
+        assert numbers == pytest.approx([float(one) for one in text.split("/")], abs=0.0006)
+    assert found["play"]["exploitability"] == pytest.approx(float(exploited), abs=0.0006)
+    assert found["ends"] == 0.5
+
+
 def test_cells_that_are_taken_are_left_out(there: Any):
     cells = {**dict.fromkeys(range(9), 0.0), 0: 0.5, 1: 0.3, 2: 0.1}
     found = there.tic_tac_toe.legal_only(cells, [1, 2, 8])

@@ -20,7 +20,6 @@ import torch
 from benchmarks.presets.study import Seats, Settings, Study, held_out
 from llm_marl_envs.games import tictactoe
 from llm_marl_envs.games.tictactoe import Board, Course
-from trainers.models.token_policy import TokenPolicy
 
 ROWS = 128
 """Prompts that are scored at once; all have the same length, so nothing is padded."""
@@ -83,14 +82,14 @@ def chances(
 ) -> dict[Course, tuple[dict[int, float], float]]:
     """Course -> the chance of each cell's name, and that a name drawn so is all that is said."""
     agent, labels = env.possible_agents[len(some[0]) % 2], task.data["labels"]
-    team = seats[agent].team
+    player, team = seats[agent], seats[agent].team
     policy = team.policy_of[agent]
     tokenizer, model = team.tokenizers[policy], team.model_of(policy)
     names = [tokenizer.encode(one, add_special_tokens=False) for one in labels]
     if any(len(one) != 1 for one in names):
         raise ValueError(f"cells are named in tokens {names}: expected one each")
     ids, ends = [one[0] for one in names], team.eos_ids(policy)
-    chat = TokenPolicy(team).chats[policy]
+    chat = player.chats[policy]
     by_length: dict[int, list[tuple[Course, list[int]]]] = {}
     for course in some:
         env.reset(seed=0, options={"task": task})
