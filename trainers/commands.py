@@ -150,10 +150,20 @@ def _add_credit_audit(parser: ArgumentParser) -> None:
         ("judgements", 16, "of each message by each estimator"),
         ("size", 4, "G: episodes of a group"),
         ("alternatives", 4, "J: versions that c3 compares"),
+        ("memory", 64, "groups that running means and critics have learned from"),
         ("copies", 64, "environments at once"),
         ("seed", 0, "everything follows from it"),
     ):
         parser.add_argument(f"--{name}", type=int, default=value, help=f"{about} (default {value})")
+    parser.add_argument(
+        "--credit", choices=("team", "own"), default="team", help="whose rewards count"
+    )
+    parser.add_argument(
+        "--trained", nargs="+", default=[], metavar="AGENT", help="whose messages are judged"
+    )
+    parser.add_argument(
+        "--estimators", nargs="+", metavar="NAME", help="those that judge (default: all that can)"
+    )
     parser.add_argument("--output", help="folder for credit_audit.json and credit_audit.png")
 
 
@@ -164,14 +174,17 @@ def _credit_audit(options: Namespace) -> None:
     if folder is not None:  # what would fail at the end of hours fails now
         require_matplotlib()
         check_writable(folder / AUDIT_FILE, folder / PICTURE_FILE)
-    sizes = ("points", "messages", "replays", "judgements", "size", "alternatives", "copies")
+    sizes = ("points", "messages", "replays", "judgements", "size", "alternatives", "memory")
+    given = {name: getattr(options, name) for name in (*sizes, "copies", "seed", "credit")}
+    given["estimators"] = None if options.estimators is None else tuple(options.estimators)
     print(
         run_credit_audit(
             options.id,
             env_kwargs_of(options),
             options.team,
-            sizes={name: getattr(options, name) for name in (*sizes, "seed")},
+            sizes=given,
             sampling=sampling_of(options),
+            trained=options.trained,
             transfer=options.transfer,
             folder=folder,
         )

@@ -11,13 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.format import number
 from llm_marl_envs.files.json_files import from_json, read_json
 from llm_marl_envs.report.axes import Frame
 from llm_marl_envs.report.charts import COLOURS, TABLE_ROWS, Chart, Line
-from llm_marl_envs.report.tables import Cell, Noted, Table, table
+from llm_marl_envs.report.tables import Cell, Noted, Table, estimated, table
 
-VERSION = 1
+VERSION = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """What a price buys, by the names that the file has."""
+
+    cost: float
+    variance: float
+    signal: float | None = None
+    rank: float | None = None
+    cosine: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +37,15 @@ class Estimator:
     """An estimator's figures, by the names that the file has."""
 
     name: str
-    bias: float
+    bias: Estimate
     bias_error: float
     offset: float
-    variance: float
-    tokens: float
-    calls: float
-    rank: float | None = None
-    signal: float | None = None
-    per_thousand_tokens: float | None = None
-    per_call: float | None = None
-    cosine: Mapping[str, float] = field(default_factory=dict)
+    variance: Estimate
+    tokens: Priced
+    calls: Priced
+    rank: Estimate | None = None
+    signal: Estimate | None = None
+    cosine: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +66,25 @@ class CreditAudit:
 
     estimators: tuple[Estimator, ...]
     messages: tuple[Message, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The part of a page: what the audit says, a sentence; its figures; its picture."""
+    """The part of a page: what the audit says, a sentence; its figures; its picture.
+
+    Attributes:
+        says: the sentence.
+        figures: of one judgement.
+        prices: of what tokens and calls buy.
+        refused: estimators that could not judge, and why.
+        chart: every message.
+    """
 
     says: str
     figures: Table
+    prices: tuple[Table, ...]
+    refused: tuple[str, ...]
     chart: Chart
 
 
@@ -88,33 +109,52 @@ def read_credit_audit(path: str | Path) -> CreditAudit:
 
 
 def credit(audit: CreditAudit) -> Credit:
-    """The sentence, the table and the picture of an audit."""
-    return Credit(_says(audit.estimators), _figures(audit.estimators), _chart(audit))
+    """The sentence, the tables and the picture of an audit."""
+    prices = tuple(_prices(audit.estimators, unit) for unit in ("tokens", "calls"))
+    refused = tuple(f"{name} could not judge: {why}" for name, why in audit.refused.items())
+    figures = _figures(audit.estimators)
+    return Credit(_says(audit.estimators), figures, prices, refused, _chart(audit))
 
 
 def _says(estimators: Sequence[Estimator]) -> str:
-    known = [(one.per_thousand_tokens, one.name) for one in estimators if one.per_thousand_tokens]
+    known = [(one.tokens.signal, one.name) for one in estimators if one.tokens.signal]
     if not known:
         return "No estimator told these messages apart."
     (best, first), *others = sorted(known, reverse=True)
     says = f"For 1000 sampled tokens {first} brings the most signal ({number(best)}"
     says += f", then {others[0][1]} {number(others[0][0])})" if others else ")"
     # What is below its sampling error was not seen.
-    biased = [one.name for one in estimators if one.bias > one.bias_error]
+    biased = [one.name for one in estimators if one.bias.mean > one.bias_error]
     return f"{says}; bias was seen in {' and '.join(biased) if biased else 'none'}."
 
 
+def _policies(estimators: Sequence[Estimator]) -> list[str]:
+    return sorted({policy for one in estimators for policy in one.cosine})
+
+
 def _figures(estimators: Sequence[Estimator]) -> Table:
-    policies = sorted({policy for one in estimators for policy in one.cosine})
+    policies = _policies(estimators)
     rows: list[list[Cell]] = []
     for one in estimators:
-        cells: list[Cell] = [one.name, Noted(number(one.bias), f"noise {number(one.bias_error)}")]
-        numbers = [one.offset, one.variance, one.rank, *map(one.cosine.get, policies)]
-        numbers += [one.tokens, one.calls, one.signal, one.per_thousand_tokens, one.per_call]
-        rows.append([*cells, *map(number, numbers)])
-    costs = ["tokens", "calls", "signal", "signal per 1000 tokens", "signal per call"]
+        bias = Noted(number(one.bias.mean), f"noise {number(one.bias_error)}")
+        cells: list[Cell] = [one.name, bias, number(one.offset)]
+        numbers = [one.variance, one.rank, *map(one.cosine.get, policies), one.signal]
+        rows.append([*cells, *map(estimated, numbers)])
     cosines = [f"cosine {policy}" for policy in policies]
-    return table(["estimator", "bias", "offset", "variance", "rank", *cosines, *costs], rows)
+    return table(["estimator", "bias", "offset", "variance", "rank", *cosines, "signal"], rows)
+
+
+def _prices(estimators: Sequence[Estimator], unit: str) -> Table:
+    policies = _policies(estimators)
+    amount = {"tokens": "1000 tokens", "calls": "1 call"}[unit]
+    head = ["estimator", f"{unit} each", f"variance of {amount}", f"signal of {amount}"]
+    head += [f"rank at equal {unit}", *(f"cosine {p} at equal {unit}" for p in policies)]
+    rows: list[list[Cell]] = []
+    for one in estimators:
+        given: Priced = getattr(one, unit)
+        numbers = [given.cost, given.variance, given.signal, given.rank]
+        rows.append([one.name, *map(number, [*numbers, *map(given.cosine.get, policies)])])
+    return table(head, rows)
 
 
 def _chart(audit: CreditAudit) -> Chart:

@@ -6,32 +6,39 @@ return after it, less the mean after fresh messages there, with a standard error
 estimator judges the *same* messages again and again, each time with new comparisons, as it would in
 training.
 
-What is reported of an estimator, over messages and points:
+What is reported of an estimator, over messages and points, each with an interval:
 
-- `offset`: how far its mean lies from the reference, the same for all messages of a point. It is
-  harmless: what does not depend on the message adds nothing to the expected gradient.
-- `bias`: what is left of that distance, root mean square. It changes what is learned. Its sampling
-  error is subtracted, so it is 0 where no bias was seen; `bias_error` is that error.
+- `bias`: how far its mean lies from the reference, root mean square, less what is the same for all
+  messages of a point. It changes what is learned. Its sampling error is subtracted, so it is 0
+  where no bias was seen; `bias_error` is that error.
 - `variance` of one judgement, mean over messages.
 - `rank`: of two messages of a point with different references, how often one judgement each puts
   them in the right order; ties count half.
 - `cosine` per policy: between the gradient of all messages by one judgement each and that by the
   reference; only for teams with weights.
-- `tokens` and `calls`: what an update of the estimator samples, and how many steps of the
-  environment it takes, for each message that it trains on.
 - `signal`: rho^2 / (1 - rho^2), where rho is the correlation of single judgements with the
   reference, both less their mean at the point. Judgements that are averaged add theirs, and it has
-  no unit: `rejection` says 1 and 0, whatever is paid. `per_thousand_tokens` and `per_call` are the
-  signal that 1000 sampled tokens, or one step of the environment, bring.
+  no unit: `rejection` says 1 and 0, whatever is paid.
+
+`offset`, that distance which is the same for all messages of a point, is harmless: what does not
+depend on the message adds nothing to the expected gradient.
+
+Then what a price buys, by sampled tokens and by steps of the environment (evaluator calls), both
+for each message that an update trains on: `variance` of the mean of as many judgements as 1000
+tokens, or one call, buy, and the `signal` that these bring together; `rank` and `cosine` of the
+mean of as many judgements as one of the dearest estimator costs (at most all). A bias is not for
+sale: it is the same for one judgement and for the mean of many.
+
+Estimators that keep running means or a critic have learned from `memory` groups of the frozen team
+before, in updates of four, as they would in training. That is not in their price.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -44,18 +51,21 @@ from llm_marl_envs.rollout import Context, redraws, rollout
 from llm_marl_envs.seeds import RESET_SEEDS, Start, branch_start, derive_seed, group_starts
 from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
-from trainers.algorithms.c3 import C3, C3Settings, C3Sim
-from trainers.algorithms.difference import Difference
-from trainers.algorithms.magrpo import MAGRPO
+from trainers.algorithms.at_grpo import ATGRPO
+from trainers.algorithms.base import ROUNDING
 from trainers.algorithms.magrpo_tree import MAGRPOTree
-from trainers.algorithms.rejection import Rejection
 from trainers.algorithms.trees import left_at, step_of
-from trainers.update.branching import grown, in_turn
+from trainers.studies.credit_estimators import Memory, make_estimators
+from trainers.studies.credit_figures import Facts, Judged, Products, figures
+from trainers.update.branching import grown
 from trainers.update.packing import reward_array
 from trainers.update.returns import discounted_returns
 
-Gram = Callable[[Sequence[Turn]], Mapping[str, tuple[list[int], np.ndarray]]]
+Gram = Callable[[Sequence[Turn]], Products]
 """Turns -> policy -> (which of them are its, inner products of their gradients of log-prob)."""
+TASKS_PER_UPDATE = 4
+"""Of the updates that a memory has learned from."""
+CREDITS = ("team", "own")
 MOST_EPISODES = 4096
 """Of a group: more than any audit plays."""
 
@@ -71,6 +81,9 @@ class AuditPlan:
         judgements: of each message by each estimator, at least 2.
         size: G of the estimators, at least 2.
         alternatives: J of c3, at least 2.
+        memory: groups that running means and critics have learned from, at least 1.
+        credit: whose rewards count, "team" or "own".
+        estimators: those that judge; None: all that can.
         copies: environments at once.
         seed: everything follows from it, and from the team.
     """
@@ -81,16 +94,23 @@ class AuditPlan:
     judgements: int = 16
     size: int = 4
     alternatives: int = 4
+    memory: int = 64
+    credit: str = "team"
+    estimators: tuple[str, ...] | None = None
     copies: int = 64
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("points", 1), ("messages", 2), ("replays", 2), ("judgements", 2)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}: expected at least {least}")
-        for name in ("size", "alternatives"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name}={getattr(self, name)}: expected at least 2")
+        for name in ("points", "memory", "copies"):
+            self._at_least(name, 1)
+        for name in ("messages", "replays", "judgements", "size", "alternatives"):
+            self._at_least(name, 2)
+        if self.credit not in CREDITS:
+            raise ValueError(f"credit={self.credit!r}: expected one of {[*CREDITS]}")
+
+    def _at_least(self, name: str, least: int) -> None:
+        if getattr(self, name) < least:
+            raise ValueError(f"{name}={getattr(self, name)}: expected at least {least}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +149,6 @@ class Message:
         return branch_start(self.start, self.episode, branch, number, chance)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """An estimator's figures; see the module's docstring."""
-
-    name: str
-    bias: float
-    bias_error: float
-    offset: float
-    variance: float
-    rank: float | None
-    signal: float | None
-    cosine: Mapping[str, float] = field(default_factory=dict)
-    tokens: float
-    calls: float
-    per_thousand_tokens: float | None
-    per_call: float | None
-
-
 @dataclass(frozen=True, slots=True)
 class Audit:
     """The messages with their references, every judgement, and each estimator's figures.
@@ -155,12 +157,14 @@ class Audit:
         messages: point after point.
         judgements: estimator -> (messages, judgements).
         estimators: their figures.
+        refused: estimator that cannot judge here -> why.
         chance: whether chance was dealt anew in replays ("episode") or as recorded ("group").
     """
 
     messages: tuple[Message, ...]
     judgements: Mapping[str, np.ndarray]
     estimators: tuple[Judged, ...]
+    refused: Mapping[str, str]
     chance: str
 
 
@@ -189,10 +193,9 @@ class Stage:
         check_replays(make_env, context)
         self.trained, self.plan = tuple(trained), plan
         self.copies = VectorTextEnv([make_env() for _ in range(plan.copies)])
-        env = self.copies.envs[0]
-        self.chance: Any = "episode" if redraws(env) else "group"
-        self.in_turn = in_turn(env)
-        self.source = task_source(env)
+        self.env = self.copies.envs[0]
+        self.chance: Any = "episode" if redraws(self.env) else "group"
+        self.source = task_source(self.env)
         self.play = partial(rollout, self.copies, team, context=context)
 
     def start(self, *which: object) -> Start:
@@ -201,30 +204,9 @@ class Stage:
         task = None if self.source is None else seed % len(self.source)
         return Start(task=task, seed=seed % RESET_SEEDS, sample_seed=seed)
 
-    def estimators(self) -> dict[str, Algorithm]:
-        """Name -> algorithm; `c3` is its form for agents that act at the same time where they do.
-
-        `magrpo_mean` has the paper's mean, which contains the sample.
-        """
-
-        def of(kind: type[Algorithm], baseline: str = "leave_one_out") -> Algorithm:
-            sizes = {"num_generations": self.plan.size, "chance": self.chance}
-            args = SimpleNamespace(baseline=baseline, scale_rewards="none", **sizes)
-            return kind(args, C3Settings(self.plan.alternatives) if issubclass(kind, C3) else None)
-
-        c3 = C3 if self.in_turn else C3Sim
-        return {
-            "magrpo": of(MAGRPO),
-            "magrpo_mean": of(MAGRPO, baseline="mean"),
-            "rejection": of(Rejection),
-            "magrpo_tree": of(MAGRPOTree),
-            c3.name: of(c3),
-            "difference": of(Difference),
-        }
-
     def returns(self, groups: Sequence[EpisodeGroup]) -> AdvantageInputs:
-        """What algorithms judge, with the team's rewards, undiscounted."""
-        rewards, alive = reward_array(groups, self.trained, "team")
+        """What algorithms judge, undiscounted."""
+        rewards, alive = reward_array(groups, self.trained, self.plan.credit)
         return AdvantageInputs(
             returns=discounted_returns(rewards, alive, 1.0),
             rewards=rewards,
@@ -249,19 +231,39 @@ def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:
         gram: gives the inner products of gradients; None leaves cosines out.
 
     Raises:
-        ValueError: no trained agent acts in the team's episodes.
+        ValueError: no trained agent acts in the team's episodes, no estimator can judge here, or
+            no message changes a return.
         NotReplayableError: a replay was not what was recorded.
         Exception: what an environment or a policy raises.
     """
+    plan = stage.plan
+    asked = make_estimators(
+        stage.env,
+        stage.trained,
+        plan.estimators,
+        alternatives=plan.alternatives,
+        num_generations=plan.size,
+        credit=plan.credit,
+        chance=stage.chance,
+        seed=plan.seed,
+    )
     messages = _referenced(stage, _messages(stage))
-    algorithms = stage.estimators()
-    judgements = _judgements(stage, messages, algorithms)
-    inner = None if gram is None else gram([message.said for message in messages])
-    found = [
-        _figures(name, messages, judgements[name], inner, _cost(stage, algorithm))
-        for name, algorithm in algorithms.items()
-    ]
-    return Audit(tuple(messages), judgements, tuple(found), stage.chance)
+    if max(max(abs(one.worth), one.error) for one in messages) <= ROUNDING:
+        raise ValueError(
+            f"credit={plan.credit!r}: every replay returned the same, so no message is worth more "
+            "than another and nothing can be judged; use a team that wins at times and loses at "
+            "times, more points, or, where one seat wins what the other loses, credit own"
+        )
+    judgements = _judgements(stage, messages, asked.algorithms)
+    facts = Facts(
+        points=np.array([one.point for one in messages]),
+        worth=np.array([one.worth for one in messages]),
+        noise=np.array([one.noise for one in messages]),
+        products={} if gram is None else gram([one.said for one in messages]),
+    )
+    costs = {name: _cost(stage, algorithm) for name, algorithm in asked.algorithms.items()}
+    found = figures(facts, judgements, costs)
+    return Audit(tuple(messages), judgements, found, asked.refused, stage.chance)
 
 
 def _messages(stage: Stage) -> list[Message]:
@@ -313,31 +315,87 @@ def _judgements(
     the group begin at the reset. Estimators without branches judge the same groups.
     """
     plan = stage.plan
-    shape = (len(messages), plan.judgements)
-    found = {name: np.zeros(shape) for name in algorithms}
+    updates = list(_updates(stage))
+    memories = {
+        name: Memory(algorithm, () if algorithm.branching else updates)
+        for name, algorithm in algorithms.items()
+    }
+    found = {name: np.zeros((len(messages), plan.judgements)) for name in algorithms}
     for place, message in enumerate(messages):
         own = [message.again(3 * 10**6 + n, stage.chance) for n in range(plan.judgements)]
-        beside = [
-            one
-            for n in range(plan.judgements)
-            for one in _others(message, n, plan.size - 1, stage.chance)
-        ]
         firsts = [_as_planned(one) for one in stage.play(own)]
-        rest = stage.play(beside)
-        width = plan.size - 1
+        beside = [_others(message, n, plan.size - 1, stage.chance) for n in range(plan.judgements)]
+        rest = iter(stage.play([one for some in beside for one in some]))
         groups = [
-            stage.group([one, *rest[n * width : (n + 1) * width]]) for n, one in enumerate(firsts)
+            stage.group([first, *(next(rest) for _ in some)])
+            for first, some in zip(firsts, beside, strict=True)
         ]
-        starts = [[one, *beside[n * width : (n + 1) * width]] for n, one in enumerate(own)]
+        starts = [[one, *some] for one, some in zip(own, beside, strict=True)]
         agent = stage.trained.index(message.agent)
-        for name, algorithm in algorithms.items():
+        for name, memory in memories.items():
             judged = groups
-            if algorithm.branching:
-                ask = partial(_asked, algorithm, message, stage.trained)
-                judged = grown(groups, starts, ask, stage.play, MOST_EPISODES)
-            advantages = algorithm.advantages(stage.returns(judged))
-            found[name][place] = advantages[:, 0, agent, message.turn]
+            if memory.algorithm.branching:
+                judged = _grown(stage, memory.algorithm, message, groups, starts)
+            for n, advantages in enumerate(memory.judge(judged, stage.returns)):
+                found[name][place, n] = advantages[0, agent, message.turn]
     return found
+
+
+def _updates(stage: Stage) -> Iterator[AdvantageInputs]:
+    """Whole groups of the team, as updates that learn nothing would see them."""
+    for groups, _ in _groups(stage, "memory", stage.plan.memory):
+        yield stage.returns(groups)
+
+
+def _groups(
+    stage: Stage, what: str, count: int
+) -> Iterator[tuple[list[EpisodeGroup], list[list[Start]]]]:
+    """So many groups of the team's own, with their starts, `TASKS_PER_UPDATE` at a time."""
+    for first in range(0, count, TASKS_PER_UPDATE):
+        numbers = range(first, min(count, first + TASKS_PER_UPDATE))
+        begun = [stage.start(what, number) for number in numbers]
+        starts = [
+            [*group_starts(one.task, one.seed, stage.plan.size, stage.chance)] for one in begun
+        ]
+        played = iter(stage.play([start for some in starts for start in some]))
+        yield [stage.group([next(played) for _ in some]) for some in starts], starts
+
+
+def _grown(
+    stage: Stage,
+    algorithm: Algorithm,
+    message: Message,
+    groups: Sequence[EpisodeGroup],
+    starts: Sequence[Sequence[Start]],
+) -> list[EpisodeGroup]:
+    """The groups with those branches that the judgement of the message depends on."""
+    if isinstance(algorithm, ATGRPO):
+        candidate = Branch(parent=0, agent=message.agent, turn=message.turn)
+        alone = [stage.group(group.episodes[:1]) for group in groups]
+
+        def candidates(group: EpisodeGroup) -> list[Branch]:
+            return [] if len(group.episodes) > 1 else [candidate] * (stage.plan.size - 1)
+
+        begun = [some[:1] for some in starts]
+        grown_here = grown(alone, begun, candidates, stage.play, MOST_EPISODES)
+        step = step_of(message.said)
+        return [stage.group([_from(one, step) for one in some.episodes]) for some in grown_here]
+    ask = partial(_asked, algorithm, message, stage.trained)
+    return grown(groups, starts, ask, stage.play, MOST_EPISODES)
+
+
+def _from(episode: Episode, step: int) -> Episode:
+    """The episode as if it had begun at a step.
+
+    `at_grpo` compares candidates after the best ones of the turns before. Here the history is the
+    recorded one, which stands for those.
+    """
+    turns = tuple(
+        dataclasses.replace(turn, step=step_of(turn) - step)
+        for turn in episode.turns
+        if step_of(turn) >= step
+    )
+    return _as_planned(dataclasses.replace(episode, turns=turns))
 
 
 def _others(message: Message, judgement: int, count: int, chance: Any) -> list[Start]:
@@ -359,10 +417,7 @@ def _as_planned(episode: Episode) -> Episode:
 def _asked(
     algorithm: Algorithm, message: Message, trained: Sequence[str], group: EpisodeGroup
 ) -> list[Branch]:
-    """Those branches that the judgement of the message depends on.
-
-    Of a tree: its siblings and all below them. Else: those at the message itself.
-    """
+    """Of a tree: the message's siblings and all below them. Else: branches at the message."""
     here = message.agent, message.turn
     asked = algorithm.branches(group, trained)
     if not isinstance(algorithm, MAGRPOTree):
@@ -382,16 +437,12 @@ COST_GROUPS = 2
 """Whole groups of an estimator that are played to see what one costs."""
 
 
-def _cost(stage: Stage, algorithm: Algorithm) -> tuple[float, float]:
-    """(tokens, steps of the environment) for each message that an update trains on.
+def _cost(stage: Stage, algorithm: Algorithm) -> dict[str, float]:
+    """Tokens and steps of the environment for each message that an update trains on.
 
     An action of a policy without tokens counts as one.
     """
-    plan = stage.plan
-    begun = [stage.start("cost", number) for number in range(COST_GROUPS)]
-    starts = [group_starts(one.task, one.seed, plan.size, stage.chance) for one in begun]
-    played = iter(stage.play([start for some in starts for start in some]))
-    groups = [stage.group([next(played) for _ in some]) for some in starts]
+    (groups, starts), *_ = _groups(stage, "cost", COST_GROUPS)
     if algorithm.branching:
         ask = partial(algorithm.branches, agents=stage.trained)
         groups = grown(groups, starts, ask, stage.play, MOST_EPISODES)
@@ -401,80 +452,4 @@ def _cost(stage: Stage, algorithm: Algorithm) -> tuple[float, float]:
     steps = sum(max((step_of(turn) + 1 for turn in one.turns), default=0) for one in episodes)
     new = [turn.response for one in episodes for turn in one.turns if not turn.given]
     tokens = sum(1 if one.completion_ids is None else len(one.completion_ids) for one in new)
-    return tokens / messages, steps / messages
-
-
-def _figures(
-    name: str,
-    messages: Sequence[Message],
-    judged: np.ndarray,
-    inner: Mapping[str, tuple[list[int], np.ndarray]] | None,
-    cost: tuple[float, float],
-) -> Judged:
-    points = np.array([message.point for message in messages])
-    worth = np.array([message.worth for message in messages])
-    noise = np.array([message.noise for message in messages])
-    variance = judged.var(axis=1, ddof=1)
-    away = judged.mean(axis=1) - worth
-    offset = np.array([away[points == point].mean() for point in points])
-    # What sampling alone would leave of it: its own, and the reference's.
-    share = 1 - 1 / (points == points[0]).sum()
-    error = float((share * (variance / judged.shape[1] + noise**2)).mean())
-    bias = max(0.0, float(((away - offset) ** 2).mean()) - error)
-    signal = _signal(points, worth, judged)
-    tokens, calls = cost
-    return Judged(
-        name=name,
-        bias=bias**0.5,
-        bias_error=error**0.5,
-        offset=float((offset**2).mean()) ** 0.5,
-        variance=float(variance.mean()),
-        rank=_rank(points, worth, noise, judged),
-        signal=signal,
-        cosine={} if inner is None else {p: _cosine(worth, judged, *k) for p, k in inner.items()},
-        tokens=tokens,
-        calls=calls,
-        per_thousand_tokens=None if signal is None else 1000 * signal / tokens,
-        per_call=None if signal is None else signal / calls,
-    )
-
-
-def _signal(points: np.ndarray, worth: np.ndarray, judged: np.ndarray) -> float | None:
-    """What one judgement knows of the reference; None where nothing differs, or no noise is."""
-
-    def centred(values: np.ndarray) -> np.ndarray:
-        return values - np.array([values[points == point].mean(axis=0) for point in points])
-
-    right, said = centred(worth)[:, None], judged - judged.mean(axis=1, keepdims=True)
-    said = said + centred(judged.mean(axis=1))[:, None]
-    size = float((said**2).mean() * (right**2).mean())
-    known = float((said * right).mean()) ** 2
-    return None if size <= known or size == 0 else known / (size - known)
-
-
-def _rank(
-    points: np.ndarray, worth: np.ndarray, noise: np.ndarray, judged: np.ndarray
-) -> float | None:
-    """How often two messages of a point are put in order; None where no reference tells two apart.
-
-    Told apart are those whose references differ by more than two standard errors.
-    """
-    found = []
-    for one in range(len(points)):
-        for other in range(len(points)):
-            apart = worth[one] - worth[other] > 2 * np.hypot(noise[one], noise[other])
-            if points[one] == points[other] and apart and worth[one] > worth[other]:
-                better = judged[one][:, None] - judged[other][None]
-                found.append(float((better > 0).mean() + (better == 0).mean() / 2))
-    return float(np.mean(found)) if found else None
-
-
-def _cosine(
-    worth: np.ndarray, judged: np.ndarray, places: Sequence[int], products: np.ndarray
-) -> float:
-    """Mean over judgements of the cosine between the estimate's gradient and the reference's."""
-    right, some = worth[list(places)], judged[list(places)].T
-    lengths = np.einsum("ri,ij,rj->r", some, products, some) * (right @ products @ right)
-    along = some @ products @ right
-    positive = lengths > 0
-    return float(np.where(positive, along / np.sqrt(np.where(positive, lengths, 1.0)), 0.0).mean())
+    return {"tokens": tokens / messages, "calls": steps / messages}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.numbers.format import number
+from llm_marl_envs.checks import refuse_unknown
+from llm_marl_envs.evaluation.numbers.estimate import as_filed
+from llm_marl_envs.evaluation.numbers.format import number, with_interval
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
 from llm_marl_envs.files.atomic import replacing
@@ -16,12 +18,14 @@ from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.policies.named import Context, Sampling, named_team
 from llm_marl_envs.registry import make
 from trainers.models.token_policy import TokenPolicy
-from trainers.studies.credit_audit import Audit, AuditPlan, Judged, Stage, credit_audit
+from trainers.studies.credit_audit import Audit, AuditPlan, Stage, credit_audit
+from trainers.studies.credit_figures import PRICES, Judged
 from trainers.studies.credit_gradients import gram_of
 
 AUDIT_FILE = "credit_audit.json"
 PICTURE_FILE = "credit_audit.png"
-VERSION = 1
+VERSION = 2
+AMOUNTS = {"tokens": "1000 tokens", "calls": "1 call"}
 Z = 1.96
 """Standard errors to each side of a 95 % interval."""
 
@@ -31,8 +35,9 @@ def run_credit_audit(
     env_kwargs: Mapping[str, Any],
     team: str,
     *,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, Any],
     sampling: Sampling,
+    trained: Sequence[str] = (),
     transfer: bool = False,
     folder: Path | None = None,
 ) -> str:
@@ -44,26 +49,29 @@ def run_credit_audit(
         team: as `named_team` takes it.
         sizes: of `AuditPlan`.
         sampling: how models sample.
+        trained: whose messages are audited; empty: everyone's.
         transfer: whether the team may be of another environment.
         folder: where to write the file and the picture; None writes nothing.
 
     Returns:
-        The table.
+        The tables.
 
     Raises:
-        ValueError: a size out of range, a team that does not fit, or an environment that does not
-            replay.
+        ValueError: a size out of range, a team or an agent that does not fit, or an environment
+            that does not replay; and what `credit_audit` raises.
     """
     plan = AuditPlan(**sizes)
     env = make(env_id, **env_kwargs)
     named = named_team(team, Context(env=env, sampling=sampling, transfer=transfer))
-    stage = Stage(partial(make, env_id, **env_kwargs), named.seats, tuple(named.seats), plan)
+    refuse_unknown("trained", dict.fromkeys(trained), list(named.seats))
+    seats = [seat for seat in named.seats if seat in trained] if trained else [*named.seats]
+    stage = Stage(partial(make, env_id, **env_kwargs), named.seats, seats, plan)
     models = {id(one): one for one in named.seats.values() if isinstance(one, TokenPolicy)}
     gram = gram_of(next(iter(models.values()))) if len(models) == 1 else None
     audit = credit_audit(stage, gram)
     if folder is not None:
         write_audit(folder, audit, plan, dict(named.identity))
-    return audit_table(audit)
+    return audit_tables(audit)
 
 
 def audit_to_dict(audit: Audit, plan: AuditPlan, team: Mapping[str, str]) -> dict[str, Any]:
@@ -73,7 +81,8 @@ def audit_to_dict(audit: Audit, plan: AuditPlan, team: Mapping[str, str]) -> dic
         "team": dict(team),
         "plan": dataclasses.asdict(plan),
         "chance": audit.chance,
-        "estimators": [dataclasses.asdict(one) for one in audit.estimators],
+        "estimators": [dataclasses.asdict(one, dict_factory=as_filed) for one in audit.estimators],
+        "refused": dict(audit.refused),
         "messages": [
             {
                 "point": one.point,
@@ -90,18 +99,42 @@ def audit_to_dict(audit: Audit, plan: AuditPlan, team: Mapping[str, str]) -> dic
     }
 
 
-def audit_table(audit: Audit) -> str:
-    """One line per estimator."""
-    policies = sorted({policy for one in audit.estimators for policy in one.cosine})
+def audit_tables(audit: Audit) -> str:
+    """What one judgement says, what prices buy, and who cannot judge."""
+    parts = ["One judgement, with 95 % intervals", _judgements(audit.estimators)]
+    for unit in PRICES:
+        parts += [f"What {unit} buy", _priced(audit.estimators, unit, AMOUNTS[unit])]
+    parts += [f"{name}: {why}" for name, why in audit.refused.items()]
+    return "\n".join(parts)
+
+
+def _policies(estimators: Sequence[Judged]) -> list[str]:
+    return sorted({policy for one in estimators for policy in one.cosine})
+
+
+def _judgements(estimators: Sequence[Judged]) -> str:
+    policies = _policies(estimators)
     head = ["estimator", "bias", "(noise)", "offset", "variance", "rank"]
-    head += [f"cosine {policy}" for policy in policies]
-    head += ["tokens", "calls", "signal", "per 1000 tokens", "per call"]
+    head += [*(f"cosine {policy}" for policy in policies), "signal"]
     rows = []
-    for one in audit.estimators:
-        numbers = [one.bias, one.bias_error, one.offset, one.variance, one.rank]
-        numbers += [one.cosine.get(policy) for policy in policies]
-        numbers += [one.tokens, one.calls, one.signal, one.per_thousand_tokens, one.per_call]
-        rows.append([one.name, *map(number, numbers)])
+    for one in estimators:
+        # Where no bias was seen the noise says more than an interval.
+        bias = with_interval(one.bias) if one.bias.mean > 0 else number(0.0)
+        cells = [one.name, bias, number(one.bias_error), number(one.offset)]
+        cosines = [one.cosine.get(policy) for policy in policies]
+        rows.append([*cells, *map(with_interval, [one.variance, one.rank, *cosines, one.signal])])
+    return format_table(head, rows)
+
+
+def _priced(estimators: Sequence[Judged], unit: str, amount: str) -> str:
+    policies = _policies(estimators)
+    head = ["estimator", f"{unit} each", f"variance of {amount}", f"signal of {amount}"]
+    head += [f"rank at equal {unit}", *(f"cosine {p} at equal {unit}" for p in policies)]
+    rows = []
+    for one in estimators:
+        priced = getattr(one, unit)
+        numbers = [priced.cost, priced.variance, priced.signal, priced.rank]
+        rows.append([one.name, *map(number, [*numbers, *map(priced.cosine.get, policies)])])
     return format_table(head, rows)
 
 
@@ -131,7 +164,7 @@ def save_picture(audit: Audit, path: Path) -> None:
 
 def _bars(axes: Any, estimators: tuple[Judged, ...]) -> None:
     names = [one.name for one in estimators]
-    values = [one.per_thousand_tokens or 0.0 for one in estimators]
+    values = [one.tokens.signal or 0.0 for one in estimators]
     axes.barh(names, values, color=[f"C{place}" for place in range(len(names))])
     positive = [value for value in values if value > 0]
     if positive and max(positive) > 100 * min(positive):

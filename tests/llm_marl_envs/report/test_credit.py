@@ -12,12 +12,21 @@ from support.reports import HOSTILE, Reader, a_run
 from llm_marl_envs.cli import main
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.credit import credit, read_credit_audit
+from llm_marl_envs.report.tables import Noted
+
+
+def estimate(mean: float) -> dict[str, Any]:
+    return {"mean": mean, "ci95": [mean - 0.25, mean + 0.25], "n_tasks": 2}
+
+
+def priced(signal: float | None = 0.5) -> dict[str, Any]:
+    return {"cost": 2.0, "variance": 0.125, "signal": signal, "rank": 0.9, "cosine": {}}
 
 
 def figures(name: str, **changes: Any) -> dict[str, Any]:
-    zeros = dict.fromkeys(("bias", "offset", "variance"), 0.0)
-    given = {"bias_error": 0.1, "tokens": 2.0, "calls": 1.0, "signal": 0.5, "per_call": 0.5}
-    return {"name": name, **zeros, **given, "per_thousand_tokens": 250.0, **changes}
+    given = {"bias": estimate(0.0), "bias_error": 0.1, "offset": 0.0, "variance": estimate(1.0)}
+    given |= {"signal": estimate(0.5), "tokens": priced(250.0), "calls": priced()}
+    return {"name": name, **given, **changes}
 
 
 def audit(folder: Path, name: str = "c3", **changes: Any) -> Path:
@@ -26,11 +35,12 @@ def audit(folder: Path, name: str = "c3", **changes: Any) -> Path:
     good = {**message, "worth": 1.0, "ci95": [0.5, 1.5], "judged": {"magrpo": [2, 1], name: [1]}}
     bad = {**message, "worth": -1.0, "ci95": [-1.5, -0.5], "judged": {"magrpo": [-1], name: [0]}}
     data = {
-        "version": 1,
+        "version": 2,
         "estimators": [
-            figures("magrpo", bias=0.25, cosine={"left_0": 0.75}),
-            figures(name, per_thousand_tokens=400.0, rank=None),
+            figures("magrpo", bias=estimate(0.25), cosine={"left_0": estimate(0.75)}),
+            figures(name, tokens=priced(400.0), rank=None),
         ],
+        "refused": {"rae": "it has no roles"},
         "messages": [good, bad],
         **changes,
     }
@@ -46,7 +56,15 @@ def test_what_an_audit_says(tmp_path: Path) -> None:
         "in magrpo."
     )
     assert found.figures.head[5] == "cosine left_0"
-    assert [row[5] for row in found.figures.rows] == ["0.75", "-"]
+    assert [row[5] for row in found.figures.rows] == [
+        Noted("0.75", "[0.50, 1.00], n = 2"),
+        "-",
+    ]
+    assert [one.rows[1][:4] for one in found.prices] == [
+        ("c3", "2.00", "0.12", "400"),
+        ("c3", "2.00", "0.12", "0.50"),
+    ]
+    assert found.refused == ("rae could not judge: it has no roles",)
     assert found.chart.numbers.rows == (
         ("left_0, turn 0, point 0", "1.00", "1.50", "1.00"),
         ("left_0, turn 0, point 0", "-1.00", "-1.00", "0.00"),
@@ -59,7 +77,7 @@ def test_what_an_audit_says(tmp_path: Path) -> None:
 
 
 def test_nothing_told_apart(tmp_path: Path) -> None:
-    nothing = [figures(n, signal=None, per_thousand_tokens=None) for n in ("magrpo", "c3")]
+    nothing = [figures(n, signal=None, tokens=priced(None)) for n in ("magrpo", "c3")]
     found = credit(read_credit_audit(audit(tmp_path, estimators=nothing)))
     assert found.says == "No estimator told these messages apart."
 
@@ -91,7 +109,7 @@ def test_names_are_only_text(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"version": 2}, "version 2, this release reads 1"),
+        ({"version": 1}, "version 1, this release reads 2"),
         ({"estimators": []}, "no estimators"),
         ({"messages": []}, "or no messages"),
         ({"estimators": [figures("magrpo")]}, r"message 0: expected judgements of \['magrpo'\]"),
