@@ -1,30 +1,36 @@
 """Does the audited signal of an estimator predict how fast a team learns with it?
 
-    python -m benchmarks.credit_prediction --seeds 10 --output runs/credit_prediction
+    python -m benchmarks.credit_prediction --seeds 20
 
 Three games whose teams are softmax tables. The team of the start, which says each word equally
 often, is audited (`llm-marl credit-audit` does the same): that gives each estimator a signal for
-1000 sampled actions. The prediction, written before any run: within a game, more signal means
-faster learning. Then each algorithm trains that team with an equal number of sampled actions, at
-each learning rate; its speed is the mean exact return over the run, at its best rate, as a share of
-the best return. All have the same fixed points, so only the estimates differ.
+1000 sampled actions and one for an evaluator call. Then each algorithm trains that team. All have
+the same fixed points, so only the estimates differ. Speed is the mean exact return, as a share of
+the best, while a budget of actions is spent, and while one of calls is.
 
 - `bonus`: two seats, two turns. The first joint choice decides a large part of what is paid at the
   end, the second a small one.
 - `crowd`: six seats, one turn, each with a part of its own.
 - `pair`: two seats, one turn, a table in which no part is a seat's own.
 
-Prints the prediction, then the table and the rank correlations; writes `credit_prediction.json`.
+The criterion, written before the runs on fresh seeds. Within a game more signal for a price means
+faster learning at that price. It is asked of every two methods whose signals differ by a factor of
+2 or more: they came out as predicted, or the other way round, if their speeds differ (paired over
+seeds, sign-flip test, 0.05 by Holm over all pairs, games and prices), else they cannot be told
+apart. Learning rates are chosen on seeds 0 to 4, for each method, game and price alone.
+
+One file; a stopped call goes on. Prints the tables of docs/credit_audit.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +38,43 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from benchmarks.claims.common import update_of
+from benchmarks.claims.common import (
+    FIRST,
+    Record,
+    Run,
+    Setting,
+    algorithm_of,
+    criterion_of,
+    paired,
+    shown,
+    tuned,
+    update_of,
+)
 from llm_marl_envs.core import Outcome, TextParallelEnv
-from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.evaluation.numbers.format import interval, number
+from llm_marl_envs.evaluation.numbers.rates import ALPHA, holm
+from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import derive_seed
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import ListSource, Task
-from trainers.studies.credit_audit import AuditPlan, Judged, Stage, credit_audit
+from trainers.algorithms import Algorithm
+from trainers.studies.credit_audit import AuditPlan, Stage, credit_audit
+from trainers.studies.credit_figures import PRICES, Priced
 from trainers.studies.tables import Tables
 
+FILE = Path(__file__).parent / "results" / "credit_prediction.json"
 WORDS = ("ape", "bee", "cow")
-RATES = (0.3, 1.0)
-PLAN = AuditPlan(points=16, messages=3, replays=64, judgements=16, size=3, alternatives=3)
-COMPARED = ("magrpo", "magrpo_tree", "c3_sim", "difference")
+RATES = (0.1, 0.3, 0.9, 2.7)
+METHODS = ("magrpo", "magrpo_none", "magrpo_tree", "rae", "c3_sim", "difference")
+PLAN = AuditPlan(
+    points=16, messages=3, replays=64, judgements=16, size=3, alternatives=3, estimators=METHODS
+)
+UNITS = ("tokens", "calls")
+"""Prices. Of a table an action is a token."""
+ACTIONS = 1200
+"""Budget of a run; that of calls is what `magrpo` takes for as many actions."""
+FACTOR = 2.0
+"""Between signals of which the prediction says something."""
 History = tuple[tuple[str, ...], ...]
 
 
@@ -68,7 +98,8 @@ def crowd(history: History) -> float:
 
 def pair(history: History) -> float:
     table = {("ape", "ape"): 1.0, ("bee", "bee"): 0.6, ("cow", "cow"): 0.4, ("bee", "ape"): 0.3}
-    return table.get(history[0], 0.0)
+    left, right = history[0]
+    return table.get((left, right), 0.0)
 
 
 GAMES = {"bonus": Game(2, 2, bonus), "crowd": Game(6, 1, crowd), "pair": Game(2, 1, pair)}
@@ -124,26 +155,82 @@ def best(game: Game) -> float:
     return max(game.pay(tuple(one)) for one in itertools.product(joint, repeat=game.turns))
 
 
-def stage_of(game: Game, team: Tables, copies: int) -> Stage:
-    plan = AuditPlan(**{**asdict(PLAN), "copies": copies})
+@lru_cache
+def _stage(name: str, copies: int) -> Stage:
+    game, plan = GAMES[name], {**asdict(PLAN), "copies": copies}
     seats = [f"seat_{i}" for i in range(game.seats)]
-    return Stage(partial(Play, game), dict.fromkeys(seats, team), seats, plan)
+    return Stage(partial(Play, game), dict.fromkeys(seats, Tables(WORDS)), seats, AuditPlan(**plan))
 
 
-def speed(game: Game, name: str, rate: float, seed: int, actions: int) -> float:
-    """Mean exact return over a run of so many sampled actions, as a share of the best."""
-    team = Tables(WORDS)
-    stage = stage_of(game, team, 16)
-    algorithm = stage.estimators()[name]
-    values, weights, spent, update = [value(game, team)], [], 0, 0
-    while spent < actions:
-        found = update_of(stage, algorithm, team, PLAN.size, [derive_seed("run", seed, update)])
-        update += 1
-        team.climb(found.slope, rate)
-        spent += found.actions
-        weights.append(found.actions)
+def methods_of(name: str) -> list[str]:
+    """Where every seat speaks once, `magrpo_tree` is `magrpo`."""
+    return [one for one in METHODS if one != "magrpo_tree" or GAMES[name].turns > 1]
+
+
+def audited(name: str) -> Run:
+    """Price -> method -> its signal and the signal's interval."""
+    found: Run = {unit: {} for unit in UNITS}
+    for one in credit_audit(_stage(name, 64)).estimators:
+        for unit in UNITS if one.name in methods_of(name) else ():
+            priced: Priced = getattr(one, unit)
+            low, high = (one.signal and one.signal.ci95) or (0.0, 0.0)
+            factor = 1 / priced.cost * PRICES[unit]
+            found[unit][one.name] = [priced.signal or 0.0, factor * low, factor * high]
+    return found
+
+
+def method(name: str, seed: int) -> Algorithm:
+    """The algorithm by the name of its estimator."""
+    chosen: dict[str, Any] = {"name": name.removesuffix("_none")}
+    if name == "c3_sim":
+        chosen["alternatives"] = PLAN.alternatives
+    if name == "rae":
+        chosen["roles"] = "seat"
+    baseline = {"baseline": "none"} if name == "magrpo_none" else {}
+    return algorithm_of(chosen, num_generations=PLAN.size, seed=seed, **baseline)
+
+
+def speeds(name: str, algorithm_name: str, actions: int, setting: Setting, seed: int) -> Run:
+    """Price -> mean exact return, as a share of the best, while the budget is spent."""
+    game, team, algorithm = GAMES[name], Tables(WORDS), method(algorithm_name, seed)
+    stage = copy.copy(_stage(name, 16))
+    stage.play = partial(rollout, stage.copies, dict.fromkeys(stage.trained, team))
+    most = {"tokens": actions, "calls": max(1, actions // game.seats)}
+    values, costs = [value(game, team)], {unit: [0] for unit in UNITS}
+    while any(costs[unit][-1] < most[unit] for unit in UNITS):
+        seeds = [derive_seed("run", seed, len(values))]
+        found = update_of(stage, algorithm, team, PLAN.size, seeds)
+        team.climb(found.slope, setting["rate"])
+        costs["tokens"].append(costs["tokens"][-1] + found.actions)
+        costs["calls"].append(costs["calls"][-1] + found.episodes * game.turns)
         values.append(value(game, team))
-    return float(np.average(values[:-1], weights=weights)) / best(game)
+    reached = {}
+    for unit in UNITS:
+        spent = np.minimum(costs[unit], most[unit])
+        mean = float(np.average(values[:-1], weights=np.diff(spent)))
+        reached[unit] = mean / best(game)
+    return reached
+
+
+def _run(
+    record: Record, name: str, algorithm: str, unit: str, actions: int, setting: Setting, seed: int
+) -> Run:
+    """The speed at one price; a run is made once for both."""
+    key = f"run/{name}/{algorithm}/{shown(setting)}/{seed}"
+    made = record.get(key, partial(speeds, name, algorithm, actions, setting, seed))
+    return {"tuned_on": made[unit]}
+
+
+def pairs_of(
+    signals: Mapping[str, Sequence[float]], found: Mapping[str, Sequence[float]]
+) -> list[dict[str, Any]]:
+    """The pairs of which the prediction says something: who should be faster, and what came."""
+    order = sorted(signals, key=lambda one: -signals[one][0])
+    return [
+        {"more": more, "less": less, **paired(found[less], found[more])}
+        for more, less in itertools.combinations(order, 2)
+        if signals[more][0] >= FACTOR * signals[less][0]
+    ]
 
 
 def ranked(values: Sequence[float]) -> np.ndarray:
@@ -152,51 +239,81 @@ def ranked(values: Sequence[float]) -> np.ndarray:
     return np.array([((given < one).sum() + (given <= one).sum() - 1) / 2 for one in given])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--actions", type=int, default=1200)
-    parser.add_argument("--output", default="runs/credit_prediction")
-    options = parser.parse_args()
-    audited: dict[str, dict[str, Judged]] = {}
-    for name, game in GAMES.items():
-        audit = credit_audit(stage_of(game, Tables(WORDS), 64))
-        audited[name] = {one.name: one for one in audit.estimators}
-        signals = {one: audited[name][one].per_thousand_tokens or 0.0 for one in COMPARED}
-        order = sorted(signals, key=lambda one: -signals[one])
-        print(
-            f"prediction, {name}: " + " > ".join(f"{a} ({signals[a]:.3g})" for a in order),
-            flush=True,
-        )
-    print(flush=True)
+def correlation(signals: Mapping[str, Sequence[float]], found: Mapping[str, Any]) -> float:
+    """Of the ranks of signals and mean speeds."""
+    speed = [float(np.mean(found[one])) for one in signals]
+    return float(np.corrcoef(ranked([one[0] for one in signals.values()]), ranked(speed))[0, 1])
+
+
+def summary(record: Record, seeds: int, actions: int, pilots: Sequence[int]) -> dict[str, Any]:
+    """Game and price -> signals, speeds with the chosen rates, correlation, and pairs by Holm."""
     found: dict[str, Any] = {}
-    for name, game in GAMES.items():
-        found[name] = {}
-        for one in COMPARED:
-            runs = {
-                rate: [speed(game, one, rate, s, options.actions) for s in range(options.seeds)]
-                for rate in RATES
+    for name in GAMES:
+        signals = record.get(f"audit/{name}", partial(audited, name))
+        for unit in UNITS:
+            reached, rates = {}, {}
+            for one in methods_of(name):
+                run = partial(_run, record, name, one, unit, actions)
+                setting = tuned(record, f"{name}/{one}/{unit}", {"rate": RATES}, run, pilots)
+                fresh = range(FIRST, FIRST + seeds)
+                rates[one] = setting["rate"]
+                reached[one] = [run(setting, seed)["tuned_on"] for seed in fresh]
+            found[f"{name}, {unit}"] = {
+                "signals": signals[unit],
+                "rates": rates,
+                "speeds": reached,
+                "correlation": correlation(signals[unit], reached),
+                "pairs": pairs_of(signals[unit], reached),
             }
-            rate = max(runs, key=lambda rate: float(np.mean(runs[rate])))
-            found[name][one] = {
-                "signal": audited[name][one].per_thousand_tokens,
-                "rate": rate,
-                "speed": runs[rate],
-                "all": {str(key): values for key, values in runs.items()},
-            }
-            mean, deviation = np.mean(runs[rate]), np.std(runs[rate], ddof=1)
-            signal = audited[name][one].per_thousand_tokens or 0.0
-            print(
-                f"{name:6} {one:12} signal {signal:8.3g}  speed {mean:.3f} sd {deviation:.3f}  "
-                f"rate {rate}",
-                flush=True,
-            )
-        signals = ranked([found[name][one]["signal"] or 0.0 for one in COMPARED])
-        speeds = ranked([float(np.mean(found[name][one]["speed"])) for one in COMPARED])
-        print(f"{name}: rank correlation {np.corrcoef(signals, speeds)[0, 1]:.2f}\n", flush=True)
-    folder = Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "credit_prediction.json", {"games": found, "plan": asdict(PLAN)})
+    pairs = [pair for one in found.values() for pair in one["pairs"]]
+    for pair, p in zip(pairs, holm([one["p"] for one in pairs]), strict=True):
+        said = "as predicted" if pair["difference"] > 0 else "the other way round"
+        pair |= {"p": p, "said": said if p < ALPHA else "cannot be told apart"}
+    return found
+
+
+def tables(found: Mapping[str, Any]) -> str:
+    """Markdown: signals and speeds, then how the pairs came out."""
+    lines = [
+        "| game, price | method: signal [95 %] | speed (rate) | rank correlation |",
+        "|---|---|---|---|",
+    ]
+    for name, one in found.items():
+        for place, (method_name, (signal, low, high)) in enumerate(
+            sorted(one["signals"].items(), key=lambda item: -item[1][0])
+        ):
+            speed = np.mean(one["speeds"][method_name])
+            cells = [name if place == 0 else ""]
+            cells += [f"`{method_name}`: {number(signal)} {interval((low, high))}"]
+            cells += [f"{speed:.3f} ({one['rates'][method_name]:g})"]
+            cells += [f"{one['correlation']:.2f}" if place == 0 else ""]
+            lines.append(f"| {' | '.join(cells)} |")
+    words = ("as predicted", "the other way round", "cannot be told apart")
+    lines += ["", f"| game, price | {' | '.join(words)} |", "|" + "---|" * 4]
+    for name, one in found.items():
+        said = [pair["said"] for pair in one["pairs"]]
+        lines.append(f"| {name} | {' | '.join(str(said.count(word)) for word in words)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Make what is missing, then the tables."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.credit_prediction",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seeds", type=int, default=20, help="fresh ones, from 100 on")
+    parser.add_argument("--actions", type=int, default=ACTIONS, help="budget of a run")
+    parser.add_argument("--pilots", type=int, default=5, help="seeds that rates are chosen on")
+    parser.add_argument("--output", type=Path, default=FILE, help="JSON file")
+    options = parser.parse_args()
+    pinned = {"criterion": criterion_of(__doc__), "actions": options.actions, "plan": asdict(PLAN)}
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    record = Record(options.output, pinned)
+    found = summary(record, options.seeds, options.actions, range(options.pilots))
+    record.save(summary=found)
+    print(tables(found))
 
 
 if __name__ == "__main__":

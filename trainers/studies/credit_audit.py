@@ -16,12 +16,13 @@ What is reported of an estimator, over messages and points, each with an interva
   them in the right order; ties count half.
 - `cosine` per policy: between the gradient of all messages by one judgement each and that by the
   reference; only for teams with weights.
-- `signal`: rho^2 / (1 - rho^2), where rho is the correlation of single judgements with the
-  reference, both less their mean at the point. Judgements that are averaged add theirs, and it has
-  no unit: `rejection` says 1 and 0, whatever is paid.
+- `signal`: rho^2 / (1 - rho^2), where rho is the covariance of single judgements and references
+  within points, over the deviation of the references and the root mean square of the judgements.
+  Judgements that are averaged add theirs, and it has no unit: `rejection` says 1 and 0, whatever is
+  paid.
 
-`offset`, that distance which is the same for all messages of a point, is harmless: what does not
-depend on the message adds nothing to the expected gradient.
+`offset` is that distance which is the same for all messages of a point. It adds nothing to the
+expected gradient, and noise to every single one: `signal` and `cosine` count it, the others do not.
 
 Then what a price buys, by sampled tokens and by steps of the environment (evaluator calls), both
 for each message that an update trains on: `variance` of the mean of as many judgements as 1000

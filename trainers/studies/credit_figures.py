@@ -65,7 +65,7 @@ class Judged:
         name: of the estimator.
         bias: with its interval.
         bias_error: what sampling alone leaves of a bias, root mean square.
-        offset: harmless.
+        offset: what it says of all messages of a point alike, root mean square.
         variance: of one judgement.
         rank: None where no reference tells two messages apart.
         signal: None where nothing differs, or no noise is.
@@ -187,12 +187,15 @@ def _sampling_error(facts: Facts, spread: np.ndarray, judgements: int) -> np.nda
 
 
 def signal_of(facts: Facts, judged: np.ndarray) -> Statistic:
-    """rho^2 / (1 - rho^2); None where nothing differs, or no noise is."""
+    """rho^2 / (1 - rho^2); None where nothing differs, or no noise is.
+
+    rho is cov(judgement, reference) / (deviation of references * root mean square of judgements),
+    covariance and deviation within points: what is said of all messages of a point alike tells
+    nothing, and its size is noise.
+    """
     right = _centred(facts.points, facts.worth)[:, None]
-    said = judged - judged.mean(axis=1, keepdims=True)
-    said = said + _centred(facts.points, judged.mean(axis=1))[:, None]
-    sizes, truths = (said**2).mean(axis=1), (right**2).mean(axis=1)
-    both = (said * right).mean(axis=1)
+    sizes, truths = (judged**2).mean(axis=1), (right**2).mean(axis=1)
+    both = (judged * right).mean(axis=1)
 
     def signal(times: np.ndarray) -> float | None:
         size = _mean(sizes, times) * _mean(truths, times)

@@ -287,6 +287,12 @@ def test_figures_by_hand() -> None:
     noise = 2 / 3 * 3 * (2.0 / 2 + 0.01) / 4  # a point of one message has none
     assert found.bias_error == pytest.approx(noise**0.5)
     assert found.bias.mean == pytest.approx(max(0.0, squares / 4 - noise) ** 0.5)
+    # References less the mean of their point; that of point 1 has one message.
+    right = [1 - 1.9 / 3, -1.9 / 3, 0.9 - 1.9 / 3]
+    both = (2 * right[0] + 0 * right[1] + 1 * right[2]) / 4
+    squares = ((9 + 1) / 2 + (1 + 1) / 2 + (0 + 4) / 2 + 81) / 4
+    rho2 = both**2 / (squares * sum(one**2 for one in right) / 4)
+    assert found.signal.mean == pytest.approx(rho2 / (1 - rho2))
     # The gradient (3, 1) or (1, -1) against (1, 0), the reference of message 1 being 0.
     assert found.cosine["one"].mean == pytest.approx((3 / 10**0.5 + 1 / 2**0.5) / 2)
     assert "none" not in found.cosine
