@@ -17,7 +17,7 @@ The criterion, written before the runs on fresh seeds. Within a game more signal
 faster learning at that price. It is asked of every two methods whose signals differ by a factor of
 2 or more: they came out as predicted, or the other way round, if their speeds differ (paired over
 seeds, sign-flip test, 0.05 by Holm over all pairs, games and prices), else they cannot be told
-apart. Learning rates are chosen on seeds 0 to 4, for each method, game and price alone.
+apart. Learning rates are chosen on seeds 0 to 2, for each method, game and price alone.
 
 One file; a stopped call goes on. Prints the tables of docs/credit_audit.md.
 """
@@ -305,7 +305,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=20, help="fresh ones, from 100 on")
     parser.add_argument("--actions", type=int, default=ACTIONS, help="budget of a run")
-    parser.add_argument("--pilots", type=int, default=5, help="seeds that rates are chosen on")
+    parser.add_argument("--pilots", type=int, default=3, help="seeds that rates are chosen on")
     parser.add_argument("--output", type=Path, default=FILE, help="JSON file")
     options = parser.parse_args()
     pinned = {"criterion": criterion_of(__doc__), "actions": options.actions, "plan": asdict(PLAN)}

@@ -135,6 +135,10 @@ SMALL: dict[str, Any] = {"points": 2, "messages": 2, "replays": 8, "judgements":
 SMALL["memory"] = 2
 
 
+def small(**changes: Any) -> AuditPlan:
+    return AuditPlan(**{**SMALL, **changes})
+
+
 @pytest.fixture(scope="module", params=[InTurn, AtOnce])
 def audited(request: Any) -> tuple[Any, Audit]:
     stage = Stage(request.param, dict.fromkeys(SEATS, Tables()), SEATS, PLAN)
@@ -158,7 +162,7 @@ UNBIASED = (*UNBIASED, "marshal")
 
 @pytest.mark.parametrize(("env", "other"), [(InTurn, "c3_sim"), (AtOnce, "c3")])
 def test_every_estimator_judges_or_says_why_not(env: Any, other: str) -> None:
-    audit = credit_audit(Stage(env, dict.fromkeys(SEATS, Tables()), SEATS, AuditPlan(**SMALL)))
+    audit = credit_audit(Stage(env, dict.fromkeys(SEATS, Tables()), SEATS, small()))
     assert {*audit.refused} == {"advantage_alignment", other}
     assert "set credit: own" in audit.refused["advantage_alignment"]
     judged = {one.name for one in audit.estimators}
@@ -334,9 +338,9 @@ def test_what_one_wins_the_other_loses() -> None:
     """The team's mean never changes, which is refused; each seat's own does."""
     team: Team = dict.fromkeys(SEATS, Tables())
     with pytest.raises(ValueError, match=r"credit='team'.*nothing can be judged.*credit own"):
-        credit_audit(Stage(ZeroSum, team, SEATS, AuditPlan(**SMALL, estimators=("magrpo",))))
+        credit_audit(Stage(ZeroSum, team, SEATS, small(estimators=("magrpo",))))
     judges = ("magrpo", "advantage_alignment", "c3", "marft")
-    plan = AuditPlan(**{**SMALL, "points": 6, "replays": 64}, credit="own", estimators=judges)
+    plan = small(points=6, replays=64, credit="own", estimators=judges)
     audit = credit_audit(Stage(ZeroSum, team, SEATS, plan))
     worth, _ = exact(AtOnce, audit)
     sign = np.array([1.0 if one.agent == SEATS[0] else -1.0 for one in audit.messages])
@@ -349,7 +353,7 @@ def test_what_one_wins_the_other_loses() -> None:
 
 def test_only_trained_seats_are_judged() -> None:
     team: Team = dict.fromkeys(SEATS, Tables())
-    plan = AuditPlan(**{**SMALL, "points": 6}, estimators=("magrpo", "c3"))
+    plan = small(points=6, estimators=("magrpo", "c3"))
     audit = credit_audit(Stage(InTurn, team, SEATS[1:], plan))
     assert {one.agent for one in audit.messages} == {SEATS[1]}
     assert [one.name for one in audit.estimators] == ["magrpo", "c3"]
@@ -365,15 +369,15 @@ def test_only_trained_seats_are_judged() -> None:
     ],
 )
 def test_estimators_that_are_not_there_or_cannot(changes: Any, words: str) -> None:
-    stage = Stage(AtOnce, dict.fromkeys(SEATS, Tables()), SEATS, AuditPlan(**SMALL, **changes))
+    stage = Stage(AtOnce, dict.fromkeys(SEATS, Tables()), SEATS, small(**changes))
     with pytest.raises(ValueError, match=words):
         credit_audit(stage)
 
 
 def test_an_audit_is_a_function_of_its_seed() -> None:
-    small = AuditPlan(**{**SMALL, "replays": 3}, copies=5, estimators=JUDGES)
+    plan = small(replays=3, copies=5, estimators=JUDGES)
     team: Team = dict.fromkeys(SEATS, Tables())
-    one, again = (credit_audit(Stage(InTurn, team, SEATS, small)) for _ in range(2))
+    one, again = (credit_audit(Stage(InTurn, team, SEATS, plan)) for _ in range(2))
     assert one.estimators == again.estimators
     assert [m.worth for m in one.messages] == [m.worth for m in again.messages]
 
