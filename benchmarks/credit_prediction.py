@@ -27,6 +27,7 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -142,10 +143,10 @@ def value(game: Game, team: Tables, history: History = ()) -> float:
     if len(history) == game.turns:
         return game.pay(history)
     heard = " ".join(history[-1]) if history else ""
-    chances = [team.chances(f"seat_{i}", heard) for i in range(game.seats)]
+    chances = [team.chances(f"seat_{i}", heard).tolist() for i in range(game.seats)]
     total = 0.0
     for places in itertools.product(range(len(WORDS)), repeat=game.seats):
-        chance = float(np.prod([own[i] for own, i in zip(chances, places, strict=True)]))
+        chance = math.prod(own[i] for own, i in zip(chances, places, strict=True))
         total += chance * value(game, team, (*history, tuple(WORDS[i] for i in places)))
     return total
 
