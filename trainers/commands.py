@@ -17,6 +17,7 @@ from llm_marl_envs.commands.options import (
     add_overrides,
     add_sampling,
     add_team,
+    assignments,
     env_kwargs_of,
     quiet_libraries,
     sampling_of,
@@ -141,7 +142,7 @@ def _add_credit_audit(parser: ArgumentParser) -> None:
     add_environment(parser)
     parser.add_argument("--split", help="train, val, test or ood (default train)")
     parser.set_defaults(default_split="train")
-    add_team(parser)
+    add_team(parser, partners=True)
     add_sampling(parser)
     for name, value, about in (
         ("points", 8, "decision points, each of another episode"),
@@ -184,6 +185,7 @@ def _credit_audit(options: Namespace) -> None:
             options.team,
             sizes=given,
             sampling=sampling_of(options),
+            partners=assignments(options.partner),
             trained=options.trained,
             transfer=options.transfer,
             folder=folder,

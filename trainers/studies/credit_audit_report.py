@@ -37,6 +37,7 @@ def run_credit_audit(
     *,
     sizes: Mapping[str, Any],
     sampling: Sampling,
+    partners: Mapping[str, str] | None = None,
     trained: Sequence[str] = (),
     transfer: bool = False,
     folder: Path | None = None,
@@ -49,7 +50,8 @@ def run_credit_audit(
         team: as `named_team` takes it.
         sizes: of `AuditPlan`.
         sampling: how models sample.
-        trained: whose messages are audited; empty: everyone's.
+        partners: seat that another policy plays -> its name.
+        trained: whose messages are audited; empty: those of all seats but the partners'.
         transfer: whether the team may be of another environment.
         folder: where to write the file and the picture; None writes nothing.
 
@@ -62,9 +64,11 @@ def run_credit_audit(
     """
     plan = AuditPlan(**sizes)
     env = make(env_id, **env_kwargs)
-    named = named_team(team, Context(env=env, sampling=sampling, transfer=transfer))
+    others = dict(partners or {})
+    named = named_team(team, Context(env=env, sampling=sampling, transfer=transfer), others)
     refuse_unknown("trained", dict.fromkeys(trained), list(named.seats))
-    seats = [seat for seat in named.seats if seat in trained] if trained else [*named.seats]
+    chosen = trained or [seat for seat in named.seats if seat not in others]
+    seats = [seat for seat in named.seats if seat in chosen]
     stage = Stage(partial(make, env_id, **env_kwargs), named.seats, seats, plan)
     models = {id(one): one for one in named.seats.values() if isinstance(one, TokenPolicy)}
     gram = gram_of(next(iter(models.values()))) if len(models) == 1 else None

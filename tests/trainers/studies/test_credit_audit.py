@@ -418,6 +418,22 @@ def test_gradients_are_those_of_the_log_prob(tmp_path: Path) -> None:
         assert cosine_of(facts, -worth[:, None], name)(once) == pytest.approx(-1)
 
 
+def test_partners_play_on_and_are_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three members the second always says a wrong word; the others' words are judged."""
+    flags = [text for name, value in SMALL.items() for text in (f"--{name}", str(value))]
+    parser = ArgumentParser()
+    CREDIT_AUDIT.add(parser)
+    given = ["crowd-v0", "--set", "weights=[1, 1, 1]", "--team", "expert", *flags]
+    given += ["--points", "6", "--estimators", "magrpo", "--output", str(tmp_path)]
+    CREDIT_AUDIT.run(parser.parse_args([*given, "--partner", "member_1=expert:wrong_1"]))
+    assert "magrpo" in capsys.readouterr().out
+    kept = json.loads((tmp_path / "credit_audit.json").read_text())
+    assert {one["agent"] for one in kept["messages"]} == {"member_0", "member_2"}
+    assert kept["team"]["member_1"] != kept["team"]["member_0"]
+
+
 def test_the_command_writes_table_file_and_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
