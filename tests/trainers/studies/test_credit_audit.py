@@ -387,7 +387,7 @@ def test_an_audit_is_a_function_of_its_seed() -> None:
 )
 def test_sizes_that_say_nothing_are_refused(name: str, least: int) -> None:
     with pytest.raises(ValueError, match=f"{name}={least - 1}: expected at least {least}"):
-        AuditPlan(**{name: least - 1})
+        small(**{name: least - 1})
 
 
 # -- gradients, and the command --------------------------------------------------------------------
