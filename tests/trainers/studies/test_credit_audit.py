@@ -188,7 +188,7 @@ def test_the_bias_of_every_estimator_is_that_of_enumeration(audited: Any) -> Non
     assert all(one.signal is not None and one.signal.mean > 0 for one in found.values())
 
 
-def inputs_of(*returns: float) -> AdvantageInputs:
+def inputs_of(*returns: Any) -> AdvantageInputs:
     """One task, an episode for each return, one agent and turn."""
     earned = np.array(returns).reshape(1, -1, 1, 1)
     alive = np.ones(earned.shape, dtype=bool)
@@ -296,6 +296,7 @@ def test_figures_by_hand() -> None:
     both = (2 * right[0] + 0 * right[1] + 1 * right[2]) / 4
     squares = ((9 + 1) / 2 + (1 + 1) / 2 + (0 + 4) / 2 + 81) / 4
     rho2 = both**2 / (squares * sum(one**2 for one in right) / 4)
+    assert found.signal is not None
     assert found.signal.mean == pytest.approx(rho2 / (1 - rho2))
     # The gradient (3, 1) or (1, -1) against (1, 0), the reference of message 1 being 0.
     assert found.cosine["one"].mean == pytest.approx((3 / 10**0.5 + 1 / 2**0.5) / 2)
@@ -313,6 +314,7 @@ def test_prices_by_hand() -> None:
     assert cheap.calls.signal == pytest.approx(cheap.signal.mean)
     # Means of both judgements: 2, 0, 1 put both pairs in order; one alone is right less often.
     assert cheap.tokens.rank == 1.0
+    assert dear.rank is not None
     assert dear.tokens.rank == dear.rank.mean < 1.0
     assert cheap.tokens.cosine["one"] == pytest.approx(1.0)
 
