@@ -57,7 +57,9 @@ BUDGETS: dict[str, tuple[int | None, ...]] = {
 }
 """Environment -> budgets in characters of a text.
 
-Experts' texts have 1 or 19 to 26 characters in referential-v0, and 5 to 7 in the others.
+Experts' texts have 1 or 19 to 26 characters in referential-v0 and 5 to 7 in debate-v0. In
+solve_critique_refine-v0 those of the critic have 5 to 7, and those of the generator 30 to 36, whose
+first 5 to 7 are its word.
 """
 FIRST_SEED = 101
 """Budgets and tokens were chosen on seeds 0 and 100, but for budget 22, see the page."""

@@ -19,6 +19,8 @@ from llm_marl_envs.report.charts import COLOURS, TABLE_ROWS, Chart, Line
 from llm_marl_envs.report.tables import Cell, Noted, Table, estimated, table
 
 VERSION = 2
+DRAWN = 6
+"""Estimators in the picture, those with the most signal for 1000 tokens; more hide each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +161,8 @@ def _prices(estimators: Sequence[Estimator], unit: str) -> Table:
 
 def _chart(audit: CreditAudit) -> Chart:
     """Each message's reference against the mean of what each estimator says of it."""
-    names = [one.name for one in audit.estimators]
+    ordered = sorted(audit.estimators, key=lambda one: one.tokens.signal or 0.0, reverse=True)
+    names = [one.name for one in audit.estimators if one in ordered[:DRAWN]]
     means = [[fmean(message.judged[name]) for name in names] for message in audit.messages]
     worth = [message.worth for message in audit.messages]
     frame = Frame.around(
@@ -174,14 +177,18 @@ def _chart(audit: CreditAudit) -> Chart:
         [f"{one.agent}, turn {one.turn}, point {one.point}", *map(number, [one.worth, *row])]
         for one, row in zip(audit.messages, means, strict=True)
     ]
-    left = len(rows) - TABLE_ROWS
+    left, hidden = len(rows) - TABLE_ROWS, len(audit.estimators) - len(names)
+    notes = [
+        "Each dot is a message as one estimator judges it; dots of a good one rise to the right."
+    ]
+    notes += [f"{hidden} with less signal for 1000 tokens are not drawn."] if hidden else []
+    notes += [f"The table leaves {left} messages out."] if left > 0 else []
     return Chart(
         title="Mean judgement of each message",
         label="mean judgement of each message, over its reference advantage",
         frame=frame,
         keys=tuple((place % COLOURS, name) for place, name in enumerate(names)),
-        note="Each dot is a message as one estimator judges it; dots of a good one rise to the "
-        "right." + (f" The table leaves {left} messages out." if left > 0 else ""),
+        note=" ".join(notes),
         numbers=table(["message", "reference", *names], rows[:TABLE_ROWS]),
         lines=tuple(dots),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.checks import refuse_unknown
-from llm_marl_envs.evaluation.numbers.estimate import as_filed
+from llm_marl_envs.evaluation.numbers.estimate import Estimate, as_filed
 from llm_marl_envs.evaluation.numbers.format import number, with_interval
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
@@ -149,30 +149,36 @@ def write_audit(folder: Path, audit: Audit, plan: AuditPlan, team: Mapping[str, 
 
 
 def save_picture(audit: Audit, path: Path) -> None:
-    """Left: each message's reference against the mean judgement. Right: signal for its price."""
-    figure = require_matplotlib()(figsize=(11, 4.5), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    worth = [one.worth for one in audit.messages]
-    for place, one in enumerate(audit.estimators):
-        judged = audit.judgements[one.name].mean(axis=1)
-        left.scatter(worth, judged, s=14, color=f"C{place}", label=one.name, alpha=0.7)
-    ends = [min(worth), max(worth)]
-    left.plot(ends, ends, color="0.6", linewidth=1)
-    left.set(xlabel="reference advantage", ylabel="mean judgement", title="every message")
-    left.legend(fontsize="small")
-    left.grid(alpha=0.3)
-    _bars(right, audit.estimators)
+    """Rank, and the signal of 1000 tokens, of each estimator, with intervals."""
+    height = 1.6 + 0.25 * len(audit.estimators)
+    figure = require_matplotlib()(figsize=(10, height), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    signals = [_scaled(one.signal, PRICES["tokens"] / one.tokens.cost) for one in audit.estimators]
+    _dots(left, [one.rank for one in audit.estimators])
+    _dots(right, signals)
+    left.axvline(0.5, color="0.6", linewidth=1)
+    positive = [one.mean for one in signals if one is not None and one.mean > 0]
+    if positive and max(positive) > 10 * min(positive):
+        right.set_xscale("log")
+    left.set_yticks(range(len(audit.estimators)), [one.name for one in audit.estimators])
+    left.invert_yaxis()
+    left.set(xlabel="pairs in the right order, one judgement", title="rank")
+    right.set(xlabel="signal of 1000 sampled tokens", title="signal for its price")
     with replacing(path) as partial:
         figure.savefig(partial, dpi=150, format="png")
 
 
-def _bars(axes: Any, estimators: tuple[Judged, ...]) -> None:
-    names = [one.name for one in estimators]
-    values = [one.tokens.signal or 0.0 for one in estimators]
-    axes.barh(names, values, color=[f"C{place}" for place in range(len(names))])
-    positive = [value for value in values if value > 0]
-    if positive and max(positive) > 100 * min(positive):
-        axes.set_xscale("log")
-    axes.invert_yaxis()
-    axes.set(xlabel="signal per 1000 sampled tokens", title="what they cost")
+def _scaled(one: Estimate | None, factor: float) -> Estimate | None:
+    if one is None or one.ci95 is None:
+        return None
+    low, high = one.ci95
+    return Estimate(factor * one.mean, (factor * low, factor * high), one.n)
+
+
+def _dots(axes: Any, values: Sequence[Estimate | None]) -> None:
+    """A dot with its interval on each line that has one."""
+    for place, one in enumerate(values):
+        if one is not None and one.ci95 is not None:
+            axes.plot(one.ci95, [place, place], color="tab:blue", linewidth=1.5, alpha=0.6)
+            axes.plot([one.mean], [place], "o", color="tab:blue", markersize=5)
     axes.grid(axis="x", alpha=0.3)

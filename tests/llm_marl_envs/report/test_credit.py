@@ -76,6 +76,16 @@ def test_what_an_audit_says(tmp_path: Path) -> None:
     assert high < low < lowest  # places on paper: what is worth more lies higher
 
 
+def test_the_picture_has_those_with_the_most_signal(tmp_path: Path) -> None:
+    names = [f"one_{i}" for i in range(9)]
+    message = {"point": 0, "agent": "left_0", "turn": 0, "worth": 1.0, "ci95": [0.5, 1.5]}
+    messages = [{**message, "judged": {name: [1.0] for name in names}}]
+    given = [figures(name, tokens=priced(float(i))) for i, name in enumerate(names)]
+    chart = credit(read_credit_audit(audit(tmp_path, estimators=given, messages=messages))).chart
+    assert [name for _, name in chart.keys] == names[3:]
+    assert "3 with less signal" in chart.note
+
+
 def test_nothing_told_apart(tmp_path: Path) -> None:
     nothing = [figures(n, signal=None, tokens=priced(None)) for n in ("magrpo", "c3")]
     found = credit(read_credit_audit(audit(tmp_path, estimators=nothing)))
