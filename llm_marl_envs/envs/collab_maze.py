@@ -103,6 +103,7 @@ round; two walkers with 15 rounds of one move; four walkers.
 |---|---|---|---|
 | experts | 1.000 | 1.000 | 1.000 |
 | silent | 0.000 | 0.000 | 0.000 |
+| stalling: Wait. I name it later. | 0.000 | 0.000 | 0.000 |
 | constant: Answer: R R D D | 0.063 | 0.044 | 0.049 |
 | to and fro: Answer: R L R L | 0.000 | 0.044 | 0.000 |
 | every move: Answer: U D L R, 100 times | 0.000 | 0.081 | 0.000 |

@@ -153,6 +153,7 @@ tokens. `ATTACKS` of `tests/llm_marl_envs/envs/test_referential.py`:
 | both seats | tokens | renamed | words | 16 objects |
 |---|---|---|---|---|
 | silent | 0.00 | 0.00 | 0.00 | 0.00 |
+| stalling | 0.00 | 0.00 | 0.00 | 0.00 |
 | the first object | 0.26 | 0.26 | 0.26 | 0.06 |
 | the last object | 0.24 | 0.24 | 0.24 | 0.06 |
 | one object for all | 0.24 | 0.24 | 0.24 | 0.06 |
