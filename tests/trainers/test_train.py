@@ -17,7 +17,7 @@ from llm_marl_envs.policies.named import Context, named_partners
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.specs import list_envs
 from trainers.models.team_files import load_team
-from trainers.train import read_run, run_train
+from trainers.train import build_trainer, read_run, run_train
 
 RUN = """
 model: {model}
@@ -155,6 +155,18 @@ def test_every_preset_is_readable_and_says_what_to_expect():
     for preset in presets:
         assert read_run(preset)["env"] in list_envs()
         assert preset.read_text().startswith("# Expected: "), preset.name
+
+
+def test_evaluations_have_the_arguments_of_training_but_for_what_they_change(tmp_path: Path):
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    text = RUN.format(model=tmp_path / "base", output=tmp_path / "out")
+    changes = ["env_kwargs.turns=2", "eval_env_kwargs.split=val"]
+    trainer = build_trainer(read_run(write(tmp_path / "run.yaml", text), changes))
+    assert trainer.make_eval_env is not None
+    env = trainer.make_eval_env().unwrapped
+    assert (env.source.split, env.max_turns) == ("val", 2)
 
 
 def test_partners_have_names():
