@@ -146,7 +146,8 @@ measures:
 
 - one model that sees everything: `make("collab_maze-v0", single_seat=True)`;
 - pairs of one model, of two models in either order, and relays, in which a strong model begins and
-  hands over: `llm-marl cross-play`, see [Cross-play](../cross_play.md).
+  hands over: `llm-marl cross-play`. [The three kinds of pairs](../cross_play.md#the-papers-form)
+  of scripts, in this form: alike 1.00, unlike 0.20 or 0.00 by who begins, after a relay up to 1.00.
 
 **Not comparable with the paper's numbers.** 1. Prompts are this library's own. 2. Here moves stand
 in an answer line; the paper lets agents write as they like, and a model reads the walk out of their
