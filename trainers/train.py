@@ -8,7 +8,7 @@ Owns the format of the file and nothing else. A run file has these keys:
     tiny: {steps: 1500, seed: 0}     # for model: tiny: fields of TinySettings, and its seed
     env: coop_coding-v0              # an id, or my_module:MyEnv
     env_kwargs: {split: train}       # arguments of make()
-    eval_env_kwargs: {split: val}    # absent: no evaluation during training
+    eval_env_kwargs: {split: val}    # what evaluations change in them; absent: no evaluation
     lora: {r: 16, lora_alpha: 32, target_modules: all-linear}    # absent: train all weights
     partners: {helper_0: expert}     # seats not trained: any policy's name, policies/named.py
     trainer: {output_dir: runs/x, learning_rate: 1e-3, ...}      # fields of MAGRPOConfig
@@ -199,7 +199,8 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
         ValueError: settings that do not fit together.
     """
     kwargs = dict(run.get("env_kwargs") or {})
-    eval_kwargs = run.get("eval_env_kwargs")
+    evaluated = run.get("eval_env_kwargs")
+    eval_kwargs = {**kwargs, **(evaluated or {})}
     settings = {"output_dir": "runs/train", **(run.get("trainer") or {})}
     args = MAGRPOConfig(**settings)
     adapter = adapter_of(run.get("lora"))
@@ -211,7 +212,7 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
         args,
         peft_config=adapter,
         partners=named_partners(run.get("partners") or {}, Context(env=env)),
-        eval_env=None if eval_kwargs is None else (lambda: make(env_id, **eval_kwargs)),
+        eval_env=None if evaluated is None else (lambda: make(env_id, **eval_kwargs)),
     )
 
 

@@ -103,6 +103,7 @@ round; two walkers with 15 rounds of one move; four walkers.
 |---|---|---|---|
 | experts | 1.000 | 1.000 | 1.000 |
 | silent | 0.000 | 0.000 | 0.000 |
+| stalling: Wait. I name it later. | 0.000 | 0.000 | 0.000 |
 | constant: Answer: R R D D | 0.063 | 0.044 | 0.049 |
 | to and fro: Answer: R L R L | 0.000 | 0.044 | 0.000 |
 | every move: Answer: U D L R, 100 times | 0.000 | 0.081 | 0.000 |
@@ -145,7 +146,8 @@ measures:
 
 - one model that sees everything: `make("collab_maze-v0", single_seat=True)`;
 - pairs of one model, of two models in either order, and relays, in which a strong model begins and
-  hands over: `llm-marl cross-play`, see [Cross-play](../cross_play.md).
+  hands over: `llm-marl cross-play`. [The three kinds of pairs](../cross_play.md#the-papers-form)
+  of scripts, in this form: alike 1.00, unlike 0.20 or 0.00 by who begins, after a relay up to 1.00.
 
 **Not comparable with the paper's numbers.** 1. Prompts are this library's own. 2. Here moves stand
 in an answer line; the paper lets agents write as they like, and a model reads the walk out of their

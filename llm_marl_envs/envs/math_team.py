@@ -127,6 +127,7 @@ beside the team.
 **Not comparable with published numbers.** Those hold for their authors' prompts, parser, data,
 horizon and model. Here the prompts, the answer line and what counts as equal are this library's
 own. C3's form is `info="full", turns=1` with rows of MATH, and its prompts ask for `\boxed{}`.
+A run file with this form, for a GPU and not run yet: `benchmarks/gpu/math_team.yaml`.
 
 **The embedded tiny model has no preset here.** Warm-started for 450 steps (`tiny: {steps: 450,
 learning_rate: 6e-3}`, 65 s of one core) it answers in the form and at chance. Of 100 tasks of

@@ -98,6 +98,7 @@ At the goal, or after `turns` turns. Never truncated.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
 - `tool`: "text" or "python".
 - `turns`: K, at least 1. The paper's form is `info="full", tool="python", turns=5`.
+  A run file with all of it, for a GPU and not run yet: `benchmarks/gpu/plan_path.yaml`.
 - `render_mode`: None, "ansi", "human" or "html".
 
 The attribute `sandbox` says where programs run: the process-wide pool unless it is set.

@@ -153,6 +153,7 @@ tokens. `ATTACKS` of `tests/llm_marl_envs/envs/test_referential.py`:
 | both seats | tokens | renamed | words | 16 objects |
 |---|---|---|---|---|
 | silent | 0.00 | 0.00 | 0.00 | 0.00 |
+| stalling | 0.00 | 0.00 | 0.00 | 0.00 |
 | the first object | 0.26 | 0.26 | 0.26 | 0.06 |
 | the last object | 0.24 | 0.24 | 0.24 | 0.06 |
 | one object for all | 0.24 | 0.24 | 0.24 | 0.06 |
@@ -180,8 +181,9 @@ With one speaker and one listener any agreement will do, and it is theirs alone.
       population: {}
 
 the policies of the speakers change seats by lot at each update, and so do those of the listeners.
-Every speaker comes to talk to every listener (docs/training.md). No run with a population, or with
-`renamed`, was measured.
+Every speaker comes to talk to every listener (docs/training.md). A test makes three updates of a
+small warm-started model with this schedule: lots are drawn, all six policies learn, and a resumed
+run draws the same. What a population comes to was not measured, nor what `renamed` does.
 
 **Not comparable with published numbers.** Those hold for their authors' objects, often pictures,
 their networks and their training. Here the objects are words, and the listener reads them.

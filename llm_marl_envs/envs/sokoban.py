@@ -110,6 +110,7 @@ it. Never truncated.
 - `info`: "split" (generated tasks only) or "full"; None takes the default.
 - `tool`: "text" or "python".
 - `turns`: K, at least 1. The form of the paper's authors is `info="full", tool="python", turns=5`.
+  A run file with all of it, for a GPU and not run yet: `benchmarks/gpu/sokoban.yaml`.
 - `render_mode`: None, "ansi", "human" or "html".
 
 The attribute `sandbox` says where programs run: the process-wide pool unless it is set.

@@ -193,7 +193,7 @@ Teams of one text, the first 100 tasks of each split, mean over players:
 
 | text | train | val | test | ood |
 |---|---|---|---|---|
-| silence, a sentence, two choices, shouting, an echo | 0.000 | 0.000 | 0.000 | 0.000 |
+| silence, stalling, a sentence, two choices, shouting, an echo | 0.000 | 0.000 | 0.000 | 0.000 |
 | all things | 0.250 | 0.250 | 0.250 | 0.250 |
 | the first thing | 0.438 | 0.440 | 0.437 | 0.436 |
 | `nothing` | 0.500 | 0.500 | 0.500 | 0.500 |

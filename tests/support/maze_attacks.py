@@ -89,6 +89,7 @@ def constant(text: str) -> Attack:
 
 ATTACKS: Mapping[str, Attack] = {
     "silent": constant(""),
+    "stalling: Wait. I name it later.": constant("Wait. I name it later."),
     "constant: Answer: R R D D": constant("Answer: R R D D"),
     "to and fro: Answer: R L R L": constant("Answer: R L R L"),
     "every move: Answer: U D L R, 100 times": constant("Answer: " + "U D L R " * 100),

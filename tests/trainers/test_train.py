@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.models import untrained
+from support.models import SETTINGS, tiny_tokenizer, untrained
 from support.toys import WordPair
 
 import llm_marl_envs
@@ -17,7 +18,8 @@ from llm_marl_envs.policies.named import Context, named_partners
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.specs import list_envs
 from trainers.models.team_files import load_team
-from trainers.train import read_run, run_train
+from trainers.models.tiny import build_model
+from trainers.train import build_trainer, read_run, run_train
 
 RUN = """
 model: {model}
@@ -36,6 +38,9 @@ trainer:
   use_cpu: true
   disable_tqdm: true
 """
+
+
+GPU = Path(llm_marl_envs.__file__).parent.parent / "benchmarks" / "gpu"
 
 
 def write(path: Path, text: str) -> Path:
@@ -155,6 +160,52 @@ def test_every_preset_is_readable_and_says_what_to_expect():
     for preset in presets:
         assert read_run(preset)["env"] in list_envs()
         assert preset.read_text().startswith("# Expected: "), preset.name
+
+
+def test_evaluations_have_the_arguments_of_training_but_for_what_they_change(tmp_path: Path):
+    model, tokenizer = untrained()
+    model.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    text = RUN.format(model=tmp_path / "base", output=tmp_path / "out")
+    changes = ["env_kwargs.turns=2", "eval_env_kwargs.split=val"]
+    trainer = build_trainer(read_run(write(tmp_path / "run.yaml", text), changes))
+    assert trainer.make_eval_env is not None
+    env = trainer.make_eval_env().unwrapped
+    assert (env.source.split, env.max_turns) == ("val", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "turns", "key", "size"),
+    [
+        ("plan_path", 5, "map", 10 * 10),
+        ("sokoban", 5, "map", 6 * 6),
+        ("sudoku", 5, "solution", 4 * 4),
+        ("math_team", 1, "text", len("What is 6/4?")),
+    ],
+)
+def test_run_files_of_published_sizes_fit_their_environments(
+    tmp_path: Path, name: str, turns: int, key: str, size: int
+):
+    """All but the model and the rows: both environments, settings, algorithm and adapters."""
+    tokenizer = tiny_tokenizer()
+    long = replace(SETTINGS, max_position_embeddings=40_960)  # as Qwen3's
+    build_model(tokenizer, 0, long).save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    rows = [
+        {"problem": "What is 6/4?", "solution": f"\\boxed{{{n}}}", "split": split}
+        for n, split in enumerate(("train", "test"))
+    ]
+    tasks = write(tmp_path / "math.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    changes = [f"model={tmp_path / 'base'}", f"output_dir={tmp_path / 'out'}", "use_cpu=true"]
+    changes += [f"env_kwargs.tasks={tasks}"] * (name == "math_team")
+    path = GPU / f"{name}.yaml"
+    assert "Not run yet." in path.read_text().partition("\n")[0]
+    trainer = build_trainer(read_run(path, changes))
+    assert trainer.make_eval_env is not None
+    for env in (trainer.collector.env.unwrapped, trainer.make_eval_env().unwrapped):
+        assert (env.max_turns, len(env.source[0].data[key])) == (turns, size)
+        assert env.info_mode == "full"
+        assert env.source.split == ("train" if env is trainer.collector.env.unwrapped else "test")
 
 
 def test_partners_have_names():

@@ -134,8 +134,6 @@ def methods(run: Mapping[str, Any]) -> tuple[Method, ...]:
         "lora.r": rank * len(agents),
         "lora.lora_alpha": alpha * len(agents),
     }
-    if run.get("eval_env_kwargs") is not None:
-        single["eval_env_kwargs.single_seat"] = True
     each = {agent: f"{ALONE}_{agent}" for agent in agents}
     alone = {
         name: {

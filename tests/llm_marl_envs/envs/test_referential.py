@@ -245,6 +245,7 @@ def by_place(env: Any, agent: str) -> str:
 
 ATTACKS: dict[str, Say] = {
     "silent": lambda env, agent: "",
+    "stalling": lambda env, agent: "Wait. I say it later.",
     "the first object": lambda env, agent: " ".join(ordered(env.unwrapped.task, agent)[0]),
     "the last object": lambda env, agent: " ".join(ordered(env.unwrapped.task, agent)[-1]),
     "one object for all": lambda env, agent: " ".join(min(env.unwrapped.task.data["candidates"])),

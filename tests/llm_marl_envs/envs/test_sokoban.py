@@ -80,12 +80,6 @@ def test_pushing_to_and_fro_collects_nothing():
     assert answers(env, *["U", "D"] * 4)[-1] <= 0.0  # walking to and fro
 
 
-def test_stalling_earns_what_acting_late_does_and_no_more():
-    env = row_env(turns=4)
-    assert answers(env, "", "", "", RIGHT) == [0.0, 0.0, 0.0, 1.0]
-    assert answers(env, "", "", "", "") == [0.0] * 4
-
-
 # -- who needs whom -------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "said",

@@ -236,6 +236,13 @@ def test_going_to_and_fro_collects_nothing():
     assert sum(play(env, *texts[:10])) == pytest.approx(7 / 16)  # the last answer's score
 
 
+def test_stalling_earns_what_answering_late_does_and_no_more():
+    env = make("sudoku-v0", turns=3)
+    wait = ("Wait.", "I answer in the next turn.")
+    assert play(env, *wait * 2, "", answer(solution(env))) == [0.0, 0.0, 1.0]
+    assert play(env, *wait * 3) == [0.0] * 3
+
+
 def test_a_copying_planner_earns_what_its_tool_answers():
     env = make("sudoku-v0", turns=1)
     env.reset(seed=0, options={"task": 0})

@@ -243,6 +243,7 @@ def listed(request: Request) -> str:
 
 ATTACKS = {
     "silence": lambda r: "",
+    "stalling": lambda r: "Wait. I choose in the next turn.",
     "two choices": lambda r: f"{listed(r)}\nnothing",
     "a sentence": lambda r: f"I take {listed(r)}.",
     "shouting": lambda r: f"I TAKE {listed(r).upper()}!\n" * 30,

@@ -173,6 +173,13 @@ def test_constant_moves_earn_little(kind: Kind):
 
 
 @every_kind
+def test_stalling_earns_what_acting_late_does_and_no_more(kind: Kind):
+    env = kind.row(turns=4)
+    assert answers(env, "", "", "", kind.right) == [0.0, 0.0, 0.0, 1.0]
+    assert answers(env, "", "", "", "") == [0.0] * 4
+
+
+@every_kind
 def test_bounds(kind: Kind):
     full = kind.row(turns=1)
     bounds = full.bounds(full.source[0])

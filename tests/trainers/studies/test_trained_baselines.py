@@ -163,11 +163,6 @@ def test_rejection_runs_without_a_scale_or_a_baseline(asked: dict[str, str], lef
     make_algorithm("rejection", MAGRPOConfig("runs/none", **imitating))
 
 
-def test_a_single_writer_is_evaluated_in_training_as_it_is_trained():
-    single = methods(described(eval_env_kwargs={"split": "val"}))[1].runs["single"]
-    assert single["eval_env_kwargs.single_seat"] is True
-
-
 def test_adapters_of_the_default_rank_have_a_budget_too():
     assert methods(described(lora={}))[1].runs["single"]["lora.r"] == 24  # PEFT's 8 for 3 seats
 
