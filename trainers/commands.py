@@ -170,28 +170,27 @@ def _add_credit_audit(parser: ArgumentParser) -> None:
 
 def _credit_audit(options: Namespace) -> None:
     with _needs_torch():
-        from trainers.studies.credit_audit_report import AUDIT_FILE, PICTURE_FILE, run_credit_audit
+        from trainers.studies import credit_audit_report as audits
     folder = None if options.output is None else Path(options.output)
     if folder is not None:  # what would fail at the end of hours fails now
         require_matplotlib()
-        check_writable(folder / AUDIT_FILE, folder / PICTURE_FILE)
+        check_writable(folder / audits.AUDIT_FILE, folder / audits.PICTURE_FILE)
     sizes = ("points", "messages", "replays", "judgements", "size", "alternatives", "memory")
     given = {name: getattr(options, name) for name in (*sizes, "copies", "seed", "credit")}
     given["estimators"] = None if options.estimators is None else tuple(options.estimators)
-    print(
-        run_credit_audit(
-            options.id,
-            env_kwargs_of(options),
-            options.team,
-            sizes=given,
-            sampling=sampling_of(options),
-            partners=assignments(options.partner),
-            trained=options.trained,
-            transfer=options.transfer,
-            folder=folder,
-        )
+    found = audits.run_credit_audit(
+        options.id,
+        env_kwargs_of(options),
+        options.team,
+        sizes=given,
+        sampling=sampling_of(options),
+        partners=assignments(options.partner),
+        trained=options.trained,
+        transfer=options.transfer,
     )
+    print(audits.audit_tables(found.audit))
     if folder is not None:
+        audits.write_audit(folder, found)
         print(f"written to {folder}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,15 @@ Z = 1.96
 """Standard errors to each side of a 95 % interval."""
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """An audit, its sizes, and seat -> identity of who played."""
+
+    audit: Audit
+    plan: AuditPlan
+    team: Mapping[str, str]
+
+
 def run_credit_audit(
     env_id: str,
     env_kwargs: Mapping[str, Any],
@@ -40,8 +50,7 @@ def run_credit_audit(
     partners: Mapping[str, str] | None = None,
     trained: Sequence[str] = (),
     transfer: bool = False,
-    folder: Path | None = None,
-) -> str:
+) -> Finished:
     """Audit a named team.
 
     Args:
@@ -53,10 +62,6 @@ def run_credit_audit(
         partners: seat that another policy plays -> its name.
         trained: whose messages are audited; empty: those of all seats but the partners'.
         transfer: whether the team may be of another environment.
-        folder: where to write the file and the picture; None writes nothing.
-
-    Returns:
-        The tables.
 
     Raises:
         ValueError: a size out of range, a team or an agent that does not fit, or an environment
@@ -73,17 +78,16 @@ def run_credit_audit(
     models = {id(one): one for one in named.seats.values() if isinstance(one, TokenPolicy)}
     gram = gram_of(next(iter(models.values()))) if len(models) == 1 else None
     audit = credit_audit(stage, gram)
-    if folder is not None:
-        write_audit(folder, audit, plan, dict(named.identity))
-    return audit_tables(audit)
+    return Finished(audit, plan, dict(named.identity))
 
 
-def audit_to_dict(audit: Audit, plan: AuditPlan, team: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that was measured, as JSON values; `team` is seat -> identity."""
+def audit_to_dict(found: Finished) -> dict[str, Any]:
+    """Everything that was measured, as JSON values."""
+    audit = found.audit
     return {
         "version": VERSION,
-        "team": dict(team),
-        "plan": dataclasses.asdict(plan),
+        "team": dict(found.team),
+        "plan": dataclasses.asdict(found.plan),
         "chance": audit.chance,
         "estimators": [dataclasses.asdict(one, dict_factory=as_filed) for one in audit.estimators],
         "refused": dict(audit.refused),
@@ -142,10 +146,10 @@ def _priced(estimators: Sequence[Judged], unit: str, amount: str) -> str:
     return format_table(head, rows)
 
 
-def write_audit(folder: Path, audit: Audit, plan: AuditPlan, team: Mapping[str, str]) -> None:
+def write_audit(folder: Path, found: Finished) -> None:
     """Write the file and the picture; each is whole or absent."""
-    write_json(folder / AUDIT_FILE, audit_to_dict(audit, plan, team))
-    save_picture(audit, folder / PICTURE_FILE)
+    write_json(folder / AUDIT_FILE, audit_to_dict(found))
+    save_picture(found.audit, folder / PICTURE_FILE)
 
 
 def save_picture(audit: Audit, path: Path) -> None:
