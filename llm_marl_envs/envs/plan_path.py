@@ -121,11 +121,14 @@ run again; all else replays exactly.
 intermediate_size: 128}`, 105 s of one core, seed 0) it answers in the form, and its planner makes
 little of the map. Of 120 tasks of `test` a team of it earns 0.40 [0.32, 0.48] greedy and 0.25 at
 temperature 1; greedy on 120 of `train` 0.43. Its planner earns 0.40 greedy beside `expert:rows` as
-the tool and 0.41 beside `expert:columns`, so it reads the map in no order of its own (`llm-marl
-eval plan_path-v0 --set distance=3 --split test --tasks 120 --seed 1234 --greedy --max-tokens 12`,
-with `--partner`). More steps were not tried.
+the tool and 0.41 beside `expert:columns` (`llm-marl eval plan_path-v0 --set distance=3 --split test
+--tasks 120 --seed 1234 --greedy --max-tokens 12`, with `--partner`). More steps were not tried.
 
-**What was not measured.** No team was trained from this warm start, and no seat alone. One expert
+A single agent with the same tool, turns and texts (`single_seat=True`, the same warm start, 64
+tokens for an action) earns 0.26 greedy on these tasks, and 0.14 at temperature 1: one set of
+weights has both texts to learn, and sees all.
+
+**What was not measured.** No team was trained from these warm starts, and no seat alone. One expert
 beside a silent seat scores 0.29, where random text scores 0 and two experts 1 (docs/bench.md). How
 far a strong planner comes alone over several turns is not known.
 
