@@ -167,8 +167,8 @@ and 0.51 beside an expert that leads, from the first seat and from the last, and
 beside one that follows (0.51 and 0.32 of 60 tasks; `llm-marl eval collab_maze-v0
 --set 'maze={"size": 5, "distance": 4}' --split test --tasks 120 --seed 1234 --max-tokens 24`, with
 `--greedy` and `--partner`). Training did not lift it: after 40 updates of 8 x 8 episodes (`magrpo`,
-`weights: shared`, 1e-3, 83 s) it earned 0.24 at temperature 1 and 0.23 greedy, and the trainer found
-no common direction in the gradients. Lower rates of the warm start and longer runs were not tried.
+`weights: shared`, 1e-3, 83 s) it earned 0.24 at temperature 1 and 0.23 greedy. The trainer found no
+common direction in the gradients. Lower rates of the warm start and longer runs were not tried.
 No seat was trained alone, and no team without messages. One expert beside a silent walker scores
 0.00, where random text scores 0 and two experts 1 (docs/bench.md).
 
