@@ -16,7 +16,7 @@ from llm_marl_envs.evaluation.numbers.format import number
 from llm_marl_envs.files.json_files import from_json, read_json
 from llm_marl_envs.report.axes import Frame
 from llm_marl_envs.report.charts import COLOURS, TABLE_ROWS, Chart, Line
-from llm_marl_envs.report.tables import Cell, Noted, Table, estimated, table
+from llm_marl_envs.report.tables import Cell, Table, estimated, table
 
 VERSION = 2
 DRAWN = 6
@@ -29,6 +29,7 @@ class Priced:
 
     cost: float
     variance: float
+    averaged: int
     signal: float | None = None
     rank: float | None = None
     cosine: Mapping[str, float] = field(default_factory=dict)
@@ -118,15 +119,23 @@ def credit(audit: CreditAudit) -> Credit:
     return Credit(_says(audit.estimators), figures, prices, refused, _chart(audit))
 
 
+def seen(one: Estimate | None) -> bool:
+    """Whether the interval is above 0."""
+    return one is not None and one.ci95 is not None and one.ci95[0] > 0
+
+
 def _says(estimators: Sequence[Estimator]) -> str:
-    known = [(one.tokens.signal, one.name) for one in estimators if one.tokens.signal]
+    known = [
+        (one.tokens.signal, one.name)
+        for one in estimators
+        if one.tokens.signal and seen(one.signal)
+    ]
     if not known:
         return "No estimator told these messages apart."
     (best, first), *others = sorted(known, reverse=True)
     says = f"For 1000 sampled tokens {first} brings the most signal ({number(best)}"
     says += f", then {others[0][1]} {number(others[0][0])})" if others else ")"
-    # What is below its sampling error was not seen.
-    biased = [one.name for one in estimators if one.bias.mean > one.bias_error]
+    biased = [one.name for one in estimators if seen(one.bias)]
     return f"{says}; bias was seen in {' and '.join(biased) if biased else 'none'}."
 
 
@@ -138,8 +147,7 @@ def _figures(estimators: Sequence[Estimator]) -> Table:
     policies = _policies(estimators)
     rows: list[list[Cell]] = []
     for one in estimators:
-        bias = Noted(number(one.bias.mean), f"noise {number(one.bias_error)}")
-        cells: list[Cell] = [one.name, bias, number(one.offset)]
+        cells: list[Cell] = [one.name, estimated(one.bias), number(one.offset)]
         numbers = [one.variance, one.rank, *map(one.cosine.get, policies), one.signal]
         rows.append([*cells, *map(estimated, numbers)])
     cosines = [f"cosine {policy}" for policy in policies]
@@ -150,12 +158,13 @@ def _prices(estimators: Sequence[Estimator], unit: str) -> Table:
     policies = _policies(estimators)
     amount = {"tokens": "1000 tokens", "calls": "1 call"}[unit]
     head = ["estimator", f"{unit} each", f"variance of {amount}", f"signal of {amount}"]
-    head += [f"rank at equal {unit}", *(f"cosine {p} at equal {unit}" for p in policies)]
+    head += ["averaged", "their rank", *(f"their cosine {p}" for p in policies)]
     rows: list[list[Cell]] = []
     for one in estimators:
         given: Priced = getattr(one, unit)
-        numbers = [given.cost, given.variance, given.signal, given.rank]
-        rows.append([one.name, *map(number, [*numbers, *map(given.cosine.get, policies)])])
+        costs = map(number, [given.cost, given.variance, given.signal])
+        figures = map(number, [given.rank, *map(given.cosine.get, policies)])
+        rows.append([one.name, *costs, str(given.averaged), *figures])
     return table(head, rows)
 
 

@@ -9,17 +9,18 @@ training.
 What is reported of an estimator, over messages and points, each with an interval:
 
 - `bias`: how far its mean lies from the reference, root mean square, less what is the same for all
-  messages of a point. It changes what is learned. Its sampling error is subtracted, so it is 0
-  where no bias was seen; `bias_error` is that error.
+  messages of a point. It changes what is learned. Its sampling error, `bias_error`, is subtracted.
+  It was seen where the interval is above 0.
 - `variance` of one judgement, mean over messages.
 - `rank`: of two messages of a point with different references, how often one judgement each puts
   them in the right order; ties count half.
 - `cosine` per policy: between the gradient of all messages by one judgement each and that by the
   reference; only for teams with weights.
-- `signal`: rho^2 / (1 - rho^2), where rho is the covariance of single judgements and references
-  within points, over the deviation of the references and the root mean square of the judgements.
-  Judgements that are averaged add theirs, and it has no unit: `rejection` says 1 and 0, whatever is
-  paid.
+- `signal`: rho^2 / (1 - rho^2), with the sign of rho: the covariance of single judgements and
+  references within points, over the deviation of the references and the root mean square of the
+  judgements. Those of an update's messages add where their gradients have nothing in common. It has
+  no unit: `rejection` says 1 and 0, whatever is paid. Noise of the references lowers it, most where
+  it is high: compare it within one audit.
 
 `offset` is that distance which is the same for all messages of a point. It adds nothing to the
 expected gradient, and noise to every single one: `signal` and `cosine` count it, the others do not.
@@ -67,6 +68,8 @@ Gram = Callable[[Sequence[Turn]], Products]
 TASKS_PER_UPDATE = 4
 """Of the updates that a memory has learned from."""
 CREDITS = ("team", "own")
+DRAWS = 10
+"""So many times the points are drawn at most where seats do not act in every episode."""
 MOST_EPISODES = 4096
 """Of a group: more than any audit plays."""
 
@@ -232,8 +235,8 @@ def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:
         gram: gives the inner products of gradients; None leaves cosines out.
 
     Raises:
-        ValueError: no trained agent acts in the team's episodes, no estimator can judge here, or
-            no message changes a return.
+        ValueError: trained agents act in too few of the team's episodes, no estimator can judge
+            here, or no message changes a return.
         NotReplayableError: a replay was not what was recorded.
         Exception: what an environment or a policy raises.
     """
@@ -248,6 +251,7 @@ def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:
         chance=stage.chance,
         seed=plan.seed,
     )
+    costs = {name: _cost(stage, algorithm) for name, algorithm in asked.algorithms.items()}
     messages = _referenced(stage, _messages(stage))
     if max(max(abs(one.worth), one.error) for one in messages) <= ROUNDING:
         raise ValueError(
@@ -262,7 +266,6 @@ def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:
         noise=np.array([one.noise for one in messages]),
         products={} if gram is None else gram([one.said for one in messages]),
     )
-    costs = {name: _cost(stage, algorithm) for name, algorithm in asked.algorithms.items()}
     found = figures(facts, judgements, costs)
     return Audit(tuple(messages), judgements, found, asked.refused, stage.chance)
 
@@ -270,18 +273,27 @@ def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:
 def _messages(stage: Stage) -> list[Message]:
     """Decision points of the team's own episodes; at each the recorded message and others."""
     plan = stage.plan
-    starts = [stage.start("episode", number) for number in range(plan.points)]
+    acted: list[tuple[int, Start, Episode, list[Turn]]] = []
+    for first in range(0, DRAWS * plan.points, plan.points):
+        starts = [stage.start("episode", n) for n in range(first, first + plan.points)]
+        for number, (start, one) in enumerate(zip(starts, stage.play(starts), strict=True), first):
+            turns = [turn for turn in one.turns if turn.agent in stage.trained]
+            acted += [(number, start, one, turns)] if turns else []
+        if len(acted) >= plan.points:
+            break
+    else:
+        raise ValueError(
+            f"points={plan.points}: {[*stage.trained]} act in {len(acted)} of "
+            f"{DRAWS * plan.points} episodes; ask for fewer points, or judge other seats"
+        )
     found: list[Message] = []
-    for number, (start, record) in enumerate(zip(starts, stage.play(starts), strict=True)):
-        turns = [turn for turn in record.turns if turn.agent in stage.trained]
-        if not turns:
-            raise ValueError(f"no action of {list(stage.trained)} in an episode: nothing to audit")
+    for place, (number, start, record, turns) in enumerate(acted[: plan.points]):
         turn = turns[derive_seed("point", plan.seed, number) % len(turns)]
-        first = Message(number, turn.agent, turn.index, start, record)
-        more = [first.again(place, stage.chance, anew=True) for place in range(1, plan.messages)]
+        first = Message(place, turn.agent, turn.index, start, record)
+        more = [first.again(other, stage.chance, anew=True) for other in range(1, plan.messages)]
         found.append(first)
         for begun, episode in zip(more, stage.play(more), strict=True):
-            found.append(Message(number, turn.agent, turn.index, begun, episode))
+            found.append(Message(place, turn.agent, turn.index, begun, episode))
     return found
 
 
@@ -434,7 +446,7 @@ def _asked(
     return [one for one in asked if below(one)]
 
 
-COST_GROUPS = 2
+COST_GROUPS = 4
 """Whole groups of an estimator that are played to see what one costs."""
 
 
@@ -453,4 +465,6 @@ def _cost(stage: Stage, algorithm: Algorithm) -> dict[str, float]:
     steps = sum(max((step_of(turn) + 1 for turn in one.turns), default=0) for one in episodes)
     new = [turn.response for one in episodes for turn in one.turns if not turn.given]
     tokens = sum(1 if one.completion_ids is None else len(one.completion_ids) for one in new)
+    if not messages:
+        raise ValueError(f"{algorithm.name}: no message to train on in {len(groups)} groups")
     return {"tokens": tokens / messages, "calls": steps / messages}

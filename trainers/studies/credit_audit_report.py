@@ -33,11 +33,17 @@ Z = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An audit, its sizes, and seat -> identity of who played."""
+    """An audit and what it is of.
+
+    Attributes:
+        audit: what was found.
+        about: environment, arguments, seat -> identity of who played, judged seats, temperature.
+        plan: sizes.
+    """
 
     audit: Audit
+    about: Mapping[str, Any]
     plan: AuditPlan
-    team: Mapping[str, str]
 
 
 def run_credit_audit(
@@ -75,10 +81,13 @@ def run_credit_audit(
     chosen = trained or [seat for seat in named.seats if seat not in others]
     seats = [seat for seat in named.seats if seat in chosen]
     stage = Stage(partial(make, env_id, **env_kwargs), named.seats, seats, plan)
-    models = {id(one): one for one in named.seats.values() if isinstance(one, TokenPolicy)}
+    judged = (named.seats[seat] for seat in seats)
+    models = {id(one): one for one in judged if isinstance(one, TokenPolicy)}
     gram = gram_of(next(iter(models.values()))) if len(models) == 1 else None
     audit = credit_audit(stage, gram)
-    return Finished(audit, plan, dict(named.identity))
+    about = {"env": env_id, "env_kwargs": dict(env_kwargs), "team": dict(named.identity)}
+    about |= {"trained": seats, "temperature": sampling.temperature}
+    return Finished(audit, about, plan)
 
 
 def audit_to_dict(found: Finished) -> dict[str, Any]:
@@ -86,7 +95,7 @@ def audit_to_dict(found: Finished) -> dict[str, Any]:
     audit = found.audit
     return {
         "version": VERSION,
-        "team": dict(found.team),
+        **found.about,
         "plan": dataclasses.asdict(found.plan),
         "chance": audit.chance,
         "estimators": [dataclasses.asdict(one, dict_factory=as_filed) for one in audit.estimators],
@@ -137,12 +146,13 @@ def _judgements(estimators: Sequence[Judged]) -> str:
 def _priced(estimators: Sequence[Judged], unit: str, amount: str) -> str:
     policies = _policies(estimators)
     head = ["estimator", f"{unit} each", f"variance of {amount}", f"signal of {amount}"]
-    head += [f"rank at equal {unit}", *(f"cosine {p} at equal {unit}" for p in policies)]
+    head += ["averaged", "their rank", *(f"their cosine {p}" for p in policies)]
     rows = []
     for one in estimators:
         priced = getattr(one, unit)
-        numbers = [priced.cost, priced.variance, priced.signal, priced.rank]
-        rows.append([one.name, *map(number, [*numbers, *map(priced.cosine.get, policies)])])
+        costs = [one.name, *map(number, [priced.cost, priced.variance, priced.signal])]
+        figures = [priced.rank, *map(priced.cosine.get, policies)]
+        rows.append([*costs, str(priced.averaged), *map(number, figures)])
     return format_table(head, rows)
 
 

@@ -46,13 +46,15 @@ class Priced:
         cost: of one judgement: tokens, or steps of the environment.
         variance: of the mean of as many judgements as 1000 tokens, or one step, buy.
         signal: that these bring together.
-        rank: of the mean of as many judgements as one of the dearest estimator costs.
+        averaged: how many judgements one of the dearest estimator pays for, at most all.
+        rank: of the mean of so many.
         cosine: the same, policy -> cosine.
     """
 
     cost: float
     variance: float
     signal: float | None
+    averaged: int
     rank: float | None
     cosine: Mapping[str, float]
 
@@ -63,12 +65,13 @@ class Judged:
 
     Attributes:
         name: of the estimator.
-        bias: with its interval.
+        bias: it was seen where its interval is above 0.
         bias_error: what sampling alone leaves of a bias, root mean square.
         offset: what it says of all messages of a point alike, root mean square.
         variance: of one judgement.
         rank: None where no reference tells two messages apart.
-        signal: None where nothing differs, or no noise is.
+        signal: None where nothing differs, or no noise is; below 0 where judgements go against the
+            references.
         cosine: policy -> cosine.
         tokens: what they buy.
         calls: what steps of the environment buy.
@@ -131,6 +134,7 @@ def _figures(
             cost=costs[unit],
             variance=variance(once) * costs[unit] / amount,
             signal=None if signal is None else signal.mean * amount / costs[unit],
+            averaged=several,
             rank=rank_of(facts, means)(once),
             cosine=_known({p: cosine_of(facts, means, p)(once) for p in facts.products}),
         )
@@ -187,7 +191,7 @@ def _sampling_error(facts: Facts, spread: np.ndarray, judgements: int) -> np.nda
 
 
 def signal_of(facts: Facts, judged: np.ndarray) -> Statistic:
-    """rho^2 / (1 - rho^2); None where nothing differs, or no noise is.
+    """rho^2 / (1 - rho^2) with the sign of rho; None where nothing differs, or no noise is.
 
     rho is cov(judgement, reference) / (deviation of references * root mean square of judgements),
     covariance and deviation within points: what is said of all messages of a point alike tells
@@ -198,9 +202,10 @@ def signal_of(facts: Facts, judged: np.ndarray) -> Statistic:
     both = (judged * right).mean(axis=1)
 
     def signal(times: np.ndarray) -> float | None:
-        size = _mean(sizes, times) * _mean(truths, times)
-        known = _mean(both, times) ** 2
-        return None if size <= known or size == 0 else known / (size - known)
+        size, known = _mean(sizes, times) * _mean(truths, times), _mean(both, times)
+        if size <= known**2:
+            return None
+        return float(np.sign(known)) * known**2 / (size - known**2)
 
     return signal
 

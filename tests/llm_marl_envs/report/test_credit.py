@@ -20,7 +20,7 @@ def estimate(mean: float) -> dict[str, Any]:
 
 
 def priced(signal: float | None = 0.5) -> dict[str, Any]:
-    return {"cost": 2.0, "variance": 0.125, "signal": signal, "rank": 0.9, "cosine": {}}
+    return {"cost": 2.0, "variance": 0.125, "signal": signal, "rank": 0.9, "averaged": 3}
 
 
 def figures(name: str, **changes: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def audit(folder: Path, name: str = "c3", **changes: Any) -> Path:
     data = {
         "version": 2,
         "estimators": [
-            figures("magrpo", bias=estimate(0.25), cosine={"left_0": estimate(0.75)}),
+            figures("magrpo", bias=estimate(0.375), cosine={"left_0": estimate(0.75)}),
             figures(name, tokens=priced(400.0), rank=None),
         ],
         "refused": {"rae": "it has no roles"},
@@ -60,9 +60,9 @@ def test_what_an_audit_says(tmp_path: Path) -> None:
         Noted("0.75", "[0.50, 1.00], n = 2"),
         "-",
     ]
-    assert [one.rows[1][:4] for one in found.prices] == [
-        ("c3", "2.00", "0.12", "400"),
-        ("c3", "2.00", "0.12", "0.50"),
+    assert [one.rows[1] for one in found.prices] == [
+        ("c3", "2.00", "0.12", "400", "3", "0.90", "-"),
+        ("c3", "2.00", "0.12", "0.50", "3", "0.90", "-"),
     ]
     assert found.refused == ("rae could not judge: it has no roles",)
     assert found.chart.numbers.rows == (
@@ -87,7 +87,10 @@ def test_the_picture_has_those_with_the_most_signal(tmp_path: Path) -> None:
 
 
 def test_nothing_told_apart(tmp_path: Path) -> None:
-    nothing = [figures(n, signal=None, tokens=priced(None)) for n in ("magrpo", "c3")]
+    nothing = [
+        figures("magrpo", signal=None, tokens=priced(None)),
+        figures("c3", signal=estimate(0.2)),  # its interval holds 0
+    ]
     found = credit(read_credit_audit(audit(tmp_path, estimators=nothing)))
     assert found.says == "No estimator told these messages apart."
 
