@@ -13,6 +13,9 @@ the best, while a budget of actions is spent, and while one of calls is.
 - `crowd`: six seats, one turn, each with a part of its own.
 - `pair`: two seats, one turn, a table in which no part is a seat's own.
 
+Methods without branches have the same runs and the same ratio of signals at both prices, so two of
+them are asked about once (by tokens; this was seen after the runs).
+
 The criterion, written before the runs on fresh seeds. Within a game more signal for a price means
 faster learning at that price. It is asked of every two methods whose signals differ by a factor of
 2 or more: they came out as predicted, or the other way round, if their speeds differ (paired over
@@ -74,6 +77,7 @@ UNITS = ("tokens", "calls")
 """Prices. Of a table an action is a token."""
 ACTIONS = 1200
 """Budget of a run; that of calls is what `magrpo` takes for as many actions."""
+BRANCHING = ("magrpo_tree", "c3_sim", "difference")
 FACTOR = 2.0
 """Between signals of which the prediction says something."""
 History = tuple[tuple[str, ...], ...]
@@ -225,13 +229,23 @@ def _run(
 def pairs_of(
     signals: Mapping[str, Sequence[float]], found: Mapping[str, Sequence[float]]
 ) -> list[dict[str, Any]]:
-    """The pairs of which the prediction says something: who should be faster, and what came."""
+    """All pairs, the one with more signal first: the ratio of signals, and what came."""
     order = sorted(signals, key=lambda one: -signals[one][0])
     return [
-        {"more": more, "less": less, **paired(found[less], found[more])}
+        {
+            "more": more,
+            "less": less,
+            "ratio": signals[more][0] / signals[less][0] if signals[less][0] > 0 else None,
+            **paired(found[less], found[more]),
+        }
         for more, less in itertools.combinations(order, 2)
-        if signals[more][0] >= FACTOR * signals[less][0]
     ]
+
+
+def asked(pair: Mapping[str, Any], unit: str) -> bool:
+    """Whether the prediction says something of two methods that it has not said already."""
+    again = unit != UNITS[0] and not {pair["more"], pair["less"]} & {*BRANCHING}
+    return not again and (pair["ratio"] is None or pair["ratio"] >= FACTOR)
 
 
 def ranked(values: Sequence[float]) -> np.ndarray:
@@ -266,7 +280,12 @@ def summary(record: Record, seeds: int, actions: int, pilots: Sequence[int]) -> 
                 "correlation": correlation(signals[unit], reached),
                 "pairs": pairs_of(signals[unit], reached),
             }
-    pairs = [pair for one in found.values() for pair in one["pairs"]]
+    pairs = [
+        pair
+        for name, one in found.items()
+        for pair in one["pairs"]
+        if asked(pair, name.split(", ")[1])
+    ]
     for pair, p in zip(pairs, holm([one["p"] for one in pairs]), strict=True):
         said = "as predicted" if pair["difference"] > 0 else "the other way round"
         pair |= {"p": p, "said": said if p < ALPHA else "cannot be told apart"}
@@ -292,7 +311,7 @@ def tables(found: Mapping[str, Any]) -> str:
     words = ("as predicted", "the other way round", "cannot be told apart")
     lines += ["", f"| game, price | {' | '.join(words)} |", "|" + "---|" * 4]
     for name, one in found.items():
-        said = [pair["said"] for pair in one["pairs"]]
+        said = [pair.get("said") for pair in one["pairs"]]
         lines.append(f"| {name} | {' | '.join(str(said.count(word)) for word in words)} |")
     return "\n".join(lines)
 

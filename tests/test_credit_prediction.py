@@ -51,11 +51,14 @@ def test_the_speed_is_the_mean_while_the_budget_is_spent(
             assert found["tokens"] == pytest.approx((actions * 1 + (12 - actions) * 2) / 12 / 4)
 
 
-def test_pairs_are_those_whose_signals_differ(study: Any) -> None:
+def test_pairs_that_are_asked_are_those_whose_signals_differ(study: Any) -> None:
     signals = {"a": [4.0, 0, 0], "b": [2.1, 0, 0], "c": [1.0, 0, 0]}
     found = {"a": [0.5] * 8, "b": [0.2] * 8, "c": [0.9, *[0.8] * 7]}
-    pairs = study.pairs_of(signals, found)
+    pairs = [one for one in study.pairs_of(signals, found) if study.asked(one, "tokens")]
     assert [(one["more"], one["less"]) for one in pairs] == [("a", "c"), ("b", "c")]
+    assert not study.asked({"more": "rae", "less": "magrpo", "ratio": 3.0}, "calls")
+    assert study.asked({"more": "rae", "less": "c3_sim", "ratio": 3.0}, "calls")
+    assert study.asked({"more": "rae", "less": "magrpo", "ratio": None}, "tokens")
     assert pairs[0]["difference"] == pytest.approx(0.5 - 6.5 / 8)
     assert pairs[0]["p"] == pytest.approx(2 / 2**8)
     assert study.correlation(signals, found) == pytest.approx(-0.5)
