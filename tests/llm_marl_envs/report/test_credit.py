@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.paths import ROOT
 from support.reports import HOSTILE, Reader, a_run
 
 from llm_marl_envs.cli import main
+from llm_marl_envs.evaluation.numbers.format import number, with_interval
 from llm_marl_envs.report import write_report
-from llm_marl_envs.report.credit import credit, read_credit_audit
+from llm_marl_envs.report.credit import credit, read_credit_audit, seen
 from llm_marl_envs.report.tables import Noted
 
 
@@ -47,6 +49,23 @@ def audit(folder: Path, name: str = "c3", **changes: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "credit_audit.json").write_text(json.dumps(data))
     return folder / "credit_audit.json"
+
+
+def test_the_page_shows_what_the_file_holds() -> None:
+    page = (ROOT / "docs" / "credit_audit.md").read_text(encoding="utf-8")
+    held = read_credit_audit(ROOT / "benchmarks" / "results" / "credit_audit.json")
+    lines = (
+        page.partition("<!-- audit -->")[2].partition("<!-- end -->")[0].strip().splitlines()[2:]
+    )
+    shown = {line.split("`")[1]: line for line in lines}
+    assert {*shown} == {one.name for one in held.estimators}
+    for one in held.estimators:
+        cosines = sorted(cosine.mean for cosine in one.cosine.values())
+        cells = [with_interval(one.rank), f"{number(cosines[0])} to {number(cosines[-1])}"]
+        cells += [number(one.variance.mean), with_interval(one.signal)]
+        cells += [number(one.tokens.signal), number(one.calls.signal)]
+        assert shown[one.name] == f"| `{one.name}` | {' | '.join(cells)} |"
+        assert not seen(one.bias)
 
 
 def test_what_an_audit_says(tmp_path: Path) -> None:
