@@ -2,6 +2,7 @@
 
     python -m benchmarks.compare_algorithms tabular --minutes 30
     python -m benchmarks.compare_algorithms text --bed climbing --minutes 60
+    python -m benchmarks.compare_algorithms text --bed coop_writing --costs
     python -m benchmarks.compare_algorithms show
     python -m benchmarks.compare_algorithms power --rates 0.95 0.70 --seeds 20 50
 
@@ -32,7 +33,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks.comparison.cells import REPORT_SEED, TUNING_SEED, Cell, Line, due
+from benchmarks.comparison.cells import REPORT_SEED, TUNING_SEED, Cell, Line, costs_due, due
 from benchmarks.comparison.report import report
 from llm_marl_envs.evaluation.numbers.rates import fisher_power
 
@@ -139,12 +140,13 @@ def carry_out(
     run: Callable[[Cell, str, float, Sequence[int]], list[Line]],
     minutes: float,
     chunk: int,
+    next_of: Callable[[Cell, int], tuple[str, float, list[int]] | None] = due,
 ) -> None:
     """Run what is due until the time is over; what has begun is finished."""
     end = time.monotonic() + 60 * minutes
     for cell in cells:
         cell.check()
-        while (work := due(cell, chunk)) is not None:
+        while (work := next_of(cell, chunk)) is not None:
             if time.monotonic() > end:
                 print(f"time is over at {cell.name}; the same command goes on", flush=True)
                 return
@@ -165,6 +167,7 @@ def asked() -> argparse.Namespace:
     two.add_argument("--bed", default="climbing", help="of benchmarks/comparison/text.py")
     two.add_argument("--methods", nargs="+", help="default: those of the bed")
     two.add_argument("--seeds", type=int, help="default: those of the bed")
+    two.add_argument("--costs", action="store_true", help="one run of each method, for its costs")
     for each in (one, two):
         each.add_argument("--minutes", type=float, default=60.0, help="then stop; default 60")
     forms.add_parser("show", help="write tables and pictures of what there is")
@@ -183,7 +186,8 @@ def main() -> None:
         from benchmarks.comparison.text import text_cells, text_run
 
         cells = text_cells(RESULTS, options.bed, options.methods, options.seeds)
-        carry_out(cells, partial(text_run, Path("runs") / "comparison"), options.minutes, 1)
+        run = partial(text_run, Path("runs") / "comparison")
+        carry_out(cells, run, options.minutes, 1, costs_due if options.costs else due)
     elif options.form == "power":
         for n in options.seeds:
             print(f"{n} seeds a side: power {fisher_power(*options.rates, n):.2f}")

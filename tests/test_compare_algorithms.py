@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.models import untrained
 from support.paths import ROOT
 
 
@@ -59,6 +60,27 @@ def test_what_is_due(comparison: SimpleNamespace, tmp_path: Path):
     assert due(inner, 2) == ("report", 0.1, [0, 1])
 
 
+def test_a_run_for_its_costs_alone(comparison: SimpleNamespace, tmp_path: Path):
+    """At the best rate, once; it is no tuning run, and no score of it is reported."""
+    due, cell = comparison.cells.costs_due, new_cell(comparison, tmp_path / "bed" / "magrpo.jsonl")
+    with pytest.raises(ValueError, match="climbing, magrpo: no rate was tried yet"):
+        due(cell, 1)
+    cell.append([line(comparison, "tuning", rate, 1000, rate) for rate in (0.1, 0.3)])
+    cell.append([line(comparison, "report", 0.3, 0, 1.0)])
+    assert due(cell, 1) == ("costs", 0.3, [200])
+    spent = {"prompt_tokens": 900, "new_prompt_tokens": 90, "critic_tokens": 0, "wall_seconds": 7.4}
+    run = comparison.cells.Line("costs", 0.3, 200, [[101, 51, 3, 1]], [0.0], 9.0, spent)
+    cell.append([run])
+    assert due(cell, 1) is None
+    entry = comparison.report.read(tmp_path)["climbing"]["magrpo"]
+    assert (entry.finals, entry.priced) == ([1.0], [run])
+    row = comparison.report.costs({"magrpo": entry}).splitlines()[-1]
+    assert row == "| magrpo | 1 | 101 | 900 | 90 | 0 | 3 | 51 (1) | 7 | 9 |"
+    cell.append([line(comparison, "tuning", 0.1, 1001, 1.0)])  # now another rate is the best
+    assert due(cell, 1) == ("costs", 0.1, [200])
+    assert comparison.report.read(tmp_path) == {}
+
+
 def test_files_go_on_and_refuse_others(comparison: SimpleNamespace, tmp_path: Path):
     cell = new_cell(comparison, tmp_path / "a.jsonl")
     cell.append([line(comparison, "tuning", 0.1, 1000, 0.5)])
@@ -104,6 +126,20 @@ def test_verdicts_say_what_cannot_be_told_apart(comparison: SimpleNamespace, tmp
     assert "reached within 50 calls" in text
     assert entries["climbing"]["difference"].reached_within(50) == (0, 10)  # half of its run
     assert "**0.30**" in comparison.report.rates(entries["climbing"])
+
+
+def test_costs_are_means_over_runs(comparison: SimpleNamespace, tmp_path: Path):
+    cell = new_cell(comparison, tmp_path / "bed" / "magrpo.jsonl")
+    cell.append([line(comparison, "tuning", rate, 1000, rate) for rate in (0.1, 0.3)])
+    for seed, calls, updates, replayed in ((0, 50, 2, 0), (1, 51, 4, 6)):
+        costs = [[0, 0, 0, 0], [100, calls, updates, replayed]]
+        run = comparison.cells.Line("report", 0.3, seed, costs, [0.0, 1.0], 0.1 + seed)
+        cell.append([run])
+    some = comparison.report.read(tmp_path)["climbing"]
+    text = comparison.report.table("climbing", some, {})
+    assert text.splitlines()[-1].endswith("| 0.3 (2) | 3 | 50.5 (3) | 0.6 |")
+    text = comparison.report.blocks({"climbing": some})["tables"]
+    assert "Costs of one run" not in text  # nothing but points of curves is known of these
 
 
 def test_a_report_is_written(
@@ -185,6 +221,8 @@ def test_tuning_has_a_budget_and_tasks_of_its_own(
         (point.folder / "train").mkdir(parents=True)
         log = {**spent, "success": 0.0, "reward": 0.0}
         (point.folder / "train" / "log.jsonl").write_text(json.dumps(log) + "\n")
+        costs = {"prompt_tokens": 9, "new_prompt_tokens": 3, "critic_tokens": 0, "seconds": 2.0}
+        (point.folder / "train" / "run_manifest.json").write_text(json.dumps({"costs": costs}))
         return {"results": {"success": 0.25}}
 
     monkeypatch.setattr(sweep_run, "run_point", run_point)
@@ -207,6 +245,34 @@ def test_tuning_has_a_budget_and_tasks_of_its_own(
     else:
         evaluated = [point.evaluation for point in points]
         assert [(one["split"], one["tasks"]) for one in evaluated] == [("val", 64), ("test", 128)]
+
+
+def test_a_real_run_says_what_it_cost(
+    comparison: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Two updates of two episodes by an untrained model, whose prompts are the same in a group."""
+    model, tokenizer = untrained()
+    for one in (model, tokenizer):
+        one.save_pretrained(tmp_path / "model")
+    sizes = {"tasks_per_update": 1, "num_generations": 2, "max_completion_length": 4}
+    run = {"model": str(tmp_path / "model"), "env": "matrix_game-v0"}
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps({**run, "trainer": {**sizes, "weights": "shared"}}))
+    bed = comparison.text.TextBed(
+        preset=str(file), methods=(), rates=(), budget=20, tuning_budget=1, best=(1.0, 1.0)
+    )
+    monkeypatch.setitem(comparison.text.TEXT_BEDS, "climbing", bed)
+    (cell,) = comparison.text.text_cells(tmp_path, "climbing", ["central_critic"], 1)
+    cell.check()
+    cell.append(comparison.text.text_run(tmp_path / "runs", cell, "costs", 1e-3, [200]))
+    (made,) = comparison.cells.lines_of(cell.file)
+    log = next((tmp_path / "runs").glob("**/log.jsonl")).read_text().splitlines()
+    last = [one for one in map(json.loads, log) if "num_tokens" in one][-1]
+    assert made.costs == [[last["num_tokens"], last["cost/calls"], last["cost/updates"], 0]]
+    assert made.spent["prompt_tokens"] == last["num_prompt_tokens"] > 0
+    assert made.spent["new_prompt_tokens"] == last["num_prompt_tokens"] / 2
+    assert made.spent["critic_tokens"] == last["cost/critic_tokens"] == 0  # its critic reads words
+    assert made.spent["wall_seconds"] >= round(last["cost/seconds"], 1) > 0
 
 
 def test_the_tuned_game_is_another_table_with_the_same_landscape(comparison: SimpleNamespace):

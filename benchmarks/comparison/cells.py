@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,6 +13,8 @@ TUNING_SEED = 1000
 """The first of those that try rates; none of them is reported."""
 REPORT_SEED = 100
 """The first of those that are reported."""
+COSTS_SEED = 200
+"""Of runs that are made for their costs alone; no score of them is reported."""
 EXTENSIONS = 2
 """Rates that are tried beyond the first ones, at most, where the best is at an edge."""
 FACTOR = 3.0
@@ -23,13 +25,16 @@ class Line:
     """One run.
 
     Attributes:
-        part: "tuning" or "report".
+        part: "tuning", "report" or "costs".
         rate: its learning rate.
         seed: of everything.
         costs: tokens, evaluator calls, updates and replayed calls so far at each point; of a tuning
             run at its end alone.
         scores: at these points, 1 for the best there is.
-        seconds: CPU time.
+        seconds: CPU time, that of a warm start included where it was not there yet.
+        spent: what else the training of a language model cost: `prompt_tokens` without a cache of
+            prefixes, `new_prompt_tokens` with one, `critic_tokens`, `wall_seconds`. Empty for
+            tables, and in lines that were written before it was counted.
     """
 
     part: str
@@ -38,6 +43,7 @@ class Line:
     costs: list[list[int]]
     scores: list[float]
     seconds: float
+    spent: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +138,18 @@ def due(cell: Cell, chunk: int) -> tuple[str, float, list[int]] | None:
     reported = {line.seed for line in lines if (line.part, line.rate) == ("report", best)}
     left = [seed for seed in cell.seeds if seed not in reported]
     return ("report", best, left[:chunk]) if left else None
+
+
+def costs_due(cell: Cell, chunk: int) -> tuple[str, float, list[int]] | None:
+    """One run at the best rate, for its costs; None where there is one.
+
+    Raises:
+        ValueError: no rate was tried yet.
+    """
+    lines = lines_of(cell.file)
+    scores = tried(lines)
+    if not scores:
+        raise ValueError(f"{cell.name}: no rate was tried yet, run it first without `--costs`")
+    best = best_rate(scores)
+    done = any((line.part, line.rate) == ("costs", best) for line in lines)
+    return None if done else ("costs", best, [COSTS_SEED][:chunk])

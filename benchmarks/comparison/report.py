@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -32,11 +32,13 @@ class Entry:
         about: what it is.
         runs: reported ones.
         scores: rate -> seed -> score of the tuning runs.
+        priced: runs of whose costs all is known, those made for them included.
     """
 
     about: Mapping[str, Any]
     runs: Sequence[Line]
     scores: Mapping[float, Mapping[int, float]]
+    priced: Sequence[Line] = ()
 
     @property
     def finals(self) -> list[float]:
@@ -75,7 +77,9 @@ def read(folder: Path) -> Entries:
         best = best_rate(scores) if scores else None
         runs = {line.seed: line for line in lines if (line.part, line.rate) == ("report", best)}
         if runs:
-            entry = Entry(about, [*runs.values()], scores)
+            known = [one for one in lines if one.spent and one.rate == best]
+            priced = [one for one in known if one.part != "tuning"]
+            entry = Entry(about, [*runs.values()], scores, priced)
             found.setdefault(about["bed"], {})[about["method"]] = entry
     return {
         bed: {name: one for name, one in some.items() if one.trials == some[REFERENCE].trials}
@@ -106,21 +110,54 @@ def share(reached: tuple[int, int]) -> str:
 
 
 def table(bed: str, some: Mapping[str, Entry], said: Mapping[Any, tuple[float, str]]) -> str:
-    """Markdown: the primary figures first."""
+    """Markdown: the primary figures first, costs last: means over runs, as all but the rate are."""
     calls = min(run.costs[-1][1] for entry in some.values() for run in entry.runs)
     heads = ["method", f"reached {REACHED:.0%} of the best", f"against {REFERENCE}", "p, by Holm"]
     heads += ["mean", "interquartile mean", f"reached within {calls} calls"]
     heads += ["rate (tried)", "updates", "calls (replayed)"]
+    tables = "preset" not in some[REFERENCE].about  # CPU time of others holds warm starts
+    heads += ["CPU seconds"] * tables
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for method, entry in sorted(some.items(), key=lambda one: -fmean(one[1].finals)):
         p, words = said.get((bed, method), (None, "-"))
-        cost = entry.runs[0].costs[-1]
         cells = [method, share(entry.reached), words, "-" if p is None else p_value(p)]
         cells += [with_interval(over_runs(entry.finals)), number(interquartile_mean(entry.finals))]
         cells += [share(entry.reached_within(calls)), f"{entry.runs[0].rate:g}"]
         cells[-1] += f" ({len(entry.scores)})"
-        cells += [str(cost[2]), f"{cost[1]} ({cost[3]})"]
+        cells += updates_and_calls(entry.runs)
+        cells += [f"{fmean(run.seconds for run in entry.runs):.1f}"] * tables
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def updates_and_calls(runs: Sequence[Line]) -> list[str]:
+    """Means over runs: updates; evaluator calls, in brackets the replayed ones."""
+    _, calls, updates, replayed = (
+        mean(each) for each in zip(*(run.costs[-1] for run in runs), strict=True)
+    )
+    return [updates, f"{calls} ({replayed})"]
+
+
+def mean(counts: Iterable[float]) -> str:
+    """Of counts, with a digit behind the point where there is something."""
+    return f"{fmean(counts):.1f}".removesuffix(".0")
+
+
+def costs(some: Mapping[str, Entry]) -> str:
+    """Markdown: all that a run of a language model costs, means over the runs that counted it."""
+    heads = ["method", "runs", "tokens", "prompt tokens", "of them new to a prefix cache"]
+    heads += ["critic tokens", "updates", "calls (replayed)"]
+    heads += ["wall seconds of training", "CPU seconds"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for method, entry in some.items():
+        if runs := entry.priced:
+            kinds = ("prompt_tokens", "new_prompt_tokens", "critic_tokens")
+            read = [mean(run.spent[kind] for run in runs) for kind in kinds]
+            cells = [method, str(len(runs)), mean(run.costs[-1][0] for run in runs), *read]
+            cells += updates_and_calls(runs)
+            cells += [f"{fmean(run.spent['wall_seconds'] for run in runs):.0f}"]
+            cells += [f"{fmean(run.seconds for run in runs):.0f}"]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -157,6 +194,11 @@ def blocks(entries: Entries) -> dict[str, str]:
         f"### {bed}\n\n{some[REFERENCE].about['budget']} tokens a run.\n\n"
         f"{table(bed, some, said)}\n\n"
         f"Mean score of the tuning runs at every rate that was tried:\n\n{rates(some)}"
+        + (
+            f"\n\nCosts of one run:\n\n{costs(some)}"
+            if any(e.priced for e in some.values())
+            else ""
+        )
         for bed, some in entries.items()
     ]
     return {"overview": overview(entries, said), "tables": "\n\n".join(parts)}

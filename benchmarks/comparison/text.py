@@ -15,6 +15,8 @@ import yaml
 
 from benchmarks.comparison.cells import REPORT_SEED, TUNING_SEED, Cell, Line
 from benchmarks.comparison.report import REFERENCE
+from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from llm_marl_envs.games.matrix import GAMES
 
 POINTS = 10
@@ -148,8 +150,16 @@ def text_run(folder: Path, cell: Cell, part: str, rate: float, seeds: Sequence[i
     if bed.best is None:
         costs, scores = [*costs, costs[-1]], [*scores, summary["results"]["success"]]
     places = slice(None) if part == "report" else slice(-1, None)
-    spent = round(time.process_time() - begun, 1)
-    return [Line(part, rate, seed, costs[places], [round(s, 4) for s in scores[places]], spent)]
+    scores = [round(score, 4) for score in scores[places]]
+    seconds, spent = round(time.process_time() - begun, 1), spent_in(point.folder / "train")
+    return [Line(part, rate, seed, costs[places], scores, seconds, spent)]
+
+
+def spent_in(run: Path) -> dict[str, float]:
+    """What a training cost beside the costs of its curve, all of its sessions together."""
+    counts = read_json(run / MANIFEST_FILE)["costs"]
+    kinds = ("prompt_tokens", "new_prompt_tokens", "critic_tokens")
+    return {**{one: counts[one] for one in kinds}, "wall_seconds": round(counts["seconds"], 1)}
 
 
 def curve_of(log: Path, bed: TextBed, part: str) -> tuple[list[list[int]], list[float]]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from llm_marl_envs import make
+from llm_marl_envs.envs import regime
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import Branch, Episode, Request
 from llm_marl_envs.rollout import rollout
@@ -22,6 +23,7 @@ from trainers.studies.tables import (
     BONUS,
     CROWD,
     CROWD_CHOICES,
+    REGIME_CHOICES,
     REGIME_TURNS,
     Plan,
     Play,
@@ -53,6 +55,13 @@ def played(name: str, split: str, task: int, texts: Sequence[list[str]], seed: i
 
     team = dict.fromkeys(seats, ScriptedPolicy(say))
     return rollout(copies, team, [Start(task=task, seed=seed)])[0]
+
+
+def test_the_page_of_regime_says_what_the_bed_plays():
+    """Its landscape has a column for these words and a row for this bonus."""
+    page = " ".join((regime.__doc__ or "").split())
+    said = {3: "three"}[REGIME_CHOICES], f"{BONUS:g}", {3: "three"}[REGIME_TURNS]
+    assert "has {} words and a bonus of {}, in {} turns.".format(*said) in page
 
 
 @pytest.mark.parametrize("name", ENVS)
