@@ -98,6 +98,23 @@ learning its tasks anew.
 No seat is told a part of the answer. If it were, reading would be learned, and not credit. What is
 divided here is the score.
 
+## The embedded tiny model
+    llm-marl train --config crowd_tiny --override seed=100 --override tiny.seed=100
+
+Preset `crowd_tiny`: six seats, of which four learn with `magrpo`. One is noisy and weighs twice as
+much, one is lazy. Pay of the first update, before anything is learned, and mean of the last ten of
+100 updates, with seeds 100, 101 and 102:
+
+| arm | before | after | most that the four can reach |
+|---|---|---|---|
+| sum | 0.38, 0.27, 0.32 | 0.76, 0.76, 0.76 | 0.778 |
+| pairs (`--override env_kwargs.arm=pairs`) | 0.14, 0.10, 0.10 | 0.56, 0.55, 0.55 | 0.578 |
+| sum, `--override shuffle_rewards=true` | 0.38, 0.27 | 0.25, 0.22 | 0.778 |
+
+With rewards dealt at random (seeds 100 and 101) teams do not rise; they lose the words. Settings
+were chosen with seeds 0 and 1 on the same task, for `sum` alone. So other seeds guard against luck,
+and not against settings that fit this task.
+
 ## What it is for, what it does not show
 - Whether credit is found among many seats: `games.right_words.contributions` gives what each seat
   really adds.

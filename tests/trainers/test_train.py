@@ -7,13 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.models import SETTINGS, tiny_tokenizer, untrained
 from support.toys import WordPair
 
 import llm_marl_envs
+from llm_marl_envs import make
+from llm_marl_envs.envs import crowd, regime
 from llm_marl_envs.evaluation import Plan
 from llm_marl_envs.evaluation.studies.measure import run_eval
+from llm_marl_envs.games.right_words import score
 from llm_marl_envs.policies.named import Context, named_partners
 from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.specs import list_envs
@@ -206,6 +210,21 @@ def test_run_files_of_published_sizes_fit_their_environments(
         assert (env.max_turns, len(env.source[0].data[key])) == (turns, size)
         assert env.info_mode == "full"
         assert env.source.split == ("train" if env is trainer.collector.env.unwrapped else "test")
+
+
+def test_what_presets_of_test_beds_could_reach():
+    """As their pages say: of the crowd's arms, and of members of `regime-v0` with one word each."""
+    crowd_run = read_run("crowd_tiny")
+    right = np.array([1, 1, 1, 1, 1 / 3, 0])  # four learn, one says words at random, one is wrong
+    assert crowd_run["partners"] == {"member_4": "expert", "member_5": "expert:wrong_1"}
+    for arm in ("sum", "pairs"):
+        most = float(score(arm, right, crowd_run["env_kwargs"]["weights"]))
+        (row,) = [one for one in (crowd.__doc__ or "").splitlines() if one.startswith(f"| {arm} ")]
+        assert row.endswith(f"| {most:.3f} |")
+    rights = make("regime-v0", **read_run("regime_tiny")["env_kwargs"]).source[0].data["rights"]
+    said = [max(map(seat.count, seat)) / 2 for seat in zip(*rights, strict=True)]
+    page = " ".join((regime.__doc__ or "").split())
+    assert f"one word each in all turns is worth {sum(said):g} at most" in page
 
 
 def test_partners_have_names():
