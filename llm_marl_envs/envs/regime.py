@@ -96,8 +96,7 @@ others could not use it as a state, and the question was whether an algorithm do
 
 Preset `regime_tiny`: two members, three words, a bonus of 2, `central_critic`. Right words of three
 (`reward_terms/right` in the log, which no coin moves) in the first update, before anything is
-learned, and in the mean of the last ten of 100 updates, with seeds 100, 101 and 102,
-of shuffled rewards 100 and 101:
+learned, and in the mean of the last ten of 100 updates, with seeds 100, 101 and 102:
 
 | rewards | before | after |
 |---|---|---|
@@ -105,10 +104,11 @@ of shuffled rewards 100 and 101:
 | `--override shuffle_rewards=true` | 0.88, 1.13 | 1.24, 0.16 |
 
 The best is 3. A team whose members say one word each in all turns is worth 1.5 at most. So trained
-teams tell turns apart, in part. With rewards dealt at random teams drift: they may come to favour a
-word that is right by chance, or lose the words. Settings were chosen with seed 0 on the same task.
-There three runs with a bonus of 5 and half as many episodes in an update ended at 1.4 to 1.5, one
-of them with a seat that had left the words; with twice the rate both left them.
+teams tell turns apart, in part. With rewards dealt at random (seeds 100 and 101) teams drift: one
+rose to 1.24, which is below 1.5, the other lost the words. Two runs do not tell such a drift from a
+small rise. Settings were chosen with seed 0 on the same task. There three runs with a bonus of 5
+and half as many episodes in an update ended at 1.4 to 1.5, one of them with a seat that had left
+the words; with twice the rate both left them.
 
 ## What it is for, what it does not show
 - Whether a baseline knows what happened before: returns are compared with episodes of another coin,
