@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llm_marl_envs.records import Request, Response, Turn
+from llm_marl_envs.records import Redraw, Request, Response, Turn
 from llm_marl_envs.seeds import Start
 
 
@@ -32,13 +32,15 @@ class Known:
         self.branch, self.chance = start.branch, start.chance
         self.on = self.branch is not None
         self._turns: dict[tuple[str, int], Turn] = {}
-        self._redrawn = False
+        self._left = False
+        self._redraws = {one.step: one.seed for one in start.redraws}
         if self.branch is None:
             return
         if start.record is None:
             raise ValueError("a start with a branch and no record: give the recorded episode")
         self.seed = start.record.seed
         self._turns = {(turn.agent, turn.index): turn for turn in start.record.turns}
+        self._redraws = {one.step: one.seed for one in start.record.redraws}
         if (self.branch.agent, self.branch.turn) not in self._turns:
             raise ValueError(
                 f"a branch at turn {self.branch.turn} of {self.branch.agent}: the recorded episode "
@@ -106,11 +108,17 @@ class Known:
         if self.branch is not None and self.on:
             raise self._other(task_id, self.branch.agent, self.branch.turn, "an action", "none")
 
-    def redraws(self) -> bool:
-        """Whether chance is to be drawn anew before this step: once, where the record is left."""
-        due = self.branch is not None and not self.on and not self._redrawn
-        self._redrawn |= due
-        return due and self.chance is not None
+    def redraw(self, step: int) -> Redraw | None:
+        """Where chance is to be drawn anew before a step: as in the record, and once, on leaving it.
+
+        A record that left another holds what was drawn there. Chance of a branch's own takes the
+        place of all that the record drew from that step on.
+        """
+        if self.branch is not None and not self.on and not self._left:
+            self._left = True
+            if self.chance is not None:
+                self._redraws = {step: self.chance}
+        return Redraw(step=step, seed=self._redraws[step]) if step in self._redraws else None
 
 
 def _same(one: float, other: float) -> bool:

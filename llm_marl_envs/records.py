@@ -182,6 +182,19 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Redraw:
+    """Chance drawn anew in the middle of an episode (`TextEnv.redraw`).
+
+    Attributes:
+        step: number of the environment's step before which it was done, from 0.
+        seed: that it was drawn from.
+    """
+
+    step: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
     """Reset to end, all agents.
 
@@ -200,6 +213,8 @@ class Episode:
         branch: where it left another episode of its group; None where it was played from its reset.
         idle: agent -> what it was paid, of those that were paid and never acted, as where a game
             ends with the first move. It counts in returns; nothing is learned from it.
+        redraws: where chance was drawn anew, step after step: where this episode left another, and
+            where that one had left a third before. Who plays it again draws there, too.
 
     Raises:
         ValueError: `failure` without `StopReason.FAILED`, or the other way round.
@@ -216,6 +231,7 @@ class Episode:
     failure: str | None = None
     branch: Branch | None = None
     idle: Mapping[str, Idle] = field(default_factory=dict)
+    redraws: tuple[Redraw, ...] = ()
 
     def __post_init__(self) -> None:
         if self.failed is not isinstance(self.failure, str):
@@ -337,6 +353,7 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         **({} if episode.branch is None else {"branch": dataclasses.asdict(episode.branch)}),
         "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
         **({"idle": idle} if idle else {}),
+        **({"redraws": list(map(dataclasses.asdict, episode.redraws))} if episode.redraws else {}),
     }
 
 
@@ -411,6 +428,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             failure=data.get("failure"),
             branch=None if data.get("branch") is None else Branch(**data["branch"]),
             idle={agent: Idle(**one) for agent, one in data.get("idle", {}).items()},
+            redraws=tuple(Redraw(**one) for one in data.get("redraws", ())),
         )
     except KeyError as missing:
         raise ValueError(f"transcript lacks the field {missing}") from missing

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from llm_marl_envs.policies.scripted import RandomPolicy, ScriptedPolicy
-from llm_marl_envs.records import Branch, Episode, Request
+from llm_marl_envs.records import Branch, Chance, Episode, Request
 from llm_marl_envs.registry import make
-from llm_marl_envs.rollout import Context, Failures, rollout
+from llm_marl_envs.rollout import Context, Failures, redraws, rollout
 from llm_marl_envs.seeds import Start, branch_start
 from llm_marl_envs.vector import VectorTextEnv
 
@@ -32,31 +32,37 @@ def replay(episode: Episode, env: Any = None) -> Episode:
         return said[request.agent, request.turn].text
 
     policy = ScriptedPolicy(script)
-    start = Start(task=episode.task_id or None, seed=episode.seed)
+    start = Start(task=episode.task_id or None, seed=episode.seed, redraws=episode.redraws)
     team = dict.fromkeys(episode.agents, policy)
     return rollout(VectorTextEnv([env]), team, [start])[0]
 
 
 def check_replays(make_env: Callable[[], Any], context: Context = "append") -> None:
-    """Play an episode of random texts, and another that leaves it at its last action.
+    """Play an episode of random texts, one that leaves it at once, and one that leaves that one.
 
-    An environment that raises at such texts passes: this says nothing of it.
+    The last one leaves at the last action, so all before is played again. Where chance can be drawn
+    anew, it is on leaving, as in a tree with `chance="episode"`. An environment that raises at such
+    texts passes: this says nothing of it.
 
     Args:
         make_env: makes a fresh environment.
         context: as in `rollout`.
 
     Raises:
-        NotReplayableError: the second did not come to where the first was.
+        NotReplayableError: an episode did not come to where the one that it leaves was.
     """
-    env, start, failures = make_env(), Start(seed=1, sample_seed=1), Failures(make_env)
+    failures, copies = Failures(make_env), [VectorTextEnv([make_env()]) for _ in range(2)]
+    env = copies[0].envs[0]
     team = dict.fromkeys(env.possible_agents, RandomPolicy())
-    first, again = VectorTextEnv([env]), VectorTextEnv([make_env()])
-    record = rollout(first, team, [start], context=context, failures=failures)[0]
-    if not record.failed and record.turns:
-        last = record.turns[-1]
-        branch = Branch(parent=0, agent=last.agent, turn=last.index)
-        begun = branch_start(start, record, branch, 0)
-        rollout(again, team, [begun], context=context, failures=failures)
-    first.close()
-    again.close()
+    chance: Chance = "episode" if redraws(env) else "group"
+    start = Start(seed=1, sample_seed=1)
+    for depth, place in enumerate((0, -1, None)):
+        played = copies[depth % 2]
+        record = rollout(played, team, [start], context=context, failures=failures)[0]
+        if record.failed or not record.turns or place is None:
+            break
+        left = record.turns[place]
+        branch = Branch(parent=depth, agent=left.agent, turn=left.index)
+        start = branch_start(start, record, branch, depth, chance)
+    for one in copies:
+        one.close()

@@ -23,7 +23,7 @@ from llm_marl_envs.branches import Known
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import task_source
 from llm_marl_envs.policies.base import Team, ask, check_team
-from llm_marl_envs.records import Episode, Idle, Request, Response, StopReason, Turn
+from llm_marl_envs.records import Episode, Idle, Redraw, Request, Response, StopReason, Turn
 from llm_marl_envs.seeds import Start, derive_seed
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.specs import env_arguments, env_name
@@ -149,6 +149,7 @@ class _Live:
         self.states = states
         self.state: str | None = None
         self.known = Known(start)
+        self.redraws: list[Redraw] = []
         self.steps = 0
         self.context: Context = context
         self.error: Exception | None = None
@@ -280,9 +281,11 @@ class _Live:
 
     def step(self, actions: Mapping[str, str]) -> None:
         """Step the environment and book what it paid."""
+        redraw = self.known.redraw(self.steps)
         self.steps += 1
-        if self.known.redraws():
-            self.env.unwrapped.redraw(self.start.chance)
+        if redraw is not None:
+            self.env.unwrapped.redraw(redraw.seed)
+            self.redraws.append(redraw)
         if self.aec:
             self.env.step(next(iter(actions.values())))
             paid, infos = self.env.rewards, self.env.infos
@@ -342,6 +345,7 @@ class _Live:
             success=self.success if self.error is None else None,
             failure=self.failure,
             branch=self.start.branch,
+            redraws=tuple(self.redraws),
             idle={
                 agent: Idle(reward=early.reward, reward_terms=early.terms)
                 for agent, early in self.early.items()
@@ -454,11 +458,16 @@ def _check(env: Any, team: Team, starts: Sequence[Start]) -> None:
     if seats is None:
         raise TypeError(f"{type(env).__name__} has no `possible_agents`; a rollout needs all seats")
     check_team(team, seats)
-    if any(start.chance is not None for start in starts) and not redraws(env):
+    if any(map(_draws_anew, starts)) and not redraws(env):
         raise TypeError(
             f"{env_name(env)} has no redraw(seed): what chance deals after a branch can be drawn "
             "anew in environments of this library only; use chance='group'"
         )
+
+
+def _draws_anew(start: Start) -> bool:
+    record = start.record.redraws if start.record is not None else start.redraws
+    return start.chance is not None or bool(record)
 
 
 def redraws(env: Any) -> bool:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.records import Branch, Chance, Episode
+from llm_marl_envs.records import Branch, Chance, Episode, Redraw
 from llm_marl_envs.tasks import Task, hash_of
 
 RESET_SEEDS = 2**32
@@ -37,6 +37,8 @@ class Start:
         record: the recorded episode that a branch goes on from; None begins at the reset.
         branch: where it leaves the record.
         chance: seed of what chance deals after the branch; None: what it dealt in the record.
+        redraws: where chance is drawn anew in an episode that is no branch, as in the one that it
+            repeats; a branch has those of its record.
     """
 
     task: int | str | Task | None = None
@@ -45,6 +47,7 @@ class Start:
     record: Episode | None = None
     branch: Branch | None = None
     chance: int | None = None
+    redraws: tuple[Redraw, ...] = ()
 
 
 def group_starts(

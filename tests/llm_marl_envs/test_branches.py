@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
-from support.toys import BareAEC, BareParallel, Relay, WordPair
+from support.toys import BareAEC, BareParallel, Coin, CoinInTurn, Relay, WordPair
 
 from llm_marl_envs.branches import NotReplayableError
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
@@ -26,6 +27,7 @@ from llm_marl_envs.records import (
     write_jsonl,
 )
 from llm_marl_envs.registry import make
+from llm_marl_envs.replay import check_replays, replay
 from llm_marl_envs.rollout import Failures, rollout
 from llm_marl_envs.seeds import Start, branch_start, group_starts
 from llm_marl_envs.specs import list_envs, spec
@@ -233,15 +235,6 @@ def test_what_no_branch_can_be_is_said() -> None:
 
 
 # -- chance ---------------------------------------------------------------------------------------
-class Coin(WordPair):
-    """Pays what chance deals at each turn, whatever is said."""
-
-    def play(self, joint_action: Any) -> Any:
-        outcome = super().play(joint_action)
-        terms = {agent: {"coin": self.rng.random()} for agent in self.agents}
-        return dataclasses.replace(outcome, reward_terms=terms, ended=False)
-
-
 def dealt(episode: Episode) -> list[float]:
     return [turn.reward for turn in episode.trajectory("left_0")]
 
@@ -280,6 +273,97 @@ def test_chance_after_a_branch_is_that_of_the_record_or_drawn_anew() -> None:
     assert same == dealt(record)
     assert anew[0] == other[0] == same[0]  # what was dealt before stays
     assert len({anew[1], other[1], same[1]}) == 3
+
+
+NOISY = {"channel": {"noise": 0.3, "drop": 0.3}}
+DEALING: dict[str, Any] = {
+    "at once": lambda: Coin(turns=4),
+    "in turn": lambda: CoinInTurn(rounds=2),
+    "behind one seat": lambda: SingleSeat(Coin(turns=4)),
+    "bets": lambda: make("matrix_game", game="risky", turns=4),
+    "events": lambda: make("regime-v0"),
+    "channel, in turn": lambda: make("debate-v0", rounds=2, **NOISY),
+    "channel, at once": lambda: make("coop_writing_tldr-v0", turns=3, **NOISY),
+}
+
+
+def words(request: Request) -> str:
+    """A word that the agent was shown, so that its plays and its talk give chance a part."""
+    shown = request.messages[0].content.replace(",", " ").replace(".", " ").split()
+    return random.Random(request.seed).choice(shown)
+
+
+def until(episode: Episode, step: int) -> list[Any]:
+    """What was shown up to a step, and what was said and paid to the end before it."""
+    acted = [turn for turn in episode.turns if turn.step <= step]
+    again = {(turn.agent, turn.index - 1) for turn in acted}
+    paid = [(t.action, t.reward) for t in acted if (t.agent, t.index) in again]
+    return [[(turn.agent, turn.messages) for turn in acted], paid]
+
+
+@pytest.mark.parametrize("kind", DEALING)
+def test_branches_of_branches_deal_again_what_all_above_them_were_dealt(
+    kind: str, tmp_path: Path
+) -> None:
+    """A chain that leaves at every step, with chance of its own each time; also from a file."""
+    make_env, policy = DEALING[kind], ScriptedPolicy(words)
+    start = Start(task=0, seed=9)
+    chain = [played(make_env(), [start], policy)[0]]
+    steps = sorted({turn.step: turn for turn in chain[0].turns})
+    assert len(steps) >= 3
+    for depth, step in enumerate(steps):
+        first = next(turn for turn in chain[-1].turns if turn.step == step)
+        branch = Branch(parent=depth, agent=first.agent, turn=first.index)
+        start = branch_start(start, chain[-1], branch, depth, "episode")
+        chain += played(make_env(), [start], policy)
+        assert until(chain[-1], step) == until(chain[-2], step)
+        assert [one.step for one in chain[-1].redraws] == steps[: depth + 1]
+        if len({turn.step for turn in chain[-1].turns}) < len(steps):
+            break
+    last = chain[-1]
+    write_jsonl(tmp_path / "last.jsonl", [last])
+    (read,) = read_jsonl(tmp_path / "last.jsonl")
+    assert read == last
+    branch = Branch(parent=0, agent=last.turns[-1].agent, turn=last.turns[-1].index)
+    both = [
+        played(make_env(), [branch_start(start, record, branch, 7, "episode")], policy)[0]
+        for record in (last, read)
+    ]
+    assert both[0] == both[1]
+    assert shown(replay(read, make_env())) == shown(dataclasses.replace(last, branch=None))
+
+
+def test_a_branch_before_its_record_left_another_draws_its_own_chance_or_the_same() -> None:
+    """Redrawn at step 2 in the record: kept with `chance="group"`, replaced with "episode"."""
+    start = Start(task=2, seed=9)
+    root = played(Coin(turns=4), [start])[0]
+    record_start = branch_start(start, root, Branch(parent=0, agent="left_0", turn=2), 0, "episode")
+    record = played(Coin(turns=4), [record_start])[0]
+    branch = Branch(parent=1, agent="left_0", turn=1)
+    same, anew = (
+        played(Coin(turns=4), [branch_start(record_start, record, branch, n, chance)])[0]
+        for n, chance in enumerate(("group", "episode"))
+    )
+    assert dealt(same) == dealt(record)
+    assert same.redraws == record.redraws
+    assert [one.step for one in anew.redraws] == [1]
+    assert dealt(anew)[0] == dealt(record)[0]
+    assert {*dealt(anew)[1:]}.isdisjoint({*dealt(record), *dealt(root)})
+
+
+def test_an_environment_that_redraws_otherwise_each_time_is_found() -> None:
+    """It replays as long as nothing is drawn anew; only a branch of a branch shows it."""
+
+    class Forgets(CoinInTurn):
+        drawn = 0
+
+        def redraw(self, seed: int) -> None:
+            Forgets.drawn += 1
+            super().redraw(seed + Forgets.drawn)
+
+    check_replays(lambda: CoinInTurn(rounds=2))
+    with pytest.raises(NotReplayableError, match="turn 0 of runner_1: the record holds"):
+        check_replays(lambda: Forgets(rounds=2))
 
 
 # -- records --------------------------------------------------------------------------------------

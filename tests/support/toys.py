@@ -7,6 +7,7 @@ environments that send bare strings and whose agents leave early.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
@@ -144,6 +145,17 @@ class Lower(WordPair):
         )
 
 
+class Coin(WordPair):
+    """Pays and shows what chance deals at each turn, whatever is said."""
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        coin = self.rng.random()
+        return Outcome(
+            reward_terms={agent: {"coin": coin} for agent in self.agents},
+            feedback=dict.fromkeys(self.agents, f"The coin: {coin}"),
+        )
+
+
 class Relay(TextAECEnv):
     """Three seats in a row: the first knows a word, each hears the one before it.
 
@@ -187,6 +199,18 @@ class Relay(TextAECEnv):
             feedback={} if over else {self.next_agent(agent): f"You hear: {action}"},
             ended=over,
             success=solved if over else None,
+        )
+
+
+class CoinInTurn(Relay):
+    """Pays what chance deals at each turn, whatever is said; the next seat is shown it."""
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        outcome, coin = super().play_one(agent, action), self.rng.random()
+        return replace(
+            outcome,
+            reward_terms={one: {"coin": coin} for one in self.agents},
+            feedback={one: f"{text} The coin: {coin}" for one, text in outcome.feedback.items()},
         )
 
 

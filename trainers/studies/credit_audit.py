@@ -224,7 +224,9 @@ class Stage:
         """A group of one task."""
         first = episodes[0]
         kept = tuple(episodes)
-        return EpisodeGroup(task_id=first.task_id, seed=first.seed, episodes=kept, chance="episode")
+        return EpisodeGroup(
+            task_id=first.task_id, seed=first.seed, episodes=kept, chance=self.chance
+        )
 
 
 def credit_audit(stage: Stage, gram: Gram | None = None) -> Audit:

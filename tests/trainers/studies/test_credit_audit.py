@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,17 @@ import pytest
 import torch
 from support import formula
 from support.models import make_trainer
-from support.toys import Lower
+from support.toys import BareAEC, Lower
 
 from llm_marl_envs.core import Outcome, TextAECEnv, TextParallelEnv
 from llm_marl_envs.evaluation.numbers.estimate import Estimate
-from llm_marl_envs.policies import Team
+from llm_marl_envs.policies import ScriptedPolicy, Team
 from llm_marl_envs.records import Request, Response
+from llm_marl_envs.registry import make
 from llm_marl_envs.report import write_report
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import ListSource, Task
-from trainers.algorithms import ALGORITHMS, AdvantageInputs, make_algorithm
+from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class, make_algorithm
 from trainers.commands import CREDIT_AUDIT
 from trainers.studies.credit_audit import Audit, AuditPlan, Stage, credit_audit
 from trainers.studies.credit_estimators import Memory
@@ -125,6 +128,12 @@ def exact(env: Any, audit: Audit) -> tuple[np.ndarray, np.ndarray]:
         worth.append(value[message.said.action] - mean)
         after.append(value[message.said.action])
     return np.array(worth), np.array(after)
+
+
+def word_shown(request: Request) -> str:
+    """A word of what the agent was told at first, by lot."""
+    told = re.findall(r"\w+", request.messages[0].content)
+    return random.Random(request.seed).choice(told)
 
 
 JUDGES = ("magrpo", "magrpo_mean", "magrpo_none", "rejection", "magrpo_tree", "c3", "c3_sim")
@@ -442,6 +451,51 @@ def test_gradients_are_those_of_the_log_prob(tmp_path: Path) -> None:
         )
         assert cosine_of(facts, worth[:, None], name)(once) == pytest.approx(1)
         assert cosine_of(facts, -worth[:, None], name)(once) == pytest.approx(-1)
+
+
+BEDS: dict[str, dict[str, Any]] = {
+    "crowd": {},
+    "regime": {},
+    "matrix_game": {"game": "risky", "turns": 3},
+    "kuhn_poker": {},
+    "tic_tac_toe": {},
+    "trust_split": {"pay": "team"},
+}
+
+
+@pytest.mark.parametrize("bed", BEDS)
+def test_all_that_can_judge_do_on_every_bed(bed: str) -> None:
+    """Those that branch leave branches, with chance of their own at each."""
+    env = make(bed, **BEDS[bed])
+    team = dict.fromkeys(env.possible_agents, ScriptedPolicy(word_shown))
+    plan = small(credit="own", points=6, messages=3, replays=4, seed=1)
+    stage = Stage(partial(make, bed, **BEDS[bed]), team, env.possible_agents, plan)
+    audit = credit_audit(stage)
+    assert audit.chance == "episode"
+    branching = {name for name in ALGORITHMS.names() if algorithm_class(name).branching}
+    asked = branching - {*audit.refused}
+    assert {"magrpo_tree", "at_grpo"} <= asked <= {*audit.judgements}
+    assert all(np.isfinite(one).all() for one in audit.judgements.values())
+
+
+class Foreign(BareAEC):
+    """A stranger's game without `redraw`: it pays `second_0` for each "a" that it says."""
+
+    def step(self, action: str | None) -> None:
+        seat = self.agent_selection
+        super().step(action)
+        if seat == "second_0" and seat in self.agents:
+            self.rewards[seat] = float(action == "a")
+
+
+def test_a_stranger_s_environment_is_judged_with_chance_as_recorded() -> None:
+    plan = small(points=4, replays=16, credit="own", messages=3)
+    seats = ("first_0", "second_0")
+    audit = credit_audit(Stage(Foreign, dict.fromkeys(seats, Tables()), seats, plan))
+    assert audit.chance == "group"
+    assert {"magrpo_tree", "at_grpo"} <= {*audit.judgements}
+    worth = [one.worth for one in audit.messages if one.said.action == "a"]
+    assert max(worth) > 0.2
 
 
 def test_partners_play_on_and_are_not_judged(

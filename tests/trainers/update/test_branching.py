@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import torch
 from support import formula
 from support.gradients import MODES, TEMPERATURE, assert_same, gradients
 from support.models import make_trainer, settings, weights
-from support.toys import BareAEC, BareParallel, Lower, Relay, shaky
+from support.toys import BareAEC, BareParallel, Coin, CoinInTurn, Lower, Relay, shaky
 from transformers import TrainerCallback
 
 from llm_marl_envs.branches import NotReplayableError
 from llm_marl_envs.core import Outcome
 from llm_marl_envs.policies import RandomPolicy
 from llm_marl_envs.records import read_jsonl
+from llm_marl_envs.registry import make
+from llm_marl_envs.replay import replay
 from trainers.algorithms import make_algorithm
 from trainers.algorithms.at_grpo import ATGRPO
 from trainers.algorithms.c3 import C3, C3Sim
@@ -311,6 +314,34 @@ def test_transcripts_hold_branches(tmp_path: Path) -> None:
     (path,) = (tmp_path / "transcripts").glob("update-*.jsonl")
     kept = list(read_jsonl(path))
     assert [one.branch is None for one in kept] == [True, True, False, False]
+
+
+COINS: dict[str, Any] = {
+    "at once": partial(Coin, turns=3),
+    "in turn": partial(CoinInTurn, rounds=1),
+    "bets": partial(make, "matrix_game", game="risky", turns=3),
+}
+
+
+@pytest.mark.parametrize(("algorithm", "episodes"), [(TREE, 8), (BEST, 6)])
+@pytest.mark.parametrize("coins", COINS)
+def test_chance_of_each_branch_s_own_in_a_deep_tree(
+    tmp_path: Path, algorithm: str, episodes: int, coins: str
+) -> None:
+    """Three steps, a coin at each; what the run writes down can be played again."""
+    trainer = branching(
+        tmp_path, algorithm, COINS[coins], chance="episode", transcript_every=1, max_steps=1
+    )
+    trainer.train()
+    (path,) = (tmp_path / "transcripts").glob("update-*.jsonl")
+    kept = list(read_jsonl(path))
+    assert len(kept) == episodes  # of the first group
+    assert max(len(one.redraws) for one in kept) == 2
+    assert len({one.redraws for one in kept if one.branch}) == episodes - 2
+    for one in kept:
+        again = replay(one, COINS[coins]())
+        assert [turn.reward for turn in again.turns] == [turn.reward for turn in one.turns]
+        assert [turn.messages for turn in again.turns] == [turn.messages for turn in one.turns]
 
 
 @pytest.mark.long
