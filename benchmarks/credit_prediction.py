@@ -2,7 +2,7 @@
 
     python -m benchmarks.credit_prediction --seeds 20
 
-Three games whose teams are softmax tables. The team of the start, which says each word equally
+Four games whose teams are softmax tables. The team of the start, which says each word equally
 often, is audited (`llm-marl credit-audit` does the same): that gives each estimator a signal for
 1000 sampled actions and one for an evaluator call. Then each algorithm trains that team. All have
 the same fixed points, so only the estimates differ. Speed is the mean exact return, as a share of
@@ -12,6 +12,9 @@ the best, while a budget of actions is spent, and while one of calls is.
   end, the second a small one.
 - `crowd`: six seats, one turn, each with a part of its own.
 - `pair`: two seats, one turn, a table in which no part is a seat's own.
+- `later`: two seats, two turns. Each seat has a right first word of its own, which is soon learned;
+  most of the pay is for one joint choice in the second turn. This game was made after the others,
+  to find a prediction that fails; it was chosen among five on seeds 0 to 2.
 
 Methods without branches have the same runs and the same ratio of signals at both prices, so two of
 them are asked about once (by tokens; this was seen after the runs).
@@ -107,7 +110,18 @@ def pair(history: History) -> float:
     return table.get((left, right), 0.0)
 
 
-GAMES = {"bonus": Game(2, 2, bonus), "crowd": Game(6, 1, crowd), "pair": Game(2, 1, pair)}
+def later(history: History) -> float:
+    first, last = history
+    own = (first[0] == "ape") + (first[1] == "bee")
+    return 0.5 * own + 3.0 * (last == ("cow", "ape"))
+
+
+GAMES = {
+    "bonus": Game(2, 2, bonus),
+    "crowd": Game(6, 1, crowd),
+    "pair": Game(2, 1, pair),
+    "later": Game(2, 2, later),
+}
 
 
 class Play(TextParallelEnv):
