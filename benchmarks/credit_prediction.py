@@ -12,9 +12,10 @@ the best, while a budget of actions is spent, and while one of calls is.
   end, the second a small one.
 - `crowd`: six seats, one turn, each with a part of its own.
 - `pair`: two seats, one turn, a table in which no part is a seat's own.
-- `later`: two seats, two turns. Each seat has a right first word of its own, which is soon learned;
-  most of the pay is for one joint choice in the second turn. This game was made after the others,
-  to find a prediction that fails; it was chosen among five on seeds 0 to 2.
+- `later`: two seats, two turns. Each seat has a right first word of its own; three fifths of the pay
+  are for one joint choice in the second turn. This game was made after the others, to find a
+  prediction that fails: chosen among ten on seeds 0 to 2 and 10 to 19. Two of the ten were run on the
+  fresh seeds before it; with them no pair came out the other way round (p 0.06 and more).
 
 Methods without branches have the same runs and the same ratio of signals at both prices, so two of
 them are asked about once (by tokens; this was seen after the runs).
@@ -112,8 +113,8 @@ def pair(history: History) -> float:
 
 def later(history: History) -> float:
     first, last = history
-    own = (first[0] == "ape") + (first[1] == "bee")
-    return 0.5 * own + 3.0 * (last == ("cow", "ape"))
+    own = sum(said == right for said, right in zip(first, WORDS, strict=False))
+    return 1.0 * own + 3.0 * (last == ("cow", "ape"))
 
 
 GAMES = {
@@ -128,7 +129,7 @@ class Play(TextParallelEnv):
     """A game as an environment; every seat is shown what all said."""
 
     metadata = {"name": "play"}  # noqa: RUF012 - as PettingZoo declares it
-    reward_range = (0.0, 4.0)
+    reward_range = (0.0, 5.0)
 
     def __init__(self, game: Game) -> None:
         self.game = game

@@ -23,17 +23,22 @@ def study(bench_module: Callable[[str], ModuleType]) -> Any:
 
 
 def test_games_by_hand(study: Any) -> None:
-    """Of 9 joint choices one pays 3; then 3 of 9 agree. Of crowd every seat is right in a third."""
+    """Of 9 joint choices one pays 3; then 3 of 9 agree. Of crowd every seat is right in a third.
+
+    Of later each of two first words pays 1 in a third, and one of 9 joint choices 3.
+    """
     games = study.GAMES
     random = study.Tables(study.WORDS)
     exact = {name: study.value(game, random) for name, game in games.items()}
     assert exact["bonus"] == pytest.approx(3 / 9 + 3 / 9)
     assert exact["crowd"] == pytest.approx(1 / 3)
     assert exact["pair"] == pytest.approx(2.3 / 9)
+    assert exact["later"] == pytest.approx(2 / 3 + 3 / 9)
     assert {name: study.best(game) for name, game in games.items()} == {
         "bonus": 4.0,
         "crowd": 1.0,
         "pair": 1.0,
+        "later": 5.0,
     }
 
 
