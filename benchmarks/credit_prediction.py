@@ -12,10 +12,10 @@ the best, while a budget of actions is spent, and while one of calls is.
   end, the second a small one.
 - `crowd`: six seats, one turn, each with a part of its own.
 - `pair`: two seats, one turn, a table in which no part is a seat's own.
-- `later`: two seats, two turns. Each seat has a right first word of its own; three fifths of the pay
-  are for one joint choice in the second turn. This game was made after the others, to find a
-  prediction that fails: chosen among ten on seeds 0 to 2 and 10 to 19. Two of the ten were run on the
-  fresh seeds before it; with them no pair came out the other way round (p 0.06 and more).
+- `later`: two seats, two turns. Each seat has a right first word of its own; three fifths of what
+  can be earned are for one joint choice in the second turn. This game was made after the others, to
+  find a prediction that fails: chosen among ten on seeds 0 to 2 and 10 to 19. Two more of the ten
+  were run on the fresh seeds; no pair of theirs came out the other way round (p 0.06 and more).
 
 Methods without branches have the same runs and the same ratio of signals at both prices, so two of
 them are asked about once (by tokens; this was seen after the runs).

@@ -109,7 +109,7 @@ class Known:
             raise self._other(task_id, self.branch.agent, self.branch.turn, "an action", "none")
 
     def redraw(self, step: int) -> Redraw | None:
-        """Where chance is to be drawn anew before a step: as in the record, and once, on leaving it.
+        """The redraw that is due before a step: as in the record, and once more on leaving it.
 
         A record that left another holds what was drawn there. Chance of a branch's own takes the
         place of all that the record drew from that step on.

@@ -22,6 +22,7 @@ from llm_marl_envs.records import (
     EpisodeGroup,
     Request,
     Response,
+    Turn,
     plain,
     read_jsonl,
     write_jsonl,
@@ -275,7 +276,7 @@ def test_chance_after_a_branch_is_that_of_the_record_or_drawn_anew() -> None:
     assert len({anew[1], other[1], same[1]}) == 3
 
 
-NOISY = {"channel": {"noise": 0.3, "drop": 0.3}}
+NOISY: dict[str, Any] = {"channel": {"noise": 0.3, "drop": 0.3}}
 DEALING: dict[str, Any] = {
     "at once": lambda: Coin(turns=4),
     "in turn": lambda: CoinInTurn(rounds=2),
@@ -293,9 +294,14 @@ def words(request: Request) -> str:
     return random.Random(request.seed).choice(shown)
 
 
+def step_of(turn: Turn) -> int:
+    assert turn.step is not None
+    return turn.step
+
+
 def until(episode: Episode, step: int) -> list[Any]:
     """What was shown up to a step, and what was said and paid to the end before it."""
-    acted = [turn for turn in episode.turns if turn.step <= step]
+    acted = [turn for turn in episode.turns if step_of(turn) <= step]
     again = {(turn.agent, turn.index - 1) for turn in acted}
     paid = [(t.action, t.reward) for t in acted if (t.agent, t.index) in again]
     return [[(turn.agent, turn.messages) for turn in acted], paid]
@@ -309,7 +315,7 @@ def test_branches_of_branches_deal_again_what_all_above_them_were_dealt(
     make_env, policy = DEALING[kind], ScriptedPolicy(words)
     start = Start(task=0, seed=9)
     chain = [played(make_env(), [start], policy)[0]]
-    steps = sorted({turn.step: turn for turn in chain[0].turns})
+    steps = sorted({step_of(turn) for turn in chain[0].turns})
     assert len(steps) >= 3
     for depth, step in enumerate(steps):
         first = next(turn for turn in chain[-1].turns if turn.step == step)
