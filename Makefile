@@ -9,7 +9,7 @@ JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-bridges test-engines check lint format bench docs clean
+.PHONY: help setup demo test test-long test-bridges test-engines golden check lint format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test-bridges: $(STAMP) ## Try every bridge with its library, each in its own env
 
 test-engines: $(STAMP) ## Sample with vLLM itself, in an environment of its own (2.5 GB)
 	$(ONE_THREAD) $(BIN)/python -m pytest -s -m engines tests/engines
+
+golden: $(STAMP) ## Compare episodes, tasks, advantages and runs with the recorded ones (RENEW=1 records them)
+	$(ONE_THREAD) PYTHONPATH=tests $(BIN)/python -m golden $(PARTS) $(if $(RENEW),--renew)
 
 check: lint test ## Lint, format check, types and the tests
 
