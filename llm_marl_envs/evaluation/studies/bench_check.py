@@ -151,7 +151,9 @@ def _check_folder(entry: Entry, folder: Path, library: str) -> tuple[dict[str, A
     lines = (folder / EPISODES_FILE).read_bytes().split(b"\n")
     episodes, wrong = played_again(entry, lines[:-1])
     if lines[-1] or len(episodes) != entry.tasks:
-        wrong.append(f"{len(episodes)} episodes and {len(lines[-1])} bytes, expected {entry.tasks}")
+        wrong.append(
+            f"{len(episodes)} episodes and {len(lines[-1])} bytes more, expected {entry.tasks}"
+        )
     if wrong:
         return summary, wrong
     who = {key: summary.get(key) for key in ("team", "identity", "temperature")}

@@ -285,6 +285,8 @@ def test_edited_episodes_are_not_gone_on_from(folder: Path) -> None:
 def test_half_a_line_is_played_again(folder: Path) -> None:
     file = folder / "writing" / "episodes.jsonl"
     before = file.read_bytes()
+    file.write_bytes(before + b"{")
+    assert check_bench(SMALL, folder) == ["writing: 3 episodes and 1 bytes more, expected 3"]
     file.write_bytes(before[:-40])
     assert check_bench(SMALL, folder)
     with pytest.warns(UserWarning, match="half-written"):
