@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from llm_marl_envs.evaluation.studies.benchmark import (
     scored,
 )
 from llm_marl_envs.evaluation.studies.measure import summary_of
-from llm_marl_envs.files.json_files import finite, read_json
+from llm_marl_envs.files.json_files import finite, from_json, read_json
 from llm_marl_envs.policies.scripted import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, episode_from_dict, episode_to_dict
 from llm_marl_envs.rollout import Failures, rollout
@@ -35,12 +36,41 @@ COPIES = 32
 """Episodes that are played again at once."""
 MOST_SHOWN = 10
 """Differences of one folder that are named."""
-UNSEEN = ("cut", "policy", "usage", "prompt_ids", "completion_ids", "logprobs")
-"""What a policy says of its answer, which no environment can tell."""
 EXTRA = {"index", "seconds"}
 """What an evaluation adds to an episode."""
 EVERY_SEAT = ""
 """Stands for a team in all seats, where others name the one seat that it plays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What is read of a recorded answer, by kind."""
+
+    text: str
+    cut: bool
+    policy: str
+    usage: tuple[int, int] | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    completion_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turn:
+    agent: str
+    index: int
+    response: _Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    """The parts of a recorded episode that are used before they are compared."""
+
+    turns: tuple[_Turn, ...]
+
+
+UNSEEN = tuple(one.name for one in fields(_Answer) if one.name != "text")
+"""What a policy says of its answer, which no environment can tell."""
 
 
 def seats_alone(agents: Sequence[str], solo: bool) -> dict[str, dict[str, str]]:
@@ -157,7 +187,9 @@ def _check_folder(entry: Entry, folder: Path, library: str) -> tuple[dict[str, A
     if wrong:
         return summary, wrong
     who = {key: summary.get(key) for key in ("team", "identity", "temperature")}
-    pinned = {**pinned_plan(env, entry.plan, who["identity"] or {}), "package_version": library}
+    if not isinstance(who["identity"], dict):
+        return summary, [f"identity: {who['identity']!r:.80}, expected an object"]
+    pinned = {**pinned_plan(env, entry.plan, who["identity"]), "package_version": library}
     wrong += differences(read_json(folder / PLAN_FILE), pinned, PLAN_FILE)
     seconds = sum(json.loads(line)["evaluation"]["seconds"] for line in lines[:-1])
     result = sum_up(env, episodes, entry.plan, seconds)
@@ -181,6 +213,7 @@ def played_again(entry: Entry, lines: Sequence[bytes]) -> tuple[list[Episode], l
     for number, line in enumerate(lines):
         try:
             data = json.loads(line.decode("utf-8"))
+            from_json(_Record, data, "a recorded turn")
             records.append(episode_from_dict(data))
             given.append(data)
         except (ValueError, RecursionError) as error:
@@ -214,7 +247,7 @@ def _played(
     def script(request: Request) -> str:
         key = (request.episode, request.agent, request.turn)
         text = said.get(key)
-        if not isinstance(text, str):
+        if text is None:
             wrong.append(f"episode {key[0]}: no text of turn {request.turn} of {request.agent}")
             return ""
         return text

@@ -115,6 +115,37 @@ def test_every_field_that_goes_missing_is_found(folder: Path) -> None:
             file.write_bytes(before)
 
 
+@pytest.mark.parametrize("value", [None, 3, "x", [], {}, [1], {"a": 1}])
+def test_fields_of_another_kind_are_found(folder: Path, value: Any) -> None:
+    """A fault, never an error of Python."""
+    places = {
+        "trust/summary.json": [("identity",), ("tasks",), ("tasks", 0), ("cost",)],
+        "trust/plan.json": [("team",), ("seeds",)],
+        "trust/episodes.jsonl": [
+            *[("turns",), ("turns", 0), ("turns", 0, "messages"), ("turns", 0, "info")],
+            *[("turns", 0, "agent"), ("turns", 0, "index"), ("turns", 0, "response")],
+            *[("turns", 0, "response", "text"), ("turns", 0, "response", "cut")],
+            *[("evaluation",), ("agents",), ("seed",), ("idle",), ("stop_reason",)],
+        ],
+    }
+    for name, paths in places.items():
+        before = (folder / name).read_bytes()
+        for path in paths:
+            if (path[-1], value) in (("text", "x"), ("idle", {})):
+                continue  # what was said may be any text, and nothing is idle
+            edit(folder / name, lambda whole, path=path: put(whole, path, value))
+            assert check_bench(SMALL, folder), (name, path)
+            (folder / name).write_bytes(before)
+
+
+def put(whole: Any, path: tuple[Any, ...], value: Any) -> Any:
+    inside = whole
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    return whole
+
+
 # -- whole episodes -------------------------------------------------------------------------------
 def lost(lines: list[str]) -> list[str]:
     return lines[:-1]
@@ -166,6 +197,16 @@ def test_an_action_is_played_not_believed(folder: Path) -> None:
     assert any("trust: " in text for text in check_bench(SMALL, folder))
 
 
+def test_turns_that_are_lost_or_added_are_found(folder: Path) -> None:
+    file = folder / "trust" / "episodes.jsonl"
+    before = file.read_bytes()
+    edit(file, lambda one: {**one, "turns": one["turns"][:-1]})
+    assert any("no text of turn 1 of player_1" in text for text in check_bench(SMALL, folder))
+    file.write_bytes(before)
+    edit(file, lambda one: {**one, "turns": [*one["turns"], one["turns"][-1]]})
+    assert any("episode 0: turns: " in text for text in check_bench(SMALL, folder))
+
+
 def test_text_that_is_no_text_is_found(folder: Path) -> None:
     file = folder / "trust" / "episodes.jsonl"
     before = file.read_bytes()
@@ -176,7 +217,9 @@ def test_text_that_is_no_text_is_found(folder: Path) -> None:
             return episode
 
         edit(file, change)
-        assert any("no text of turn 0" in one for one in check_bench(SMALL, folder))
+        assert any(
+            "turns[0].response.text: expected a text" in one for one in check_bench(SMALL, folder)
+        )
         file.write_bytes(before)
 
 
