@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, ClassVar, Concatenate, ParamSpec
 
 SPLITS = ("train", "val", "test", "ood")
 # Shares of rows that bring no split of their own; val and test are small because such files are.
@@ -138,7 +138,13 @@ class IndexedSource(TaskSource):
 
     A subclass says how many there are and makes them, one at a time: copies of an environment share
     a source, and may ask from several threads.
+
+    Attributes:
+        endless: whether `make` has a task of the split for any number from 0; those from the
+            source's length on are on no list.
     """
+
+    endless: ClassVar[bool] = False
 
     def __init__(self, split: str) -> None:
         self.split = split

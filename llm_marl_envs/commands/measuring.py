@@ -17,6 +17,8 @@ from llm_marl_envs.commands.options import (
     sampling_of,
 )
 
+BENCHMARK = "bench-v2"
+
 
 def _plan(options: Namespace, samples: int) -> Any:
     from llm_marl_envs.evaluation.play.runner import Plan
@@ -63,33 +65,48 @@ def _add_bench(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--team",
         action="append",
-        required=True,
+        default=[],
         metavar="[ENTRY=]TEAM",
         help=f"{TEAM_HELP}; for one entry or for all that have none of their own",
     )
-    parser.add_argument("--benchmark", default="bench-v1", help="default bench-v1")
+    parser.add_argument("--benchmark", default=BENCHMARK, help=f"default {BENCHMARK}")
     parser.add_argument(
         "--solo",
         action="store_true",
         help="the team plays one seat and the others stay silent; the best seat counts",
     )
-    parser.add_argument("--output", required=True, help="folder of bench.json and the transcripts")
+    parser.add_argument("--output", help="folder of bench.json and the transcripts")
     parser.add_argument(
         "--beside", nargs="+", default=[], metavar="FILE", help="others' bench.json, shown beside"
     )
-
-
-def _bench(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.studies.benchmark import (
-        EVERY,
-        bench_table,
-        benchmark,
-        read_bench,
-        run_benchmark,
+    parser.add_argument(
+        "--seed-from",
+        metavar="TEXT_OR_FILE",
+        help="other tasks, drawn with a text that only you know",
     )
+    parser.add_argument(
+        "--check",
+        metavar="FOLDER",
+        help="play the episodes of a folder again from their actions, and compare",
+    )
+
+
+def _bench(options: Namespace) -> int | None:
+    from llm_marl_envs.evaluation.studies.benchmark import benchmark
 
     quiet_libraries()
     chosen = benchmark(options.benchmark)
+    if options.check is not None:
+        return _check(options, chosen)
+    return _play_bench(options, chosen)
+
+
+def _play_bench(options: Namespace, chosen: Any) -> None:
+    from llm_marl_envs.evaluation.studies.bench_run import EVERY, run_benchmark
+    from llm_marl_envs.evaluation.studies.benchmark import bench_table, read_bench
+
+    if not options.team or not options.output:
+        raise ValueError("expected --team and --output, or --check and a folder")
     teams: dict[str, str] = {}
     for one in options.team:
         name, equals, team = one.partition("=")
@@ -97,10 +114,33 @@ def _bench(options: Namespace) -> None:
         if name in teams:
             raise ValueError(f"{name or 'the team of all entries'} is given twice")
         teams[name] = team
-    others = {file: read_bench(file) for file in options.beside}
+    chosen = _own_tasks(options, chosen, chosen.entries if EVERY in teams else teams)
+    others = {file: read_bench(file, chosen) for file in options.beside}
     result = run_benchmark(chosen, teams, options.output, solo=options.solo)
     print(bench_table({options.output: result, **others}))
     print(f"written to {options.output}")
+
+
+def _check(options: Namespace, chosen: Any) -> int:
+    """Print what does not come out; 1 where something does not."""
+    from llm_marl_envs.evaluation.studies.bench_check import check_bench, entries_in
+
+    chosen = _own_tasks(options, chosen, entries_in(options.check))
+    wrong = check_bench(chosen, options.check)
+    for text in wrong:
+        print(text)
+    if not wrong:
+        print(f"{options.check}: every episode comes out as recorded; who acted nobody can tell")
+    return 1 if wrong else 0
+
+
+def _own_tasks(options: Namespace, chosen: Any, names: Any) -> Any:
+    """The benchmark, with the tasks of --seed-from if there is one."""
+    from llm_marl_envs.evaluation.studies.fresh_tasks import fresh_benchmark, secret_of
+
+    if options.seed_from is None:
+        return chosen
+    return fresh_benchmark(chosen, secret_of(options.seed_from), names)
 
 
 def _add_compare(parser: ArgumentParser) -> None:
@@ -163,8 +203,8 @@ EVAL = Command(
 )
 BENCH = Command(
     name="bench",
-    about="Play a frozen benchmark and write one file of scores that others can compare; 0 is "
-    "random text, 1 the best team.",
+    about="Play a frozen benchmark and write one file of scores that others can compare; 0 is the "
+    "best team known that tells nothing, 1 the best team. Or check such a folder.",
     example="--team expert --output runs/bench/expert",
     run=_bench,
     add=_add_bench,

@@ -14,7 +14,7 @@ import yaml
 
 TEAM_HELP = (
     "folder of a saved team, or a policy for every seat: expert, expert:<convention>, agreed, "
-    "random, silent, tiny, endpoint:URL#MODEL, relay:K:FIRST,THEN, module:function or a "
+    "random, silent, wordless, tiny, endpoint:URL#MODEL, relay:K:FIRST,THEN, module:function or a "
     "Transformers model"
 )
 

@@ -169,8 +169,8 @@ beside one that follows (0.51 and 0.32 of 60 tasks; `llm-marl eval collab_maze-v
 `--greedy` and `--partner`). Training did not lift it: after 40 updates of 8 x 8 episodes (`magrpo`,
 `weights: shared`, 1e-3, 83 s) it earned 0.24 at temperature 1 and 0.23 greedy. The trainer found no
 common direction in the gradients. Lower rates of the warm start and longer runs were not tried.
-No seat was trained alone, and no team without messages. One expert beside a silent walker scores
-0.00, where random text scores 0 and two experts 1 (docs/bench.md).
+No seat was trained alone, and no team without messages. Two scripted walkers who say nothing return
+0.30, and two experts 1 (docs/bench.md).
 
 ## Tasks and licence
 256 boards in `train`, 64 in `val` and `ood`, 128 in `test`, each with 32 mazes. No split has a

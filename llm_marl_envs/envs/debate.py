@@ -126,8 +126,10 @@ evidence is divided and a single round lets nobody hear of it.
 
 For the safe with three debaters `solo` is 1/9: the own dial, and for each other one of the three
 words that the manual does not say there. Answers are balanced, so a constant answer is right as
-often as a guess. Under `pay="team"` copying the majority earns what the majority earns. A judge
-that is a language model can be talked over. The environment only makes sure that quoted text cannot
+often as a guess. Three who say nothing can do better than one: each uses its own part, they share
+out the cases, two bet on each, and they are right in 4 of 27 (`--team wordless`: 0.16 of 1000 tasks
+of `test`). Under `pay="team"` copying the majority earns what the majority earns. A judge that is a
+language model can be talked over. The environment only makes sure that quoted text cannot
 pass for its own.
 
 ## Tasks and licence

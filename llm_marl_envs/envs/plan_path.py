@@ -128,8 +128,8 @@ A single agent with the same tool, turns and texts (`single_seat=True`, the same
 tokens for an action) earns 0.26 greedy on these tasks, and 0.14 at temperature 1: one set of
 weights has both texts to learn, and sees all.
 
-**What was not measured.** No team was trained from these warm starts, and no seat alone. One expert
-beside a silent seat scores 0.29, where random text scores 0 and two experts 1 (docs/bench.md). How
+**What was not measured.** No team was trained from these warm starts, and no seat alone. A scripted
+planner beside a silent tool returns 0.36, and two experts 1 (docs/bench.md). How
 far a strong planner comes alone over several turns is not known.
 
 ## Version history

@@ -129,8 +129,7 @@ sudoku-v0 --set blanks=4 --set turns=1 --split val --tasks 200 --seed 7 --greedy
 start there is nothing that reinforcement could begin with. Others were not tried.
 
 **What was not measured.** No team and no seat was trained here. One seat's bound is exact for 4x4
-(`bounds`). One expert beside a silent seat scores 0.46, where random text scores 0 and two experts
-1 (docs/bench.md).
+(`bounds`). A scripted planner beside a silent tool returns 0.72, and two experts 1 (docs/bench.md).
 
 ## Version history
 - v0: first version.

@@ -48,11 +48,12 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:
-        ValueError: there is no such file, it is half-written or no JSON, or it holds no object.
+        ValueError: there is no such file, it is half-written or no JSON, it holds no object, or a
+            key of an object twice.
     """
     path = Path(path)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ValueError(f"{path}: no such file") from error
     except (ValueError, RecursionError) as error:  # also text that is no UTF-8
@@ -60,6 +61,15 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; raises `ValueError` where a key stands twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} stands twice")
+    return found
 
 
 def finite(value: object) -> bool:

@@ -54,6 +54,8 @@ class ShareSource(IndexedSource):
         players: how many.
     """
 
+    endless = True
+
     def __init__(self, split: str, players: int) -> None:
         super().__init__(split)
         self.players = players

@@ -58,10 +58,14 @@ BEYOND = {
 class MapSource(IndexedSource):
     """The tasks of each map of a split; the maps come one after the other, again and again.
 
+    Behind the last task further maps of the split come in the same way.
+
     Args:
         split: a split of `MAPS`.
         drawn: the data of the `PAIRS` tasks of the map with a number.
     """
+
+    endless = True
 
     def __init__(self, split: str, drawn: Callable[[int], Sequence[Mapping[str, Any]]]) -> None:
         super().__init__(split)
@@ -72,8 +76,10 @@ class MapSource(IndexedSource):
 
     def make(self, index: int, task_id: str) -> Task:
         """As `IndexedSource.make`."""
-        pair, number = divmod(index, MAPS[self.split])
-        return Task(task_id, self.split, self.drawn(number)[pair])
+        maps = MAPS[self.split]
+        block, place = divmod(index, maps * PAIRS)
+        pair, number = divmod(place, maps)
+        return Task(task_id, self.split, self.drawn(block * maps + number)[pair])
 
 
 @lru_cache(maxsize=4096)

@@ -45,6 +45,8 @@ class NetworkSource(IndexedSource):
         family: a family of graphs, or "mixed" for all three; `ood` has one of its own.
     """
 
+    endless = True
+
     def __init__(self, split: str, nodes: int, problem: str, family: str) -> None:
         super().__init__(split)
         self.nodes = nodes

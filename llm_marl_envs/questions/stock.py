@@ -119,8 +119,8 @@ def _solo(level: int, parts: int) -> float:
     equally often.
     """
     places, pairs = places_of(level), totals(level, parts)
-    rest = _ways(places, parts - 1)
-    whole = _ways(places, parts)
+    rest = ways(places, parts - 1)
+    whole = ways(places, parts)
     chosen = list(combinations(pairs, LISTED))
     found = 0.0
     for choices in chosen:
@@ -132,13 +132,13 @@ def _solo(level: int, parts: int) -> float:
     return found / len(chosen)
 
 
-def _ways(places: int, groups: int) -> Counter[int]:
+def ways(places: int, groups: int) -> Counter[int]:
     """Total of some groups -> in how many ways they come to it."""
-    ways = Counter({0: 1})
+    found = Counter({0: 1})
     for _ in range(groups):
         grown: Counter[int] = Counter()
-        for total, count in ways.items():
+        for total, count in found.items():
             for more in range(places + 1):
                 grown[total + more] += count
-        ways = grown
-    return ways
+        found = grown
+    return found

@@ -54,6 +54,8 @@ _SEATS = ("first", "second", "third")
 class ProceduralSource(IndexedSource):
     """The documents of one kind and split, for so many authors."""
 
+    endless = True
+
     def __init__(self, kind: Kind, split: str, seats: int) -> None:
         super().__init__(split)
         self.kind: Kind = kind

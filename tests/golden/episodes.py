@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from golden.record import Things, Value, digest
+from golden.record import Things, digest
 from llm_marl_envs import list_envs, make
 from llm_marl_envs.evaluation.play.runner import fingerprint_of_tasks, starts_of
 from llm_marl_envs.evaluation.studies.benchmark import benchmark, benchmarks
@@ -114,5 +114,5 @@ def of_benchmarks() -> Things:
     for name in benchmarks():
         for entry_name, entry in benchmark(name).entries.items():
             env = make(entry.id, **entry.kwargs)
-            found: Value = fingerprint_of_tasks(env, starts_of(entry.plan, env))
+            found = fingerprint_of_tasks(env, starts_of(entry.plan, env))
             yield f"benchmark/{name}/{entry_name}", str(found)[:16]

@@ -57,7 +57,7 @@ CREDITS = ("team", "own")
 TASKS, SIZE, GROUPS = 3, 3, 20
 MOST = 256
 """Episodes of a group, branches and all."""
-AGENTS = ("left_0", "right_0")
+AGENTS: tuple[str, ...] = ("left_0", "right_0")
 
 
 def of_advantages(folder: Any) -> Things:
@@ -120,7 +120,7 @@ def of_rows() -> Things:
     keep[::3, 0, 0, 0] = False
     rows = pack_rows(groups, AGENTS, advantages, keep)
     yield "rows/packed", digest(rows)
-    planned = dict.fromkeys(AGENTS, GROUPS * SIZE)
+    planned: dict[str, int] = dict.fromkeys(AGENTS, GROUPS * SIZE)
     for loss in ("grpo", "dr_grpo", "dapo", "luspo"):
         plan = plan_micro_batches(planned, dict.fromkeys(AGENTS, 2), 16, loss)
         batches = micro_batches(rows, plan, torch.device("cpu"))

@@ -41,7 +41,7 @@ def numbers(values: Any) -> list[float]:
     return [_short(one) for one in (flat.sum(), math.sqrt(flat @ flat), flat @ pattern)]
 
 
-def _short(number: float) -> float:
+def _short(number: Any) -> float:
     return float(f"{number:.9g}")
 
 

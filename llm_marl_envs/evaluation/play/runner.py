@@ -157,13 +157,23 @@ def run_plan(
                 log.append(*unwritten.pop(0))
             if progress is not None:
                 progress(len(block))
-        return _summed_up(vector.envs[0], done, plan, seconds)
+        return sum_up(vector.envs[0], done, plan, seconds)
     finally:
         vector.close()
 
 
-def _summed_up(env: Any, done: Sequence[Episode], plan: Plan, seconds: float) -> TeamResult:
-    """The result of a plan's episodes, with what their environment can say of them."""
+def sum_up(env: Any, done: Sequence[Episode], plan: Plan, seconds: float) -> TeamResult:
+    """The result of a plan's episodes, with what their environment can say of them.
+
+    Args:
+        env: that was played.
+        done: all episodes of the plan, in its order.
+        plan: of them.
+        seconds: of wall time that they took.
+
+    Raises:
+        ValueError: as `summarise`.
+    """
     result = summarise(
         done,
         plan.samples,
@@ -183,8 +193,13 @@ def open_log(
     Raises:
         ValueError: it holds another evaluation, or is damaged.
     """
+    return EvaluationLog(folder, pinned_plan(env, plan, identity), starts_of(plan, env))
+
+
+def pinned_plan(env: Any, plan: Plan, identity: Mapping[str, str]) -> dict[str, Any]:
+    """All that the episodes of a folder depend on, as its `plan.json` holds it."""
     starts = starts_of(plan, env)
-    pinned = {
+    return {
         "version": PLAN_VERSION,
         "package_version": __version__,
         "env_id": env_name(env),
@@ -197,7 +212,6 @@ def open_log(
         "context": plan.context,
         "tasks_sha256": fingerprint_of_tasks(env, starts),
     }
-    return EvaluationLog(folder, pinned, starts)
 
 
 def starts_of(plan: Plan, env: Any) -> list[Start]:

@@ -71,25 +71,37 @@ def measure_team(
     plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
     kwargs = {"split": "test", **(env_kwargs or {})}
     env = make(env_id, **kwargs)
-    starts = starts_of(plan, env)  # refuses what cannot be played, before a model is loaded
+    starts_of(plan, env)  # refuses what cannot be played, before a model is loaded
     sampling.check_samples(plan.samples)
     named = named_team(team, Context(env=env, sampling=sampling, transfer=transfer), partners)
     if output:  # what holds another evaluation is refused before anything is written there
         open_log(env, plan, output, named.identity)
     result = _play(env, named, plan, sampling, output)
-    summary = {
-        **result_to_dict(result),
-        "env_id": env.spec.id,
-        "env_kwargs": plain(kwargs),
-        "tasks_sha256": fingerprint_of_tasks(env, starts),
-        "team": team,
-        "identity": named.identity,
-        "temperature": sampling.temperature,
-        "seed": plan.seeds[0],
-    }
+    about = {"team": team, "identity": named.identity, "temperature": sampling.temperature}
+    summary = summary_of(env, result, kwargs, plan) | about
     if output:
         write_json(Path(output) / RESULT_FILE, summary)
     return summary
+
+
+def summary_of(
+    env: Any, result: TeamResult, kwargs: Mapping[str, Any], plan: Plan
+) -> dict[str, Any]:
+    """What `summary.json` holds, less who played: `team`, `identity` and `temperature`.
+
+    Args:
+        env: that was played.
+        result: of all episodes of the plan.
+        kwargs: arguments of the environment.
+        plan: that was played.
+    """
+    return {
+        **result_to_dict(result),
+        "env_id": env.spec.id,
+        "env_kwargs": plain(kwargs),
+        "tasks_sha256": fingerprint_of_tasks(env, starts_of(plan, env)),
+        "seed": plan.seeds[0],
+    }
 
 
 def run_eval(env_id: str, *, output: str | None = None, **asked: Any) -> dict[str, Any]:
