@@ -18,7 +18,9 @@ from support.toys import BareParallel, Relay, WordPair, shaky
 from llm_marl_envs.evaluation import Plan, run_plan
 from llm_marl_envs.evaluation.numbers.compare import compare_results, report
 from llm_marl_envs.evaluation.numbers.coordination import cooperation_index, measure_coordination
+from llm_marl_envs.evaluation.numbers.estimate import Estimate
 from llm_marl_envs.evaluation.numbers.format import number
+from llm_marl_envs.evaluation.numbers.latex import known_columns, rows_at, text_table
 from llm_marl_envs.evaluation.numbers.results import read_result, result_to_dict, summarise
 from llm_marl_envs.evaluation.numbers.table import result_table
 from llm_marl_envs.evaluation.studies.baselines import oracle_best
@@ -30,6 +32,7 @@ from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.records import (
+    Branch,
     Episode,
     EpisodeGroup,
     StopReason,
@@ -55,8 +58,9 @@ SAY = ScriptedPolicy(
 
 def play(env: Any, copies: int = 3, policy: Any = SAY, **more: Any) -> list[Episode]:
     """Seven episodes; `failures=True` keeps those that fail."""
+    repeats = more.pop("repeats", 0)
     if more.pop("failures", True):
-        more["failures"] = Failures(env)
+        more["failures"] = Failures(env, repeats)
     vector = VectorTextEnv([env() for _ in range(copies)])
     team: dict[str, Any] = dict.fromkeys(vector.envs[0].possible_agents, policy)
     try:
@@ -95,6 +99,36 @@ def test_the_others_play_as_if_nothing_had_happened(
     assert (failed.task_id, failed.seed) == (whole[1].task_id, 1)
     assert "OSError: environment 1 broke in its episode 0" in str(failed.failure)
     assert "in reset" in str(failed.failure) or "in play" in str(failed.failure)
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("base", [WordPair, Relay, blocking(WordPair)], ids=["", "aec", "threads"])
+@pytest.mark.parametrize("where", ["reset", "step", "later"])
+def test_what_is_played_again_is_what_would_have_been(base: Any, where: str, chunks: int) -> None:
+    whole = play(base, chunks=chunks)
+    kind = shaky(base, in_places(1, 2), where, ConnectionError)
+    for one, same in zip(play(kind, chunks=chunks, repeats=1), whole, strict=True):
+        assert dataclasses.replace(one, env_id=same.env_id) == same
+
+
+@pytest.mark.parametrize("error", [OSError, ConnectionError])
+def test_a_branch_that_fails_is_counted_or_played_again(error: type[Exception]) -> None:
+    """Both begin with the record, up to where the branch leaves it."""
+    record = play(WordPair)[1]
+    branch = Branch(parent=0, agent="left_0", turn=1, held=True)
+    start = dataclasses.replace(STARTS[1], record=record, branch=branch)
+    team = dict.fromkeys(record.agents, ScriptedPolicy(lambda r: "other"))
+    whole = rollout(VectorTextEnv([WordPair()]), team, [start])[0]
+    kind = shaky(WordPair, lambda env: env.number == 0, "later", error)
+    failures = Failures(kind, REPEATS)
+    (found,) = rollout(VectorTextEnv([kind()]), team, [start], failures=failures)
+    assert [t.action for t in found.turns] == [t.action for t in whole.turns]
+    if error is ConnectionError:
+        assert found == whole
+        return
+    assert (found.failed, found.branch, found.floor) == (True, branch, 0.0)
+    failures.refuse_uncounted([found])
+    assert measured([record, found])[1].team_return == 0.0
 
 
 def test_without_failures_it_is_raised() -> None:
@@ -363,6 +397,11 @@ def test_the_summary_and_the_table_say_how_many_failed(tmp_path: Path) -> None:
     names = [line.rsplit("  ", 1)[0].strip() for line in table]
     assert names[2].startswith("success")
     assert ["failed", "episodes", "1"] in [line.split() for line in table]
+    (row,) = rows_at(tmp_path)
+    assert known_columns([row], None)[-1] == "failed"
+    assert text_table([row]).splitlines()[0].endswith("failed episodes")
+    none = dataclasses.replace(row, cells={**row.cells, "failed": Estimate(0.0)})
+    assert "failed" not in known_columns([none], None)
     summary["tasks"][0]["returns"].pop()  # an older release left it out of the means
     summary["tasks"][0]["solved"].pop()
     (tmp_path / "summary.json").write_text(json.dumps(summary))
