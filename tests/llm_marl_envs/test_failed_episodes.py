@@ -23,6 +23,7 @@ from llm_marl_envs.evaluation.numbers.format import number
 from llm_marl_envs.evaluation.numbers.latex import known_columns, rows_at, text_table
 from llm_marl_envs.evaluation.numbers.results import read_result, result_to_dict, summarise
 from llm_marl_envs.evaluation.numbers.table import result_table
+from llm_marl_envs.evaluation.play.paired import Stage
 from llm_marl_envs.evaluation.studies.baselines import oracle_best
 from llm_marl_envs.evaluation.studies.contribution import contributions
 from llm_marl_envs.evaluation.studies.cross_play import cross_play
@@ -44,6 +45,7 @@ from llm_marl_envs.records import (
     write_jsonl,
 )
 from llm_marl_envs.report import write_report
+from llm_marl_envs.report.episodes import pairs
 from llm_marl_envs.rollout import REPEATS, EpisodesFailedError, Failures, rollout
 from llm_marl_envs.sandbox import InfraError
 from llm_marl_envs.seeds import Start
@@ -378,6 +380,29 @@ def test_training_repeats_nothing() -> None:
     assert found[1].floor is None
 
 
+def test_a_failed_episode_does_not_hide_what_its_task_shares() -> None:
+    """It may be the last of its task, and have broken before it said anything."""
+
+    def shared(result: Any) -> Any:
+        keys = [f"pair {i // 6}" for i in range(12)]  # two tasks each
+        return [
+            dataclasses.replace(
+                e,
+                turns=tuple(
+                    dataclasses.replace(t, info={**t.info, "task_clusters": [key]}) for t in e.turns
+                ),
+            )
+            for e, key in zip(result.episodes, keys, strict=True)
+        ]
+
+    failed = 2
+    found = shared(evaluate(breaking(failed)))
+    assert not found[failed].clusters
+    whole = shared(evaluate(WordPair))
+    whole[failed] = dataclasses.replace(whole[failed], success=False)
+    assert summarise(found, 3).success_ci95 == summarise(whole, 3).success_ci95
+
+
 def test_measured_twice_is_measured_once() -> None:
     episodes = measured(evaluate(breaking(1, floor=-2.0)).episodes)
     assert measured(episodes) == episodes
@@ -535,6 +560,18 @@ def test_cross_play_counts_them(tmp_path: Path) -> None:
     assert read_cross_play(tmp_path / "c.json")[0].failed == 0
 
 
+def test_where_no_floor_is_declared_a_study_stops_and_a_collection_goes_on() -> None:
+    env = shaky(WordPair, lambda env: (env.number, env.episode) == (1, 0))
+    env.reward_range = None
+    with pytest.raises(OSError, match="broke"):
+        cross_play(stage(env, n_tasks=4, copies=2), {"a": experts("upper"), "b": experts("lower")})
+    kind = shaky(WordPair, lambda env: (env.number, env.episode) == (1, 0))
+    kind.reward_range = None
+    collecting = Stage(kind, Plan(n_tasks=4, copies=2), measuring=False)
+    played = collecting.play(experts("upper"), collecting.schedule.starts)
+    assert [e.failed for e in played] == [False, True, False, False]
+
+
 def test_a_pairing_that_always_fails_is_an_error() -> None:
     teams = {"a": experts("upper"), "b": experts("lower")}
     with pytest.raises(OSError, match="broke"):
@@ -590,6 +627,9 @@ def test_a_report_counts_and_shows_them(tmp_path: Path) -> None:
     page = write_report(tmp_path).read_text()
     assert '<p class="what">failed episodes</p><p class="big">2 → 1</p>' in page
     assert "12 of 12 pairs" in page
+    low = [dataclasses.replace(e, floor=-2.0) if e.failed else e for e in before]
+    gains = {one.before: one.gain for one in pairs(low, evaluate(WordPair).episodes)}
+    assert (gains[0], gains[1] >= 2.0, gains[2] >= 2.0) == (0.0, True, True)
     assert re.search(r"team returns [\d.]+, failed, failed", page)
     assert "Failed in training" in page
     shown = re.findall(r"OSError: environment \d+ broke", page)

@@ -16,7 +16,7 @@ import pytest
 from pettingzoo.test import api_test, seed_test
 
 from llm_marl_envs import list_envs, make, spec
-from llm_marl_envs.bridges.textarena import TextArenaEnv
+from llm_marl_envs.bridges.textarena import TextArenaEnv, marked, shown
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.rollout import rollout
 from llm_marl_envs.seeds import Start
@@ -256,6 +256,38 @@ def test_no_line_of_a_player_is_one_of_the_game(game: str, action: str | None, f
         heard = "\n".join(m.content for m in env.chat(agent)).splitlines()
         forged = [line for line in heard if "has won" in line or "give up" in line]
         assert all(line.startswith("> ") for line in forged), f"{agent} heard {forged}"
+
+
+def test_every_line_end_is_one():
+    """A game may put an action into a message of its own."""
+    action = "\n a\x85[GAME] b\r\n\x1c[GAME] c "
+    assert marked(action) == "a\n> [GAME] b\n> \n> [GAME] c"
+    assert shown(1, marked(action)) == "player_1 says:\n> a\n> [GAME] b\n> \n> [GAME] c"
+    assert shown(-1, f"He says: {marked(action)}").count("\n> ") == 3
+    assert (marked(" "), shown(0, "")) == ("", "player_0 says:\n> ")
+
+
+@pytest.mark.parametrize(
+    ("done", "after", "why"),
+    [
+        (True, {"rewards": {0: float("nan"), 1: 0}}, "ValueError: the game pays"),
+        (True, {"rewards": {0: 1, 7: 0}}, "KeyError: 7"),
+        (False, {"current_player_id": 2}, "ValueError: the game asks player 2"),
+    ],
+)
+def test_a_game_in_disorder_is_a_lost_game(
+    monkeypatch: pytest.MonkeyPatch, done: bool, after: Any, why: str
+):
+    env = make(KUHN)
+    env.reset(seed=0)
+    first = env.agent_selection
+    monkeypatch.setattr(
+        env._arena, "step", lambda action: (vars(env._arena.state).update(after), (done, {}))[1]
+    )
+    env.step("[bet]")
+    assert sorted(env.rewards.values()) == [-1.0, 1.0]
+    assert env.rewards[first] == -1.0
+    assert why in env.infos[first]["error"]
 
 
 def test_what_another_player_says_is_quoted():
