@@ -64,7 +64,10 @@ class TextEnv:
 
     metadata: ClassVar[dict[str, Any]]
     reward_range: tuple[float, float]
-    """Smallest and largest undiscounted return of an episode, per agent."""
+    """Smallest and largest undiscounted return of an episode, per agent.
+
+    Measurements count an episode in which the environment raises as the smallest one.
+    """
     blocking: bool = False
     """Whether `play` waits for something outside (a process, a server), so threads help."""
     append_only: bool = True

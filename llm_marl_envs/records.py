@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from llm_marl_envs.files.atomic import replacing
+from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.spaces import Message
 
 Chance = Literal["group", "episode"]
@@ -209,7 +210,10 @@ class Episode:
         success: whether the task was solved, None where the environment does not say.
         failure: the traceback of what the environment raised, None where it raised nothing. Such an
             episode holds what was played before; its last actions may have earned nothing only
-            because nobody judged them. It belongs in no mean.
+            because nobody judged them. Nothing is learned from it, and `measured` counts it.
+        floor: of a failed episode, what a measurement counts it at: the smallest return that its
+            environment declares (`reward_range`). None where it declares none, where something
+            outside of it broke, and in transcripts of older releases.
         branch: where it left another episode of its group; None where it was played from its reset.
         idle: agent -> what it was paid, of those that were paid and never acted, as where a game
             ends with the first move. It counts in returns; nothing is learned from it.
@@ -217,7 +221,8 @@ class Episode:
             where that one had left a third before. Who plays it again draws there, too.
 
     Raises:
-        ValueError: `failure` without `StopReason.FAILED`, or the other way round.
+        ValueError: `failure` without `StopReason.FAILED`, or the other way round; or a `floor` of
+            an episode that did not fail, or one that is no finite number.
     """
 
     env_id: str
@@ -229,6 +234,7 @@ class Episode:
     stop_reason: StopReason
     success: bool | None
     failure: str | None = None
+    floor: float | None = None
     branch: Branch | None = None
     idle: Mapping[str, Idle] = field(default_factory=dict)
     redraws: tuple[Redraw, ...] = ()
@@ -238,6 +244,11 @@ class Episode:
             raise ValueError(
                 f"an episode with stop_reason={str(self.stop_reason)!r} and a failure of type "
                 f"{type(self.failure).__name__}: expected a text where it failed, else None"
+            )
+        if self.floor is not None and not (self.failed and finite(self.floor)):
+            raise ValueError(
+                f"floor={self.floor!r} of an episode with stop_reason={str(self.stop_reason)!r}: "
+                "expected a number where it failed, else None"
             )
 
     @property
@@ -293,8 +304,7 @@ class EpisodeGroup:
         seed: the reset seed they share; with a chance of each episode's own, what theirs are drawn
             from.
         episodes: the G episodes, then their branches. Those that failed keep their places, so that
-            element g of an array (P, G, ...) is episode g; nothing is learned from them and nothing
-            counts them.
+            element g of an array (P, G, ...) is episode g; nothing is learned from them.
         chance: whether they share the reset seed, and so what chance deals.
 
     Raises:
@@ -330,8 +340,47 @@ class EpisodeGroup:
 
 
 def living(episodes: Iterable[Episode]) -> list[Episode]:
-    """The episodes that did not fail, in order: those that a mean is taken over."""
+    """The episodes that did not fail, in order: those that are learned from."""
     return [episode for episode in episodes if not episode.failed]
+
+
+def countable(episode: Episode) -> bool:
+    """Whether a measurement can count the episode: it did not fail, or it has a floor."""
+    return not episode.failed or episode.floor is not None
+
+
+def measured(episodes: Iterable[Episode]) -> list[Episode]:
+    """The episodes as a measurement counts them, in order: one that failed earned its floor.
+
+    It paid each agent that much, under the term `failed`, and nothing else. It did not solve its
+    task, where one that did not fail says whether it did. Were it left out, a policy that is unsure
+    would gain by whatever makes an environment raise.
+
+    Raises:
+        ValueError: one that failed has no floor.
+    """
+    given = list(episodes)
+    says = any(one.success is not None for one in given if not one.failed)
+    return [_at_its_floor(one, False if says else None) if one.failed else one for one in given]
+
+
+def _at_its_floor(episode: Episode, success: bool | None) -> Episode:
+    if episode.floor is None:
+        raise ValueError(
+            f"{episode.env_id}, task {episode.task_id!r}, reset seed {episode.seed} failed and has "
+            "no floor, so no mean can count it: its environment declares no `reward_range`, "
+            "something outside of it broke, or an older release recorded it; play it again"
+        )
+    floor = Idle(reward=episode.floor, reward_terms={"failed": episode.floor})
+    return dataclasses.replace(
+        episode,
+        turns=tuple(
+            dataclasses.replace(turn, reward=0.0, reward_terms={}, team_reward=0.0)
+            for turn in episode.turns
+        ),
+        idle=dict.fromkeys(episode.agents, floor),
+        success=success,
+    )
 
 
 def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]:
@@ -350,6 +399,7 @@ def episode_to_dict(episode: Episode, *, tokens: bool = False) -> dict[str, Any]
         "stop_reason": str(episode.stop_reason),
         "success": episode.success,
         **({} if episode.failure is None else {"failure": episode.failure}),
+        **({} if episode.floor is None else {"floor": episode.floor}),
         **({} if episode.branch is None else {"branch": dataclasses.asdict(episode.branch)}),
         "turns": [_turn_to_dict(turn, tokens) for turn in episode.turns],
         **({"idle": idle} if idle else {}),
@@ -426,6 +476,7 @@ def episode_from_dict(data: Mapping[str, Any]) -> Episode:
             stop_reason=StopReason(data["stop_reason"]),
             success=data["success"],
             failure=data.get("failure"),
+            floor=data.get("floor"),
             branch=None if data.get("branch") is None else Branch(**data["branch"]),
             idle={agent: Idle(**one) for agent, one in data.get("idle", {}).items()},
             redraws=tuple(Redraw(**one) for one in data.get("redraws", ())),

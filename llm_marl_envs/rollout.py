@@ -11,6 +11,7 @@ from __future__ import annotations
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,8 +23,19 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from llm_marl_envs.branches import Known
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import task_source
+from llm_marl_envs.files.json_files import finite
 from llm_marl_envs.policies.base import Team, ask, check_team
-from llm_marl_envs.records import Episode, Idle, Redraw, Request, Response, StopReason, Turn
+from llm_marl_envs.records import (
+    Episode,
+    Idle,
+    Redraw,
+    Request,
+    Response,
+    StopReason,
+    Turn,
+    countable,
+)
+from llm_marl_envs.sandbox import SandboxError
 from llm_marl_envs.seeds import Start, derive_seed
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.specs import env_arguments, env_name
@@ -35,6 +47,14 @@ CONTEXTS = ("append", "fresh")
 NEWLINES = ("\n", "\r")
 LONGEST_FAILURE = 20_000
 """Characters of a traceback that are kept, half of them from its end."""
+INFRASTRUCTURE = (BrokenExecutor, ConnectionError, SandboxError)
+"""What an environment raises where something outside of it broke: a pool, a server, the sandbox.
+
+It says nothing of what agents did, and no text of an agent may lead to it. All else that an
+environment raises is its own.
+"""
+REPEATS = 2
+"""How often a measurement plays an episode again that ended so."""
 
 T = TypeVar("T")
 
@@ -55,17 +75,24 @@ class Failures:
     `observe`, or because what they return is no observation, reward or info. What a policy raises
     is no failure of an episode.
 
+    Learning drops such an episode. A measurement counts it (`records.measured`), so it refuses what
+    cannot be counted, and plays again what `INFRASTRUCTURE` ended.
+
     Args:
         make_env: makes a fresh environment. It takes the place of the copy that raised, which may
             be in any state.
+        repeats: how often an episode that `INFRASTRUCTURE` ended is played again, from its start.
 
     Attributes:
         first: what was raised first, in the order of the episodes; None so far.
+        uncounted: the first that leaves an episode without a floor; None so far.
     """
 
-    def __init__(self, make_env: Callable[[], Any]) -> None:
+    def __init__(self, make_env: Callable[[], Any], repeats: int = 0) -> None:
         self.make_env = make_env
+        self.repeats = repeats
         self.first: Exception | None = None
+        self.uncounted: Exception | None = None
 
     def refuse_if_all(self, episodes: Sequence[Episode]) -> None:
         """Check that some episode was played to its end.
@@ -74,13 +101,35 @@ class Failures:
             Exception: none was; what the first environment raised, with a note that says so.
             EpisodesFailedError: none was, and the first one failed in another process.
         """
-        if not episodes or any(not episode.failed for episode in episodes):
+        if episodes and all(episode.failed for episode in episodes):
+            told = f"none of {len(episodes)} episodes was played to its end: the environment raised"
+            raise _noted(self.first, episodes[0], told)
+
+    def refuse_uncounted(self, episodes: Sequence[Episode]) -> None:
+        """Check that a measurement can count every episode that failed.
+
+        Raises:
+            Exception: one has no floor; what its environment raised, with a note that says why.
+            EpisodesFailedError: one has none, and it failed in another process.
+        """
+        lost = [one for one in episodes if not countable(one)]
+        if not lost:
             return
-        told = f"none of {len(episodes)} episodes was played to its end: the environment raised"
-        if self.first is None:
-            raise EpisodesFailedError(f"{told}. The first: {failure_of(episodes[0])}")
-        self.first.add_note(f"{told} ({failure_name(episodes[0])})")
-        raise self.first
+        told = (
+            "an environment that raises is counted at the smallest return that it declares, and "
+            "it declares no `reward_range`"
+        )
+        if isinstance(self.uncounted, INFRASTRUCTURE):
+            told = f"something outside of the environment broke, {1 + self.repeats} times"
+        raise _noted(self.uncounted, lost[0], told)
+
+
+def _noted(error: Exception | None, first: Episode, told: str) -> Exception:
+    """What an environment raised, with a note; where it is lost, an error with the record's."""
+    if error is None:
+        return EpisodesFailedError(f"{told}. The first: {failure_of(first)}")
+    error.add_note(f"{told} ({failure_name(first)})")
+    return error
 
 
 def failure_of(episode: Episode) -> str:
@@ -344,6 +393,7 @@ class _Live:
             stop_reason=self._stop_reason(),
             success=self.success if self.error is None else None,
             failure=self.failure,
+            floor=self.floor,
             branch=self.start.branch,
             redraws=tuple(self.redraws),
             idle={
@@ -353,10 +403,31 @@ class _Live:
             },
         )
 
+    @property
+    def broken(self) -> bool:
+        """Whether something outside of the environment ended it."""
+        return isinstance(self.error, INFRASTRUCTURE)
+
+    @property
+    def floor(self) -> float | None:
+        """What a measurement counts the episode at, where it failed by the environment's doing."""
+        return None if self.error is None or self.broken else floor_of(self.env)
+
     def _stop_reason(self) -> StopReason:
         if self.error is not None:
             return StopReason.FAILED
         return StopReason.TRUNCATED if self.truncated else StopReason.TERMINATED
+
+
+def floor_of(env: Any) -> float | None:
+    """The smallest return of an episode that an environment declares, None where it declares none.
+
+    A stranger's `reward_range` may be anything, (-inf, inf) too.
+    """
+    declared = getattr(getattr(env, "unwrapped", env), "reward_range", None)
+    if not isinstance(declared, (tuple, list)) or len(declared) != 2 or not finite(declared[0]):
+        return None
+    return float(declared[0])
 
 
 def _shortened(error: Exception) -> str:
@@ -417,7 +488,7 @@ def rollout(
             one part while the environments of the others step, if these block. The episodes are the
             same for any number, as long as an answer does not depend on its neighbours in a batch.
         failures: makes of an environment that raises a failed episode (`StopReason.FAILED`) with
-            what was played so far and the traceback; None raises it.
+            what was played so far and the traceback, and says what is played again; None raises it.
         states: whether turns hold what the environment's `state()` said before the step, a text.
 
     Returns:
@@ -440,12 +511,11 @@ def rollout(
         wave = starts[first : first + len(copies)]
         begun = partial(_Live, context=context, keep=failures is not None, states=states)
         live = [begun(copies.envs[i], start) for i, start in enumerate(wave)]
-        _play(copies, live, team, first, chunks)
-        for one in live:
-            if one.error is None:
-                one.known.check_left(one.task_id)
+        play = partial(_play, copies, live, team, first, chunks)
+        play()
         if failures is not None:
-            _replace_failed(copies, live, failures)
+            _play_again(copies, live, begun, play, failures)
+        _settle(copies, live, failures)
         episodes += [one.episode() for one in live]
         if progress is not None:
             progress(len(wave))
@@ -475,18 +545,43 @@ def redraws(env: Any) -> bool:
     return hasattr(getattr(env, "unwrapped", env), "redraw")
 
 
-def _replace_failed(copies: VectorTextEnv, live: Sequence[_Live], failures: Failures) -> None:
-    """Fresh environments for those that raised, before the next episodes begin there."""
+def _play_again(
+    copies: VectorTextEnv,
+    live: list[_Live],
+    begun: Callable[..., _Live],
+    play: Callable[[], None],
+    failures: Failures,
+) -> None:
+    """Play what `INFRASTRUCTURE` ended from its start, in fresh environments."""
+    for _ in range(failures.repeats):
+        broken = [place for place, one in enumerate(live) if one.broken]
+        for place in broken:
+            copies.replace(place, failures.make_env())
+            live[place] = begun(copies.envs[place], live[place].start)
+        if broken:  # the others are at their ends and stay there
+            play()
+
+
+def _settle(copies: VectorTextEnv, live: Sequence[_Live], failures: Failures | None) -> None:
+    """Check that branches left their records; fresh environments for those that raised."""
     for place, one in enumerate(live):
         if one.error is None:
-            continue
-        if failures.first is None:
-            failures.first = one.error
-        try:
-            copies.replace(place, failures.make_env())
-        except Exception as error:  # noqa: BLE001 - kept in the record
-            replacing = f"While the environment was replaced:\n{_shortened(error)}"
-            one.failure = f"{one.failure}\n{replacing}"
+            one.known.check_left(one.task_id)
+        elif failures is not None:
+            _replace_failed(copies, place, one, failures)
+
+
+def _replace_failed(copies: VectorTextEnv, place: int, one: _Live, failures: Failures) -> None:
+    """A fresh environment for one that raised, before the next episode begins there."""
+    if failures.first is None:
+        failures.first = one.error
+    if failures.uncounted is None and one.floor is None:
+        failures.uncounted = one.error
+    try:
+        copies.replace(place, failures.make_env())
+    except Exception as error:  # noqa: BLE001 - kept in the record
+        replacing = f"While the environment was replaced:\n{_shortened(error)}"
+        one.failure = f"{one.failure}\n{replacing}"
 
 
 def _play(

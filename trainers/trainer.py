@@ -48,7 +48,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from llm_marl_envs.policies import Policy
 from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import Failures, appends
+from llm_marl_envs.rollout import REPEATS, Failures, appends
 from trainers.algorithms import AdvantageInputs, Algorithm, algorithm_name, make_algorithm
 from trainers.config import NO_DEEPSPEED, NO_SHARDS, MAGRPOConfig
 from trainers.engines.base import SamplingEngine
@@ -566,7 +566,7 @@ class MAGRPOTrainer(GRPOTrainer):
         """Play `eval_tasks` tasks of `eval_env` (an error without one) once each; log the means."""
         if self.make_eval_env is None:
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
-        failures = Failures(self.make_eval_env)
+        failures = Failures(self.make_eval_env, REPEATS)
         try:
             with self.play.ready(self._update):
                 seats = self.play.seats

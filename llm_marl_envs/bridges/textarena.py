@@ -1,8 +1,10 @@
 """Games of TextArena as turn-based environments: `make("textarena/KuhnPoker-v0")`.
 
 A seat `player_<i>` is told what the game sends it, each message once, when it is to act; the own
-wrapper of TextArena repeats the whole game every time. A task is a seed of the game. The game's
-rewards are paid at its end. Actions are in the form that the game's rules ask for, such as `[bet]`.
+wrapper of TextArena repeats the whole game every time. What another player says is quoted: each of
+its lines is behind `> `, whoever repeats it, so none passes for a line of the game. A task is a
+seed of the game. The game's rewards are paid at its end. Actions are in the form that the game's
+rules ask for, such as `[bet]`.
 
 TextArena draws from the process's random generators. They are put back after every call, and each
 game goes on with its own; threads wait for each other. Needs the extra `textarena`.
@@ -13,6 +15,7 @@ game goes on with its own; threads wait for each other. Needs the extra `textare
 from __future__ import annotations
 
 import importlib
+import math
 import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +25,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from llm_marl_envs.core import TextAECEnv, described
+from llm_marl_envs.deliberation.statements import quoted
 from llm_marl_envs.outcome import Outcome
+from llm_marl_envs.parsing import QUOTE, lines_of
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import FIRST_SEEDS, SEEDS_OF_A_SPLIT, SeedSource, Task
 
@@ -38,12 +43,16 @@ _GENERATORS = threading.Lock()
 class TextArenaEnv(TextAECEnv):
     """One game; see the module.
 
-    What a game raises over an action ends it: the seat that acted is paid -1, and its info has
-    `error`. An end by `turns` pays nothing.
+    A game refuses an action that it does not take, and asks once more. Most end where an action is
+    refused again. Where a game goes on and asks a seat that has no refusal left, that seat has
+    lost, and so has one over whose action the game raises: it is paid -1, the other one of two is
+    paid 1, and its info has `error`. An end by `turns` pays nothing.
 
     Args:
         game: its id in TextArena, e.g. "KuhnPoker-v0".
         players: how many seats; the first of 2, 1, 3, ... 8 that the game allows, where None.
+        refusals: how many of a seat's actions in a row may be refused without a loss; None takes
+            the game's own number, which is 1 in TextArena unless a game says otherwise.
         turns: most actions of one seat.
         split: "train", "val", "test" or "ood"; they differ in their seeds alone.
         size: how many seeds.
@@ -66,6 +75,7 @@ class TextArenaEnv(TextAECEnv):
         *,
         game: str,
         players: int | None = None,
+        refusals: int | None = None,
         turns: int = 64,
         split: str = "train",
         size: int = 1000,
@@ -79,7 +89,9 @@ class TextArenaEnv(TextAECEnv):
             raise ValueError(f"size={size}: expected 1 to {SEEDS_OF_A_SPLIT} seeds")
         if players is not None and players < 1:
             raise ValueError(f"players={players}: expected at least 1")
-        self.game = game
+        if refusals is not None and refusals < 0:
+            raise ValueError(f"refusals={refusals}: expected at least 0")
+        self.game, self.refusals = game, refusals
         self._generators: Any = None
         self._arena: Any = None
         self._player = 0
@@ -139,6 +151,8 @@ class TextArenaEnv(TextAECEnv):
             try:
                 self._arena = self._made()
                 self._arena.reset(num_players=self.players, seed=seed)
+                if self.refusals is not None:
+                    self._arena.state.error_allowance = self.refusals
                 self._player = self._arena.state.current_player_id
             except (AssertionError, ImportError, ValueError):
                 raise
@@ -167,12 +181,7 @@ class TextArenaEnv(TextAECEnv):
         """What a player has not been told yet, but for its own words."""
         state = self._arena.state
         told, state.observations[player] = state.observations[player], []
-        lines = [
-            f"[{'GAME' if sender == GAME else f'Player {sender}'}] {text}"
-            for sender, text, _ in told
-            if sender != player
-        ]
-        return "\n".join(lines)
+        return "\n".join(shown(sender, text) for sender, text, _ in told if sender != player)
 
     # -- the episode ------------------------------------------------------------------------------
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -194,22 +203,59 @@ class TextArenaEnv(TextAECEnv):
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """One move."""
+        author = self._player
         with self._own_generators():
             try:
-                done, _ = self._arena.step(action)
-                rewards = self._arena.close()[0] if done else None
+                paid = self._judged(marked(action))
             except Exception as error:  # noqa: BLE001 - a model's text must not end a run
-                return Outcome(
-                    reward_terms={agent: {"error": -1.0}},
-                    ended=True,
-                    facts={agent: {"error": f"{type(error).__name__}: {error!s:.300}"}},
-                )
-            self._player = self._arena.state.current_player_id
-        if done:
-            paid = {f"player_{i}": {"game": float(r)} for i, r in (rewards or {}).items()}
-            alone = self.players == 1 and paid.get("player_0", {}).get("game", 0.0) >= 1.0
-            return Outcome(
-                reward_terms=paid, ended=True, success=alone if self.players == 1 else None
-            )
+                return self._lost(author, f"{type(error).__name__}: {error!s:.300}")
+        if paid is not None:
+            solved = paid.get("player_0", 0.0) >= 1.0 if self.players == 1 else None
+            terms = {player: {"game": reward} for player, reward in paid.items()}
+            return Outcome(reward_terms=terms, ended=True, success=solved)
+        if self._arena.state.game_info[self._player].get("invalid_move"):
+            return self._lost(self._player, "more actions refused than the game allows")
         told = self._news(self._player) or YOUR_TURN
         return Outcome(reward_terms={}, feedback={f"player_{self._player}": told})
+
+    def _judged(self, action: str) -> dict[str, float] | None:
+        """What the game pays where an action ends it; None where it goes on.
+
+        Raises:
+            Exception: the game does, or it pays no number or asks nobody.
+        """
+        done, _ = self._arena.step(action)
+        seats = dict(enumerate(self.possible_agents))
+        if not done:
+            self._player = self._arena.state.current_player_id
+            if self._player not in seats:
+                raise ValueError(f"the game asks player {self._player!r}")
+            return None
+        paid = {seats[i]: float(reward) for i, reward in (self._arena.close()[0] or {}).items()}
+        if not all(map(math.isfinite, paid.values())):
+            raise ValueError(f"the game pays {paid}")
+        return paid
+
+    def _lost(self, player: int, why: str) -> Outcome:
+        """The end of a game that one player's text has lost."""
+        seat = self.possible_agents[player]
+        paid = {other: 1.0 for other in self.possible_agents if self.players == 2}
+        terms = {other: {"game": reward} for other, reward in paid.items()}
+        terms[seat] = {"error": -1.0}
+        solved = False if self.players == 1 else None
+        return Outcome(reward_terms=terms, ended=True, success=solved, facts={seat: {"error": why}})
+
+
+def marked(action: str) -> str:
+    """An action with `> ` before each of its lines but the first.
+
+    Games put actions into texts of their own: no line of those can be one that a player wrote.
+    """
+    return f"\n{QUOTE}".join(lines_of(action.strip()))
+
+
+def shown(sender: Any, text: Any) -> str:
+    """What a game tells, and what a player says as others are shown it."""
+    if isinstance(sender, int) and sender != GAME:
+        return quoted(f"player_{sender}", str(text).replace(f"\n{QUOTE}", "\n"))
+    return f"[GAME] {text}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from llm_marl_envs.evaluation.numbers.format import number
-from llm_marl_envs.records import Episode, Turn
+from llm_marl_envs.records import Episode, Turn, countable, measured
 from llm_marl_envs.report.sources import Trail, Transcript
 from llm_marl_envs.spaces import Message
 
@@ -116,18 +116,19 @@ class Listing:
 def pairs(before: Sequence[Episode], after: Sequence[Episode]) -> list[Pair]:
     """Episodes of the same task and reset seed, in the order of `before`, each used once.
 
-    Those that failed have no pair.
+    Those that cannot be counted have no pair.
     """
     places: dict[tuple[str, int], list[int]] = {}
     for place, episode in enumerate(after):
-        if not episode.failed:
+        if countable(episode):
             places.setdefault((episode.task_id, episode.seed), []).append(place)
     found = []
     for place, episode in enumerate(before):
         others = places.get((episode.task_id, episode.seed))
-        if others and not episode.failed:
+        if others and countable(episode):
             other = others.pop(0)
-            found.append(Pair(place, other, after[other].team_return - episode.team_return))
+            old, new = (measured([one])[0].team_return for one in (episode, after[other]))
+            found.append(Pair(place, other, new - old))
     return found
 
 

@@ -73,8 +73,7 @@ def _seating(cross: CrossPlay) -> str:
     if cross.self_play is not None and cross.self_play.n is not None:
         who = f"{who} Every pairing played {cross.self_play.n} tasks."
     if cross.failed:
-        who = f"{who} {cross.failed} episodes failed, because the environment raised; tasks left "
-        who = f"{who}without any in some pairing are in none."
+        who = f"{who} {cross.failed} episodes failed, because the environment raised."
     return who
 
 

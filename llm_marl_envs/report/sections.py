@@ -14,7 +14,7 @@ from llm_marl_envs.evaluation.numbers.lookup import charts, logged, pattern, tit
 from llm_marl_envs.evaluation.numbers.measuring import TaskKey, measure, per_task
 from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.records import living
+from llm_marl_envs.records import countable, measured
 from llm_marl_envs.report.charts import COLOURS, Chart, HeldOut, curve_chart, histogram
 from llm_marl_envs.report.series import change, curve, estimate_success, points
 from llm_marl_envs.report.sources import Run, Transcript
@@ -59,8 +59,8 @@ UNKNOWN = Score((), {}, None)
 
 # -- summary --------------------------------------------------------------------------------------
 def scores(transcript: Transcript) -> Scores:
-    """Name of a metric -> its score, of the episodes of one transcript that did not fail."""
-    played = living(transcript.episodes)
+    """Name of a metric -> its score, of the episodes of one transcript that can be counted."""
+    played = measured(filter(countable, transcript.episodes))
     found: dict[str, Score] = {}
     for name, values in measure(played).items():
         each = per_task(played, values)
@@ -96,7 +96,7 @@ def _key_figures(measured: Mapping[str, Scores], failed: Mapping[str, int]) -> I
             yield KeyFigure(title(name), values, f"95 %: {ranges}")
     if any(failed.values()):
         counts = " → ".join(map(str, failed.values()))
-        yield KeyFigure("failed episodes", counts, "the environment raised; they are in no mean")
+        yield KeyFigure("failed episodes", counts, "the environment raised; see docs/measuring.md")
 
 
 def _summary_table(measured: Mapping[str, Scores], pair: tuple[str, str] | None) -> Table:

@@ -52,7 +52,8 @@ def estimate_success(episodes: Sequence[Episode]) -> Estimate | None:
     if not judged:
         return None
     tasks = [task_of(episode) for episode in judged]
-    clusters = {task: episode.clusters for task, episode in zip(tasks, judged, strict=True)}
+    named = zip(tasks, judged, strict=True)  # an episode that failed may name no clusters
+    clusters = {task: episode.clusters for task, episode in named if episode.clusters}
     return share(tasks, [float(bool(episode.success)) for episode in judged], clusters)
 
 

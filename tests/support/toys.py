@@ -302,14 +302,15 @@ class BareAEC(AECEnv[str, str, str | None]):
         self._deads_step_first()
 
 
-def shaky(base: Any, breaks: Any, where: str = "step") -> Any:
-    """A class like `base` whose environments raise `OSError` in some of their episodes.
+def shaky(base: Any, breaks: Any, where: str = "step", error: type[Exception] = OSError) -> Any:
+    """A class like `base` whose environments raise in some of their episodes.
 
     Args:
         base: `WordPair`, `Lower` or `Relay`.
         breaks: environment -> whether this episode is to break. The environment says which one it
             is: its `number` (0 for the first one made), its `episode` (0 for its first) and `seed`.
         where: "reset", "step" (the first action) or "later" (the second).
+        error: what they raise.
     """
     made = iter(range(10**9))
 
@@ -338,7 +339,7 @@ def shaky(base: Any, breaks: Any, where: str = "step") -> Any:
         def _break(self, here: bool) -> None:
             if here and breaks(self):
                 self.broken = True
-                raise OSError(f"environment {self.number} broke in its episode {self.episode}")
+                raise error(f"environment {self.number} broke in its episode {self.episode}")
 
         def close(self) -> None:
             self.closed = True

@@ -1,7 +1,7 @@
 """Episodes whose environment raised: kept in files, counted, and how many of them a run bears.
 
-A failed episode is in no mean, and nothing is learned from it. Every process knows all that failed;
-an error itself is known only where it was raised.
+Nothing is learned from a failed episode, and it is in no mean of training. Every process knows all
+that failed; an error itself is known only where it was raised.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_marl_envs.branches import NotReplayableError
-from llm_marl_envs.records import Episode, write_jsonl
+from llm_marl_envs.records import Episode, countable, write_jsonl
 from llm_marl_envs.rollout import EpisodesFailedError, Failures, failure_name, failure_of
 from trainers.config import MAGRPOConfig
 from trainers.running.transcripts import TRANSCRIPTS
@@ -92,11 +92,11 @@ class FailedEpisodes:
     def after_evaluation(
         self, update: int, failed: Sequence[Episode], played: int, failures: Failures
     ) -> None:
-        """Keep the failed episodes of an evaluation.
+        """Keep the failed episodes of an evaluation, which counts them.
 
         Raises:
-            Exception: all failed; what the environment raised first.
-            EpisodesFailedError: all failed, and the first on another process.
+            Exception: all failed, or one that cannot be counted; what the environment raised.
+            EpisodesFailedError: the same, where it raised on another process.
         """
         if not failed:
             return
@@ -105,7 +105,10 @@ class FailedEpisodes:
         if len(failed) == played:
             self.save()
             raise _first_error(failures, failed[0], told)
-        self._warn(f"{told}; its means are of the others")
+        if not all(map(countable, failed)):
+            self.save()
+            failures.refuse_uncounted(failed)
+        self._warn(f"{told}; its means count them at the smallest return of the environment")
 
     def not_replayed(self, update: int, env: str, error: Exception | None) -> Exception | None:
         """Save, because a record could not be played again on some process; what to raise then.

@@ -12,7 +12,7 @@ import numpy as np
 
 from llm_marl_envs.evaluation.numbers.measuring import mean, measure, over_actions
 from llm_marl_envs.evaluation.numbers.metrics import METRICS
-from llm_marl_envs.records import Episode, EpisodeGroup, living
+from llm_marl_envs.records import Episode, EpisodeGroup, countable, measured
 
 _OF_EPISODES = [one.name for one in METRICS.values() if one.of == "episode" and one.log]
 _OF_ACTIONS = [one for one in METRICS.values() if one.of == "action" and one.log]
@@ -89,7 +89,13 @@ def _of_agents(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def evaluation_metrics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
-    """Scalars of an evaluation during training; where every episode failed only their number."""
-    played = living(episodes)
-    values = {f"{prefix}_failed": float(len(episodes) - len(played))}
-    return values | {f"{prefix}_{name}": one for name, one in _means(played, HELD_OUT).items()}
+    """Scalars of an evaluation during training.
+
+    Where every episode failed, or one that cannot be counted, only how many failed.
+    """
+    failed = sum(episode.failed for episode in episodes)
+    values = {f"{prefix}_failed": float(failed)}
+    if failed == len(episodes) or not all(map(countable, episodes)):
+        return values
+    means = _means(measured(episodes), HELD_OUT)
+    return values | {f"{prefix}_{name}": one for name, one in means.items()}

@@ -310,7 +310,7 @@ def _print_report(
     print(f"95 % intervals at temperature 1: before {intervals[0]}, after {intervals[1]}")
     if old["failed"] or new["failed"]:
         failed = f"before {old['failed']}, after {new['failed']}"
-        print(f"failed episodes, at all temperatures, in no number above: {failed}")
+        print(f"episodes that failed, at all temperatures: {failed}")
     pair = _pair(before.episodes, after.episodes)
     if pair is not None:
         print(f"\nOne task before and after ({pair[0].task_id}):")

@@ -59,7 +59,7 @@ class Comparison:
         p: two-sided p-value of the permutation test.
         smallest_p: the least that so few tasks or runs could give.
         exact: whether all permutations were counted.
-        left_out: tasks that are left out, because every episode of one failed in some run.
+        failed: episodes of A and of B whose environment raised; they earned their floor.
         alike: whether the difference of two checkpoints is the same on every task.
     """
 
@@ -76,7 +76,7 @@ class Comparison:
     p: float
     smallest_p: float
     exact: bool
-    left_out: int = 0
+    failed: tuple[int, int] = (0, 0)
     alike: bool = False
 
 
@@ -279,7 +279,7 @@ def sides_at(side: str) -> list[dict[str, Any]]:
 
 
 def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
-    """Task id -> mean over its episodes; a task whose every episode failed has none.
+    """Task id -> mean over its episodes.
 
     Raises:
         ValueError: an unknown metric, success where the environment does not report it, or two
@@ -291,8 +291,6 @@ def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for task in result["tasks"]:
         values = task[field]
-        if not values and task.get("failed"):
-            continue
         if values is None:
             raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
         if task["task_id"] in found:
@@ -318,17 +316,9 @@ def compare_results(
             )
     if len(a) > 1 or len(b) > 1:
         _refuse_repeats([*a, *b])
-    failed = {
-        task["task_id"]
-        for one in (*a, *b)
-        for task in one["tasks"]
-        if not task["returns"] and task.get("failed")
-    }
-    sides = (
-        [{t: score for t, score in scores_of(one, metric).items() if t not in failed} for one in s]
-        for s in (a, b)
-    )
-    return replace(compare(*sides, metric=metric), left_out=len(failed))
+    failed = tuple(sum(one.get("failed", 0) for one in side) for side in (a, b))
+    sides = ([scores_of(one, metric) for one in side] for side in (a, b))
+    return replace(compare(*sides, metric=metric), failed=failed)
 
 
 def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
@@ -359,9 +349,10 @@ def report(found: Comparison) -> str:
             f"interquartile mean: A {number(found.iqm[0])}, B {number(found.iqm[1])}; "
             f"B - A = {_change(found.iqm_difference, found.iqm_ci95)}"
         )
-    if found.left_out:
+    if any(found.failed):
         lines.append(
-            f"{found.left_out} more tasks are left out: every episode of them failed in some run"
+            f"episodes that failed, because the environment raised: A {found.failed[0]}, "
+            f"B {found.failed[1]}; each counts as the smallest return that the environment declares"
         )
     if found.alike:
         lines.append(

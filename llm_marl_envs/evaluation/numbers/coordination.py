@@ -18,8 +18,8 @@ from llm_marl_envs.core import TextEnv, TextParallelEnv
 from llm_marl_envs.evaluation.numbers.estimators import bootstrap_interval
 from llm_marl_envs.experts import Experts, experts_of, find_experts
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import Episode, Request, living
-from llm_marl_envs.rollout import Failures, rollout
+from llm_marl_envs.records import Episode, Request, measured
+from llm_marl_envs.rollout import REPEATS, Failures, rollout
 from llm_marl_envs.seeds import Start
 from llm_marl_envs.tasks import Task
 from llm_marl_envs.vector import VectorTextEnv
@@ -49,14 +49,15 @@ def measure_coordination(env: Any, episodes: Sequence[Episode], copies: int = 64
 
     Args:
         env: one copy of the environment that the episodes were played in.
-        episodes: of a team, e.g. `TeamResult.episodes`; those that failed are left out.
+        episodes: of a team, e.g. `TeamResult.episodes`; one that failed solved nothing. Those that
+            failed before they named a task are left out: nobody acted in them.
         copies: how many episodes are replayed at once.
 
     Raises:
         ValueError: no episodes, or an environment without scripted experts.
     """
     inner = getattr(env, "unwrapped", env)
-    episodes = living(episodes)
+    episodes = [episode for episode in episodes if episode.task_id]
     if not isinstance(inner, TextParallelEnv) or not episodes:
         raise ValueError(
             "coordination needs episodes of a simultaneous environment with scripted experts"
@@ -125,7 +126,9 @@ def _matches(env: Any, episodes: Sequence[Episode]) -> list[tuple[tuple[str, ...
     if experts is None:
         return []
     found = []
-    for episode in living(episodes):
+    for episode in episodes:
+        if not episode.task_id:
+            continue
         task = inner.source.find(episode.task_id)
         showing = _showing(inner, experts, task)
         if len(showing) > 1:
@@ -170,11 +173,11 @@ def cooperation_index(env: Any, episodes: Sequence[Episode]) -> CooperationIndex
 
     Args:
         env: one copy of the environment that the episodes were played in.
-        episodes: of a team, any number per task; those that failed are left out.
+        episodes: of a team, any number per task.
     """
     inner = getattr(env, "unwrapped", env)
     returns: dict[str, list[float]] = {}
-    for episode in living(episodes):
+    for episode in measured(episodes):
         returns.setdefault(episode.task_id, []).append(episode.team_return)
     index, above = [], []
     for task_id, found in returns.items():
@@ -227,13 +230,11 @@ def _competence(
     if not readable:
         return 0.0
     envs = VectorTextEnv([one_turn_copy(env) for _ in range(min(copies, len(readable)))])
-    failures = Failures(lambda: one_turn_copy(env))
+    failures = Failures(lambda: one_turn_copy(env), REPEATS)
     again = beside_experts(envs, readable, failures)
     failures.refuse_if_all(again)
-    played = living(again)
-    return sum(bool(episode.success) for episode in played) / (
-        len(episodes) - (len(again) - len(played))
-    )
+    failures.refuse_uncounted(again)
+    return sum(bool(episode.success) for episode in again) / len(episodes)
 
 
 def beside_experts(

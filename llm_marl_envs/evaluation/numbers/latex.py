@@ -27,6 +27,7 @@ from llm_marl_envs.files.json_files import from_json, read_json
 
 TERM = "reward_terms/<term>"
 DEFAULT_COLUMNS = ("mean_return", "success", "cooperation", "match")
+FAILED = "failed"
 RUN_COLUMNS = {"prompt_tokens": "train_prompt_tokens"}
 """Columns of a sweep that have the name of another number of an evaluation."""
 _SPECIAL = {
@@ -116,12 +117,16 @@ def _heads(rows: Sequence[TableRow], columns: Sequence[str]) -> list[str]:
 def known_columns(rows: Sequence[TableRow], columns: Sequence[str] | None) -> list[str]:
     """The columns to show: those asked for, else the default ones that some row has.
 
+    Beside the default ones stands how many episodes failed, where any did.
+
     Raises:
         ValueError: no rows, or a column that no row has; the message lists what there is.
     """
     there = list(dict.fromkeys(name for row in rows for name in row.cells))
     if columns is None:
         columns = [name for name in DEFAULT_COLUMNS if name in there] or there
+        if any(row.cells[FAILED].mean for row in rows if FAILED in row.cells):
+            columns = list(dict.fromkeys([*columns, FAILED]))
     unknown = [name for name in columns if name not in there]
     if unknown or not rows or not columns:
         raise ValueError(f"columns {unknown or 'none'}: there are {there}")

@@ -27,7 +27,7 @@ def measure(
     A metric of actions is the mean over the episode's.
 
     Args:
-        episodes: that did not fail.
+        episodes: as `records.measured` gives them.
         names: of metrics, with their places; all that are computed where None.
     """
     found: dict[str, list[float | None]] = {}

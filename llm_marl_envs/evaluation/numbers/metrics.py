@@ -204,7 +204,8 @@ _OF_EPISODES = (
         name="failed",
         title="failed episodes",
         unit="count",
-        doc="episodes whose environment raised; they are in no other number but token counts",
+        doc="episodes whose environment raised: evaluations count each as the smallest return that "
+        "the environment declares, training leaves them out",
         better=-1,
         log=("episodes/failed", "eval_failed"),
         path=("failed",),

@@ -1,13 +1,12 @@
 """What an evaluation found: the summary of its episodes, its JSON form and its table.
 
 Owns which numbers a result has and how they are read back. Playing episodes is
-`evaluation/play/runner.py`, the estimators are `estimators.py`. Episodes that failed are counted
-and enter no number.
+`evaluation/play/runner.py`, the estimators are `estimators.py`. Episodes that failed are counted as
+`records.measured` says, and their number stands beside the means.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from llm_marl_envs.evaluation.numbers.estimate import over_tasks, share
 from llm_marl_envs.evaluation.numbers.measuring import mean, measure, over_actions
 from llm_marl_envs.evaluation.numbers.topography import Topography
 from llm_marl_envs.files.json_files import finite, from_json, read_json
-from llm_marl_envs.records import Episode, living, plain
+from llm_marl_envs.records import Episode, measured, plain
 from llm_marl_envs.rollout import EpisodesFailedError, failure_of
 
 RESULT_VERSION = 1
@@ -33,9 +32,9 @@ class TaskScore:
 
     Attributes:
         task_id: the task, "#<index>" where the environment names none.
-        returns: undiscounted team return of each episode that did not fail.
+        returns: undiscounted team return of each episode.
         solved: whether each solved it, None where the environment does not say.
-        failed: how many more failed.
+        failed: how many of them failed.
     """
 
     task_id: str
@@ -44,7 +43,7 @@ class TaskScore:
     failed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.returns and not self.failed:
+        if not self.returns:
             raise ValueError(f"task {self.task_id!r} has no returns")
         if self.solved is not None and len(self.solved) != len(self.returns):
             raise ValueError(f"task {self.task_id!r}: expected as many 'solved' as 'returns'")
@@ -83,22 +82,22 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamResult:
-    """What a team earned. Every mean is one over the episodes that did not fail.
+    """What a team earned. An episode that failed earned its floor and solved nothing.
 
     Attributes:
         episodes: every episode, grouped by task (`samples` per seed in a row).
         failed: how many of them failed, because the environment raised.
-        n_tasks: tasks played; one whose every episode failed is in no mean.
+        n_tasks: tasks played.
         samples: episodes per task and seed.
         seeds: of resets and sampling; every task is played under each.
         success: share of episodes that solved their task, None where the environment does not say.
         success_ci95: its 95 % interval, Wilson's at an effective size (`estimate.share`).
         pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
-            and the number of episodes per task, over the tasks of which so many did not fail;
-            empty where `success` is None.
+            and the number of episodes per task; empty where `success` is None.
         mean_return: undiscounted team return, mean over episodes.
         return_ci95: its 95 % bootstrap interval over tasks.
-        reward_terms: name -> its sum over an episode, mean over episodes and agents.
+        reward_terms: name -> its sum over an episode, mean over episodes and agents; `failed` is
+            what episodes that failed are counted at.
         cooperation: the cooperation index, None where its bounds are not known.
         match: share of episodes whose agents' first actions follow one convention, None where the
             tasks have none.
@@ -141,8 +140,8 @@ def summarise(
     """The result of episodes that come in runs of `samples * len(seeds)` per task.
 
     Raises:
-        ValueError: no episodes, a number that does not divide into such runs, or a return that is
-            not finite.
+        ValueError: no episodes, a number that does not divide into such runs, a return that is not
+            finite, or an episode that failed and has no floor.
         EpisodesFailedError: every episode failed.
     """
     per_task = samples * len(seeds)
@@ -151,28 +150,27 @@ def summarise(
             f"{len(episodes)} episodes: expected a multiple of {per_task} "
             f"({samples} samples x {len(seeds)} seeds), and at least one task"
         )
-    played = living(episodes)
-    if not played:
+    if all(episode.failed for episode in episodes):
         raise EpisodesFailedError(
             f"all {len(episodes)} episodes failed. The first: {failure_of(episodes[0])}"
         )
-    values = measure(played)
-    for episode, earned in zip(played, values["mean_return"], strict=True):
+    counted = measured(episodes)
+    values = measure(counted)
+    for episode, earned in zip(counted, values["mean_return"], strict=True):
         if not finite(earned):
             raise ValueError(
                 f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
                 f"{earned}; the environment paid something that is no number"
             )
-    places = [index // per_task for index, one in enumerate(episodes) if not one.failed]
+    places = [index // per_task for index in range(len(episodes))]
     returns = over_tasks(estimators.task_means(places, _known(values["mean_return"])))
     solved = _known(values["success"])
-    known = len(solved) == len(played)
-    clusters = {place: one.clusters for place, one in zip(places, played, strict=True)}
-    success = share(places, solved, clusters) if known else None
+    known = len(solved) == len(counted)
+    success = share(places, solved, _clusters(counted, per_task)) if known else None
     terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
     return TeamResult(
         episodes=tuple(episodes),
-        failed=len(episodes) - len(played),
+        failed=sum(episode.failed for episode in episodes),
         n_tasks=len(episodes) // per_task,
         samples=samples,
         seeds=tuple(seeds),
@@ -186,23 +184,22 @@ def summarise(
         match=match,
         answer_agreement=mean(values["answer_agreement"]),
         cost=_cost(values, seconds),
-        faults=_faults(played, values),
-        tasks=_tasks(episodes, per_task),
+        faults=_faults(counted, values),
+        tasks=_tasks(counted, per_task),
     )
 
 
+def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str, ...]]:
+    """Place of a task -> what it shares with others; an episode that failed may not say it."""
+    return {i // per_task: one.clusters for i, one in enumerate(episodes) if one.clusters}
+
+
 def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
-    """pass@k over the tasks that have k episodes, for each k that some task has."""
-    counts = Counter(places)
-    found = {}
+    """pass@k for k = 1, 2, 4, ... and the number of episodes per task."""
     powers = [2**i for i in range(per_task.bit_length())]
-    for k in dict.fromkeys([*powers, per_task]):
-        enough = [i for i, place in enumerate(places) if counts[place] >= k]
-        if enough:
-            found[k] = estimators.mean_pass_at_k(
-                [places[i] for i in enough], [solved[i] for i in enough], k
-            )
-    return found
+    return {
+        k: estimators.mean_pass_at_k(places, solved, k) for k in dict.fromkeys([*powers, per_task])
+    }
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
@@ -213,14 +210,13 @@ def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
     scores = []
     for index, first in enumerate(range(0, len(episodes), per_task)):
         group = episodes[first : first + per_task]
-        played = living(group)
-        solved = [e.success for e in played]
+        solved = [e.success for e in group]
         scores.append(
             TaskScore(
                 task_id=next((e.task_id for e in group if e.task_id), f"#{index}"),
-                returns=tuple(e.team_return for e in played),
+                returns=tuple(e.team_return for e in group),
                 solved=None if None in solved else tuple(map(bool, solved)),
-                failed=len(group) - len(played),
+                failed=sum(e.failed for e in group),
             )
         )
     return tuple(scores)
@@ -320,4 +316,10 @@ def read_result(path: str | Path) -> dict[str, Any]:
         ) from error
     if not summary.tasks:
         raise ValueError(f"{file}: its list of tasks is empty")
+    each = found.get("samples", 1) * len(found.get("seeds", [0]))
+    if summary.failed and any(len(task.returns) < each for task in summary.tasks):
+        raise ValueError(
+            f"{file}: {summary.failed} episodes failed, and an older release left them out of all "
+            "means; delete the folder and run `llm-marl eval` again"
+        )
     return found

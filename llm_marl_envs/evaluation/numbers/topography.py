@@ -29,7 +29,7 @@ import numpy as np
 
 from llm_marl_envs.core import TextEnv
 from llm_marl_envs.evaluation.numbers.estimators import quantile_interval
-from llm_marl_envs.records import Episode, living
+from llm_marl_envs.records import Episode
 from llm_marl_envs.signalling.messages import edit_distances
 
 PERMUTATIONS = 999
@@ -103,13 +103,13 @@ def topographies(env: Any, episodes: Sequence[Episode]) -> dict[str, Topography]
     Args:
         env: one copy of the environment that the episodes were played in. Symbols of a message are
             its words.
-        episodes: of a team; those that failed are left out.
+        episodes: of a team; what was said before one failed counts.
     """
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, TextEnv):
         return {}
     pairs: dict[str, list[tuple[Meaning, Sequence[str]]]] = {}
-    for episode in living(episodes):
+    for episode in episodes:
         for turn in episode.turns:
             if "message" not in turn.info:
                 continue

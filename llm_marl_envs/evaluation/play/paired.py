@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
-from llm_marl_envs.evaluation.numbers.measuring import mean
 from llm_marl_envs.evaluation.play.progress import Progress, expect
 from llm_marl_envs.evaluation.play.runner import Plan, starts_of
 from llm_marl_envs.policies.base import Team
-from llm_marl_envs.records import Episode
+from llm_marl_envs.records import Episode, measured
 from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import EpisodesFailedError, Failures, rollout
+from llm_marl_envs.rollout import REPEATS, Failures, rollout
 from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
@@ -37,49 +36,31 @@ class Schedule:
     n_tasks: int
     samples: int
 
-    def estimate(self, values: Sequence[float | None]) -> Estimate:
+    def estimate(self, values: Sequence[float]) -> Estimate:
         """The mean of one value per episode; samples of a task are averaged first.
 
         Raises:
             ValueError: not one value per episode.
-            EpisodesFailedError: every value is None.
         """
-        return estimate_tasks([mean for mean in self.per_task(values) if mean is not None])
+        return over_tasks(self.per_task(values))
 
-    def per_task(self, values: Sequence[float | None]) -> list[float | None]:
-        """One mean per task of one value per episode, None of an episode that has none.
-
-        The mean is None where no episode of the task has a value.
-        """
+    def per_task(self, values: Sequence[float]) -> list[float]:
+        """One mean per task of one value per episode; errors as `estimate`."""
         if len(values) != len(self.starts):
             raise ValueError(f"{len(values)} values for {len(self.starts)} episodes")
         tasks = [values[i : i + self.samples] for i in range(0, len(values), self.samples)]
-        return [mean(task) for task in tasks]
+        return [sum(task) / len(task) for task in tasks]
 
 
-def returns_of(episodes: Sequence[Episode]) -> list[float | None]:
-    """The team return of each episode, None of those that failed."""
-    return [None if one.failed else one.team_return for one in episodes]
+def returns_of(episodes: Sequence[Episode]) -> list[float]:
+    """The team return of each episode; of one that failed its floor."""
+    return [one.team_return for one in measured(episodes)]
 
 
-def returns_lost(before: Sequence[Episode], after: Sequence[Episode]) -> list[float | None]:
-    """How much less each episode earned than the same one before; None where one of them failed."""
+def returns_lost(before: Sequence[Episode], after: Sequence[Episode]) -> list[float]:
+    """How much less each episode earned than the same one before."""
     pairs = zip(returns_of(before), returns_of(after), strict=True)
-    return [None if old is None or new is None else old - new for old, new in pairs]
-
-
-def estimate_tasks(per_task: Sequence[float]) -> Estimate:
-    """The mean of one number per task, with its interval.
-
-    Raises:
-        EpisodesFailedError: no numbers, because of every task some episode failed.
-    """
-    if not per_task:
-        raise EpisodesFailedError(
-            "no task is left of which every episode that is compared was played to its end; the "
-            "environment raised in the others"
-        )
-    return over_tasks(per_task)
+    return [old - new for old, new in pairs]
 
 
 class Stage:
@@ -89,14 +70,21 @@ class Stage:
         env: a registered id, a function that makes the environment, or an environment.
         plan: which episodes; all tasks once where None.
         progress: called with the number of episodes just finished.
+        measuring: whether episodes that fail are to be counted, so that each needs a floor.
     """
 
     def __init__(
-        self, env: Any, plan: Plan | None = None, *, progress: Progress | None = None
+        self,
+        env: Any,
+        plan: Plan | None = None,
+        *,
+        progress: Progress | None = None,
+        measuring: bool = True,
     ) -> None:
         self.make_env = env_factory(env)
         self.plan = plan or Plan()
         self.progress = progress
+        self.measuring = measuring
         self.vector = VectorTextEnv([self.make_env()])
 
     @cached_property
@@ -119,11 +107,12 @@ class Stage:
         """One episode per start, failed ones among them; copies are made when first needed.
 
         Raises:
-            Exception: what the environment raised first, where every episode failed.
+            Exception: what the environment raised first, where every episode failed, or one that
+                cannot be counted.
         """
         envs = self.vector.envs
         envs += [self.make_env() for _ in range(min(len(starts), self.plan.copies) - len(envs))]
-        failures = Failures(self.make_env)
+        failures = Failures(self.make_env, REPEATS)
         episodes = rollout(
             self.vector,
             team,
@@ -133,6 +122,8 @@ class Stage:
             failures=failures,
         )
         failures.refuse_if_all(episodes)
+        if self.measuring:
+            failures.refuse_uncounted(episodes)
         return episodes
 
     def expect(self, episodes: int) -> None:

@@ -25,7 +25,7 @@ from llm_marl_envs.evaluation.play.resume import EvaluationLog
 from llm_marl_envs.policies import Team, check_team
 from llm_marl_envs.records import Episode, living, plain
 from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import Context, Failures, rollout
+from llm_marl_envs.rollout import REPEATS, Context, Failures, rollout
 from llm_marl_envs.seeds import Start, evaluation_starts
 from llm_marl_envs.specs import env_arguments, env_name
 from llm_marl_envs.vector import VectorTextEnv
@@ -90,12 +90,14 @@ def evaluate_team(
         context: as in `rollout`.
         progress: called with the number of episodes just finished.
 
-    An episode whose environment raises does not end the evaluation: it is counted in
-    `TeamResult.failed` and is in no mean.
+    An episode whose environment raises does not end the evaluation: `TeamResult.failed` counts it,
+    and means hold the smallest return that the environment declares (`reward_range`). One that
+    something outside of the environment ended (`rollout.INFRASTRUCTURE`) is played again.
 
     Raises:
         ValueError: a number out of range, or the team does not fit the environment.
-        Exception: what the environment raised first, where every episode failed.
+        Exception: what the environment raised first, where every episode failed, or where it
+            declares no smallest return; what broke outside of it again and again.
     """
     seeds = tuple(seed) if isinstance(seed, Sequence) else (seed,)
     plan = Plan(n_tasks=n_tasks, samples=samples, seeds=seeds, copies=copies, context=context)
@@ -125,8 +127,8 @@ def run_plan(
 
     Raises:
         ValueError: as `evaluate_team`, or the folder holds another evaluation or is damaged.
-        Exception: what the environment raised first, where every episode failed, or the first
-            `ENOUGH_FAILED` and their block; these are not written.
+        Exception: as `evaluate_team`, or the first `ENOUGH_FAILED` episodes and their block failed;
+            these are not written.
     """
     make_env = env_factory(env)
     first = make_env()
@@ -140,7 +142,8 @@ def run_plan(
         progress(len(done))
     left = starts[len(done) :]
     vector = VectorTextEnv([first, *(make_env() for _ in range(min(plan.copies, len(left)) - 1))])
-    failures = Failures(make_env)
+    failures = Failures(make_env, REPEATS)
+    failures.refuse_uncounted(done)
     unwritten: list[tuple[list[Episode], float]] = []  # as long as all have failed
     try:
         for place in range(0, len(left), plan.copies):
@@ -149,6 +152,7 @@ def run_plan(
             block = rollout(vector, team, starts_now, context=plan.context, failures=failures)
             took = time.perf_counter() - begun
             seconds += took
+            failures.refuse_uncounted(block)
             done += block
             unwritten.append((block, took))
             if len(done) >= min(ENOUGH_FAILED, len(starts)):

@@ -30,7 +30,7 @@ from llm_marl_envs.policies.protocols import (
     SinglePolicy,
 )
 from llm_marl_envs.questions.answers import canonical, read_answer
-from llm_marl_envs.records import living
+from llm_marl_envs.records import measured
 
 PARALLEL = "parallel"
 ORACLE = "oracle"
@@ -250,16 +250,16 @@ def oracle_best(result: TeamResult, n: int) -> dict[str, Any]:
     """The best of every `n` episodes of a task, chosen by the environment's own reward.
 
     An upper bound of the return, not a way to play: nobody has the reward when it counts. It costs
-    all n episodes, and so its cost is theirs. Where some of the n failed it is the best of the
-    others; where all did, it failed.
+    all n episodes, and so its cost is theirs. One that failed earned its floor.
 
     Raises:
         ValueError: the episodes per task and seed are no multiple of `n`.
     """
     if result.samples % n:
         raise ValueError(f"{result.samples} samples per task: expected a multiple of {n}")
-    groups = [result.episodes[i : i + n] for i in range(0, len(result.episodes), n)]
-    best = [max(living(some) or some, key=lambda episode: episode.team_return) for some in groups]
+    counted = measured(result.episodes)
+    groups = [counted[i : i + n] for i in range(0, len(counted), n)]
+    best = [max(some, key=lambda one: (one.team_return, not one.failed)) for some in groups]
     summary = result_to_dict(
         summarise(best, result.samples // n, seeds=result.seeds, seconds=result.cost.seconds)
     )
@@ -278,7 +278,7 @@ def baseline_table(found: Baselines) -> str:
     for name, one in found.results.items():
         known = {metric: read(METRICS[metric], one).get(metric) for metric in names}
         if one["cost"]["seconds"] is not None:
-            episodes = sum(len(task["returns"]) + task["failed"] for task in one["tasks"])
+            episodes = sum(len(task["returns"]) for task in one["tasks"])
             known["seconds_per_episode"] = Estimate(one["cost"]["seconds"] / episodes)
         rows.append((name, *(shown(METRICS[metric], of) for metric, of in known.items())))
     about = "An oracle is an upper bound of the return."

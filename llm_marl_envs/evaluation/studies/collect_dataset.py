@@ -114,7 +114,7 @@ def run_collect(
     plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
     sampling.check_samples(plan.samples)
     kwargs = {"split": "train", **(env_kwargs or {})}
-    stage = Stage(lambda: make(env_id, **kwargs), plan)
+    stage = Stage(lambda: make(env_id, **kwargs), plan, measuring=False)
     starts = starts_of(plan, stage.env)
     named = named_team(team, Context(env=stage.env, sampling=sampling, transfer=transfer), partners)
     pinned = {

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from llm_marl_envs.evaluation.numbers.estimate import Estimate
-from llm_marl_envs.evaluation.play.paired import Stage, estimate_tasks
+from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
+from llm_marl_envs.evaluation.play.paired import Stage, returns_lost
 from llm_marl_envs.policies import Policy, ScriptedPolicy, Team, check_team
-from llm_marl_envs.records import Branch, Episode, Request, Response, living
+from llm_marl_envs.records import Branch, Episode, Request, Response
 from llm_marl_envs.seeds import Start
 
 Replacement = Policy | str
@@ -33,8 +33,7 @@ class Contribution:
         lost: actual minus counterfactual team return, over the tasks whose episodes have the turn.
         mattered: share of these episodes whose return changed.
         changed: share of these episodes in which the replacement said something else.
-        failed: episodes that are left out, because the environment raised in them or in their
-            counterpart.
+        failed: pairs of episodes in one of which the environment raised; that one earned its floor.
     """
 
     agent: str
@@ -65,7 +64,8 @@ def contributions(
         TypeError: a replacement that is neither a policy nor a text.
         NotReplayableError: the environment does not do again what it did, so that nothing can be
             compared.
-        Exception: what the environment raised first, where it raised in all episodes.
+        Exception: what the environment raised first, where it raised in all episodes, or in one
+            that cannot be counted.
     """
     seats = stage.env.possible_agents
     check_team(team, seats)
@@ -78,7 +78,7 @@ def contributions(
     actual = stage.play(team, stage.schedule.starts)
     swaps: list[Swap] = []
     for agent in substitutes:
-        most = max(len(episode.trajectory(agent)) for episode in living(actual))
+        most = max(len(episode.trajectory(agent)) for episode in actual)
         swaps += [(agent, turn) for turn in [*range(most), None] if most]
     stage.expect(sum(len(_having(actual, *swap)) for swap in swaps))
     return [_contribution(stage, team, actual, (*s, substitutes[s[0]])) for s in swaps]
@@ -105,29 +105,25 @@ def _contribution(
     records = [actual[i] for i in having]
     starts = [schedule.starts[i] for i in having]
     again = replay_with(stage, team, records, starts, agent, turn, substitute)
+    pairs = list(zip(records, again, strict=True))
+    lost = returns_lost(records, again)
     by_task: dict[int, list[float]] = {}
-    changed = []
-    for i, before, after in zip(having, records, again, strict=True):
-        if not after.failed:
-            lost = before.team_return - after.team_return
-            by_task.setdefault(i // schedule.samples, []).append(lost)
-            changed.append(_said(before, agent, turn) != _said(after, agent, turn))
-    lost_by_all = [lost for some in by_task.values() for lost in some]
+    for i, one in zip(having, lost, strict=True):
+        by_task.setdefault(i // schedule.samples, []).append(one)
+    changed = [_said(one, agent, turn) != _said(other, agent, turn) for one, other in pairs]
     return Contribution(
         agent=agent,
         turn=turn,
-        lost=estimate_tasks([sum(some) / len(some) for some in by_task.values()]),
-        mattered=sum(value != 0 for value in lost_by_all) / len(lost_by_all),
+        lost=over_tasks([sum(some) / len(some) for some in by_task.values()]),
+        mattered=sum(one != 0 for one in lost) / len(lost),
         changed=sum(changed) / len(changed),
-        failed=sum(one.failed for one in (*actual, *again)),
+        failed=sum(one.failed or other.failed for one, other in pairs),
     )
 
 
 def _having(actual: Sequence[Episode], agent: str, turn: int | None) -> list[int]:
-    """Which episodes that were played to their end hold the turn."""
-    return [
-        i for i, e in enumerate(actual) if not e.failed and len(e.trajectory(agent)) > (turn or 0)
-    ]
+    """Which episodes hold the turn."""
+    return [i for i, e in enumerate(actual) if len(e.trajectory(agent)) > (turn or 0)]
 
 
 def _said(episode: Episode, agent: str, turn: int | None) -> list[str]:

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from llm_marl_envs.evaluation.numbers.coordination import convention_match
-from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks
 from llm_marl_envs.evaluation.numbers.estimators import RESAMPLES, quantile_interval
 from llm_marl_envs.evaluation.numbers.measuring import mean, measure
-from llm_marl_envs.evaluation.play.paired import Stage, estimate_tasks, returns_of
+from llm_marl_envs.evaluation.play.paired import Stage, returns_of
 from llm_marl_envs.policies import Team, check_team
-from llm_marl_envs.records import Episode, living
-from llm_marl_envs.rollout import EpisodesFailedError
+from llm_marl_envs.records import Episode, measured
 from llm_marl_envs.specs import env_arguments, env_name
 
 Matrix = tuple[tuple[float | None, ...], ...]
@@ -38,7 +37,7 @@ class Seating:
         seats: agent -> name of the team that its policy comes from.
         mean_return: undiscounted team return, over tasks.
         success: share of solved episodes, None where the environment does not say.
-        failed: episodes whose environment raised; they are in no mean.
+        failed: episodes whose environment raised; they earned their floor and solved nothing.
         match: share of episodes whose first actions follow one convention, None where there are no
             conventions, and in files of older versions.
     """
@@ -52,7 +51,7 @@ class Seating:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossPlay:
-    """Every pairing of N teams on T tasks; one whose every episode failed in a pairing is left out.
+    """Every pairing of N teams on T tasks.
 
     What other tools wrote may hold teams and matrix alone.
 
@@ -114,7 +113,7 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
     schedule = stage.schedule
     names = tuple(teams)
     pairs = _pairs(len(names), len(agents))
-    returns: dict[tuple[int, ...], list[float | None]] = {}
+    returns: dict[tuple[int, ...], list[float]] = {}
     seatings = []
     played = dict.fromkeys(one for several in pairs.values() for one in several)
     stage.expect(len(played) * len(schedule.starts))
@@ -124,7 +123,7 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
         episodes = stage.play(team, schedule.starts)
         returns[seating] = schedule.per_task(returns_of(episodes))
         seatings.append(_summed_up(stage.env, seats, episodes, returns[seating]))
-    scores = _arranged(_tasks_of_all(returns), pairs)
+    scores = _arranged(returns, pairs)
     same = np.eye(len(names), dtype=bool)
     own, other = scores[same].mean(axis=0), scores[~same].mean(axis=0)  # per task
     shares = [
@@ -142,9 +141,9 @@ def cross_play(stage: Stage, teams: Mapping[str, Team]) -> CrossPlay:
         samples=schedule.samples,
         seed=stage.plan.seeds[0],
         failed=sum(one.failed for one in seatings),
-        self_play=estimate_tasks(own.tolist()),
-        cross_play=estimate_tasks(other.tolist()),
-        gap=estimate_tasks((own - other).tolist()),
+        self_play=over_tasks(own.tolist()),
+        cross_play=over_tasks(other.tolist()),
+        gap=over_tasks((own - other).tolist()),
         gap_ci95_over_teams=_gap_over_teams(scores, stage.plan.seeds[0]),
         scores=_tuples(scores),
         seatings=tuple(seatings),
@@ -175,34 +174,16 @@ def _tuples(values: np.ndarray) -> tuple[Any, ...]:
 
 
 def _summed_up(
-    env: Any, seats: dict[str, str], episodes: Sequence[Episode], per_task: Sequence[float | None]
+    env: Any, seats: dict[str, str], episodes: Sequence[Episode], per_task: Sequence[float]
 ) -> Seating:
-    played = living(episodes)
-    judged = measure(played, ["success"])["success"]
+    judged = measure(measured(episodes), ["success"])["success"]
     return Seating(
         seats=seats,
-        mean_return=estimate_tasks([mean for mean in per_task if mean is not None]),
+        mean_return=over_tasks(per_task),
         success=None if None in judged else mean(judged),
-        failed=len(episodes) - len(played),
-        match=convention_match(env, played),
+        failed=sum(one.failed for one in episodes),
+        match=convention_match(env, episodes),
     )
-
-
-def _tasks_of_all(
-    returns: Mapping[tuple[int, ...], Sequence[float | None]],
-) -> dict[tuple[int, ...], list[float]]:
-    """Seating -> its returns of the tasks that every seating has one of: pairings are paired.
-
-    Raises:
-        EpisodesFailedError: there is no such task.
-    """
-    shared = [i for i, of in enumerate(zip(*returns.values(), strict=True)) if None not in of]
-    if not shared:
-        raise EpisodesFailedError(
-            "no task has an episode of every pairing that was played to its end; the environment "
-            "raised in the others"
-        )
-    return {one: [some[i] or 0.0 for i in shared] for one, some in returns.items()}
 
 
 def axes_of(agents: Sequence[str]) -> tuple[str, str]:

@@ -36,8 +36,7 @@ class MessageEffect:
             alike.
         parted: share of episodes that could not be changed to the end, because the environment
             would have ended there with the other text; from then on the real texts were heard.
-        failed: episodes that are left out, because the environment raised in them or in their
-            counterpart.
+        failed: pairs of episodes in one of which the environment raised; that one earned its floor.
     """
 
     speaker: str
@@ -65,7 +64,8 @@ def message_effects(
 
     Raises:
         ValueError: a team does not fit, or a single task.
-        Exception: what the environment raised first, where it raised in all episodes.
+        Exception: what the environment raised first, where it raised in all episodes, or in one
+            that cannot be counted.
     """
     schedule = stage.schedule
     seats = stage.env.possible_agents
@@ -126,6 +126,7 @@ class _Hearing:
     def __init__(self, stage: Stage, team: Team, actual: Sequence[Episode]) -> None:
         self.team, self.schedule, self.actual = team, stage.schedule, actual
         self.progress = stage.progress
+        # Nothing is repeated: a fresh copy does not know what is heard instead.
         self.failures = Failures(lambda: overhear(stage.make_env))
         envs = [overhear(stage.make_env) for _ in range(min(stage.plan.copies, len(actual)))]
         self.vector = VectorTextEnv(envs)
@@ -145,14 +146,13 @@ class _Hearing:
             )
             twins += [(env.twin.heard, env.twin.parted) for env in used]
         self.failures.refuse_if_all(again)
-        lost = returns_lost(self.actual, again)
-        told = [twin for twin, value in zip(twins, lost, strict=True) if value is not None]
-        estimate = self.schedule.estimate(lost)
+        self.failures.refuse_uncounted(again)
+        pairs = zip(self.actual, again, strict=True)
         return MessageEffect(
             speaker=speaker,
             intervention=name,
-            lost=estimate,
-            heard=sum(heard for heard, _ in told) / len(told),
-            parted=sum(parted for _, parted in told) / len(told),
-            failed=lost.count(None),
+            lost=self.schedule.estimate(returns_lost(self.actual, again)),
+            heard=sum(heard for heard, _ in twins) / len(twins),
+            parted=sum(parted for _, parted in twins) / len(twins),
+            failed=sum(one.failed or other.failed for one, other in pairs),
         )

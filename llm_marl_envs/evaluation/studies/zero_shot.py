@@ -15,6 +15,7 @@ from llm_marl_envs.evaluation.play.paired import Schedule, Stage, returns_of
 from llm_marl_envs.evaluation.studies.cross_play import check_teams
 from llm_marl_envs.experts import ExpertPolicy, find_experts
 from llm_marl_envs.policies import Policy, Team
+from llm_marl_envs.records import Episode
 from llm_marl_envs.seeds import Start
 
 
@@ -28,7 +29,7 @@ class ZeroShot:
         convention: what the experts follow.
         mean_return: undiscounted team return over the tasks that the convention can solve.
         expert_return: the same with experts of the convention in all seats.
-        failed: episodes of the seat whose environment raised; they are in no mean.
+        failed: episodes of the seat whose environment raised; they earned their floor.
     """
 
     team: str
@@ -61,24 +62,24 @@ def zero_shot(stage: Stage, teams: Mapping[str, Team]) -> tuple[ZeroShot, ...]:
     for convention, part in parts.items():
         expert = ExpertPolicy(stage.env, convention)
 
-        def returns(
+        def played(
             agent: str | None, policy: Policy, part: Schedule = part, expert: Policy = expert
-        ) -> list[float | None]:
+        ) -> list[Episode]:
             seats = {seat: policy if seat == agent else expert for seat in agents}
-            return returns_of(stage.play(seats, part.starts))
+            return stage.play(seats, part.starts)
 
-        ceiling = part.estimate(returns(None, expert)).mean
+        ceiling = part.estimate(returns_of(played(None, expert))).mean
         for name, team in teams.items():
             for agent in agents:
-                earned = returns(agent, team[agent])
+                episodes = played(agent, team[agent])
                 found.append(
                     ZeroShot(
                         team=name,
                         agent=agent,
                         convention=convention,
-                        mean_return=part.estimate(earned),
+                        mean_return=part.estimate(returns_of(episodes)),
                         expert_return=ceiling,
-                        failed=earned.count(None),
+                        failed=sum(one.failed for one in episodes),
                     )
                 )
     return tuple(found)

@@ -382,7 +382,7 @@ def test_an_update_that_failed_altogether_moves_nothing(tmp_path: Path, changes:
 
 
 def test_evaluation_during_training_counts_them(tmp_path: Path) -> None:
-    """Its means are of the other two, which play as they would have played beside the first."""
+    """Its means hold the smallest return; the other two play as beside the first they would."""
     plan: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "eval_tasks": 3}
     whole = make_trainer(tmp_path / "whole", Lower, eval_env=Lower, **plan)
     seeds: list[int] = []
@@ -399,10 +399,23 @@ def test_evaluation_during_training_counts_them(tmp_path: Path) -> None:
     assert kept.failed
     groups = failed_at(trainer.collector.play(0, trainer.seating), (0, 2))
     rest = living(groups[0].episodes)
-    found = metrics.evaluation_metrics(groups[0].episodes, "eval")
+    assert metrics.evaluation_metrics(groups[0].episodes, "eval") == {"eval_failed": 1}
+    counted = [dataclasses.replace(e, floor=-1.0) if e.failed else e for e in groups[0].episodes]
+    found = metrics.evaluation_metrics(counted, "eval")
     assert found.pop("eval_failed") == 1
-    assert found["eval_reward"] == sum(e.team_return for e in rest) / 3
-    assert found["eval_success"] == sum(bool(e.success) for e in rest) / 3
+    assert found["eval_reward"] == (sum(e.team_return for e in rest) - 1) / 4
+    assert found["eval_success"] == sum(bool(e.success) for e in rest) / 4
+
+
+def test_an_evaluation_that_cannot_be_counted_stops_with_a_checkpoint(tmp_path: Path) -> None:
+    plan: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 2, "eval_tasks": 3}
+    env = shaky(Lower, lambda env: env.number == 1)
+    env.reward_range = None
+    trainer = make_trainer(tmp_path, Lower, eval_env=env, max_steps=5, **plan)
+    with pytest.raises(OSError, match="broke") as error:
+        trainer.train()
+    assert "it declares no `reward_range`" in str(error.value.__notes__)
+    assert (tmp_path / "checkpoint-2").is_dir()
 
 
 def test_an_evaluation_that_fails_altogether_stops_with_a_checkpoint(tmp_path: Path) -> None:
