@@ -57,7 +57,7 @@ MAZE, CROWD, KUHN, MATH, MATRIX = (
     "collab_maze-v0",
     "crowd-v0",
     "kuhn_poker-v0",
-    "math_team-v0",
+    "math_team-v1",
     "matrix_game-v0",
 )
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"

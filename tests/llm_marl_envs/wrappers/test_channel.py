@@ -38,8 +38,8 @@ TALKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("debate-v0", {"rounds": 3}),
     ("coop_coding-v0", {"pioneer_observer": True}),
     ("debate_pro_con-v0", {"judge": "seats"}),
-    ("math_team-v0", {"turns": 2}),
-    ("math_team-v0", {"form": "solver_verifier"}),
+    ("math_team-v1", {"turns": 2}),
+    ("math_team-v1", {"form": "solver_verifier"}),
     ("matrix_game-v0", {"talk": 2}),
     ("plan_path-v0", {"turns": 2}),
     ("referential-v0", {"language": "words", "budget": 200}),
@@ -606,7 +606,7 @@ def test_what_seats_are_told():
         ("debate-v0", {}, {"hears": "line"}, "'ring'"),
         ("debate-v0", {}, {"hears": {"debater_0": ["debater_7"]}}, "cannot hear 'debater_7'"),
         ("debate-v0", {}, {"hears": {"debater_7": []}}, "'debater_7'"),
-        ("math_team-v0", {}, {"hears": {"reasoner_0": ["actor_0"]}}, "cannot hear"),
+        ("math_team-v1", {}, {"hears": {"reasoner_0": ["actor_0"]}}, "cannot hear"),
     ],
 )
 def test_what_is_refused(env_id: str, kwargs: dict[str, Any], options: dict[str, Any], says: str):
