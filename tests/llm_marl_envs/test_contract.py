@@ -56,7 +56,7 @@ ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
 MAZE, CROWD, KUHN, MATH, MATRIX = (
     "collab_maze-v0",
     "crowd-v0",
-    "kuhn_poker-v0",
+    "kuhn_poker-v1",
     "math_team-v1",
     "matrix_game-v0",
 )

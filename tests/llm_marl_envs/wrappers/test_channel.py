@@ -572,7 +572,7 @@ def test_what_seats_are_told():
     ("env_id", "kwargs", "options", "says"),
     [
         ("crowd-v0", {}, {}, "no agent is shown"),
-        ("kuhn_poker-v0", {}, {}, "no agent is shown"),
+        ("kuhn_poker-v1", {}, {}, "no agent is shown"),
         ("coop_coding-v0", {}, {}, "no agent is shown"),
         ("tic_tac_toe-v0", {}, {}, "no agent is shown"),
         ("agents_net-v0", {"turns": 1}, {}, "no agent is shown"),
