@@ -56,7 +56,7 @@ Chat messages, append-only: the rules and the own card; then what the other did.
 private part: no seat is told the other's.
 
 ## Actions
-`pass` or `bet`, read as in `matrix_game-v0`: exactly one line of the text is the word alone, or
+`pass` or `bet`, read as in `matrix_game-v1`: exactly one line of the text is the word alone, or
 behind `Action:`. Everything else counts as a pass, which upon a bet is to fold. So a text policy is
 a table of 12 probabilities of betting, and what else it says adds nothing.
 

@@ -58,7 +58,7 @@ MAZE, CROWD, KUHN, MATH, MATRIX = (
     "crowd-v0",
     "kuhn_poker-v1",
     "math_team-v1",
-    "matrix_game-v0",
+    "matrix_game-v1",
 )
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
