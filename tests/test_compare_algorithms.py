@@ -255,7 +255,7 @@ def test_a_real_run_says_what_it_cost(
     for one in (model, tokenizer):
         one.save_pretrained(tmp_path / "model")
     sizes = {"tasks_per_update": 1, "num_generations": 2, "max_completion_length": 4}
-    run = {"model": str(tmp_path / "model"), "env": "matrix_game-v0"}
+    run = {"model": str(tmp_path / "model"), "env": "matrix_game-v1"}
     file = tmp_path / "run.json"
     file.write_text(json.dumps({**run, "trainer": {**sizes, "weights": "shared"}}))
     bed = comparison.text.TextBed(

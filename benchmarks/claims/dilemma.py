@@ -4,7 +4,7 @@
 
 It is said of advantage alignment (2406.14662, 2511.19405).
 
-The iterated prisoner's dilemma of `matrix_game-v0`, ten turns. Policies are softmax tables over the
+The iterated prisoner's dilemma of `matrix_game-v1`, ten turns. Policies are softmax tables over the
 last joint action (`games/repeated.py`), so values and best responses are exact. Compared are
 `magrpo` with credit="own" (naive), `magrpo` with credit="team" (paid the sum) and
 `advantage_alignment`.

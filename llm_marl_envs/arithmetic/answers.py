@@ -1,6 +1,7 @@
 """How an answer is read from a text, and when it is a right one. Nothing is executed.
 
 Generated questions are compared exactly; `formulas.py` compares formulas with a library.
+`worked.py` says whether an answer to a row is worked out.
 """
 
 from __future__ import annotations
@@ -8,13 +9,11 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from itertools import islice
-from math import gcd
 
 from llm_marl_envs.questions.answers import MAX_ANSWER_CHARS, answer_lines, number_of, same_answer
 
 COMPARISONS = ("exact", "math")
 FRACTION = re.compile(r"([+-]?[0-9]{1,30})\s*/\s*([0-9]{1,30})")
-WORK = re.compile(r"[-+*/^=\\]")
 
 
 def read_line(text: str) -> str | None:
@@ -40,15 +39,3 @@ def same_value(answer: str, right: str) -> bool:
     if ours is None or theirs is None:
         return same_answer(answer, right)
     return ours == theirs
-
-
-def restates(answer: str, question: str) -> bool:
-    """Whether an answer is a formula of the question that is still to be worked out."""
-    bare = "".join(answer.split())
-    return WORK.search(bare) is not None and not _plain(bare) and bare in "".join(question.split())
-
-
-def _plain(answer: str) -> bool:
-    """Whether it is a number, or a fraction in its lowest terms."""
-    found = FRACTION.fullmatch(answer)
-    return number_of(answer) is not None or bool(found and gcd(int(found[1]), int(found[2])) == 1)

@@ -26,7 +26,7 @@ TOLD = re.compile(r"[0-9]{1,3}(?: [0-9]{1,3})*")
 
 
 class CardExperts(ListeningExperts):
-    """The experts of `math_team-v0`.
+    """The experts of `math_team-v1`.
 
     Args:
         divided: whether one seat knows the cards alone and the other the question.

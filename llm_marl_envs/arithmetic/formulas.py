@@ -132,10 +132,10 @@ def _same(right: str, answer: str) -> bool:
 
 
 def same_formula(answer: str, right: str) -> bool:
-    """Whether an answer is the same as the right one, as math-verify sees it, and worked out.
+    """Whether an answer is the same as the right one, as math-verify sees it.
 
-    An answer that cannot be read is wrong, as is one whose comparison takes too long. One that is
-    still to be worked out is wrong too: where the right answer is a number, `2+2` is none.
+    An answer that cannot be read is wrong, as is one whose comparison takes too long. `2+2` is the
+    same as 4: whether an answer is worked out is asked first (`worked.py`), and costs no process.
 
     Raises:
         RuntimeError: the library could not be loaded.

@@ -42,7 +42,7 @@ probability of the right word, and the share of starts in which it is above 0.9 
 | 2 learn, 10 at random with weight 3, 8 words | pairs | 0.987 (1.00) |
 
 So here the exact gradient finds the best from every start. What an algorithm misses is a matter of
-its noise: this bed separates by variance alone, where `matrix_game-v0` separates by fixed points.
+its noise: this bed separates by variance alone, where `matrix_game-v1` separates by fixed points.
 
 ## Agents
 `member_0` to `member_<n-1>`. They act at the same time.
@@ -58,7 +58,7 @@ Others than learners sit in a seat by name, in a training's `partners` or in the
 One user message with the words and the number of members. With more turns, the score so far.
 
 ## Actions
-One of the words, read as in `matrix_game-v0`: exactly one line of the text is the word alone, or
+One of the words, read as in `matrix_game-v1`: exactly one line of the text is the word alone, or
 behind `Action:`. Any other text is a wrong word.
 
 ## Rewards

@@ -1,4 +1,4 @@
-"""# kuhn_poker-v0: one hand of poker with three cards and one bet.
+"""# kuhn_poker-v1: one hand of poker with three cards and one bet.
 
 ## Description
 A test bed for learners with opposed interests. Two players put in 1 each and are dealt one of three
@@ -6,25 +6,25 @@ cards, jack, queen and king. Each says `pass` or `bet`, a bet is answered once, 
 card wins (Kuhn 1950). The game is so small that the exploitability of a team is computed exactly.
 
 ## An episode
-Task `train/4`: the first holds the king, the second the jack.
+A hand of `train/0` (reset seed 0) in which the first was dealt the jack, the second the queen.
 
     player_0 is told   Kuhn poker. Cards: jack, queen, king. Each put in 1, a bet
-                       is 1 more. You hold the king.
+                       is 1 more. You hold the jack.
                        Answer with one line: pass or bet.
-    player_1 is told   You hold the jack.
+    player_1 is told   You hold the queen.
 
     player_0 says      pass
     player_1 hears     The other passes.
     player_1 says      bet
     player_0 hears     The other bets. Bet to call, pass to fold.
-    player_0 says      Its jack is a bluff.
+    player_0 says      That is a bluff.
                        Action: bet
-    player_0 earns     2.0
-    player_1 earns     -2.0
+    player_0 earns     -2.0
+    player_1 earns     2.0
 
     player_1 says      I would rather not bet.
-    player_0 earns     1.0
-    player_1 earns     -1.0
+    player_0 earns     -1.0
+    player_1 earns     1.0
 
 The last text takes no action and counts as a pass.
 
@@ -56,7 +56,7 @@ Chat messages, append-only: the rules and the own card; then what the other did.
 private part: no seat is told the other's.
 
 ## Actions
-`pass` or `bet`, read as in `matrix_game-v0`: exactly one line of the text is the word alone, or
+`pass` or `bet`, read as in `matrix_game-v1`: exactly one line of the text is the word alone, or
 behind `Action:`. Everything else counts as a pass, which upon a bet is to fold. So a text policy is
 a table of 12 probabilities of betting, and what else it says adds nothing.
 
@@ -74,7 +74,8 @@ None: nobody solves anything. `bounds` knows none: the team's mean is always 0.
 When the hand is over, after two or three actions. Never truncated.
 
 ## Arguments
-- `tasks`: rows with `deal`, two different cards, and perhaps `ante`; or None for all deals.
+- `tasks`: rows with `ante`, with `deal` (two different cards), or both; or None for the antes of
+  the split.
 - `split`: "train", "val", "test" or "ood".
 - `render_mode`: None, "ansi", "human" or "html".
 
@@ -84,10 +85,12 @@ When the hand is over, after two or three actions. Never truncated.
 `player_of_tables` makes a policy of tables, such as an equilibrium or a best response.
 
 ## Tasks and licence
-A task is a deal. `train` has the six deals with an ante of 1. There are no others, so `val`, `test`
-and `ood` have the same deals at other antes (0.7 and 1.4; 0.6 and 1.7; 0.3 and 2.9). Settings are
-chosen on `val`, by learning it anew, and not at the stakes that are measured. Episodes of one group
-share their deal.
+A task is an ante, and the reset seed deals: each of the six deals is as likely. So no task id names
+a card. `train` has an ante of 1. There are no other deals, so `val`, `test` and `ood` have other
+antes (0.7 and 1.4; 0.6 and 1.7; 0.3 and 2.9). Settings are chosen on `val`, by learning it anew,
+and not at the stakes that are measured. Episodes of one group share their reset seed, and so their
+deal, unless a run says `chance: episode`. A row with `deal` fixes it; its id is then known to go
+with those cards.
 
 ## What it is for, what it does not show
 - Whether self-play approaches an equilibrium, by exact exploitability over updates. What a tiny
@@ -95,6 +98,7 @@ share their deal.
 - One hand between two seats says nothing of longer games or of more players.
 
 ## Version history
+- v1: a task is an ante. In v0 it was a deal, and its id, which policies are told, named the cards.
 - v0: first version.
 """
 
@@ -102,6 +106,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -144,7 +149,7 @@ class KuhnPokerEnv(TextAECEnv):
         ValueError: an unknown split, or a row that is no deal.
     """
 
-    metadata: ClassVar[dict[str, Any]] = described("kuhn_poker-v0")
+    metadata: ClassVar[dict[str, Any]] = described("kuhn_poker-v1")
 
     def __init__(
         self,
@@ -153,7 +158,7 @@ class KuhnPokerEnv(TextAECEnv):
         split: str = "train",
         render_mode: str | None = None,
     ) -> None:
-        source = open_tasks(tasks, split=split, procedural=deals, from_row=deal_of_row)
+        source = open_tasks(tasks, split=split, procedural=hands, from_row=hand_of_row)
         super().__init__(
             agents=SEATS,
             source=source,
@@ -170,8 +175,14 @@ class KuhnPokerEnv(TextAECEnv):
         """Players who always pass, or always bet."""
         return KuhnExperts()
 
+    def _choose(self, wanted: Any) -> Task:
+        """A task, and the cards that the reset seed deals where it names none."""
+        task = super()._choose(wanted)
+        dealt = task.data["deal"] or self.chance.choice(DEALS)
+        return replace(task, data={**task.data, "deal": dealt})
+
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """The rules and the own card."""
+        """The rules and the own card; of a task before it is dealt, the first deal's."""
         self._history, self._known = (), {}
         return {agent: (Message("user", rules(task, seat)),) for seat, agent in enumerate(SEATS)}
 
@@ -226,36 +237,38 @@ class KuhnExperts(GameExperts):
 
 def rules(task: Task, seat: int) -> str:
     """What a seat is told first."""
-    return RULES.format(ante=task.data["ante"], card=CARDS[task.data["deal"][seat]])
+    dealt = task.data["deal"] or DEALS[0]
+    return RULES.format(ante=task.data["ante"], card=CARDS[dealt[seat]])
 
 
 @lru_cache(maxsize=len(FACTORS))
-def deals(split: str) -> ListSource:
-    """All deals, at the antes of a split."""
+def hands(split: str) -> ListSource:
+    """One task for each ante of a split."""
     tasks = [
-        Task(f"{split}/{number + len(DEALS) * place}", split, {"deal": deal, "ante": ante})
+        Task(f"{split}/{place}", split, {"deal": None, "ante": ante})
         for place, ante in enumerate(FACTORS[split])
-        for number, deal in enumerate(DEALS)
     ]
     return ListSource(tasks, split)
 
 
-def deal_of_row(row: Row) -> Task:
+def hand_of_row(row: Row) -> Task:
     """The task of a row.
 
     Raises:
-        ValueError: no two different cards, or no ante above 0.
+        ValueError: neither `deal` nor `ante`, no two different cards, or no ante above 0.
     """
+    if not {"deal", "ante"} & set(row):
+        raise ValueError(f"deal=None: expected `deal`, `ante` or both, got {sorted(map(str, row))}")
     named = row.get("deal")
     given = list(named) if isinstance(named, (list, tuple)) else []
-    known = [[CARDS[card] for card in deal] for deal in DEALS]
-    if given not in known:
+    known = {tuple(CARDS[card] for card in deal): deal for deal in DEALS}
+    if named is not None and tuple(given) not in known:
         raise ValueError(f"deal={named!r}: expected two different cards of {CARDS}")
     try:
         ante = check_scales("ante", [row.get("ante", 1.0)])[0]
     except TypeError as error:
         raise ValueError(str(error)) from error
-    dealt = DEALS[known.index(given)]
+    dealt = known.get(tuple(given))
     key = f"{dealt}/{ante}"
     name = str(row.get("id") or f"row-{hash_of(key):016x}")
     return Task(name, split_of_row(row, key), {"deal": dealt, "ante": ante})

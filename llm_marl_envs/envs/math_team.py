@@ -1,4 +1,4 @@
-r"""# math_team-v0: one thinks and one answers, or one solves and one verifies.
+r"""# math_team-v1: one thinks and one answers, or one solves and one verifies.
 
 ## Description
 Two seats answer one question of mathematics. With `form="reasoner_actor"` a reasoner speaks and an
@@ -45,13 +45,34 @@ fences and quotations, of at most 200 characters. Several such lines are no answ
 approves with exactly one line `Verdict: right`. Then the episode ends, and the answer stands.
 
 - `compare="exact"`: whole numbers, decimals and fractions (`-3`, `2.5`, `5/2`) are compared as
-  numbers, other texts by their letters.
+  numbers, other texts by their letters. To a row a fraction in its lowest terms is an answer.
 - `compare="math"`: what is not the same so is compared by
   [math-verify](https://github.com/huggingface/Math-Verify), which knows LaTeX. It runs in a process
   of its own with 3 s of processor time for each answer. What it cannot read, or not in that time,
-  is wrong; near that limit another machine may judge otherwise. It takes `2+2` for 4, so two more
-  texts are wrong: a formula that stands in the question, and one that is still to be worked out
-  where the right answer is a number.
+  is wrong; near that limit another machine may judge otherwise.
+
+The library takes `2+2` for 4. So an answer to a row must be *worked out*, too. To "What is 17*23?"
+neither `17*23` is an answer nor `{17*23}`, `y=17*23`, `\max(17*23)` or `340+51`. What only wraps a
+formula is taken off on both sides: braces, brackets, boxes, dollars, fonts, a name before `=`.
+Then, in every element of a set, a tuple, an interval or an equation, too:
+
+- No more steps are left to the reader than in the right answer. A step joins numbers (`3+4`,
+  `6/8`, `2^5`, `\sqrt{49}`, `7!`), like terms (`x+x`), equal factors (`x*x`) or something neutral
+  (`f+0`, `f/1`). A fraction in its lowest terms, a decimal and a mixed number have none.
+- It applies no function that the right answer does not, but for roots and `\exp`.
+- It has at most two more numbers, letters and functions, where the right answer is no number.
+- No formula of the question stands in it that does not stand in the right answer. Nor is it a
+  number of the question in the same form where the right answer has another (`0.75` for
+  `\frac{3}{4}`).
+- Its exponents are at most 12, or as large as one of the right answer. So towers of powers and
+  factorials cost no process.
+
+115 ways to say the question again were tried on 32 rows in the style of MATH. None is right in any
+row; in v0 braces were right in 0.78 of them. Of 96 answers that take one step of the work, five are
+right: algebra that is about as short as the right answer, such as `x(x+5)+6` for `(x+2)(x+3)`. All
+of 195 answers in other correct forms are right (`pytest
+tests/llm_marl_envs/arithmetic/test_worked.py`). Where the right answer itself cannot be read so,
+only its own letters are right.
 
 ## Rewards
 Both seats get the team's number. An answer is paid the *gain*: 1 if it is right, minus 1 if the one
@@ -105,9 +126,9 @@ bounds.
 | | test | 18000 | 0.009 | 0.105 |
 | | ood | 69984 | 0.001 | 0.109 |
 
-`make("math_team-v0", level=1, split="train")` and its `bounds(env.source[0])` give a row. Experts
+`make("math_team-v1", level=1, split="train")` and its `bounds(env.source[0])` give a row. Experts
 who draw their orders are right in 0.57 of 500 tasks of `test` as reasoner and actor, and in 0.60 as
-solver and verifier: `llm-marl eval math_team-v0 --team expert --split test --tasks 500 --seed 7`,
+solver and verifier: `llm-marl eval math_team-v1 --team expert --split test --tasks 500 --seed 7`,
 and the same with `--set form=solver_verifier`. Those who agree are always right.
 
 - A solver can tell the verifier the question, and the verifier can calculate. That is cooperation.
@@ -133,7 +154,7 @@ A run file with this form, for a GPU and not run yet: `benchmarks/gpu/math_team.
 learning_rate: 6e-3}`, 65 s of one core) it answers in the form and at chance. Of 100 tasks of
 `test`, seed 7, a team of it solves 0.11 greedy and 0.04 at temperature 1. As the reasoner beside
 `expert:forward` it solves 0.21 greedy, as the actor 0.11, less than the solo bound (`llm-marl eval
-math_team-v0 --split test --tasks 100 --seed 7 --greedy`, with `--partner`). More steps were not
+math_team-v1 --split test --tasks 100 --seed 7 --greedy`, with `--partner`). More steps were not
 tried.
 
 **What was not measured.** No seat was trained alone here, nor a team without messages. One seat's
@@ -141,6 +162,8 @@ bound is exact for cards (`bounds`). The best guess beside a silent reasoner is 
 tasks (docs/bench.md). No row of GSM8K or MATH was played.
 
 ## Version history
+- v1: an answer to a row must be worked out, however the question's formula is wrapped. Cards, their
+  prompts and their tasks are those of v0, so numbers measured on cards stand.
 - v0: first version.
 """
 
@@ -150,7 +173,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from llm_marl_envs.arithmetic.answers import COMPARISONS, read_line, restates, same_value
+from llm_marl_envs.arithmetic.answers import COMPARISONS, read_line, same_value
 from llm_marl_envs.arithmetic.card_experts import CardExperts
 from llm_marl_envs.arithmetic.card_tasks import LEVELS, alone_in, card_tasks, cards_of, of_cards
 from llm_marl_envs.arithmetic.cards import COLOURS
@@ -165,6 +188,7 @@ from llm_marl_envs.arithmetic.seats import (
     approves,
     copied,
 )
+from llm_marl_envs.arithmetic.worked import bare, same_number, worked_out
 from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.core import Bounds, Outcome, TextAECEnv, described, gains, info_of
 from llm_marl_envs.deliberation.briefs import check_whole
@@ -199,7 +223,7 @@ class MathTeamEnv(TextAECEnv):
         ImportError: `compare="math"` without math-verify.
     """
 
-    metadata: ClassVar[dict[str, Any]] = described("math_team-v0")
+    metadata: ClassVar[dict[str, Any]] = described("math_team-v1")
     reward_range = (0.0, 1.0)
 
     def __init__(
@@ -340,17 +364,21 @@ class MathTeamEnv(TextAECEnv):
         """Whether an answer, as `answers.read_line` gives it, is a right one."""
         if of_cards(task):
             cards = cards_of(task)
-            text, right = cards.asked.text, (str(cards.asked.answer(cards.deal)),)
-        else:
-            question = question_of(task)
-            text, right = question.text, question.right
-        if any(same_answer(answer, one) for one in right):
+            return same_value(answer, str(cards.asked.answer(cards.deal)))
+        question = question_of(task)
+        return any(self._agrees(answer, one, question.text) for one in question.right)
+
+    def _agrees(self, answer: str, right: str, question: str) -> bool:
+        if same_answer(answer, right):
             return True
-        if restates(answer, text):
-            return False
-        if any(same_value(answer, one) for one in right):
+        if self.compare == "exact":
+            return same_value(answer, right) and worked_out(answer, right, question)
+        ours, theirs = bare(answer, right)
+        if same_answer(ours, theirs):
             return True
-        return self.compare == "math" and any(same_formula(answer, one) for one in right)
+        return worked_out(answer, right, question) and (
+            same_number(ours, theirs) or same_formula(ours, theirs)
+        )
 
     # -- what is known of tasks -------------------------------------------------------------------
     def experts(self) -> CardExperts:

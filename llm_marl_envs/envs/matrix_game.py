@@ -1,4 +1,4 @@
-"""# matrix_game-v0: two players choose a word at once; a table says what each is paid.
+"""# matrix_game-v1: two players choose a word at once; a table says what each is paid.
 
 ## Description
 A test bed: small enough that everything about it is known, so that it tells algorithms apart. Each
@@ -86,10 +86,12 @@ text will do. Text beyond 1024 characters is cut.
 |---|---|
 | payoff | what the table pays for the joint action, at each turn |
 
-A text that takes no action counts as the word that pays this seat least, given what the other
-chose; where neither chose, as the joint action with the smallest sum. So beside a partner who
-answers no text earns more than a word, and the partner is harmed no more than by a word. Talk pays
-nothing. The range is `turns` times the smallest and the largest number of the tasks' tables.
+A text that takes no action earns the smallest number that its seat has in the table, so a mean of
+such texts looks like no play: 0 in the dilemma, where defection earns 1. Where both are always paid
+the same, both earn it. Else the partner is paid as if the text had been the word that pays its
+author least. So no text earns more than a word, and among opposed seats no text harms the partner
+more than a word. Talk pays nothing. The range is `turns` times the smallest and the largest number
+of the tasks' tables.
 
 **Entries of `info`**
 
@@ -144,6 +146,9 @@ episodes is not misled in `risky`; with a coin of each episode's own it is.
   scripted experts' demonstrations show every word equally often.
 
 ## Version history
+- v1: a text that takes no action earns the least of the table. In v0 it counted as the author's
+  worst word, so a dilemma of unreadable texts paid what defection pays. Words are paid as before:
+  bounds, equilibria and gradients, and what teams that say words earned, stand.
 - v0: first version.
 """
 
@@ -166,8 +171,8 @@ from llm_marl_envs.games.matrix import (
     Cell,
     MatrixGame,
     best_joint_actions,
+    paid,
     read_game,
-    worst_answers,
 )
 from llm_marl_envs.parsing import quote
 from llm_marl_envs.spaces import Message
@@ -196,7 +201,7 @@ class MatrixGameEnv(TextParallelEnv):
         TypeError: scales that are no numbers, or tasks that are no rows.
     """
 
-    metadata: ClassVar[dict[str, Any]] = described("matrix_game-v0")
+    metadata: ClassVar[dict[str, Any]] = described("matrix_game-v1")
 
     def __init__(
         self,
@@ -222,8 +227,8 @@ class MatrixGameEnv(TextParallelEnv):
             render_mode=render_mode,
         )
         self.talk, self.told = talk, told
-        paid = [one for task in source for pair in task.data["game"].outcomes for one in pair]
-        self.reward_range = (turns * min(paid), turns * max(paid))
+        sums = [one for task in source for pair in task.data["game"].outcomes for one in pair]
+        self.reward_range = (turns * min(sums), turns * max(sums))
         self._best = True
 
     @property
@@ -289,9 +294,7 @@ class MatrixGameEnv(TextParallelEnv):
             choice_of(self.task, seat, joint_action[agent]) for seat, agent in enumerate(SEATS)
         ]
         game: MatrixGame = self.task.data["game"]
-        row, column = worst_answers(game, chosen)
-        cell = game.cells[row][column]
-        pay = cell[self.chance.randrange(len(cell))]
+        pay = paid(game, chosen, self.chance.randrange)
         self._best &= tuple(chosen) in best_joint_actions(game)
         return Outcome(
             reward_terms={agent: {"payoff": pay[seat]} for seat, agent in enumerate(SEATS)},

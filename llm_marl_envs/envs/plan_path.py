@@ -60,7 +60,7 @@ the goal and walk on is not to arrive. So no long list of moves finds the goal b
 the sandbox, without files and network, under the sandbox's limits (2 s of processor time). Its
 standard input is the map as the tool sees it; with `info="full"` in later turns the map as it is
 then, `S` where the planner stands. The planner reads the program and the first 2000 characters that
-it printed, or why it failed. Texts are cut after 8192 characters.
+it printed, and why it failed. Texts are cut after 8192 characters.
 
 ## Rewards
 Both agents get the team's number. A turn is paid the *gain*: the score after it minus the score

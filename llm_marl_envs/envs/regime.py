@@ -49,7 +49,7 @@ Chat messages, append-only: the words and the number of turns; after the first t
 fell; the number of the turn. What is right is never told.
 
 ## Actions
-One of the words, read as in `matrix_game-v0`: exactly one line of the text is the word alone, or
+One of the words, read as in `matrix_game-v1`: exactly one line of the text is the word alone, or
 behind `Action:`. Any other text is a wrong word.
 
 ## Rewards

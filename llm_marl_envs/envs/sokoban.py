@@ -65,7 +65,7 @@ wall or a box behind it. What follows is not played.
 **The tool**: any text. With `tool="python"` the code in it, fenced or not, is a program. It runs in
 the sandbox, without files and network, under the sandbox's limits (2 s of processor time). Its
 standard input is the map as the tool sees it; with `info="full"` in later turns the map as it is
-then. The planner reads the program and the first 2000 characters that it printed, or why it failed.
+then. The planner reads the program, the first 2000 characters that it printed, and why it failed.
 Texts are cut after 8192 characters.
 
 ## Rewards

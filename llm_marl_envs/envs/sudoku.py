@@ -59,7 +59,7 @@ digits is no answer. A quoted line answers nothing. Texts are cut after 8192 cha
 **The tool**: any text. With `tool="python"` the code in it, fenced or not, is a program. It runs in
 the sandbox, without files and network, under the sandbox's limits (2 s of processor time). Its
 standard input is the grid as the tool sees it. The planner reads the program and the first 2000
-characters that it printed, or why it failed.
+characters that it printed, and why it failed.
 
 ## Rewards
 Both agents get the team's number. A turn is paid the *gain*: its score minus the score of the turn

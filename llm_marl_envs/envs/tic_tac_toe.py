@@ -87,7 +87,7 @@ Chat messages, append-only: the rules and the board, whose free cells have names
 who took what, and the board.
 
 ## Actions
-The name of a free cell, read as in `matrix_game-v0`: exactly one line of the text is the name
+The name of a free cell, read as in `matrix_game-v1`: exactly one line of the text is the name
 alone, or behind `Action:`.
 
 Any other text, and a cell that is taken, count as the worst move there is. Why not as a loss: a

@@ -208,7 +208,7 @@ Beside any partner, no text earns more than the best of the 16 choices.
 - Whether training with own pay ends in defection, whether talk stays true, and whether a team that
   cooperates can be exploited.
 - It is played once by strangers. Nobody can be punished afterwards, so cooperation of selfish
-  learners is not to be expected. `matrix_game-v0` has the dilemma repeated.
+  learners is not to be expected. `matrix_game-v1` has the dilemma repeated.
 - **Not comparable with published numbers**: rules, values and prompts are this library's own. In
   Deal or No Deal there are several of each thing, and demands that collide pay nobody anything.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -167,12 +167,33 @@ def pure_equilibria(game: MatrixGame) -> list[tuple[int, int]]:
     return [(int(i), int(j)) for i, j in np.argwhere(stays)]
 
 
+def paid(game: MatrixGame, chosen: Sequence[int | None], draw: Callable[[int], int]) -> Pair:
+    """What both seats are paid; None: a seat chose nothing.
+
+    It is paid the smallest number that its seat has in the table, so nothing is gained by it, and a
+    mean of such pay looks like no play. The other is paid as if it had chosen what pays it least,
+    so nobody can harm the other more than by an action. Where both are always paid the same, both
+    are paid the smallest number.
+
+    Args:
+        game: the table.
+        chosen: the action of each seat.
+        draw: n -> one of 0 to n - 1, of equally likely outcomes.
+    """
+    row, column = worst_answers(game, chosen)
+    cell = game.cells[row][column]
+    pair, least = cell[draw(len(cell))], tuple(map(min, zip(*game.outcomes, strict=True)))
+    silent = [one is None for one in chosen]
+    if game.common and any(silent):
+        return least[0], least[1]
+    return (least[0] if silent[0] else pair[0]), (least[1] if silent[1] else pair[1])
+
+
 def worst_answers(game: MatrixGame, chosen: Sequence[int | None]) -> tuple[int, int]:
-    """The joint action that is played where a seat (None) chose nothing.
+    """The joint action that the other is paid for where a seat (None) chose nothing.
 
     Its action is the one that pays it least, given what the other chose; where neither chose, the
-    joint action with the smallest sum. So nothing is gained by choosing nothing, nobody can harm
-    the other more than by an action, and who is paid the same is still paid the same.
+    joint action with the smallest sum.
     """
     first, second = chosen
     if first is None and second is None:

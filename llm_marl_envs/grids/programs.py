@@ -1,8 +1,9 @@
 """Programs that a seat writes as a tool: run in the sandbox, and what they print.
 
 Owns how a program gets its standard input and how its output comes back. The program runs in a
-confined process. What it prints is lent to a second process as the value of a function, and the
-sandbox's trace of lent values holds it. So nothing that the program says is believed: it is text.
+confined process. What it prints it tells a second process at once, piece by piece, by a call of a
+lent function, and the sandbox's trace of such calls holds it. So what was printed before a program
+was ended is kept, and nothing that the program says is believed: it is text.
 """
 
 from __future__ import annotations
@@ -13,28 +14,42 @@ from llm_marl_envs.parsing import code_of
 from llm_marl_envs.sandbox import Sandbox
 
 MOST_PRINTED = 2000
-"""Characters of an output that are kept, fewer where they are not ASCII; the rest is dropped."""
+"""Characters of an output that are kept; the rest is dropped."""
 MOST_ERROR = 200
-TRACED = 3500
-"""Characters that an output and an error may have as Python writes them: longer values than 4096
-are no part of the sandbox's trace."""
+PIECE = 300
+"""Characters of one call: the sandbox's trace has values of at most 4096 characters, of which one
+character of a text takes up to 12."""
+SINGLE = 120
+"""Calls for one text that was written each; then they are gathered, for the trace has 200 calls."""
+GATHERED = 40
+"""Characters that are gathered."""
 
+EAR = "def hear(text):\n    return None"
 RUN = """
 class Output:
     def __init__(self):
-        self.parts, self.left = [], MOST
+        self.left, self.calls, self.waiting = MOST, 0, ""
 
     def write(self, text):
-        kept = str(text)[: self.left]
+        text = str(text)
+        kept = text[: self.left]
         self.left -= len(kept)
-        self.parts += [kept] if kept else []
+        self.waiting += kept
+        if self.calls < SINGLE or len(self.waiting) >= GATHERED:
+            self.tell()
         return len(text)
+
+    def tell(self):
+        while self.waiting:
+            piece, self.waiting = self.waiting[:PIECE], self.waiting[PIECE:]
+            self.calls += 1
+            hear(piece)
 
     def flush(self):
         pass
 
 
-def run():
+def solve():
     import io, random, sys
 
     random.seed(0)
@@ -45,13 +60,11 @@ def run():
     except SystemExit:
         pass
     except BaseException as caught:
-        error = f"{type(caught).__name__}: {caught}"[:200]
-    text = "".join(output.parts)
-    while len(ascii((text, error))) > TRACED:
-        text, error = text[: len(text) * 3 // 4], error[: MOST // 40]
-    return text, error
+        error = f"{type(caught).__name__}: {caught}"[:MOST_ERROR]
+    output.tell()
+    hear([error])
+    return ""
 """
-MAIN = "def solve():\n    return run()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +91,20 @@ def run_program(said: str, given: str, sandbox: Sandbox) -> Printed:
     Raises:
         InfraError: the machine failed, not the program.
     """
-    named = {"MOST": MOST_PRINTED, "TRACED": TRACED, "SOURCE": code_of(said), "GIVEN": given}
+    named = {"MOST": MOST_PRINTED, "MOST_ERROR": MOST_ERROR, "PIECE": PIECE, "SINGLE": SINGLE}
+    named |= {"GATHERED": GATHERED, "SOURCE": code_of(said), "GIVEN": given}
     constants = "".join(f"{name} = {value!a}\n" for name, value in named.items())
     verdict = sandbox.check(
-        {"tool": constants + RUN, "main": MAIN},
+        {"ear": EAR, "tool": constants + RUN},
         entry_point="solve",
-        exports={"tool": ["run"]},
-        tests="assert solve() is not None",
+        exports={"ear": ["hear"]},
+        tests="assert solve() == ''",
     )
-    for _, _, _, value in verdict.helper_trace[:1]:
-        match value:
-            case (str(text), str(error)):
-                return Printed(text[:MOST_PRINTED], error[:MOST_ERROR])
-            case _:  # the program has changed what runs it
-                return Printed("", "no text")
-    return Printed("", verdict.detail[:MOST_ERROR])
+    text, error = "", verdict.detail
+    for _, _, heard, _ in verdict.helper_trace:
+        match heard:
+            case (str(piece),):
+                text += piece
+            case ([str(told)],):
+                error = told or error
+    return Printed(text[:MOST_PRINTED], error[:MOST_ERROR])

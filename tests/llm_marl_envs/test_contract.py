@@ -56,9 +56,9 @@ ABSTRACTS, POSTS = "coop_writing_arxiv-v0", "coop_writing_tldr-v0"
 MAZE, CROWD, KUHN, MATH, MATRIX = (
     "collab_maze-v0",
     "crowd-v0",
-    "kuhn_poker-v0",
-    "math_team-v0",
-    "matrix_game-v0",
+    "kuhn_poker-v1",
+    "math_team-v1",
+    "matrix_game-v1",
 )
 PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"

@@ -235,7 +235,7 @@ def test_seats_that_never_act_are_paid(tmp_path: Path) -> None:
 
 def test_reward_terms_that_come_before_the_first_action_are_kept() -> None:
     """A solver that is right at once earns the verifier 1 before that one has said a word."""
-    env = make("math_team-v0", form="solver_verifier", info="full")
+    env = make("math_team-v1", form="solver_verifier", info="full")
     (one,) = played(env, ExpertPolicy(env))
     assert [turn.agent for turn in one.turns] == ["solver_0", "verifier_0"]
     assert one.turns[1].reward == 1.0

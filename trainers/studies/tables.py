@@ -20,7 +20,7 @@ import numpy as np
 
 from llm_marl_envs.games.instances import WORDS, instances
 from llm_marl_envs.games.landscape import NOISE, softmax
-from llm_marl_envs.games.matrix import GAMES, MatrixGame, worst_answers
+from llm_marl_envs.games.matrix import GAMES, MatrixGame, paid
 from llm_marl_envs.games.right_words import right_tasks, score
 from llm_marl_envs.records import (
     Branch,
@@ -153,7 +153,7 @@ class Bed:
 
 
 def matrix_bed(task: Task) -> Bed:
-    """A task of `matrix_game-v0`, played once. Its score is the share of the best expected pay."""
+    """A task of `matrix_game-v1`, played once. Its score is the share of the best expected pay."""
     game: MatrixGame = task.data["game"]
     orders = task.data["orders"]
     seats = "player_0", "player_1"
@@ -161,9 +161,7 @@ def matrix_bed(task: Task) -> Bed:
 
     def pay(turn: int, said: Said, coin: int) -> Sequence[float]:
         chosen = [None if one is None else orders[seat][one] for seat, one in enumerate(said)]
-        row, column = worst_answers(game, chosen)
-        cell = game.cells[row][column]
-        return cell[coin % len(cell)]
+        return paid(game, chosen, lambda outcomes: coin % outcomes)
 
     def value(chances: Chances) -> float:
         """The expected pay, as a share of the best."""

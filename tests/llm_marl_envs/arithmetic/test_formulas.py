@@ -25,9 +25,9 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ImportError, match=r"llm-marl-envs\[math\]"):
         check_installed()
     with pytest.raises(ImportError, match=r"compare='exact'"):
-        make("math_team-v0", tasks=[ROW], split="all")
-    make("math_team-v0").reset(seed=0)  # cards need none
-    make("math_team-v0", tasks=[ROW], split="all", compare="exact").reset(seed=0)
+        make("math_team-v1", tasks=[ROW], split="all")
+    make("math_team-v1").reset(seed=0)  # cards need none
+    make("math_team-v1", tasks=[ROW], split="all", compare="exact").reset(seed=0)
 
 
 @needs_library
@@ -45,9 +45,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         ("2", "x = 2", True),
         ("\\text{Evelyn}", "Evelyn", True),
         ("7", "8", False),
-        ("7", "3+4", False),  # still to be worked out
-        ("7", "x = 3+4", False),
-        ("7", "\\sqrt{49}", False),
+        ("7", "3+4", True),  # whether it is worked out is asked elsewhere
         ("2", "\\pm 2", False),
         ("3", "3 \\text{ or } 4", False),
         ("3", "1, 2, 3", False),
@@ -163,7 +161,7 @@ def test_a_forked_process_begins_its_own() -> None:
 
 @needs_library
 def test_an_environment_compares_formulas() -> None:
-    env = make("math_team-v0", tasks=[{**ROW, "answer": "\\frac{14}{2}"}], split="all")
+    env = make("math_team-v1", tasks=[{**ROW, "answer": "\\frac{14}{2}"}], split="all")
     for answer, right in (("7", True), ("3+4", False), ("4+3", False), ("8", False)):
         env.reset(seed=0)
         env.step("")

@@ -1,4 +1,4 @@
-"""kuhn_poker-v0: what is told and paid, what texts count as, tables and texts."""
+"""kuhn_poker-v1: what is told and paid, what texts count as, tables and texts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from llm_marl_envs.games import kuhn
 from llm_marl_envs.games.landscape import ascend, near_uniform, softmax
 from llm_marl_envs.policies import RandomPolicy
 from llm_marl_envs.records import Request, Response
+from llm_marl_envs.replay import replay
 from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
+from llm_marl_envs.seeds import Start, group_starts
 from llm_marl_envs.vector import VectorTextEnv
 
 ATTACKS = (
@@ -38,6 +39,15 @@ ATTACKS = (
 )
 
 
+ROWS = [{"deal": [kuhn.CARDS[card] for card in deal]} for deal in kuhn.DEALS]
+
+
+def all_deals(ante: float = 1.0) -> Any:
+    """Task i is deal i."""
+    rows = [{**row, "ante": ante, "id": f"deal-{n}"} for n, row in enumerate(ROWS)]
+    return make("kuhn_poker-v1", tasks=rows, split="all")
+
+
 def hand(env: Any, task: int, *texts: str) -> tuple[float, float] | None:
     """What both won, None while the hand goes on."""
     env.reset(seed=0, options={"task": task})
@@ -49,8 +59,8 @@ def hand(env: Any, task: int, *texts: str) -> tuple[float, float] | None:
 
 
 def test_every_hand_pays_what_the_tree_says():
-    for split in ("train", "test"):
-        env = make("kuhn_poker-v0", split=split)
+    for ante in (1.0, 0.6):
+        env = all_deals(ante)
         for number, task in enumerate(env.source):
             for length in (1, 2, 3):
                 for history in itertools.product((False, True), repeat=length):
@@ -65,8 +75,39 @@ def test_every_hand_pays_what_the_tree_says():
                         assert won == (paid, -paid)
 
 
+def test_no_task_id_names_a_card():
+    """Who knows the id, and all that a request holds, cannot tell the other's card."""
+    for split in ("train", "val", "test", "ood"):
+        env = make("kuhn_poker-v1", split=split)
+        for number in range(len(env.source)):
+            dealt: dict[Any, int] = {}
+            for seed in range(600):
+                env.reset(seed=seed, options={"task": number})
+                assert {info["task_id"] for info in env.infos.values()} == {f"{split}/{number}"}
+                deal = env.unwrapped.task.data["deal"]
+                dealt[deal] = dealt.get(deal, 0) + 1
+            assert set(dealt) == set(kuhn.DEALS)
+            assert min(dealt.values()) > 60  # of 100
+
+
+def test_a_group_shares_its_deal_and_replays():
+    env = make("kuhn_poker-v1")
+    team = dict.fromkeys(env.possible_agents, RandomPolicy())
+
+    def told(episodes: Any) -> list[Any]:
+        return [[turn.messages for turn in one.turns] for one in episodes]
+
+    shared, own = (
+        rollout(VectorTextEnv([env]), team, group_starts(0, 3, 8, chance))
+        for chance in ("group", "episode")
+    )
+    assert len({str(one) for one in told(shared)}) == 1
+    assert len({str(one) for one in told(own)}) > 2
+    assert told(map(replay, own)) == told(own)
+
+
 def test_no_seat_sees_the_others_card():
-    env = make("kuhn_poker-v0")
+    env = all_deals()
     for number, task in enumerate(env.source):
         env.reset(seed=number, options={"task": number})
         for seat in (0, 1):
@@ -82,7 +123,7 @@ def test_no_seat_sees_the_others_card():
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_everything_else_counts_as_a_pass(attack: str):
-    env = make("kuhn_poker-v0")
+    env = all_deals()
     for task in range(6):
         for before in ((), ("pass",), ("bet",), ("pass", "bet")):
             as_pass = hand(env, task, *before, "pass")
@@ -96,21 +137,20 @@ def test_everything_else_counts_as_a_pass(attack: str):
             assert env.infos[agent]["success"] is None
 
 
-def test_splits_have_the_same_deals_at_other_antes():
+def test_splits_have_other_antes():
     found = {}
-    for split, count in (("train", 6), ("val", 12), ("test", 12), ("ood", 12)):
-        tasks = list(make("kuhn_poker-v0", split=split).source)
+    for split, count in (("train", 1), ("val", 2), ("test", 2), ("ood", 2)):
+        tasks = list(make("kuhn_poker-v1", split=split).source)
         assert len(tasks) == count
-        assert {task.data["deal"] for task in tasks} == set(kuhn.DEALS)
-        found |= {(task.data["deal"], task.data["ante"]): split for task in tasks}
-    assert len(found) == 42  # none is in two
+        found |= {task.data["ante"]: split for task in tasks}
+    assert len(found) == 7  # none is in two
 
 
 def test_the_environment_is_the_tree_to_policies_of_tables():
     """Mean winnings of sampled hands are the tables' exact value."""
     rng = np.random.default_rng(0)
     first, second = rng.random(6), rng.random(6)
-    envs = VectorTextEnv([make("kuhn_poker-v0") for _ in range(16)])
+    envs = VectorTextEnv([all_deals() for _ in range(16)])
     team = dict.fromkeys(envs.envs[0].possible_agents, player_of_tables(first, second))
     starts = [Start(task=i % 6, sample_seed=i) for i in range(1500)]
     won = [e.undiscounted_return("player_0") for e in rollout(envs, team, starts)]
@@ -131,7 +171,7 @@ class Shown:
 
 
 def test_situations_are_what_seats_are_shown():
-    env = make("kuhn_poker-v0")
+    env = all_deals()
     witness = Shown()
     team = dict.fromkeys(env.possible_agents, witness)
     rollout(VectorTextEnv([env]), team, [Start(task=i % 6, sample_seed=i) for i in range(120)])
@@ -153,7 +193,7 @@ def test_situations_are_what_seats_are_shown():
 
 
 def test_a_silent_team_is_a_table_of_zeros():
-    env = make("kuhn_poker-v0")
+    env = all_deals()
     team = dict.fromkeys(env.possible_agents, RandomPolicy())
     for episode in rollout(VectorTextEnv([env]), team, [Start(task=i) for i in range(6)]):
         assert [turn.info["choice"] for turn in episode.turns] == ["pass", "pass"]
@@ -166,7 +206,7 @@ def test_a_silent_team_is_a_table_of_zeros():
 
 def test_demonstrations_depend_on_all_that_a_seat_knows():
     """On the card, and more so upon a bet; on average they prefer nothing."""
-    shown = demonstrations(make("kuhn_poker-v0"), 4000, 0)
+    shown = demonstrations(make("kuhn_poker-v1"), 4000, 0)
     per_place: dict[Any, list[str]] = {}
     for messages, said in shown:
         key = tuple(m.content for m in messages)
@@ -182,12 +222,13 @@ def test_demonstrations_depend_on_all_that_a_seat_knows():
 
 @pytest.mark.parametrize(
     "row",
-    [{}, {"deal": ["king"]}, {"deal": ["king", "king"]}, {"deal": ["king", "ace"]},
-     {"deal": ["king", "jack"], "ante": 0}, {"deal": ["king", "jack"], "ante": "1"}],
+    [{}, {"card": "king"}, {"deal": ["king"]}, {"deal": ["king", "king"]},
+     {"deal": ["king", "ace"]}, {"deal": ["king", "jack"], "ante": 0},
+     {"deal": ["king", "jack"], "ante": "1"}],
 )  # fmt: skip
 def test_rows_that_are_no_deals(row: dict[str, Any]):
     with pytest.raises(ValueError, match=r"row 1: (deal|ante)="):
-        make("kuhn_poker-v0", tasks=[row], split="all")
+        make("kuhn_poker-v1", tasks=[row], split="all")
 
 
 def test_the_pages_table_is_what_the_game_gives():

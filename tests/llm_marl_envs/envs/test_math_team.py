@@ -1,4 +1,4 @@
-"""math_team-v0: what is told, read and paid, who needs whom, and what attacks earn."""
+"""math_team-v1: what is told, read and paid, who needs whom, and what attacks earn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llm_marl_envs import make
 from llm_marl_envs.arithmetic.card_tasks import cards_of
 from llm_marl_envs.arithmetic.seats import approves, copied
 
-ENV = "math_team-v0"
+ENV = "math_team-v1"
 RA, SV = "reasoner_actor", "solver_verifier"
 GSM = {"question": "Ann has 40 and 2. What is 40+2?", "answer": "40+2=42 #### 42"}
 MATH = {

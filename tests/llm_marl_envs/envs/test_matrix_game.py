@@ -1,4 +1,4 @@
-"""matrix_game-v0: what is told, what is paid, what attacks earn."""
+"""matrix_game-v1: what is told, what is paid, what attacks earn."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def episodes(env: Any, team: Mapping[str, Policy], starts: list[Start]) -> list[
 def test_every_joint_action_pays_what_the_table_says():
     words = ("red", "green", "blue")
     for name, game in GAMES.items():
-        env = make("matrix_game-v0", game=name)
+        env = make("matrix_game-v1", game=name)
         for i, row in enumerate(game.cells):
             for j, cell in enumerate(row):
                 assert paid(env, words[i], words[j]) in cell
@@ -52,7 +52,7 @@ def test_every_joint_action_pays_what_the_table_says():
 
 
 def test_words_are_dealt_anew_in_other_tasks():
-    env = make("matrix_game-v0", split="val")
+    env = make("matrix_game-v1", split="val")
     orders = set()
     for number, task in enumerate(env.source):
         orders.add(task.data["orders"])
@@ -66,17 +66,17 @@ def test_words_are_dealt_anew_in_other_tasks():
 
 
 def test_success_is_the_best_joint_action_each_time():
-    env = make("matrix_game-v0", game="prisoners_dilemma", turns=3)
+    env = make("matrix_game-v1", game="prisoners_dilemma", turns=3)
     cooperated = [("red", "red")] * 3
     assert play(env, *cooperated)[-1][4]["player_0"]["success"] is True
     assert play(env, *cooperated[:2], ("red", "green"))[-1][4]["player_0"]["success"] is False
     assert play(env, ("green", "red"), *cooperated[:2])[-1][4]["player_1"]["success"] is False
-    penalty = make("matrix_game-v0", game="penalty")
+    penalty = make("matrix_game-v1", game="penalty")
     assert play(penalty, ("blue", "blue"))[0][4]["player_0"]["success"] is True
 
 
 def test_what_is_heard():
-    env = make("matrix_game-v0", game="prisoners_dilemma", turns=2, talk=1)
+    env = make("matrix_game-v1", game="prisoners_dilemma", turns=2, talk=1)
     heard, chosen, _ = play(env, ("Let us\nsay red.", "green"), ("red", "green"), ("red", "red"))
     assert heard[0]["player_1"].messages[-1].content == (
         "The other says:\n> Let us\n> say red.\nNow choose."
@@ -90,29 +90,29 @@ def test_what_is_heard():
         "You chose green, the other chose red: 5 (0). Choose again."
     )
     assert chosen[4]["player_1"]["choice"] == "defect"
-    common = make("matrix_game-v0", turns=2)
+    common = make("matrix_game-v1", turns=2)
     assert play(common, ("red", "I say red"))[0][0]["player_0"].messages[-1].content == (
         "You chose red, the other chose none of the words: -30. Choose again."
     )
-    two = play(make("matrix_game-v0", talk=2), ("hi", "ho"), ("a", "b"), ("red", "red"))
+    two = play(make("matrix_game-v1", talk=2), ("hi", "ho"), ("a", "b"), ("red", "red"))
     assert two[0][0]["player_0"].messages[-1].content == "The other says:\n> ho"
     assert two[2][1] == {"player_0": 11.0, "player_1": 11.0}
 
 
 def test_both_see_one_table():
-    env = make("matrix_game-v0", game=[[[1, 2], [3, 4]], [[5, 6], {"either": [7, [8, 9]]}]])
+    env = make("matrix_game-v1", game=[[[1, 2], [3, 4]], [[5, 6], {"either": [7, [8, 9]]}]])
     first, second = env.reset(seed=0)[0].values()
     assert "You choose red: 1 (2) if red, 3 (4) if green." in first
     assert "You choose red: 2 (1) if red, 6 (5) if green." in second
     assert "You choose green: 5 (6) if red, 7 (7) or 8 (9), each as likely, if green." in first
-    hidden = make("matrix_game-v0", told=False, scales=[1, 10])
+    hidden = make("matrix_game-v1", told=False, scales=[1, 10])
     told = [hidden.reset(seed=0, options={"task": i})[0]["player_0"] for i in range(2)]
     assert not re.search(r"\d\d|11", told[0])
     assert told[0] != told[1]  # what cannot be told apart cannot be learned apart
 
 
 def test_scales():
-    env = make("matrix_game-v0", scales=[[10.0**n * 3, 10.0**n * 300] for n in range(-2, 2)])
+    env = make("matrix_game-v1", scales=[[10.0**n * 3, 10.0**n * 300] for n in range(-2, 2)])
     best = []
     for number, task in enumerate(env.source):
         env.reset(seed=0, options={"task": number})
@@ -123,7 +123,7 @@ def test_scales():
 
 # -- chance ---------------------------------------------------------------------------------------
 def test_the_bet_is_drawn_for_the_group_or_for_each_episode():
-    env = make("matrix_game-v0", game="risky")
+    env = make("matrix_game-v1", game="risky")
     team = dict.fromkeys(BOTH, ExpertPolicy(env, "bet"))
 
     def returns(found: Any) -> list[float]:
@@ -152,7 +152,7 @@ def test_strategies_earn_what_the_tables_say(
     first: str, second: str, returns: tuple[float, float], talk: int
 ):
     for split in ("train", "val"):
-        env = make("matrix_game-v0", game="prisoners_dilemma", turns=10, talk=talk, split=split)
+        env = make("matrix_game-v1", game="prisoners_dilemma", turns=10, talk=talk, split=split)
         team = {a: ExpertPolicy(env, c) for a, c in zip(BOTH, (first, second), strict=True)}
         episode = episodes(env, team, [Start(task=0)])[0]
         scale = env.source[0].data["game"].expected[0, 0, 0] / 3
@@ -161,18 +161,18 @@ def test_strategies_earn_what_the_tables_say(
 
 
 def test_grim_never_forgives_and_tit_for_tat_does():
-    env = make("matrix_game-v0", game="prisoners_dilemma", turns=4)
+    env = make("matrix_game-v1", game="prisoners_dilemma", turns=4)
     slips = ScriptedPolicy(lambda request: "green" if request.turn == 0 else "red")
     for name, choices in (("tit_for_tat", "CDCC"), ("grim", "CDDD")):
         team = {"player_0": ExpertPolicy(env, name), "player_1": slips}
         played = episodes(env, team, [Start(task=0)])[0].trajectory("player_0")
         assert "".join(str(t.info["choice"])[0].upper() for t in played) == choices
     with pytest.raises(ValueError, match="plan 'grim'"):
-        make("matrix_game-v0").experts().first(env.source[0], "player_0", "grim")
+        make("matrix_game-v1").experts().first(env.source[0], "player_0", "grim")
 
 
 def test_demonstrations_prefer_nothing():
-    env = make("matrix_game-v0", turns=2, talk=1)
+    env = make("matrix_game-v1", turns=2, talk=1)
     shown = demonstrations(env, 3000, 0)
     assert shown == demonstrations(env, 3000, 0)
     by_turn: dict[int, list[str]] = {}
@@ -186,18 +186,18 @@ def test_demonstrations_prefer_nothing():
 
 # -- bounds, attacks, errors ----------------------------------------------------------------------
 def test_bounds_by_hand():
-    env = make("matrix_game-v0", turns=2)
+    env = make("matrix_game-v1", turns=2)
     bounds = env.bounds(env.source[0])
     assert bounds.random == pytest.approx(2 * -31 / 9)
     assert bounds.solo == pytest.approx(2 * 11 / 3)  # blue columns: (0 + 6 + 5) / 3
     assert bounds.team == 22.0
-    own = make("matrix_game-v0", game="prisoners_dilemma")
+    own = make("matrix_game-v1", game="prisoners_dilemma")
     # Means of both seats: 3, 2.5, 2.5, 1.
     assert own.bounds(own.source[0]).random == 2.25
     assert own.bounds(own.source[0]).solo == 2.75
     assert own.bounds(own.source[0]).team == 3.0
     for game in GAMES:
-        of = make("matrix_game-v0", game=game)
+        of = make("matrix_game-v1", game=game)
         assert of.bounds(of.source[0]).team > of.bounds(of.source[0]).solo
 
 
@@ -218,17 +218,18 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("game", GAMES)
-def test_a_text_that_takes_no_action_counts_as_the_worst_word(game: str, attack: str):
-    env = make("matrix_game-v0", game=game)
+def test_a_text_that_takes_no_action_earns_the_least_of_the_table(game: str, attack: str):
+    env = make("matrix_game-v1", game=game)
     text, words = ATTACKS[attack], ("red", "green", "blue")[: GAMES[game].shape[0]]
+    least = min(first for first, _ in GAMES[game].outcomes)
     for partner in words:
         if (game, partner) == ("risky", "green"):
             continue  # its bet is drawn
-        own = [paid(env, word, partner)[0] for word in words]
-        assert paid(env, text, partner)[0] == min(own)
-        assert paid(env, partner, text)[1] == min(paid(env, partner, w)[1] for w in words)
-        assert paid(env, text, partner) in [paid(env, word, partner) for word in words]
-    assert sum(paid(env, text, text)) == GAMES[game].expected.sum(0).min()
+        own, harmed = paid(env, text, partner)
+        assert own == paid(env, partner, text)[1] == least
+        answers = [paid(env, word, partner)[1] for word in words]
+        assert harmed == least if GAMES[game].common else harmed >= min(answers)
+    assert paid(env, text, text) == (least, least)
     info = play(env, (ATTACKS[attack], "red"))[0][4]
     assert info["player_0"]["readable"] is False
     assert info["player_1"]["readable"] is True
@@ -237,7 +238,7 @@ def test_a_text_that_takes_no_action_counts_as_the_worst_word(game: str, attack:
 
 def test_no_text_earns_more_than_every_word():
     """A partner fixed, no text of an own payoff game beats the best word."""
-    env = make("matrix_game-v0", game="prisoners_dilemma", turns=3)
+    env = make("matrix_game-v1", game="prisoners_dilemma", turns=3)
     for partner in ("cooperate", "defect", "tit_for_tat", "grim"):
         best = 0.0
         for words in [(a, b, c) for a in ("red", "green") for b in "rg" for c in "rg"]:
@@ -256,7 +257,7 @@ def against(env: Any, partner: str, said: list[str]) -> float:
 
 def test_a_constant_or_copying_team_in_tasks_with_other_words():
     """No constant word is right in all tasks of a split, nor is a copy of what is told."""
-    env = make("matrix_game-v0", split="test", turns=1)
+    env = make("matrix_game-v1", split="test", turns=1)
     best = [env.bounds(task).team for task in env.source]
     for script in (
         lambda request: "red",
@@ -294,7 +295,7 @@ def test_a_constant_or_copying_team_in_tasks_with_other_words():
 )
 def test_mistakes(kwargs: dict[str, Any], error: type[Exception], match: str):
     with pytest.raises(error, match=match):
-        make("matrix_game-v0", **kwargs)
+        make("matrix_game-v1", **kwargs)
 
 
 def test_the_pages_landscape_is_what_the_game_gives():

@@ -61,7 +61,7 @@ def test_the_episode_of_a_page_is_played_as_it_says(
 ) -> None:
     page = import_module(f"llm_marl_envs.envs.{name}").__doc__ or ""
     task, lines = episode_of(page, heading)
-    env: Any = make(f"{name}-v0", api="aec", **kwargs)
+    env: Any = make(name, api="aec", **kwargs)
     said: list[tuple[str, str]] = []
     ended = False
     for seat, verb, text in lines:

@@ -13,10 +13,12 @@ from llm_marl_envs import make
 from llm_marl_envs.envs.sudoku import read_digits
 from llm_marl_envs.experts import ExpertPolicy
 from llm_marl_envs.grids.base import PLANNER, TOOL
+from llm_marl_envs.grids.programs import run_program
 from llm_marl_envs.grids.sudoku_bounds import better_alone
 from llm_marl_envs.grids.sudoku_tasks import blank_cells, puzzle_of, seen_by
 from llm_marl_envs.replay import replay
 from llm_marl_envs.rollout import rollout
+from llm_marl_envs.sandbox import Limits, Sandbox
 from llm_marl_envs.seeds import Start
 from llm_marl_envs.vector import VectorTextEnv
 
@@ -338,6 +340,29 @@ def test_a_program_that_prints_megabytes_is_cut(program: str):
     assert all(line.startswith("> ") for line in heard.split("\n"))
     env.step("")
     assert env.rewards[TOOL] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("program", "heard", "error"),
+    [
+        ("print('so far')\nimport time\ntime.sleep(600)", "so far", "no verdict within"),
+        ("print('so far')\nwhile True: pass", "so far", "processor time"),
+        ("print('so far')\nimport os\nos._exit(3)", "so far", "exit status 3"),
+        ("for n in range(400): print(n, end=' ')\nprint(1/0)", "398 399", "ZeroDivisionError"),
+        ("print(chr(0) * 5000)", "\0" * 2000, ""),
+        ("print('\u00e9' * 5000)", "\u00e9" * 2000, ""),
+        ("print(chr(0x1F600) * 5000)", chr(0x1F600) * 2000, ""),
+        ("for n in range(5000): print(n)", "525", ""),
+        ("print('once')\nimport sys\nsys.stdout.flush()\nprint('again')", "again", ""),
+    ],
+)
+def test_what_a_program_printed_is_kept_however_it_ends(program: str, heard: str, error: str):
+    with Sandbox(1, Limits(wall_seconds=1.0, cpu_seconds=1)) as sandbox:
+        found = run_program(program, "", sandbox)
+    assert heard in found.text
+    assert len(found.text) <= 2000
+    assert error in found.error
+    assert bool(error) == bool(found.error)
 
 
 def test_a_program_that_exits_keeps_what_it_printed():

@@ -17,6 +17,7 @@ from llm_marl_envs.games.matrix import (
     best_response,
     exact_gradient,
     landscape,
+    paid,
     pure_equilibria,
     read_game,
     rescaled,
@@ -79,6 +80,25 @@ def test_who_chooses_nothing_plays_the_worst_answer():
     assert [worst_answers(DILEMMA, (None, j)) for j in range(2)] == [(0, 0), (0, 1)]
     assert [worst_answers(DILEMMA, (i, None)) for i in range(2)] == [(0, 0), (1, 0)]
     assert worst_answers(DILEMMA, (None, None)) == (1, 1)
+
+
+def test_who_chooses_nothing_is_paid_the_least_of_the_table():
+    for game in GAMES.values():
+        least = [min(pair[seat] for pair in game.outcomes) for seat in (0, 1)]
+        for own in range(game.shape[0]):
+            mine, theirs = paid(game, (None, own), lambda n: 0)
+            answers = [cell[0] for cell in (row[own] for row in game.cells)]
+            assert mine == least[0] <= min(pair[0] for pair in answers)
+            assert game.common or theirs in [pair[1] for pair in answers]
+            assert not game.common or theirs == mine
+        assert [*paid(game, (None, None), lambda n: 0)] == least
+    assert paid(DILEMMA, (None, 0), lambda n: 0) == (0, 3)
+    assert paid(DILEMMA, (1, None), lambda n: 0) == (5, 0)
+    assert paid(DILEMMA, (None, None), lambda n: 0) == (0, 0)
+    assert paid(GAMES["risky"], (None, 0), lambda n: 0) == (-10, -10)
+    assert [paid(GAMES["risky"], (1, 1), lambda n, at=at: at)[0] for at in (0, 1)] == [14, -10]
+    zero_sum = read_game([[[1, -1], [-2, 2]], [[-1, 1], [3, -3]]])
+    assert paid(zero_sum, (None, 0), lambda n: 0) == (-2, 1)  # the other: as after its worst word
 
 
 def test_where_the_exact_gradient_ends():

@@ -27,7 +27,7 @@ from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import PioneerObserver, SingleSeat
 
 PIONEER, OBSERVER = SEATS = ("pioneer_0", "observer_0")
-IDS = ("coop_coding-v0", "debate-v0", "matrix_game-v0")
+IDS = ("coop_coding-v0", "debate-v0", "matrix_game-v1")
 
 
 class Sums(TextParallelEnv):
@@ -85,7 +85,7 @@ def test_contract(env_id: str):
     def fresh(**more: Any) -> Any:
         return make(env_id, pioneer_observer=True, **more)
 
-    exact = None if env_id == "matrix_game-v0" else 1.0
+    exact = None if env_id == "matrix_game-v1" else 1.0
     check_text_env(fresh, solution=agreed, solution_return=exact, seeds=(0,))
     api_test(fresh(), num_cycles=20)
 

@@ -36,7 +36,7 @@ from trainers.studies.tables import (
 NO_WORD = "?"
 ENVS: dict[str, tuple[str, dict[str, Any]]] = {
     **{
-        name: ("matrix_game-v0", {"game": name})
+        name: ("matrix_game-v1", {"game": name})
         for name in ("climbing", "penalty", "risky", "stag_hunt")
     },
     "crowd": ("crowd-v0", {"weights": list(CROWD), "choices": CROWD_CHOICES}),

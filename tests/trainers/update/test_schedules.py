@@ -255,7 +255,7 @@ def test_wrong_schedules_are_refused_when_the_run_is_configured(given: Any, word
         (Lower, {"schedules": {"in_turn": {"order": [["main_0"]]}}}, "'main_0'. are not trained"),
         (Lower, {"schedules": {"horizon": {"turns": [1, 3]}}}, "set env_kwargs: .turns: 3"),
         (BareParallel, {"schedules": {"horizon": {"turns": [1]}}}, "turns of .* cannot be set"),
-        ("kuhn_poker-v0", {"schedules": {"horizon": {"turns": [1]}}}, "not have as many turns as"),
+        ("kuhn_poker-v1", {"schedules": {"horizon": {"turns": [1]}}}, "not have as many turns as"),
     ],
 )
 def test_a_run_that_cannot_follow_its_schedules_is_refused(
