@@ -18,7 +18,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
 from llm_marl_envs.checks import check_types, refuse_unknown
-from llm_marl_envs.plugins import from_reference
+from llm_marl_envs.plugins import REFERENCE, from_reference
 from llm_marl_envs.specs import APIS, EnvSpec, spec
 from llm_marl_envs.vector import VectorTextEnv
 
@@ -94,6 +94,31 @@ def make(
         one.spec = chosen
         one.env_kwargs = dict(kwargs)
     return forms[-1]
+
+
+def make_recorded(env_id: str, env_kwargs: Mapping[str, Any], *, allow_code: bool = False) -> Any:
+    """The environment that a record names; a record is data, and may be anybody's.
+
+    So its id must be a registered one, and no argument may name a program, a model or a server. Its
+    `tasks` may name a file or a dataset, which is read.
+
+    Args:
+        env_id: as the record has it.
+        env_kwargs: its arguments.
+        allow_code: take whatever `make` takes: the record is your own.
+
+    Raises:
+        ValueError: the record names code; or as `make`.
+    """
+    named = [env_id] if REFERENCE.fullmatch(str(env_id)) else []
+    named += [v for k, v in env_kwargs.items() if k != "tasks" and isinstance(v, str) and ":" in v]
+    if named and not allow_code:
+        raise ValueError(
+            f"a record of {env_id!r:.80} names {named[0]!r:.80}, which is not in this library: to "
+            "make that environment could run any program; if you trust the file, say allow_code="
+            "True, or make the environment yourself"
+        )
+    return make(env_id, **env_kwargs)
 
 
 def _seated(env: Any, form: str, *, single_seat: bool, pioneer_observer: bool) -> tuple[Any, str]:
@@ -187,10 +212,11 @@ def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
         found = from_reference(chosen.entry_point)
     except ImportError as error:
         raise ImportError(f"{chosen.id}: {error}") from error
-    if not callable(found):
+    other = inspect.isclass(found) and not issubclass(found, (ParallelEnv, AECEnv))
+    if other or not callable(found):  # seen before anything is called
         raise TypeError(
-            f"{chosen.id}: expected an environment's class, or a function that makes one, got "
-            f"{found!r:.80}"
+            f"{chosen.id}: expected a PettingZoo environment's class, or a function that makes one, "
+            f"got {found!r:.80}"
         )
     return found
 

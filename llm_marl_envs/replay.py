@@ -7,23 +7,26 @@ from typing import Any
 
 from llm_marl_envs.policies.scripted import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.records import Branch, Chance, Episode, Request
-from llm_marl_envs.registry import make
+from llm_marl_envs.registry import make_recorded
 from llm_marl_envs.rollout import Context, Failures, redraws, rollout
 from llm_marl_envs.seeds import Start, branch_start
 from llm_marl_envs.vector import VectorTextEnv
 
 
-def replay(episode: Episode, env: Any = None) -> Episode:
+def replay(episode: Episode, env: Any = None, *, allow_code: bool = False) -> Episode:
     """Play a recorded episode again: the same task, seed and actions.
 
     Args:
         episode: what to replay.
         env: the environment; made from the episode's id and arguments where None.
+        allow_code: whether these may name a program, as "module:Class" does; see `make_recorded`.
 
     Raises:
-        ValueError: the environment asks for an action that the record does not hold.
+        ValueError: the environment asks for an action that the record does not hold, or the record
+            names code.
     """
-    env = make(episode.env_id, **episode.env_kwargs) if env is None else env
+    if env is None:
+        env = make_recorded(episode.env_id, episode.env_kwargs, allow_code=allow_code)
     said = {(turn.agent, turn.index): turn.response for turn in episode.turns}
 
     def script(request: Request) -> str:

@@ -68,7 +68,7 @@ def test_other_forms_are_refused() -> None:
         with pytest.raises(ValueError, match="wordless teams know"):
             rollout(VectorTextEnv([env]), team, [Start(task=0)])
     with pytest.raises(ValueError, match="no wordless team of 'matrix_game"):
-        named_policy("wordless", Context(env=make("matrix_game-v0")))
+        named_policy("wordless", Context(env=make("matrix_game-v1")))
     with pytest.raises(ValueError, match="takes no argument"):
         named_policy("wordless:loud", Context(env=make("debate-v0")))
 
