@@ -212,9 +212,10 @@ def climbed(source: NetworkSource, problem: str, seed: int) -> float:
     best = 0.0
     for entry in rng.sample(entries, len(entries)) * 3:
         tried = {}
-        for table[entry] in known.options(entry[1]):
-            tried[table[entry]] = earned()
-        table[entry] = max(tried, key=lambda said: tried[said])
+        for said in known.options(entry[1]):
+            table[entry] = said
+            tried[said] = earned()
+        table[entry] = max(tried, key=tried.__getitem__)
         best = max(tried.values())
     return best
 
