@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import combinations, permutations, product
 
 import pytest
@@ -16,7 +17,13 @@ from llm_marl_envs.networks.graphs import (
     tree_and_chords,
 )
 from llm_marl_envs.networks.letters import letters_in, news
-from llm_marl_envs.networks.network_tasks import SIZES, chance, procedural
+from llm_marl_envs.networks.network_tasks import (
+    SIZES,
+    NetworkSource,
+    chance,
+    network_of,
+    procedural,
+)
 from llm_marl_envs.networks.problems import PROBLEMS, Network
 from llm_marl_envs.networks.silent import silent_returns
 
@@ -171,12 +178,56 @@ def test_the_best_without_messages_worked_by_hand():
     """Four nodes of a triangulation are always two triangles with a common edge."""
     source = procedural("val", 4, "mixed", "delaunay")
     assert silent_returns(source, "cover")[1] == 1.0  # guards are those with three lines
-    # Who has two lines says 1; who has three says 2, 3 or 4 by seat: 5 of 6 pairs of seats differ.
-    assert silent_returns(source, "colouring")[1] == pytest.approx(5 / 6)
-    # All must be in pairs: two and three lines to choose from, both for a pair.
-    assert silent_returns(source, "matching") == pytest.approx((1 / 36, 1 / 9))
+    # Who has two lines says 1; who has three says 2, 3 or 4 by seat. A pair of seats that says the
+    # same is wrong: of the six pairs the rarest, for its two nodes of four half of all are right.
+    tasks = [source[index].data["lines"] for index in range(0, len(source), 5)]
+    hubs = Counter(tuple(len(one) == 3 for one in lines) for lines in tasks)
+    rarest = min(hubs.values()) if len(hubs) == 6 else 0
+    assert silent_returns(source, "colouring")[1] == pytest.approx(1 - rarest / len(tasks))
+    assert silent_returns(source, "matching")[0] == pytest.approx(1 / 36)
     assert silent_returns(source, "leader") == (0.0, 4 / 34300)
     assert silent_returns(source, "consensus") == (0.0, 4 / 9000)
+    two = procedural("val", 2, "mixed", "mixed")  # seats share out all that is to be shared out
+    for problem in ("colouring", "matching", "cover"):
+        assert silent_returns(two, problem)[1] == 1.0
+
+
+def climbed(source: NetworkSource, problem: str, seed: int) -> float:
+    """What the best table of seat and number of lines that climbing finds earns on a split."""
+    known, rng = PROBLEMS[problem], random.Random(seed)
+    assert known.options
+    own = range(source.problems.index(problem), len(source), len(source.problems))
+    nets = [network_of(source[index]) for index in own]
+
+    def earned() -> float:
+        total = 0.0
+        for net in nets:
+            said = [table[seat, len(lines)] for seat, lines in enumerate(net.lines)]
+            total += sum(known.terms(known.right(net, said)).values())
+        return total / len(nets)
+
+    entries = [*product(range(source.nodes), range(1, source.nodes))]
+    alike = {lines: rng.choice(known.options(lines)) for _, lines in entries}
+    table = {entry: alike[entry[1]] for entry in entries}  # at first all seats answer the same
+    best = 0.0
+    for entry in rng.sample(entries, len(entries)) * 3:
+        tried = {}
+        for said in known.options(entry[1]):
+            table[entry] = said
+            tried[said] = earned()
+        table[entry] = max(tried, key=tried.__getitem__)
+        best = max(tried.values())
+    return best
+
+
+@pytest.mark.parametrize("split", ["val", "test", "ood"])
+@pytest.mark.parametrize("problem", ["colouring", "matching", "cover"])
+def test_no_table_that_climbing_finds_is_better_than_the_best_silent_team(problem, split):
+    source = procedural(split, 4, "mixed", "mixed")
+    best = silent_returns(source, problem)[1]
+    found = [climbed(source, problem, seed) for seed in range(6)]
+    assert max(found) <= best + 1e-9
+    assert max(found) > best - 0.05  # it is no loose bound
 
 
 def test_no_way_to_name_a_leader_without_messages_is_better_than_one_name():
