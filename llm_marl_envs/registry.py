@@ -215,8 +215,8 @@ def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
     other = inspect.isclass(found) and not issubclass(found, (ParallelEnv, AECEnv))
     if other or not callable(found):  # seen before anything is called
         raise TypeError(
-            f"{chosen.id}: expected a PettingZoo environment's class, or a function that makes one, "
-            f"got {found!r:.80}"
+            f"{chosen.id}: expected a PettingZoo environment's class, or a function that makes "
+            f"one, got {found!r:.80}"
         )
     return found
 
