@@ -25,7 +25,7 @@ COLORS = {
     **dict.fromkeys(("magrpo", "naive"), "tab:gray"),
     **dict.fromkeys(("dr_mas", "magrpo_tree", "difference", "aligned"), "tab:blue"),
     **dict.fromkeys(("grpo_global", "c3_sim", "sum"), "tab:orange"),
-    "central_critic": "tab:green",
+    **dict.fromkeys(("central_critic", "aligned, as many actions"), "tab:green"),
 }
 
 Summary = Mapping[str, Any]

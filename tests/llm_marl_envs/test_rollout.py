@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,37 @@ def test_the_result_does_not_depend_on_the_number_of_copies() -> None:
     assert one == many
     assert one[0].task_id == one[1].task_id  # a shared reset seed is a shared task
     assert one[0].turns != one[1].turns  # and sampled differently
+
+
+def test_no_two_actions_are_drawn_with_the_same_seed() -> None:
+    """Not those of two turns, two seats or two episodes; the reset seed is of no account."""
+
+    def seeds(*starts: Start) -> dict[tuple[int, str, int], int]:
+        found: dict[tuple[int, str, int], int] = {}
+
+        def noted(request: Request) -> str:
+            found[request.episode, request.agent, request.turn] = request.seed
+            return "?"  # so both turns are played
+
+        played(WordPair(), ScriptedPolicy(noted), starts)
+        return found
+
+    here = seeds(*(Start(seed=1, sample_seed=s) for s in range(3)))
+    assert len(here) == len({*here.values()}) == 3 * 2 * 2
+    assert seeds(*(Start(seed=2, sample_seed=s) for s in range(3))) == here
+
+
+def test_what_is_drawn_in_two_turns_is_independent() -> None:
+    """Of 400 episodes a fair coin falls alike twice in half: 200, standard deviation 10."""
+
+    def toss(request: Request) -> str:
+        return f"{random.Random(request.seed).random() < 0.5}"
+
+    starts = [Start(sample_seed=s) for s in range(400)]
+    found = played(WordPair(), ScriptedPolicy(toss), starts)
+    for agent in ("left_0", "right_0"):
+        said = [[turn.action for turn in one.trajectory(agent)] for one in found]
+        assert abs(sum(first == second for first, second in said) - 200) < 50
 
 
 def test_progress_counts_episodes() -> None:

@@ -15,7 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from pettingzoo import AECEnv
 
+from llm_marl_envs.core import TextParallelEnv
 from llm_marl_envs.records import Branch, EpisodeGroup
 from llm_marl_envs.seeds import Start, group_starts
 from llm_marl_envs.tasks import Task
@@ -241,3 +243,19 @@ class Algorithm:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
+
+
+def acts_at_once(env: Any, name: str) -> bool:
+    """Whether the agents of an environment act at the same time, for an algorithm of that name.
+
+    Raises:
+        ValueError: nobody knows which actions are simultaneous; what came and what to do.
+    """
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, (TextParallelEnv, AECEnv)):
+        raise ValueError(
+            f"{name} in {type(inner).__name__}: agents of a foreign parallel environment may come "
+            "and go, so it cannot be told which actions are simultaneous; expected an environment "
+            "of this library or, with a critic, a turn-based one; or choose algorithm: magrpo"
+        )
+    return not isinstance(inner, AECEnv)

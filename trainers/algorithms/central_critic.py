@@ -38,10 +38,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from pettingzoo import AECEnv
 
-from llm_marl_envs.core import TextParallelEnv
-from trainers.algorithms.base import AdvantageInputs, Algorithm
+from trainers.algorithms.base import AdvantageInputs, Algorithm, acts_at_once
 from trainers.algorithms.relations import Kind, Relation
 from trainers.critics.base import CriticSettings, Seen
 from trainers.critics.registry import CRITIC_FILE, make_critic, save_critic
@@ -77,14 +75,7 @@ class CentralCritic(Algorithm):
         Raises:
             ValueError: says what came and what to do.
         """
-        inner = getattr(env, "unwrapped", env)
-        if not isinstance(inner, (TextParallelEnv, AECEnv)):
-            raise ValueError(
-                f"{self.name} in {type(inner).__name__}: agents of a foreign parallel environment "
-                "may come and go, so it cannot be told which actions are simultaneous; expected an "
-                "environment of this library or a turn-based one, or choose algorithm: magrpo"
-            )
-        self.at_once = not isinstance(inner, AECEnv)
+        self.at_once = acts_at_once(env, self.name)
         if self.reads_state:
             check_state(env, self.name)
 

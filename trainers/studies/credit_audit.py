@@ -432,11 +432,16 @@ def _as_planned(episode: Episode) -> Episode:
 def _asked(
     algorithm: Algorithm, message: Message, trained: Sequence[str], group: EpisodeGroup
 ) -> list[Branch]:
-    """Of a tree: the message's siblings and all below them. Else: branches at the message."""
+    """Of a tree: the message's siblings and all below them.
+
+    Else: branches at the message, and those of its episode that ask all agents anew and so tell of
+    all.
+    """
     here = message.agent, message.turn
     asked = algorithm.branches(group, trained)
     if not isinstance(algorithm, MAGRPOTree):
-        return [one for one in asked if one.parent == 0 and (one.agent, one.turn) == here]
+        own = [one for one in asked if one.parent == 0]
+        return [one for one in own if not one.held or (one.agent, one.turn) == here]
     first = step_of(message.said)
 
     def below(branch: Branch) -> bool:

@@ -196,6 +196,13 @@ def test_bounds_by_hand():
     assert own.bounds(own.source[0]).random == 2.25
     assert own.bounds(own.source[0]).solo == 2.75
     assert own.bounds(own.source[0]).team == 3.0
+    # Means of both seats: 4 and 2, then 0 and 0. Beside a partner who guesses, the first seat's
+    # best word brings 3 and the second's 2. In the table turned over the seats change places.
+    table = [[[5, 3], [4, 0]], [[0, 0], [0, 0]]]
+    for payoffs in (table, [list(row) for row in zip(*table, strict=True)]):
+        one = make("matrix_game-v0", tasks=[{"payoffs": payoffs}], split="all", turns=2)
+        bounds = one.bounds(one.source[0])
+        assert (bounds.random, bounds.solo, bounds.team) == (2 * 1.5, 2 * 3.0, 2 * 4.0)
     for game in GAMES:
         of = make("matrix_game-v1", game=game)
         assert of.bounds(of.source[0]).team > of.bounds(of.source[0]).solo

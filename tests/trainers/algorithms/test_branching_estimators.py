@@ -25,6 +25,7 @@ from support.episodes import BETWEEN, EOS, Chats, episode, group_of
 
 from llm_marl_envs.records import Branch, Episode, EpisodeGroup, StopReason, Turn
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class
+from trainers.algorithms.advantage_alignment import AdvantageAlignment
 from trainers.algorithms.at_grpo import ATGRPO
 from trainers.algorithms.base import Form
 from trainers.algorithms.c3 import C3, C3Sim
@@ -38,7 +39,9 @@ from trainers.update.returns import discounted_returns
 AGENTS = ("left_0", "right_0")
 BLANK = 2
 """The word that a blank message stands for in the tables of pay."""
-LOGITS = np.array([[[0.7, 0.0], [0.0, 0.4]], [[-0.4, 0.2], [0.2, 0.0]]])  # (agent, turn, word)
+LOGITS = np.array(  # (agent, turn, word)
+    [[[0.7, 0.0], [0.0, 0.4], [0.5, 0.0]], [[-0.4, 0.2], [0.2, 0.0], [-0.6, 0.0]]]
+)
 PI = torch.tensor(LOGITS).softmax(-1).numpy()
 
 History = tuple[Mapping[int, int], ...]
@@ -88,10 +91,31 @@ TWICE = Game(lambda h: (0, 1) if len(h) < 2 else (), pays_pair)
 EARLY = Game(ends_early, pays_pair)
 IN_TURN = Game(lambda h: ((0,), (1,), ())[min(len(h), 2)], pays_last)
 THREE = Game(lambda h: ((0,), (1,), (0,), ())[min(len(h), 3)], pays_last)
+MIDDLE = Game(  # left alone, three times; its second word may end it
+    lambda h: (0,) if len(h) < 3 and (len(h) < 2 or h[1][0]) else (),
+    lambda h: ((1.0 - 3.0 * h[0][0], 2.0 - h[0][0], 6.0 * h[-1][0] - 1.0)[len(h) - 1], 0.0),
+)
 LATE = Game(
     lambda h: ((0,), (0, 1), ())[min(len(h), 2)],
     lambda h: (0.0, 0.0) if len(h) == 1 else pays_pair(({0: h[0][0], 1: 0}, h[1])),
 )
+
+
+def drawn(seed: int, turns: int) -> Game:
+    """Two agents, all at once; every history pays each of them a number of its own."""
+
+    @cache
+    def pay(said: tuple[tuple[int, ...], ...]) -> tuple[float, float]:
+        left, right = np.random.default_rng([seed, len(said), *sum(said, ())]).normal(size=2)
+        return float(left), float(right)
+
+    return Game(
+        lambda h: (0, 1) if len(h) < turns else (),
+        lambda h: pay(tuple((joint[0], joint[1]) for joint in h)),
+    )
+
+
+THRICE = drawn(4, 3)
 
 
 def episodes(game: Game, fixed: Sequence[Mapping[int, int]]) -> Iterator[tuple[History, float]]:
@@ -196,7 +220,7 @@ def branched(game: Game, parent: History, branch: Branch) -> list[tuple[Episode,
 def exact(game: Game) -> np.ndarray:
     """d expected return from turn k on of each agent / d its logits, (agent, turn, word)."""
     gradient = np.zeros_like(LOGITS)
-    for agent, turn in np.ndindex(2, 2):
+    for agent, turn in np.ndindex(LOGITS.shape[:2]):
         logits = torch.tensor(LOGITS, requires_grad=True)
         chances = logits.softmax(-1)
         value = logits.sum() * 0.0
@@ -214,10 +238,10 @@ def exact(game: Game) -> np.ndarray:
     return gradient
 
 
-def inputs_of(group: EpisodeGroup) -> AdvantageInputs:
+def inputs_of(group: EpisodeGroup, discount: float = 1.0) -> AdvantageInputs:
     rewards, alive = reward_array([group], AGENTS)
     return AdvantageInputs(
-        returns=discounted_returns(rewards, alive, 1.0),
+        returns=discounted_returns(rewards, alive, discount),
         rewards=rewards,
         alive=alive,
         agents=AGENTS,
@@ -228,7 +252,7 @@ def inputs_of(group: EpisodeGroup) -> AdvantageInputs:
 
 def estimate(algorithm: Any, group: EpisodeGroup, size: int, own_rows: bool = False) -> np.ndarray:
     """(agent, turn, word): one update's gradient, through returns, algorithm and packing."""
-    inputs = inputs_of(group)
+    inputs = inputs_of(group, algorithm.args.discount)
     alive = inputs.alive
     weights = np.ones(alive.shape) if own_rows else algorithm.weights(inputs)
     weighed = algorithm.advantages(inputs) * weights
@@ -243,7 +267,8 @@ def estimate(algorithm: Any, group: EpisodeGroup, size: int, own_rows: bool = Fa
 
 
 def of(kind: Any, size: int = 2, **args: Any) -> Any:
-    own = {name: args.pop(name) for name in ("alternatives", "judged_by", "team") if name in args}
+    names = ("alternatives", "judged_by", "team", "weight")
+    own = {name: args.pop(name) for name in names if name in args}
     given = {"scale_rewards": "none", "baseline": "leave_one_out", "num_generations": size}
     given |= {"credit": "own", "discount": 1.0}
     return kind(SimpleNamespace(**{**given, **args}), kind.Settings(**own))
@@ -274,6 +299,7 @@ CASES: list[tuple[Any, Game, int, Any]] = [
     (MAGRPOTree, ONCE, 3, ()),
     (MAGRPOTree, EARLY, 2, ()),
     (MAGRPOTree, IN_TURN, 2, ()),
+    (MAGRPOTree, MIDDLE, 2, ()),
     (C3, IN_TURN, 1, TWO),
     (C3, IN_TURN, 1, THREE_VERSIONS),
     (C3, THREE, 1, TWO),
@@ -309,6 +335,15 @@ PROOFS = {
     (ATGRPO, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
     (Difference, "other variance"): "test_the_expected_estimate_is_the_exact_gradient",
     (Difference, "other rollout or schedule"): "test_the_budget_is_what_full_episodes_take",
+    (AdvantageAlignment, "magrpo with credit='own' (independent learning)"): (
+        "test_alignment_without_a_past_is_independent_learning"
+    ),
+    (AdvantageAlignment, "other fixed points"): (
+        "test_alignment_is_the_product_of_true_advantages"
+    ),
+    (AdvantageAlignment, "other rollout or schedule"): (
+        "test_the_budget_is_what_full_episodes_take"
+    ),
 }
 
 
@@ -488,6 +523,38 @@ def test_samples_weigh_one_over_the_nodes_of_their_depth():
     ]
 
 
+def test_a_sample_is_worth_the_mean_of_its_samples_and_not_of_its_leaves():
+    """Three turns of left, two samples at each; one of two first ones is followed by
+
+        second word: goes on (then 4 in the one episode and 8 in its branch), or ends it with 1.
+
+    So it is worth the mean of (4 + 8) / 2 and 1, not of the three leaves, 13 / 3; the other one is
+    worth 0. Of the samples of the turns the first weigh 1 each, the second 1/2, the third 1/4.
+    """
+
+    def played(rewards: list[float], given: int, branch: Branch | None = None) -> Episode:
+        chats = Chats(AGENTS)
+        turns = [
+            dataclasses.replace(
+                chats.says("left_0", k, k % 2, given=k < given, step=k), reward=paid
+            )
+            for k, paid in enumerate(rewards)
+        ]
+        return episode(AGENTS, turns, branch)
+
+    def leaves(turn: int) -> Branch:
+        return Branch(parent=0, agent="left_0", turn=turn)
+
+    whole, lost = played([0, 0, 4], 0), played([0], 0)
+    group = group_of([whole, lost, played([0, 1], 1, leaves(1)), played([0, 0, 8], 2, leaves(2))])
+    tree = of(MAGRPOTree)
+    found, weights = (
+        ask(inputs_of(group))[0, :, 0] for ask in (tree.advantages, tree.weights)
+    )  # (G, K)
+    assert found.tolist() == [[3.5, 5, -4], [-3.5, 0, 0], [0, -5, 0], [0, 0, 4]]
+    assert weights.tolist() == [[1, 0.5, 0.25], [1, 0, 0], [0, 0.5, 0], [0, 0, 0.25]]
+
+
 def test_at_its_last_message_c3_is_the_papers_tree_times_a_factor():
     """The same episodes; with siblings alone on a level, J / (J - 1) of the tree's mean."""
     tree, c3 = of(MAGRPOTree, 3, baseline="mean"), of(C3, 3, alternatives=3)
@@ -520,6 +587,8 @@ def test_a_blank_that_ruins_all_is_no_baseline():
         (C3, IN_TURN, {"turns": 1, "in_turn": True}),
         (C3Sim, TWICE, {"turns": 2}),
         (Difference, TWICE, {"turns": 2}),
+        (AdvantageAlignment, TWICE, {"turns": 2}),
+        (AdvantageAlignment, THRICE, {"turns": 3}),
         (ATGRPO, TWICE, {"turns": 2}),
         (ATGRPO, IN_TURN, {"turns": 1, "in_turn": True}),
         (MAGRPO, TWICE, {"turns": 2}),
@@ -534,6 +603,79 @@ def test_the_budget_is_what_full_episodes_take(kind: Any, game: Game, form: dict
     assert budget.episodes == len(group.episodes)
     assert len(sampled) <= budget.actions <= 1.5 * len(sampled)
     assert issubclass(kind, C3 | Difference) or budget.actions == len(sampled)
+
+
+# -- alignment -------------------------------------------------------------------------------------
+def worth(game: Game, before: History, agent: int, discount: float) -> float:
+    """The expected discounted return of an agent after a history."""
+    return sum(
+        chance
+        * sum(
+            discount ** (step - len(before)) * game.pay(history[: step + 1])[agent]
+            for step in range(len(before), len(history))
+        )
+        for history, chance in episodes(game, before)
+    )
+
+
+def true_advantages(game: Game, history: History, discount: float) -> np.ndarray:
+    """What each step of a history adds to what each agent expects, (agent, step)."""
+    found = np.zeros((2, len(history)))
+    for agent, step in np.ndindex(found.shape):
+        after, before = (worth(game, history[:s], agent, discount) for s in (step + 1, step))
+        found[agent, step] = game.pay(history[: step + 1])[agent] + discount * after - before
+    return found
+
+
+def papers_term(game: Game, discount: float) -> np.ndarray:
+    """E[sum over k < t of gamma^(t - k + 1) * A_i,k * A_j,t * score of turn t], beta left out."""
+    found = np.zeros_like(LOGITS)
+    for history, chance in episodes(game, ()):
+        told = true_advantages(game, history, discount)
+        for agent, turn in np.ndindex(2, len(history)):
+            past = sum(discount ** (turn - k + 1) * told[agent, k] for k in range(turn))
+            score = np.eye(2)[history[turn][agent]] - PI[agent, turn]
+            found[agent, turn] += chance * past * told[1 - agent, turn] * score
+    return found
+
+
+def shaping(game: Game, size: int, discount: float, weight: float) -> np.ndarray:
+    """What the algorithm adds to the independent learner, (agent, turn, word), of all groups.
+
+    A group of one is compared with a running mean of past returns, which is the true one here.
+    """
+    found, total = np.zeros_like(LOGITS), 0.0
+    means = {f"{AGENTS[a]}/0": worth(game, (), a, discount) for a in (0, 1)}
+    on = of(AdvantageAlignment, size, weight=weight, discount=discount)
+    off = of(AdvantageAlignment, size, weight=0.0, discount=discount)
+    for group, chance in every_group(game, size, on):
+        for algorithm, sign in ((on, 1), (off, -1)):
+            algorithm.load_state_dict({"running": means})
+            found += sign * chance * estimate(algorithm, group, size)
+        total += chance
+    assert total == pytest.approx(1.0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("game", "size", "discount"),
+    [*((drawn(seed, 2), 1, 1.0) for seed in range(4)), (EARLY, 2, 1.0), (THRICE, 1, 0.9)],
+)
+def test_alignment_is_the_product_of_true_advantages(game: Game, size: int, discount: float):
+    """And not that of two returns that hold the same later rewards."""
+    term = papers_term(game, discount)
+    assert np.linalg.norm(term) > 0.01
+    assert same(shaping(game, size, discount, 0.7), 0.7 * term)
+
+
+def test_alignment_without_a_past_is_independent_learning():
+    """One turn, or weight=0, which plays no further endings either."""
+    for game, weight in ((ONCE, 2.0), (TWICE, 0.0)):
+        aligned = of(AdvantageAlignment, weight=weight)
+        for group, _ in itertools.islice(every_group(game, 2, of(MAGRPO)), 0, None, 7):
+            assert not aligned.branches(group, AGENTS)
+            inputs = inputs_of(group)
+            assert np.array_equal(aligned.advantages(inputs), of(MAGRPO).advantages(inputs))
 
 
 def test_a_failed_branch_leaves_its_siblings_and_their_weight():

@@ -352,48 +352,6 @@ def a_mean_with_the_own_turns_punishes_the_other_turn() -> None:
         assert found[0, :, 0] == pytest.approx(np.array(left) / 4)
 
 
-@proves(
-    "advantage_alignment",
-    Kind.ALIAS,
-    "one turn (K = 1), or weight=0",
-)
-def alignment_without_a_past_is_independent_learning() -> None:
-    @by_example(random_groups(turns=1))
-    def one_turn_only(inputs: AdvantageInputs) -> None:
-        found = judged(inputs, {"name": "advantage_alignment", "weight": 2.0})
-        assert np.array_equal(found, judged(inputs, "magrpo"))
-
-    @by_example(random_groups())
-    def no_weight(inputs: AdvantageInputs) -> None:
-        found = judged(inputs, {"name": "advantage_alignment", "weight": 0.0})
-        assert np.array_equal(found, judged(inputs, "magrpo"))
-
-    one_turn_only()
-    no_weight()
-
-
-@proves("advantage_alignment", Kind.FIXED_POINTS, "several turns and weight > 0")
-def kindness_is_answered() -> None:
-    """The second agent is kind, which pays the first 1, or not, which costs it 1 and ends it.
-
-    Then the first may help, which pays the second 1 and itself nothing: its own gradient is 0. With
-    G = 2 one of two was kind with chance 1/2. Its advantage there is 2, that of helping 1, helping
-    has chance 1/2 and score 1/2, and the mean is over two episodes: 1/8 times the weight.
-    """
-
-    def played(kind: int, helps: int) -> Played:
-        words = np.array([[0, helps], [kind, 0 if kind == 0 else -1]])
-        return Played(words, np.array([[1.0 - 2 * kind, 0.0], [0.0, float(helps == 0)]]))
-
-    game = Game(np.zeros((2, 2, 2)), (played(0, 0), played(0, 1), played(1, -1)))
-    # The second word of the second agent and the first word of the first are of no account.
-    game = Game(np.where(np.eye(2)[..., None] == 1, [40.0, 0.0], 0.0), game.episodes)
-    assert same(exact_gradient(game)[0, 1], 0.0)
-    for weight in (1.0, 2.0):
-        found = expected(game, 2, make({"name": "advantage_alignment", "weight": weight}))
-        assert found[0, 1, 0] == pytest.approx(weight / 8)
-
-
 # -- critics ---------------------------------------------------------------------------------------
 def with_a_critic(name: str, game: Game, **own: Any) -> Callable[[], Any]:
     """An algorithm whose critic has its first weights: of no use, and not the same everywhere."""

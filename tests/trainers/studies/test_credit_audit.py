@@ -7,6 +7,7 @@ import random
 import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -384,6 +385,30 @@ def test_what_one_wins_the_other_loses() -> None:
     assert {*sign} == {1.0, -1.0}
     assert (np.abs(found - sign * worth) <= 4 * errors + 1e-12).all()
     assert {*audit.refused} == {"c3", "marft"}
+
+
+class Twice(AtOnce):
+    """Two turns."""
+
+    def __init__(self) -> None:
+        TextParallelEnv.__init__(self, **{**ONE, "max_turns": 2})
+
+    def play(self, joint_action: Any) -> Outcome:
+        return replace(super().play(joint_action), feedback=dict.fromkeys(SEATS, "?"), ended=False)
+
+
+def test_alignment_is_audited_with_its_further_endings() -> None:
+    """First turns have no past and are judged as by magrpo; the second ones by both endings."""
+    judges = ("magrpo", "advantage_alignment")
+    plan = small(points=8, judgements=4, credit="own", estimators=judges)
+    audit = credit_audit(Stage(Twice, dict.fromkeys(SEATS, Tables()), SEATS, plan))
+    alone, aligned = (audit.judgements[name] for name in judges)
+    turns = np.array([one.turn for one in audit.messages])
+    seats = np.array([one.agent for one in audit.messages])
+    assert np.array_equal(alone[turns == 0], aligned[turns == 0])
+    for seat in SEATS:
+        here = (turns == 1) & (seats == seat)
+        assert (alone[here] != aligned[here]).any()
 
 
 def test_only_trained_seats_are_judged() -> None:

@@ -24,6 +24,7 @@ from llm_marl_envs.records import read_jsonl
 from llm_marl_envs.registry import make
 from llm_marl_envs.replay import replay
 from trainers.algorithms import make_algorithm
+from trainers.algorithms.advantage_alignment import AdvantageAlignment
 from trainers.algorithms.at_grpo import ATGRPO
 from trainers.algorithms.c3 import C3, C3Sim
 from trainers.algorithms.difference import Difference
@@ -31,7 +32,7 @@ from trainers.algorithms.magrpo_tree import MAGRPOTree
 from trainers.running.costs import update_costs
 from trainers.update.collect import Collector
 
-KINDS = (MAGRPOTree, C3, C3Sim, Difference, ATGRPO)
+KINDS = (MAGRPOTree, C3, C3Sim, Difference, ATGRPO, AdvantageAlignment)
 NAMES = {kind: f"{kind.__module__}:{kind.__name__}" for kind in KINDS}
 TREE, SIM, BLANKED, BEST = (NAMES[kind] for kind in (MAGRPOTree, C3Sim, Difference, ATGRPO))
 SIZES: dict[str, Any] = {"num_generations": 2, "tasks_per_update": 2, "rows_per_micro_batch": 8}
@@ -49,13 +50,14 @@ class LowerInTurn(Relay):
 
 
 CASES = [(TREE, Lower), (SIM, Lower), (BLANKED, Lower), (NAMES[C3], LowerInTurn)]
-CASES += [(BEST, Lower), (BEST, LowerInTurn)]
+CASES += [(BEST, Lower), (BEST, LowerInTurn), (NAMES[AdvantageAlignment], Lower)]
 cases = pytest.mark.parametrize(("algorithm", "env"), CASES)
 
 
 def branching(folder: Path, algorithm: str, env: Any = Lower, **changes: Any) -> Any:
     chosen = {"name": algorithm, "alternatives": 3} if ".c3:" in algorithm else algorithm
-    return make_trainer(folder, env, algorithm=chosen, **{**SIZES, **changes})
+    credit = "own" if algorithm == NAMES[AdvantageAlignment] else "team"
+    return make_trainer(folder, env, algorithm=chosen, **{**SIZES, "credit": credit, **changes})
 
 
 # -- what is played -------------------------------------------------------------------------------

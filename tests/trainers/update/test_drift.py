@@ -88,7 +88,10 @@ def test_what_must_not_be_learned_from(rows: list[Any], reason: str | None):
 
 def test_a_bias_is_caught_where_each_difference_is_small():
     limits = drift.LOW_PRECISION
-    assert refusal(measured([row("a", 0, 6e-3, 6e-3)]), limits)
+    for sign in (1, -1):
+        said = refusal(measured([row("b", 0, 0.0), row("a", 0, sign * 6e-3, sign * 6e-3)]), limits)
+        assert f"a: the trainer's log-probs are {sign * 6e-3:+.2g} nats a token" in (said or "")
+        assert refusal(measured([row("a", 0, sign * 4e-3, sign * 4e-3)]), limits) is None
     assert refusal(measured([row("a", 0, 6e-3, -6e-3)]), limits) is None
 
 

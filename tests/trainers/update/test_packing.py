@@ -17,8 +17,14 @@ import pytest
 import torch
 from support.episodes import AGENTS, group, turn
 
-from llm_marl_envs.records import Response, Turn
-from trainers.update.packing import PackPlan, micro_batches, pack_rows, reward_array
+from llm_marl_envs.records import Branch, Response, StopReason, Turn
+from trainers.update.packing import (
+    PackPlan,
+    count_everywhere,
+    micro_batches,
+    pack_rows,
+    reward_array,
+)
 
 EOS, PAD = 99, 0
 CPU = torch.device("cpu")
@@ -143,6 +149,30 @@ def test_scales_undo_trl_s_means_for_any_split(loss_type: str):
         for batch in batches:
             rows_here = batch["prompt_ids"].shape[0]
             assert batch["loss_scale"] / (rows_here * spec.total) == pytest.approx(1 / 5)
+
+
+@pytest.mark.parametrize(
+    ("loss_type", "scale"),
+    # Three of four planned episodes were played: 2 * 4 / 3. Rows: 2 * 3 * 2 processes / 6 rows.
+    [("dr_grpo", 8 / 3), ("grpo", 2.0), ("dapo", 2.0)],
+)
+def test_losses_divide_by_the_planned_episodes_of_all_that_were_played(
+    loss_type: str, scale: float
+):
+    """And by no branch, failed or not: a planned episode's turns weigh 1, branches share that."""
+    lost = {"stop_reason": StopReason.FAILED, "failure": "broke"}
+    planned = group(drawn_turns(), drawn_turns())
+    first, second = planned.episodes
+    left = Branch(parent=0, agent="a_0", turn=1)
+    branches = [dataclasses.replace(first, branch=left)] * 4
+    branches.append(dataclasses.replace(first, branch=left, **lost))
+    grown = dataclasses.replace(planned, episodes=(first, second, *branches))
+    broken = dataclasses.replace(planned, episodes=(first, dataclasses.replace(second, **lost)))
+    batch = {"num_items_in_batch": torch.tensor(5.0), "loss_scale": 2.0, "policy_rows": 3}
+    count_everywhere([batch], [grown, broken], loss_type, lambda one: 2 * float(one), 2)
+    if loss_type == "dapo":  # by tokens, of both processes
+        assert float(batch["num_items_in_batch"]) == 10.0
+    assert batch["loss_scale"] == pytest.approx(scale)
 
 
 def test_more_micro_batches_than_rows_gives_rows_of_weight_zero():

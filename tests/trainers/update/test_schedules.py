@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support import episodes
 from support.models import SETTINGS, make_trainer, settings, weights
 from support.toys import BareParallel, Lower, Relay, SameCase, WordPair, word_tasks
 
 from llm_marl_envs.core import TextParallelEnv
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
-from llm_marl_envs.records import EpisodeGroup, Request, Response, read_jsonl
+from llm_marl_envs.records import (
+    Branch,
+    EpisodeGroup,
+    Request,
+    Response,
+    StopReason,
+    Turn,
+    read_jsonl,
+)
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
 from llm_marl_envs.wrappers import PioneerObserver
@@ -473,6 +483,22 @@ def test_groups_that_are_too_easy_or_too_hard_teach_nothing(tmp_path: Path):
     assert collector.schedules.logged(0, groups) == {"schedule/kept": 0.75}
     hard = make_schedules({"difficulty": {"highest": 0.5}})
     assert hard.trained_on(0, groups, agents)[:, 0, 1, 0].tolist() == [True, True, True, False]
+
+
+def test_branches_make_a_task_neither_easier_nor_harder():
+    """Two of four planned episodes are solved, one more failed; the branches are all alike."""
+    turn = Turn(agent="a_0", index=0, messages=(), response=Response(text=""), reward=0.0)
+    one = episodes.episode(("a_0",), [turn])
+    planned = [replace(one, success=solved) for solved in (True, False, True, False)]
+    planned.append(
+        replace(one, success=True, stop_reason=StopReason.FAILED, failure="the environment broke")
+    )
+    half = make_schedules({"difficulty": {"lowest": 0.5, "highest": 0.5}})
+    for solved in (True, False):
+        left = Branch(parent=0, agent="a_0", turn=0)
+        branches = [replace(one, success=solved, branch=left)] * 5
+        keeps = half.trained_on(0, [episodes.group_of([*planned, *branches])], ("a_0",))
+        assert keeps[0].all()
 
 
 @pytest.mark.parametrize("loss", ["dr_grpo", "dapo"])

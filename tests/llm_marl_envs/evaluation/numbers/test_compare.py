@@ -69,6 +69,20 @@ def test_equal_floats_that_sum_otherwise_are_ties():
         assert found.p >= found.smallest_p
 
 
+def test_equal_sums_of_large_numbers_in_another_order_are_ties():
+    """The same scores in another order differ by 0 in the mean, and no p is smaller than 1.
+
+    Summed in floats that 0 is 6e-14, which is more than SciPy takes for one.
+    """
+    values = [50.7, -249.2, -379.5, 0.0]
+    other = values[::-1]
+    assert sum(b - a for a, b in zip(values, other, strict=True)) != 0
+    assert compare([scores(*values)], [scores(*other)]).p == 1.0
+    runs, again = [89.7, 8.6, 570.3], [8.6, 570.3, 89.7]
+    found = compare([scores(x) for x in runs], [scores(x) for x in again])
+    assert (found.of, found.p) == ("runs", 1.0)
+
+
 def test_a_drawn_p_is_never_0():
     found = compare([scores(*[0.0] * 40)], [scores(*[1.0] * 40)])
     assert found.p == pytest.approx(1 / 20_001)
