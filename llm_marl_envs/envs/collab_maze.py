@@ -53,7 +53,7 @@ with the walk so far. A number in a cell says which walker sees it, `*` that all
 
 ## Actions
 Texts of at most 8192 characters. In a turn of talk any text will do. To name moves takes exactly
-one line `Answer: ...` with `U`, `D`, `L` and `R`, read as in `plan_path-v0`. No such line, or
+one line `Answer: ...` with `U`, `D`, `L` and `R`, read as in `plan_path-v1`. No such line, or
 several, names nothing.
 
 The walk is the longest beginning that the moves of all walkers share: `R R D D` and `R R D R` give
@@ -133,7 +133,7 @@ At the goal, at a wall or the edge, or after `rounds` rounds. Never truncated.
 - `rounds`: how often moves are named. `talk`: texts of each walker before that, at least 1.
 - `moves`: how many moves of a naming count; None: all.
 - `info`: "split", or "full", where all see everything.
-- `tasks`: None (generated), rows with `map` as in `plan_path-v0`, whose cells are dealt by a hash
+- `tasks`: None (generated), rows with `map` as in `plan_path-v1`, whose cells are dealt by a hash
   of the row; a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
 - `split`: "train", "val", "test" or "ood"; "all" for rows.
 - `render_mode`: None, "ansi", "human" or "html".

@@ -141,8 +141,15 @@ sokoban-v0 --set boxes=1 --set turns=1 --split test --tasks 100 --seed 1234 --gr
 20`, with `--partner`). More steps were not tried.
 
 **What was not measured.** No team was trained from this warm start, and no seat alone. A scripted
-planner beside a silent tool, which pushes where targets and walls are likeliest, returns 0.32 in
-two turns, and two experts 1 (docs/bench.md). How far one comes over more turns is not known.
+planner beside a silent tool, which pushes where targets and walls are likeliest and notes what was
+blocked, returns and solves (one box, 200 tasks of `test`, `llm-marl eval sokoban-v0 --team wordless
+--split test --tasks 200 --set turns=3`):
+
+| turns | 1 | 2 | 3 | 5 |
+|---|---|---|---|---|
+| return, solved | 0.18, 0.12 | 0.32, 0.28 | 0.36, 0.33 | 0.37, 0.36 |
+
+Two experts return 1 (docs/bench.md). A stronger planner alone may exist.
 
 ## Version history
 - v0: first version.

@@ -49,6 +49,7 @@ class Judged:
         readable: whether there was an answer.
         news: what came of it, for each seat, told where the episode goes on.
         facts: more entries of `info`.
+        over: whether the episode ends here, solved or not.
     """
 
     terms: Mapping[str, float]
@@ -56,6 +57,7 @@ class Judged:
     readable: bool
     news: Mapping[str, str]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    over: bool = False
 
 
 class GridEnv(TextAECEnv):
@@ -146,7 +148,7 @@ class GridEnv(TextAECEnv):
         self._terms.append(found.terms)
         self._facts[PLANNER] = {"readable": found.readable, **found.facts}
         paid = {name: gains([one[name] for one in self._terms])[-1] for name in found.terms}
-        last = found.solved or self._taken[PLANNER] >= self.max_turns
+        last = found.solved or found.over or self._taken[PLANNER] >= self.max_turns
         heard = "" if last else self._quoted(PLANNER, action, TOOL)
         news = {
             TOOL: [self._said, heard, found.news[TOOL], NEXT[TOOL]],

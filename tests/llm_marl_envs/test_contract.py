@@ -60,7 +60,7 @@ MAZE, CROWD, KUHN, MATH, MATRIX = (
     "math_team-v1",
     "matrix_game-v1",
 )
-PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v0", "regime-v0", "sokoban-v0", "sudoku-v0"
+PATH, REGIME, SOKOBAN, SUDOKU = "plan_path-v1", "regime-v0", "sokoban-v0", "sudoku-v0"
 TICTACTOE, TRUST = "tic_tac_toe-v0", "trust_split-v0"
 LINE = {"problem": "cover", "edges": [[0, 1], [1, 2]]}
 REFERENTIAL = "referential-v0"

@@ -1,4 +1,4 @@
-"""plan_path-v0: what is told, read and paid, and who needs whom; more in grids/test_map_env.py."""
+"""plan_path-v1: what is told, read and paid, and who needs whom; more in grids/test_map_env.py."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROW = {"map": ["S..", "##.", "G.."]}  # R R D D L L
 
 
 def row_env(**kwargs: Any) -> Any:
-    return make("plan_path-v0", tasks=[ROW], split="all", **kwargs)
+    return make("plan_path-v1", tasks=[ROW], split="all", **kwargs)
 
 
 def test_the_tool_sees_walls_and_the_planner_start_and_goal():
-    env = make("plan_path-v0")
+    env = make("plan_path-v1")
     for index in range(20):
         task = env.source[index]
         told = {a: said[0].content.split("\n")[1:6] for a, said in env.first_words(task).items()}
@@ -66,7 +66,7 @@ def test_turns_are_paid_their_gains():
 
 
 def test_asking_about_other_tasks_leaves_the_episode_alone():
-    env = make("plan_path-v0", turns=2, info="full")
+    env = make("plan_path-v1", turns=2, info="full")
     way = [shortest_way(*(env.source[0].data[key] for key in ("map", "start", "goal"))) or ""]
     env.reset(seed=0, options={"task": 0})
     for text in ("", f"Answer: {way[0][:2]}", ""):
@@ -83,11 +83,36 @@ def test_going_to_and_fro_collects_nothing():
     assert sum(answers(row_env(turns=6), *plans[:5])) == pytest.approx(0.25)
 
 
+def test_of_a_divided_map_a_wall_ends_the_episode_and_of_a_whole_one_it_does_not():
+    """Else a planner alone finds the walls one by one, and needs no tool."""
+    for info, over in (("split", True), ("full", False)):
+        env = make("plan_path-v1", info=info, turns=5)
+        env.reset(seed=0, options={"task": 0})
+        cells, start = env.task.data["map"], env.task.data["start"]
+        into = next(move for move in "UDLR" if neighbour(cells, start, move) is None)
+        env.step("")
+        env.step("no answer")
+        assert not any(env.terminations.values())
+        env.step("")
+        env.step(f"Answer: {into}")
+        assert all(env.terminations.values()) is over
+        assert env.infos[PLANNER]["success"] is False
+        assert ("Who walks into a wall" in env.chat(PLANNER)[0].content) is over
+
+
+@pytest.mark.parametrize("turns", [2, 5])
+def test_further_turns_tell_a_planner_alone_nothing(turns: int, bench_module: Any):
+    """The best that is known: a walk over the maps that it may stand on, then the next best."""
+    table = bench_module("lone_planner").table
+    once, often = (table("5x5", one, tasks=60, drawn=4000).success for one in (1, turns))
+    assert once == often < 0.5
+
+
 def test_no_planner_alone_has_a_walk_for_all_maps_that_it_may_stand_on():
     """In one turn it must not meet a wall of any: it would walk where all of them are free."""
     for split, share in (("train", 0.0146), ("val", 0.0708), ("test", 0.0303)):
         maps = defaultdict(set)
-        for task in make("plan_path-v0", split=split).source:
+        for task in make("plan_path-v1", split=split).source:
             maps[task.data["start"], task.data["goal"]].add(task.data["map"])
         sure = 0
         for (start, goal), found in maps.items():
@@ -109,7 +134,7 @@ def moved_on(cells: str, at: int, goal: int, move: str) -> int | None:
 
 def test_no_tool_alone_has_a_walk_for_all_starts_and_goals_of_its_map():
     """By force: all walks of eight pairs at once. A wall may end one at its goal, not before."""
-    tasks = make("plan_path-v0", split="val").source
+    tasks = make("plan_path-v1", split="val").source
     for number in range(64):
         same = [tasks[at] for at in range(number, len(tasks), 64)]
         cells = same[0].data["map"]
@@ -146,11 +171,11 @@ def test_no_tool_alone_has_a_walk_for_all_starts_and_goals_of_its_map():
 )
 def test_wrong_arguments_are_refused(kwargs: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
-        make("plan_path-v0", **kwargs)
+        make("plan_path-v1", **kwargs)
 
 
 def test_one_agent_with_the_same_tool_turns_and_tokens():
-    env = make("plan_path-v0", single_seat=True)
+    env = make("plan_path-v1", single_seat=True)
     env.reset(seed=0, options={"task": 0})
     told = env.chat("writer_0")[0].content
     assert " ".join(env.task.data["map"][:5]) in told

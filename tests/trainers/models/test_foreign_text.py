@@ -31,7 +31,7 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {  # id -> the seat that r
     "coop_coding-v0": ("main_0", {"turns": 2, "feedback": "partner"}),
     "coop_writing_arxiv-v0": ("method_0", {"turns": 2}),
     "coop_writing_tldr-v0": ("detailed_0", {"turns": 2}),
-    "plan_path-v0": ("observer_0", {"pioneer_observer": True}),
+    "plan_path-v1": ("observer_0", {"pioneer_observer": True}),
     "debate-v0": ("debater_1", {"rounds": 2}),
     "debate_pro_con-v0": ("judge_0", {"rounds": 2, "judge": "seat"}),
     "solve_and_evaluate-v0": ("scorer_0", {}),
