@@ -93,10 +93,10 @@ returns, and arrives in (200 tasks of `test`, `python -m benchmarks.lone_planner
 
 | turns | 5x5 | 10x10 |
 |---|---|---|
-| 1 | 0.38, 0.33 | 0.26, 0.19 |
-| 2 | 0.38, 0.33 | 0.26, 0.19 |
-| 3 | 0.38, 0.33 | 0.26, 0.19 |
-| 5 | 0.38, 0.33 | 0.26, 0.19 |
+| 1 | 0.38, 0.33 | 0.26, 0.18 |
+| 2 | 0.38, 0.33 | 0.26, 0.18 |
+| 3 | 0.38, 0.33 | 0.26, 0.18 |
+| 5 | 0.38, 0.33 | 0.26, 0.18 |
 
 ## Episode end
 At the goal, after `turns` turns, or, with `info="split"`, at the first wall. Never truncated.
