@@ -74,7 +74,7 @@ def picture(name: str, kwargs: dict[str, Any], texts: Sequence[str]) -> str:
     Raises:
         ValueError: the episode is not over then.
     """
-    env: Any = make(f"{name}-v0", api="aec", **kwargs)
+    env: Any = make(name, api="aec", **kwargs)
     env.reset(seed=0, options={"task": TASKS.get(name, "train/0")})
     for text in texts:
         env.step(text)

@@ -196,6 +196,12 @@ def spec(env_id: str) -> EnvSpec:
     if versions:
         return max(versions, key=lambda s: s.version or 0)
     versioned = ID_PATTERN.fullmatch(str(env_id))
+    same = [s.id for s in single if versioned and s.name == VERSION.sub("", env_id)]
+    if same:
+        raise ValueError(
+            f"no environment {env_id!r}: there is {same[-1]!r}; the version history "
+            "on its page says what changed"
+        )
     hint = suggestion(env_id, dict.fromkeys(s.id if versioned else s.name for s in single))
     raise ValueError(f"no environment {env_id!r}{hint}; `llm-marl list` shows them")
 

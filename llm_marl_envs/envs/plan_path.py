@@ -43,9 +43,9 @@ could do everything: measure one agent with the same tool, turns and tokens besi
 ## Observations
 Chat messages, append-only. First the map as the seat sees it. The planner is shown the tool's text
 and, with `tool="python"`, what its program printed. After a walk that does not end at the goal the
-planner is told where it ended. With `info="full"` it is also told which move led into a wall or over
-the edge, and so is the tool. Else the tool is told the answer alone: if it knew where the planner
-stands, it could send it from place to place.
+planner is told where it ended. With `info="full"` it is also told which move led into a wall or
+over the edge, and so is the tool. Else the tool is told the answer alone: if it knew where the
+planner stands, it could send it from place to place.
 
 `state()` is the two chats; together they hold the map, and no way. `render_mode="html"` shows the
 map with the walk so far.

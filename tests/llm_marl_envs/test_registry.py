@@ -67,6 +67,7 @@ def test_other_form() -> None:
     ("env_id", "kwargs", "error", "words"),
     [
         ("word_pear-v0", {}, ValueError, "did you mean 'word_pair-v0'"),
+        ("word_pair-v1", {}, ValueError, "there is 'word_pair-v0'; the version history"),
         ("zzz", {}, ValueError, "no environment 'zzz'; `llm-marl list` shows them"),
         ("word_pair-v7", {}, ValueError, "no environment 'word_pair-v7'"),
         (7, {}, ValueError, "no environment 7"),

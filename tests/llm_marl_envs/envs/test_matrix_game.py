@@ -200,7 +200,7 @@ def test_bounds_by_hand():
     # best word brings 3 and the second's 2. In the table turned over the seats change places.
     table = [[[5, 3], [4, 0]], [[0, 0], [0, 0]]]
     for payoffs in (table, [list(row) for row in zip(*table, strict=True)]):
-        one = make("matrix_game-v0", tasks=[{"payoffs": payoffs}], split="all", turns=2)
+        one = make("matrix_game-v1", tasks=[{"payoffs": payoffs}], split="all", turns=2)
         bounds = one.bounds(one.source[0])
         assert (bounds.random, bounds.solo, bounds.team) == (2 * 1.5, 2 * 3.0, 2 * 4.0)
     for game in GAMES:
