@@ -25,6 +25,8 @@ MOST_SIGNS = 3
 """One after the other."""
 MOST_POWER = 12
 """A larger exponent is not worked out here."""
+MOST_BITS = 256
+"""Of a number's power; a larger one is not worked out here."""
 NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
 TOKEN = re.compile(r"\s*(?:([0-9]+(?:\.[0-9]+)?|\.[0-9]+)|(\\[a-zA-Z]+|\\.|[^\s\\])|(?=\Z))")
 OPEN = {"(": (")", "]"), "[": (")", "]"), "{": ("}",), "\\{": ("\\}",)}
@@ -83,10 +85,16 @@ def read(text: str) -> Reading:
     """Read a formula.
 
     Raises:
-        UnreadableError: brackets that do not close, nothing at all, groups too deep.
+        UnreadableError: brackets that do not close, nothing at all, groups too deep, a division by
+            0, a number with thousands of digits.
     """
     reader = _Reader(text)
-    term = reader.listed(0)
+    try:
+        term = reader.listed(0)
+    except UnreadableError:
+        raise
+    except (ArithmeticError, ValueError) as error:  # 0^{-1/2}; a number too long to write
+        raise UnreadableError(f"{text!r:.80}: {error}") from error
     if reader.peek() is not None:
         raise UnreadableError(f"{text!r:.80}: nothing belongs to {reader.peek()!r}")
     return Reading(
@@ -168,6 +176,12 @@ def plus(terms: Sequence[Term]) -> tuple[Term, int]:
     return (content, ("add", tuple((c / content, rest) for c, rest in kept))), joined
 
 
+def _large(number: Fraction, power: Fraction) -> bool:
+    """Whether a power is not worked out: `9^{12}^{12}^{12}^{12}` has as many digits as a book."""
+    bits = max(number.numerator.bit_length(), number.denominator.bit_length())
+    return abs(power) > MOST_POWER or bits * abs(power) > MOST_BITS
+
+
 def _root(value: Fraction, power: Fraction) -> Fraction | None:
     """A fractional power that is a fraction; None for another, or a large one."""
     if abs(power) > MOST_POWER:
@@ -209,8 +223,6 @@ class _Reader:
     # -- from the loosest to the tightest ---------------------------------------------------------
     def listed(self, depth: int) -> Term:
         """Formulas between separators."""
-        if depth > MOST_DEPTH:
-            raise UnreadableError("groups are too deep")
         found = [self.related(depth)]
         while self.peek() in SEPARATORS:
             self.take()
@@ -341,7 +353,7 @@ class _Reader:
             return (
                 times([(ONE, _power(inner, (old * value, None)))])[0] if old * value != 1 else inner
             )
-        if value.denominator == 1 and abs(value) <= MOST_POWER:
+        if value.denominator == 1 and not _large(base[0], value):
             if base[1][0] == "mul":
                 raised = [
                     (ONE, _power(b, (p[0] * value, p[1])))
@@ -361,7 +373,7 @@ class _Reader:
             self.folds += 1
             return root, None
         self.folds += 1
-        if abs(value) > MOST_POWER or number == 0:
+        if number == 0 or _large(number, value):
             return ONE, ("pow", (base, (value, None)))
         return number ** int(value), None
 
@@ -398,6 +410,8 @@ class _Reader:
         return inner
 
     def atom(self, depth: int) -> Term:
+        if depth > MOST_DEPTH:
+            raise UnreadableError("groups are too deep")
         token = self.take()
         if NUMBER.fullmatch(token):
             return self._number(token, depth)
@@ -446,8 +460,6 @@ class _Reader:
         token = self.peek()
         if token is not None and NUMBER.fullmatch(token) and len(token) > 1:
             self.tokens[self.at : self.at + 1] = [token[0], token[1:]]
-        if depth > MOST_DEPTH:
-            raise UnreadableError("groups are too deep")
         return self.atom(depth + 1)
 
     def _rooted(self, depth: int) -> Term:

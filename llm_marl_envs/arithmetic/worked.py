@@ -36,7 +36,8 @@ PLAIN = tuple(
     for pattern, plain in (
         (r"\{,\}|,\\!", ","),
         (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|q?quad|degree)" + END, " "),
-        (r"(?<!\\)\\[,;:! ()\[\]$]|\$", " "),
+        (r"(?<!\\)\\[,;:! ()\[\]$]|\$|~", " "),
+        (r"\\[lr][vV]ert" + END, "|"),
         (r"\^\s*(?:\\circ" + END + r"|\{\s*\\circ\s*\})", ""),
         (r"\\[dtc]frac" + END, r"\\frac"),
         (r"\\(?:cdot|times|ast)" + END, "*"),
@@ -44,7 +45,7 @@ PLAIN = tuple(
         (r"\\l[cb]?r?brace" + END, r"\\{"),
         (r"\\r[cb]?r?brace" + END, r"\\}"),
         (r"\\operatorname\s*\*?\s*\{\s*([a-zA-Z]+)\s*\}", r"\\\1 "),
-        (FONT + r"\s*\{[\s,]*(?:and|or)[\s,]*\}|(?<=\s)(?:and|or)(?=\s)", ","),
+        (r",?\s*" + FONT + r"\s*\{[\s,]*(?:and|or)[\s,]*\}|,?\s(?:and|or)(?=\s)", ","),
         (r"(?<=[^\s,])\s*\\(?:text|mbox|mathrm)\s*\{[^{}]*\}(?:\^\s*\{?[0-9]\}?)?\s*\Z", ""),
         (FONT + r"\s*(?=\{)", ""),
     )
@@ -139,12 +140,22 @@ def worked_out(answer: str, right: str, question: str = "") -> bool:
     if ours.term == theirs.term and (not ours.folds or ours.size <= theirs.size):
         forms = [_form(text) for text in bare(answer, right)]
         return forms[0] == forms[1] or (forms[0], ours.term) not in _asked(question)
-    if theirs.number or theirs.folds:
-        return ours.number or (bool(theirs.folds) and ours.size <= theirs.size)
-    if ours.size > theirs.size + MORE:
+    if ours.number or theirs.number:
+        return ours.number
+    if ours.size > theirs.size + MORE * (not theirs.folds):
         return False
-    known = {(FORMULA, part) for part in set(parts(ours.term)) - set(parts(theirs.term))}
-    return not known & _asked(question)
+    said, due = set(parts(ours.term)), set(parts(theirs.term))
+    if any(map(_below, said)) and not any(map(_below, due)):
+        return False  # (x^2+3x)(x-5)/x
+    return not {(FORMULA, part) for part in said - due} & _asked(question)
+
+
+def _below(part: Any) -> bool:
+    """Whether a part of a formula is what it is divided by: letters, no number and no function."""
+    if part[0] != "pow":
+        return False
+    (_, base), (power, _) = part[1]
+    return power < 0 and base is not None and base[0] != "call"
 
 
 FORMULA = "formula"

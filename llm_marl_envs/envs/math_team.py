@@ -60,7 +60,8 @@ Then, in every element of a set, a tuple, an interval or an equation, too:
   `6/8`, `2^5`, `\sqrt{49}`, `7!`), like terms (`x+x`), equal factors (`x*x`) or something neutral
   (`f+0`, `f/1`). A fraction in its lowest terms, a decimal and a mixed number have none.
 - It applies no function that the right answer does not, but for roots and `\exp`.
-- It has at most two more numbers, letters and functions, where the right answer is no number.
+- It has at most two more numbers, letters and functions, where the right answer is no number. It
+  divides by no letter where the right answer does not.
 - No formula of the question stands in it that does not stand in the right answer. Nor is it a
   number of the question in the same form where the right answer has another (`0.75` for
   `\frac{3}{4}`).
@@ -70,9 +71,13 @@ Then, in every element of a set, a tuple, an interval or an equation, too:
 115 ways to say the question again were tried on 32 rows in the style of MATH. None is right in any
 row; in v0 braces were right in 0.78 of them. Of 96 answers that take one step of the work, five are
 right: algebra that is about as short as the right answer, such as `x(x+5)+6` for `(x+2)(x+3)`. All
-of 195 answers in other correct forms are right (`pytest
+of 201 answers in other correct forms are right (`pytest
 tests/llm_marl_envs/arithmetic/test_worked.py`). Where the right answer itself cannot be read so,
 only its own letters are right.
+
+So some honest forms are wrong, too: `10^6` for 1000000, `\frac{\sin x}{\cos x}` for `\tan x`,
+`\frac{n(n-1)}{2}` for `\binom{n}{2}`, and `1/3` for `0.\overline{3}`, which the library cannot
+read.
 
 ## Rewards
 Both seats get the team's number. An answer is paid the *gain*: 1 if it is right, minus 1 if the one

@@ -318,6 +318,8 @@ HONEST: list[tuple[str, list[str]]] = [
     (r"\frac{x}{2}", ["x/2", r"\frac{1}{2}x", "0.5x", r"\frac12 x"]),
     (r"\frac{2x+1}{3}", [r"(2x+1)/3", r"\frac{2}{3}x+\frac13", r"\frac{1+2x}{3}"]),
     (r"\infty", [r"\infty", "∞", r"+\infty"]),
+    ("|x|", [r"\lvert x \rvert", r"\left|x\right|"]),
+    ("3,5,7", ["3, 5, and 7", r"3, 5, \text{ and } 7", "7, 5, or 3", "3,5,7"]),
     (r"\emptyset", [r"\emptyset"]),
     ("101_2", ["101_2", r"101_{2}"]),
 ]
@@ -424,5 +426,10 @@ COSTLY = (
     "[(" * 40 + "3" + ")]" * 40,
     "_" * 100,
     r"\int " * 20 + "x",
+    "9" + "^{12}" * 9,
+    "x(2y)" + "^{12}" * 9,
+    r"x+y+\sqrt{3^{11}^{11}^{11}^{11}}",
+    "x+0^{-1/2}",
+    r"\ln" * 60 + "x",
 )
 r"""Answers that would take a library long, or much memory."""

@@ -190,6 +190,22 @@ def test_a_number_of_the_question_in_another_form_is_no_answer():
     assert worked_out(r"3^2\cdot 2^3", r"2^3\cdot 3^2", "Factor 72.")
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "right"),
+    [
+        ("Write $8^{20}$ as a power of 2.", "8^{20}", "2^{60}"),
+        (r"Write $\binom{10}{7}$ with a smaller $k$.", r"\binom{10}{7}", r"\binom{10}{3}"),
+        ("Expand $(x+3)(x-5)$.", "(x^2+3x)(x-5)/x", "x^2-2x-15"),
+        ("Expand $(x+3)(x-5)$.", r"(x+3)(x^2-5x)\cdot x^{-1}", "x^2-2x-15"),
+    ],
+)
+def test_a_question_is_no_answer_beside_powers_nor_times_and_over_a_letter(
+    question: str, answer: str, right: str
+):
+    assert not worked_out(answer, right, question)
+    assert worked_out(right, right, question)
+
+
 def test_numbers():
     assert same_number(r"75\%", r"\frac{3}{4}")
     assert same_number(r"1\frac{1}{2}", "1.5")
