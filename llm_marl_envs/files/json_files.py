@@ -53,7 +53,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=each_once)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ValueError(f"{path}: no such file") from error
     except (ValueError, RecursionError) as error:  # also text that is no UTF-8
@@ -63,7 +63,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return value
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these pairs; raises `ValueError` where a key stands twice."""
     found = dict(pairs)
     if len(found) < len(pairs):

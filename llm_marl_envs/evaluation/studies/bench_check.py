@@ -25,7 +25,7 @@ from llm_marl_envs.evaluation.studies.benchmark import (
     scored,
 )
 from llm_marl_envs.evaluation.studies.measure import summary_of
-from llm_marl_envs.files.json_files import finite, from_json, read_json
+from llm_marl_envs.files.json_files import each_once, finite, from_json, read_json
 from llm_marl_envs.policies.scripted import ScriptedPolicy
 from llm_marl_envs.records import Episode, Request, episode_from_dict, episode_to_dict
 from llm_marl_envs.rollout import Failures, rollout
@@ -212,7 +212,7 @@ def played_again(entry: Entry, lines: Sequence[bytes]) -> tuple[list[Episode], l
     wrong: list[str] = []
     for number, line in enumerate(lines):
         try:
-            data = json.loads(line.decode("utf-8"))
+            data = json.loads(line.decode("utf-8"), object_pairs_hook=each_once)
             from_json(_Record, data, "a recorded turn")
             records.append(episode_from_dict(data))
             given.append(data)
@@ -220,7 +220,7 @@ def played_again(entry: Entry, lines: Sequence[bytes]) -> tuple[list[Episode], l
             return records, [f"episode {number}: {error}"]
     if len(records) > len(starts):
         return records, [f"{len(records)} episodes, expected {len(starts)}"]
-    copies = VectorTextEnv([entry.made() for _ in range(min(COPIES, len(records)))])
+    copies = VectorTextEnv([entry.made() for _ in range(min(COPIES, len(records) or 1))])
     try:
         again = _played(copies, entry, records, starts[: len(records)], wrong)
     finally:

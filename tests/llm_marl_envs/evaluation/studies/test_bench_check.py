@@ -305,6 +305,16 @@ def test_numbers_that_json_does_not_know_and_doubled_keys(folder: Path) -> None:
         read_bench(file, SMALL)
 
 
+def test_doubled_keys_and_no_lines_of_a_transcript_are_found(folder: Path) -> None:
+    """Another reader may take the first of two."""
+    file = folder / "writing" / "episodes.jsonl"
+    text = file.read_text()
+    file.write_text(text.replace('"success":', '"success": "first", "success":', 1))
+    assert "'success' stands twice" in check_bench(SMALL, folder)[0]
+    file.write_text("")
+    assert check_bench(SMALL, folder) == ["writing: 0 episodes and 0 bytes more, expected 3"]
+
+
 def test_an_episode_that_failed_counts_as_the_least(folder: Path) -> None:
     entry = SMALL.entries["writing"]
     about = {"team": "x", "identity": {"brief_0": "x", "detailed_0": "x"}}
