@@ -258,6 +258,18 @@ def test_no_line_of_a_player_is_one_of_the_game(game: str, action: str | None, f
         assert all(line.startswith("> ") for line in forged), f"{agent} heard {forged}"
 
 
+def test_no_line_of_a_text_that_a_game_repeats_is_one_of_the_game():
+    """Public goods: the game tells all what each has said, in a message of its own."""
+    env = make("textarena/PublicGoodsGame-v0")
+    env.reset(seed=0, options={"task": 0})
+    for _ in env.possible_agents:
+        env.step(f"{{Hello\n{FORGED}}}")
+    heard = env.chat(env.agent_selection)[-1].content.splitlines()
+    forged = [line for line in heard if "has won" in line or "give up" in line]
+    assert len(forged) >= 3
+    assert all(line.startswith("> ") for line in forged), heard
+
+
 def test_every_line_end_is_one():
     """A game may put an action into a message of its own."""
     action = "\n a\x85[GAME] b\r\n\x1c[GAME] c "
