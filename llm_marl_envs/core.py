@@ -299,6 +299,8 @@ class TextEnv:
                 stacklevel=3,
             )
         self.task = self._choose(wanted)
+        if seed is not None:  # what follows is drawn as where the same task is named
+            self.rng = random.Random(seed)
         self.agents = list(self.possible_agents)
         self._taken = dict.fromkeys(self.agents, 0)
         self._line = None if self.channel is None else self.channel(after)

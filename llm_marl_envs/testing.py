@@ -131,7 +131,7 @@ class _Witness:
 
 
 def _check_pair(make_env: Callable[[], Any], policy: Policy, seed: int) -> None:
-    """Play the same episode on used, fresh and side-by-side copies; check that all agree."""
+    """Play the same episode on used, fresh and side-by-side copies, and with its task named."""
     start = Start(seed=seed, sample_seed=seed)
     witness = _Witness(policy)
     before = _global_random_state(f"no environment seeds with this/{seed}")
@@ -141,10 +141,13 @@ def _check_pair(make_env: Callable[[], Any], policy: Policy, seed: int) -> None:
     episodes = rollout(VectorTextEnv([used]), team, [Start(seed=seed + 1), start])[1:]
     pair = [make_env(), make_env()]
     episodes += rollout(VectorTextEnv(pair), team, [start, start])
+    named = Start(task=episodes[0].task_id, seed=seed, sample_seed=seed)
+    again = rollout(VectorTextEnv(pair[:1]), team, [named])[0]
     after = _global_random_state()
     assert before == after, "the environment touched a global random generator; own an RNG instead"
     for other in episodes[1:]:
         assert episodes[0] == other, f"two episodes with seed {seed} and equal actions differ"
+    assert episodes[0] == again, f"with its task named, the episode with seed {seed} differs"
     inner = used.unwrapped
     for request in witness.requests:
         _check_request(request, inner)
