@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 import transformers
-from transformers import GenerationConfig
+from transformers import DynamicCache, GenerationConfig
 
 from llm_marl_envs.checks import refuse_unknown
 from trainers.engines.base import Draw, Drawn, SamplingEngine
@@ -77,21 +78,60 @@ class GenerateEngine(SamplingEngine):
         config = GenerationConfig(
             do_sample=False, max_new_tokens=max_tokens, pad_token_id=pad, eos_token_id=eos
         )
-        with self.team.acting(batch.policies) as kwargs, _without_defaults(batch.model, config):
-            out = batch.model.generate(
-                input_ids=torch.tensor(ids, device=device),
-                attention_mask=torch.tensor(mask, device=device),
-                generation_config=config,
-                logits_processor=[sampler],
-                **growing_cache(_without_adapters(batch.model)),
-                **kwargs,
-            )
+        cache = growing_cache(_without_adapters(batch.model))
+        inputs = {
+            "input_ids": torch.tensor(ids, device=device),
+            "attention_mask": torch.tensor(mask, device=device),
+        }
+        if cache is not None:
+            self._read_once(batch, [draw.prompt_ids for draw in draws], inputs, config, cache)
+        out = self._go_on(batch, inputs, config, cache, logits_processor=[sampler])
         done = []
         logprobs = sampler.logprobs(out).tolist()
         for row, probs in zip(out[:, width:].tolist(), logprobs, strict=True):
             end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
             done.append(Drawn(tuple(row[:end]), tuple(probs[:end])))
         return done
+
+    def _read_once(
+        self,
+        batch: SamplingBatch,
+        prompts: Sequence[tuple[int, ...]],
+        inputs: Mapping[str, torch.Tensor],
+        config: GenerationConfig,
+        cache: DynamicCache,
+    ) -> None:
+        """Where prompts of a policy are equal, read each once: fill the cache but for the last token.
+
+        Each row reads that one itself, which gives it the first scores.
+        """
+        asked = [*zip(batch.policies, prompts, strict=True)]
+        first = {key: row for row, key in reversed([*enumerate(asked)])}
+        rows = sorted(first.values())
+        if len(rows) == len(asked) or inputs["input_ids"].shape[1] < 2:
+            return
+        once = SamplingBatch(rows, batch.model, [batch.policies[row] for row in rows])
+        read = copy.copy(config)
+        read.max_new_tokens = 1
+        self._go_on(once, {name: one[rows] for name, one in inputs.items()}, read, cache)
+        cache.crop(-1)
+        places = [rows.index(first[key]) for key in asked]
+        cache.batch_select_indices(torch.tensor(places, device=self.team.device))
+
+    def _go_on(
+        self,
+        batch: SamplingBatch,
+        inputs: Mapping[str, torch.Tensor],
+        config: GenerationConfig,
+        cache: DynamicCache | None,
+        **options: Any,
+    ) -> torch.Tensor:
+        """The prompts with what is generated after them, (B, T); the cache holds what is read."""
+        held = {} if cache is None else {"past_key_values": cache}
+        with self.team.acting(batch.policies) as kwargs, _without_defaults(batch.model, config):
+            return batch.model.generate(
+                **inputs, generation_config=config, **held, **options, **kwargs
+            )
 
 
 @contextmanager

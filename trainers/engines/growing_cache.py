@@ -42,6 +42,11 @@ class GrowingLayer(DynamicLayer):
         self.keys, self.values = keys[..., :whole, :], values[..., :whole, :]
         return self.keys, self.values
 
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """As the base class; a row may be named more than once."""
+        super().batch_select_indices(indices)
+        self.room = None  # that of as many rows as before
+
 
 def _moved(held: Any, new: Tensor, size: int) -> Tensor:
     """Room for `size` tokens like the new ones, with what was held."""
@@ -51,17 +56,17 @@ def _moved(held: Any, new: Tensor, size: int) -> Tensor:
     return room
 
 
-def growing_cache(model: Any) -> dict[str, DynamicCache]:
-    """The argument of `generate` with a cache for one call; none where the model has its own kind.
+def growing_cache(model: Any) -> DynamicCache | None:
+    """A cache for one call of `generate`; None where the model has its own kind.
 
     Args:
         model: of Transformers, without wrappers.
     """
     own = "mamba" in type(model).__name__.lower()  # takes its states by another name
     if own or model.config.is_encoder_decoder or not model._supports_default_dynamic_cache():
-        return {}
+        return None
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))
     if not cache.layers or any(type(layer) is not DynamicLayer for layer in cache.layers):
-        return {}
+        return None
     cache.layers[:] = [GrowingLayer() for _ in cache.layers]
-    return {"past_key_values": cache}
+    return cache
