@@ -22,12 +22,14 @@ class Draw:
         prompt_ids: everything before the action.
         seed: of the row's noise; an exact engine's tokens are a function of it.
         start: with the weights that the run began with, not the present ones.
+        through: how many of the ids end with what the same row said in its turn before; 0: none.
     """
 
     policy: str
     prompt_ids: tuple[int, ...]
     seed: int
     start: bool = False
+    through: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,11 @@ from transformers import DynamicCache, GenerationConfig
 from llm_marl_envs.checks import refuse_unknown
 from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.growing_cache import growing_cache
+from trainers.engines.kept_rows import KeptRows
 from trainers.engines.row_sampler import RowSampler
 from trainers.models.team_model import SamplingBatch, TeamModel
+
+KEPT_MB = 512
 
 
 class GenerateEngine(SamplingEngine):
@@ -24,19 +27,25 @@ class GenerateEngine(SamplingEngine):
     Args:
         team: the weights.
         batch_size: most rows of one call; None puts all rows in one.
+        kept_mb: most memory, in MiB, for what rows have read and may go on from in their next turn.
 
     Raises:
-        ValueError: `batch_size` is less than 1.
+        ValueError: `batch_size` is less than 1, or `kept_mb` less than 0.
     """
 
     name = "generate"
     software = f"transformers {transformers.__version__}"
 
-    def __init__(self, team: TeamModel, batch_size: int | None = None) -> None:
+    def __init__(
+        self, team: TeamModel, batch_size: int | None = None, kept_mb: int = KEPT_MB
+    ) -> None:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: expected at least 1 or None")
+        if kept_mb < 0:
+            raise ValueError(f"kept_mb={kept_mb}: expected at least 0")
         self.team = team
         self.batch_size = batch_size
+        self.kept = KeptRows(kept_mb * 2**20)
 
     @classmethod
     def for_run(cls, team: TeamModel, args: Any, settings: Mapping[str, Any]) -> GenerateEngine:
@@ -49,6 +58,7 @@ class GenerateEngine(SamplingEngine):
         """One sample per draw, in order."""
         drawn: dict[int, Drawn] = {}
         with self.team.evaluating():
+            self.kept.check(self.team.weights())
             for start in (False, True):
                 rows = [row for row, draw in enumerate(draws) if draw.start is start]
                 with ExitStack() as stack:
@@ -56,12 +66,20 @@ class GenerateEngine(SamplingEngine):
                         for policy in dict.fromkeys(draws[row].policy for row in rows):
                             stack.enter_context(self.team.at_start(policy))
                     for batch in self.team.sampling_batches([draws[row].policy for row in rows]):
-                        for part in batch.parts(self.batch_size):
+                        for part in self._parts(batch, [draws[row] for row in rows]):
                             served = [rows[place] for place in part.rows]
                             asked = [draws[row] for row in served]
                             done = self._generate(part, asked, max_tokens, temperature)
                             drawn |= zip(served, done, strict=True)
         return [drawn[row] for row in range(len(draws))]
+
+    def _parts(self, batch: SamplingBatch, draws: Sequence[Draw]) -> Iterator[SamplingBatch]:
+        """Calls of rows that go on from what was kept, and of those that do not."""
+        for goes_on in (False, True):
+            places = [n for n, r in enumerate(batch.rows) if self.kept.knows(draws[r]) is goes_on]
+            if places:
+                rows, policies = ([one[n] for n in places] for one in (batch.rows, batch.policies))
+                yield from SamplingBatch(rows, batch.model, policies).parts(self.batch_size)
 
     def _generate(
         self, batch: SamplingBatch, draws: Sequence[Draw], max_tokens: int, temperature: float
@@ -83,7 +101,9 @@ class GenerateEngine(SamplingEngine):
             "input_ids": torch.tensor(ids, device=device),
             "attention_mask": torch.tensor(mask, device=device),
         }
-        if cache is not None:
+        if cache is not None and all(map(self.kept.knows, draws)):
+            self.kept.into(cache, draws, width)
+        elif cache is not None:
             self._read_once(batch, [draw.prompt_ids for draw in draws], inputs, config, cache)
         out = self._go_on(batch, inputs, config, cache, logits_processor=[sampler])
         done = []
@@ -91,6 +111,8 @@ class GenerateEngine(SamplingEngine):
         for row, probs in zip(out[:, width:].tolist(), logprobs, strict=True):
             end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
             done.append(Drawn(tuple(row[:end]), tuple(probs[:end])))
+        if cache is not None:
+            self.kept.keep(cache, draws, done, width)
         return done
 
     def _read_once(
@@ -101,7 +123,7 @@ class GenerateEngine(SamplingEngine):
         config: GenerationConfig,
         cache: DynamicCache,
     ) -> None:
-        """Where prompts of a policy are equal, read each once: fill the cache but for the last token.
+        """Where prompts of a policy are equal, read each once: all of it but the last token.
 
         Each row reads that one itself, which gives it the first scores.
         """

@@ -284,6 +284,13 @@ class TeamModel(ABC):
         for parameter, value in zip(self.parameters(policy), values, strict=True):
             parameter.copy_(value)
 
+    def weights(self) -> Iterator[torch.Tensor]:
+        """Every tensor that an action may depend on, those of past selves and starts, too."""
+        yield from self.module.parameters()
+        yield from self.module.buffers()
+        for kept in (*self._copies.values(), *self._starts.values()):
+            yield from kept
+
     # -- past selves -------------------------------------------------------------------------------
     def was(self, name: str) -> str:
         """The policy that a past self was; the name of a policy stays."""

@@ -102,8 +102,9 @@ class TokenPolicy:
                 prompt_ids=tuple(prompt),
                 seed=request.seed,
                 start=request.agent in self.team.left_behind,
+                through=through,
             )
-            for request, prompt in zip(requests, prompts, strict=True)
+            for request, (prompt, through) in zip(requests, prompts, strict=True)
         ]
         drawn = self.engine.sample(
             draws, max_tokens=self.max_completion_length, temperature=self.temperature
@@ -118,7 +119,8 @@ class TokenPolicy:
 
     def _prompt(
         self, request: Request, openings: dict[tuple[str, tuple[Message, ...]], list[int]]
-    ) -> list[int]:
+    ) -> tuple[list[int], int]:
+        """The ids before the action, and how many of them end with the action before."""
         policy = self.team.was(self._weights(request))
         chat = self.chats[policy]
         past = self._past.get((request.episode, request.agent))
@@ -127,11 +129,12 @@ class TokenPolicy:
             told = (*messages, Message("assistant", action))
             new = request.messages[len(told) :]
             if request.messages[: len(told)] == told and chat.extends(told, new):
-                return self._fitting(request, ids + chat.between(new, closed_by=closed_by))
+                more = chat.between(new, closed_by=closed_by)
+                return self._fitting(request, ids + more), len(ids)
         key = (policy, request.messages)
         if key not in openings:  # the episodes of a group share their first prompt
             openings[key] = chat.opening(request.messages)
-        return self._fitting(request, openings[key])
+        return self._fitting(request, openings[key]), 0
 
     def _fitting(self, request: Request, prompt: list[int]) -> list[int]:
         limit = self.team.context_length(self._weights(request))

@@ -1,0 +1,151 @@
+"""Keys and values of rows that may go on: what a later turn need not read again.
+
+A row is known by whose weights read it and by its ids, and by nothing else, for its keys and values
+are a function of the two. So an episode that goes on finds what it has read; a row with other ids
+finds nothing. All is let go as soon as any weight has changed.
+
+Owns how much is kept, and for how long. Shapes: B rows, n heads, L tokens, d numbers of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from trainers.engines.base import Draw, Drawn
+
+Known = tuple[str, bool, tuple[int, ...]]
+"""Policy, whether with the weights that it began with, ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one call has read: (keys, values) of each layer, each (B, n, L, d)."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+    @property
+    def bytes(self) -> int:
+        """In memory, room to spare included."""
+        return sum(one.untyped_storage().nbytes() for pair in self.layers for one in pair)
+
+    def first(self, rows: int) -> _Read:
+        """The first rows, in memory of their own."""
+        return _Read(
+            tuple((keys[:rows].clone(), values[:rows].clone()) for keys, values in self.layers)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row of what a call has read, and the column of its first token."""
+
+    read: _Read
+    place: int
+    begins: int
+
+
+class KeptRows:
+    """Rows by what they are known by; see the module.
+
+    Args:
+        most_bytes: that may be held at once; 0 keeps nothing. The oldest calls are let go first.
+
+    Attributes:
+        reused: tokens that were not read again, so far.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.reused = 0
+        self._rows: dict[Known, _Row] = {}
+        self._weights: list[tuple[Tensor, int]] = []
+
+    @property
+    def bytes(self) -> int:
+        """Held now."""
+        return sum(read.bytes for read in self._reads())
+
+    def check(self, weights: Iterable[Tensor]) -> None:
+        """Let all go unless these weights are those of before, where they were, and not written to.
+
+        Their memory is held, so that no other weight can come to lie there unseen.
+        """
+        now = [(one.data, one._version) for one in weights]
+        if [_mark(one) for one in now] != [_mark(one) for one in self._weights]:
+            self._rows.clear()
+            self._weights = now
+
+    def knows(self, draw: Draw) -> bool:
+        """Whether a draw goes on from a row that is held."""
+        return _known(draw) in self._rows
+
+    def into(self, cache: DynamicCache, draws: Sequence[Draw], width: int) -> None:
+        """Fill an empty cache with what is held of these rows, and let them go.
+
+        A call reads as many columns of each row. So the row with most to read decides, and of the
+        others some tokens are read again.
+
+        Args:
+            cache: of a call whose prompts are these draws', padded on the left.
+            draws: each goes on from a row that is held.
+            width: columns of the prompts.
+        """
+        rows = [self._rows.pop(_known(draw)) for draw in draws]
+        held = width - max(len(draw.prompt_ids) - draw.through + 1 for draw in draws)
+        blank = [width - len(draw.prompt_ids) for draw in draws]
+        for number in range(len(rows[0].read.layers)):
+            parts = [_columns(row, number, n, held) for row, n in zip(rows, blank, strict=True)]
+            keys, values = (torch.stack(part) for part in zip(*parts, strict=True))
+            cache.update(keys, values, number)
+        self.reused += sum(max(0, held - n) for n in blank)
+
+    def keep(
+        self, cache: DynamicCache, draws: Sequence[Draw], drawn: Sequence[Drawn], width: int
+    ) -> None:
+        """Hold what a call has read: of each row all but the last token that it said.
+
+        Args:
+            cache: of the call.
+            draws: its rows.
+            drawn: what each said.
+            width: columns of the prompts, padded on the left.
+        """
+        read = _Read(tuple((layer.keys, layer.values) for layer in cache.layers))
+        fit = min(len(draws), self.most_bytes * len(draws) // read.bytes)
+        read = read if fit == len(draws) else read.first(fit)
+        for place, (draw, said) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):
+            key = draw.policy, draw.start, (*draw.prompt_ids, *said.ids[:-1])
+            self._rows.pop(key, None)  # the newest is the last one
+            self._rows[key] = _Row(read, place, width - len(draw.prompt_ids))
+        while self.bytes > self.most_bytes:
+            oldest = next(iter(self._rows.values())).read
+            self._rows = {key: row for key, row in self._rows.items() if row.read is not oldest}
+
+    def _reads(self) -> list[_Read]:
+        return list({id(row.read): row.read for row in self._rows.values()}.values())
+
+
+def _known(draw: Draw) -> Known:
+    """What the row is known by that a draw goes on from."""
+    return draw.policy, draw.start, draw.prompt_ids[: max(0, draw.through - 1)]
+
+
+def _mark(weight: tuple[Tensor, int]) -> tuple[int, int]:
+    tensor, version = weight
+    return tensor.data_ptr(), version
+
+
+def _columns(row: _Row, layer: int, blank: int, held: int) -> tuple[Tensor, Tensor]:
+    """The first columns of a row that is padded by `blank`: keys and values, (n, held, d)."""
+    found = []
+    for one in row.read.layers[layer]:
+        kept = one[row.place, :, row.begins : row.begins + max(0, held - blank)]
+        moved = one.new_zeros(one.shape[1], held, one.shape[3])
+        moved[:, held - kept.shape[1] :] = kept
+        found.append(moved)
+    return found[0], found[1]
