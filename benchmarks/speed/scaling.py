@@ -111,7 +111,7 @@ def reread(rows: int, turns: int, tokens: int, repetitions: int) -> Row:
                 do_sample=False,
                 eos_token_id=None,
                 pad_token_id=0,
-                **growing_cache(model),
+                past_key_values=growing_cache(model),
             )
 
     jobs = {"read": lambda: [model(input_ids=ids, logits_to_keep=1) for ids in read]}

@@ -73,13 +73,15 @@ class GenerateEngine(SamplingEngine):
                             drawn |= zip(served, done, strict=True)
         return [drawn[row] for row in range(len(draws))]
 
-    def _parts(self, batch: SamplingBatch, draws: Sequence[Draw]) -> Iterator[SamplingBatch]:
-        """Calls of rows that go on from what was kept, and of those that do not."""
-        for goes_on in (False, True):
-            places = [n for n, r in enumerate(batch.rows) if self.kept.knows(draws[r]) is goes_on]
-            if places:
-                rows, policies = ([one[n] for n in places] for one in (batch.rows, batch.policies))
-                yield from SamplingBatch(rows, batch.model, policies).parts(self.batch_size)
+    def _parts(self, batch: SamplingBatch, draws: Sequence[Draw]) -> list[SamplingBatch]:
+        """The calls: rows that begin, then rows that go on from what was kept."""
+        goes_on = [self.kept.knows(draws[row]) for row in batch.rows]
+        found = []
+        for kind in (False, True):
+            places = [place for place, one in enumerate(goes_on) if one is kind]
+            rows, policies = ([one[n] for n in places] for one in (batch.rows, batch.policies))
+            found += SamplingBatch(rows, batch.model, policies).parts(self.batch_size)
+        return found
 
     def _generate(
         self, batch: SamplingBatch, draws: Sequence[Draw], max_tokens: int, temperature: float

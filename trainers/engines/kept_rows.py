@@ -95,7 +95,10 @@ class KeptRows:
             draws: each goes on from a row that is held.
             width: columns of the prompts.
         """
-        rows = [self._rows.pop(_known(draw)) for draw in draws]
+        known = [*map(_known, draws)]
+        rows = [self._rows[one] for one in known]
+        for one in {*known}:  # several rows may have said the same
+            del self._rows[one]
         held = width - max(len(draw.prompt_ids) - draw.through + 1 for draw in draws)
         blank = [width - len(draw.prompt_ids) for draw in draws]
         for number in range(len(rows[0].read.layers)):

@@ -79,7 +79,7 @@ class SamplingBatch:
 
     def parts(self, size: int | None) -> Iterator[SamplingBatch]:
         """The same rows, at most `size` in a batch; None is all."""
-        step = size or len(self.rows)
+        step = size or max(1, len(self.rows))
         for i in range(0, len(self.rows), step):
             yield SamplingBatch(self.rows[i : i + step], self.model, self.policies[i : i + step])
 

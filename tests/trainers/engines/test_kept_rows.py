@@ -1,0 +1,243 @@
+"""Prompts read once and rows that go on: the same tokens as whole rows, and never a stale number."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from support.models import lora, small, tiny_tokenizer, untrained
+from transformers import GPT2LMHeadModel, LlamaForCausalLM
+
+from trainers.engines.base import Draw, Drawn
+from trainers.engines.generate import GenerateEngine
+from trainers.models.team_files import build_team_model
+from trainers.models.team_model import FullWeights, TeamModel
+
+AGENTS = ["left_0", "right_0"]
+MODES: dict[str, dict[str, Any]] = {
+    "shared": {"weights": "shared"},
+    "adapters": {"weights": "adapters", "peft_config": lora()},
+    "adapters that PEFT mixes": {"weights": "adapters", "peft_config": lora()},
+    "separate": {"weights": "separate"},
+}
+
+
+def team_of(mode: str) -> TeamModel:
+    model, tokenizer = untrained()
+    team = build_team_model(model, AGENTS, tokenizer=tokenizer, **MODES[mode])
+    stir(team, 0.05)
+    return team
+
+
+@torch.no_grad()
+def stir(team: TeamModel, size: float) -> None:
+    """Move every weight that is trained."""
+    torch.manual_seed(int(1000 * size))
+    for policy in team.policies:
+        for parameter in team.parameters(policy):
+            parameter.add_(size * torch.randn_like(parameter))
+
+
+def openings(team: TeamModel) -> list[Draw]:
+    """Two prompts of unlike lengths, each of three rows of either seat."""
+    rng = random.Random(0)
+    prompts = [tuple(rng.choices(range(64, 256), k=length)) for length in (23, 9)]
+    return [
+        Draw(team.policy_of[agent], prompt, seed=100 * place + 10 * row + seat)
+        for place, prompt in enumerate(prompts)
+        for row in range(3)
+        for seat, agent in enumerate(AGENTS)
+    ]
+
+
+def later(draws: list[Draw], drawn: list[Drawn], told: int = 5) -> list[Draw]:
+    """The next turn of each row, with what the environment adds: not as much to all."""
+    found = []
+    for place, (draw, said) in enumerate(zip(draws, drawn, strict=True)):
+        through = (*draw.prompt_ids, *said.ids)
+        prompt = (*through, *range(70, 70 + told + place % 3))
+        found.append(Draw(draw.policy, prompt, draw.seed + 7, draw.start, len(through)))
+    return found
+
+
+def sample(engine: GenerateEngine, draws: list[Draw]) -> list[Drawn]:
+    return engine.sample(draws, max_tokens=6, temperature=1.0)
+
+
+def whole(team: TeamModel, draws: list[Draw]) -> list[Drawn]:
+    """Each row alone and anew: nothing to share, nothing kept."""
+    return [sample(GenerateEngine(team, kept_mb=0), [draw])[0] for draw in draws]
+
+
+def assert_same(found: list[Drawn], expected: list[Drawn]) -> None:
+    assert [one.ids for one in found] == [one.ids for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+@contextmanager
+def counted(engine: GenerateEngine) -> Any:
+    """Tokens that the model reads, of every row of every call."""
+    read: list[int] = []
+
+    def note(module: Any, args: Any, kwargs: Any) -> None:
+        read.append(kwargs["input_ids"].numel())
+
+    hooks = [m.register_forward_pre_hook(note, with_kwargs=True) for m in engine.team.bases]
+    try:
+        yield read
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@pytest.mark.parametrize("size", [None, 5])
+@pytest.mark.parametrize("mode", MODES)
+def test_turns_are_those_of_whole_rows(
+    mode: str, size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if mode == "adapters that PEFT mixes":
+        monkeypatch.setattr("trainers.models.adapters.why_not_stacked", lambda model: "asked for")
+    team = team_of(mode)
+    engine, draws = GenerateEngine(team, size), openings(team)
+    for turn in range(4):
+        drawn = sample(engine, draws)
+        assert_same(drawn, whole(team, draws))
+        assert bool(engine.kept.reused) is (turn > 0)
+        draws = later(draws, drawn)
+
+
+def test_what_is_read() -> None:
+    """12 rows of 2 policies and 2 prompts: 4 prompts of 23 columns, a last token of each row."""
+    team = team_of("adapters")
+    engine, draws = GenerateEngine(team), openings(team)
+    with counted(engine) as read:
+        drawn = sample(engine, draws)
+    assert read[:2] == [4 * 23, 12]
+    more = later(draws, drawn)
+    left = max(len(one.prompt_ids) - one.through + 1 for one in more)
+    with counted(engine) as read:
+        sample(engine, more)
+    assert read[0] == 12 * left
+
+
+@pytest.mark.parametrize("kind", [LlamaForCausalLM, GPT2LMHeadModel])
+def test_other_models(kind: Any) -> None:
+    tokenizer = tiny_tokenizer()
+    team = FullWeights(small(kind, tokenizer, intermediate_size=32), tokenizer, AGENTS)
+    engine, draws = GenerateEngine(team), openings(team)
+    for _ in range(3):
+        drawn = sample(engine, draws)
+        assert_same(drawn, whole(team, draws))
+        draws = later(draws, drawn)
+    assert engine.kept.reused
+
+
+def replace_data(team: TeamModel) -> None:
+    for parameter in team.module.parameters():
+        parameter.data = parameter.data + 0.05
+
+
+def step(team: TeamModel) -> None:
+    stir(team, 0.02)
+
+
+def swap(team: TeamModel) -> None:
+    """The two adapters change places."""
+    left, right = ([p.detach().clone() for p in team.parameters(a)] for a in AGENTS)
+    with torch.no_grad():
+        for agent, values in zip(AGENTS, (right, left), strict=True):
+            for parameter, value in zip(team.parameters(agent), values, strict=True):
+                parameter.copy_(value)
+
+
+def optimizer_step(team: TeamModel) -> None:
+    optimizer = torch.optim.AdamW(team.parameters(AGENTS[0]), lr=0.1)
+    for parameter in team.parameters(AGENTS[0]):
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("change", [step, swap, optimizer_step, replace_data])
+def test_weights_that_changed_read_everything_anew(change: Callable[[TeamModel], None]) -> None:
+    team = team_of("adapters")
+    engine, draws = GenerateEngine(team), openings(team)
+    more = later(draws, sample(engine, draws))
+    before = whole(team, more)
+    change(team)
+    found = sample(engine, more)
+    assert engine.kept.reused == 0
+    assert_same(found, whole(team, more))
+    assert [one.logprobs for one in found] != [one.logprobs for one in before]
+
+
+def test_a_past_self_is_another_one() -> None:
+    """Also one that is kept under a name that another had."""
+    for mode in ("shared", "adapters"):
+        team = team_of(mode)
+        policy = team.policy_of["left_0"]
+        engine, expected = GenerateEngine(team), []
+        for size in (0.02, 0.04):
+            if team.past:
+                team.forget("past")
+            team.keep(policy, "past")
+            stir(team, size)
+            draws = [Draw("past", one.prompt_ids, one.seed) for one in openings(team)]
+            more = later(draws, sample(engine, draws))
+            now = [Draw(policy, one.prompt_ids, one.seed, through=one.through) for one in more]
+            assert not any(map(engine.kept.knows, now))
+            found = sample(engine, [*more, *now])
+            assert_same(found, whole(team, [*more, *now]))
+            expected.append(found[0].logprobs)
+        assert expected[0] != expected[1]
+
+
+def test_a_seat_that_plays_as_it_began_is_another_one() -> None:
+    team = team_of("shared")
+    team.freeze(["right_0"])
+    stir(team, 0.05)
+    engine = GenerateEngine(team)
+    draws = openings(team)
+    more = later(draws, sample(engine, draws))
+    began = [Draw(d.policy, d.prompt_ids, d.seed, True, d.through) for d in more]
+    assert not any(map(engine.kept.knows, began))
+    assert_same(sample(engine, began), whole(team, began))
+
+
+def test_rows_that_are_not_continued_are_read_whole() -> None:
+    """Other ids at any place, or a row that nobody says was there before."""
+    team = team_of("shared")
+    engine, draws = GenerateEngine(team), openings(team)
+    more = later(draws, sample(engine, draws))
+    other = [(71, *one.prompt_ids[1:]) for one in more]
+    changed = [Draw(d.policy, ids, d.seed, False, d.through) for d, ids in zip(more, other, strict=True)]
+    unsaid = [Draw(d.policy, d.prompt_ids, d.seed) for d in more]
+    mixed = [*changed[:4], *more[4:8], *unsaid[8:]]
+    assert [engine.kept.knows(one) for one in mixed] == [False] * 4 + [True] * 4 + [False] * 4
+    assert_same(sample(engine, mixed), whole(team, mixed))
+
+
+def test_rows_that_say_the_same_go_on_alike() -> None:
+    team = team_of("shared")
+    engine, one = GenerateEngine(team), openings(team)[0]
+    more = later([one, one, one], sample(engine, [one, one, one]))
+    assert len({draw.prompt_ids[: draw.through] for draw in more}) == 1
+    assert_same(sample(engine, more), whole(team, more))
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_memory_stays_under_its_bound(most: int) -> None:
+    team = team_of("shared")
+    engine, draws = GenerateEngine(team, kept_mb=most), openings(team)
+    engine.kept.most_bytes //= 4
+    for update in range(50):
+        if update % 10 == 0:
+            step(team)
+            draws = openings(team)
+        draws = later(draws, sample(engine, draws), told=1)
+        assert engine.kept.bytes <= most * 2**18
+    assert (engine.kept.reused > 0) is (most > 0)
