@@ -75,6 +75,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "tasks_per_update": (1, math.inf),
     "rows_per_micro_batch": (1, math.inf),
     "sampling_batch_size": (1, math.inf),
+    "kept_rows_mb": (0, math.inf),
     "rollout_chunks": (1, math.inf),
     "max_completion_length": (1, math.inf),
     "max_turns": (1, math.inf),
@@ -153,6 +154,14 @@ class MAGRPOConfig(GRPOConfig):
     samples; a server does not need that."""
     sampling_batch_size: int | None = None
     """Most rows of one generate call, at least 1; None: all."""
+    share_prompts: bool = True
+    """Compute what rows begin with once, in sampling and in the update, and keep what a row has
+    read for its next turn. False: every row whole, as often as it is read."""
+    kept_rows_mb: int = 512
+    """Most MiB of keys and values that the engine 'generate' keeps for next turns, at least 0."""
+    compare_sampling: bool = False
+    """Compare the log-probs of 'generate', too, with the trainer's before each step; it takes one
+    more forward pass. Other engines always are."""
     rollout_chunks: int = 1
     """Parts into which the episodes of an update are divided: one is sampled while the others'
     programs run. Pays where both are slow. At least 1."""

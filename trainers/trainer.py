@@ -27,6 +27,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -61,6 +62,7 @@ from trainers.models.team_module import fit_for_trl
 from trainers.models.token_policy import TokenPolicy
 from trainers.running import metrics
 from trainers.running.callbacks import (
+    AfterStep,
     Diagnosis,
     FlatRewards,
     SaveOnInterrupt,
@@ -68,8 +70,10 @@ from trainers.running.callbacks import (
     TokenBudget,
 )
 from trainers.running.checkpoints import Checkpoints
+from trainers.running.clock import REST, Clock
 from trainers.running.costs import Costs, costs_of, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
+from trainers.running.memory import peak_mib
 from trainers.running.processes import Processes
 from trainers.running.run_folder import (
     Run,
@@ -112,6 +116,7 @@ from trainers.update.packing import (
 )
 from trainers.update.play import Play
 from trainers.update.sequential import drawn_order, log_ratios, weigh
+from trainers.update.shared_prompts import NOT_SHARDED, SharedPrompts, why_whole
 
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
@@ -153,6 +158,8 @@ class MAGRPOTrainer(GRPOTrainer):
     args: MAGRPOConfig  # type: ignore[assignment]
     _learner: str | None = None
     """The policy of the present step of the optimiser; None: all of them."""
+    _own: torch.Tensor | None = None
+    """(B, T) which completion tokens of the present micro-batch its agent said."""
 
     def __init__(
         self,
@@ -209,6 +216,7 @@ class MAGRPOTrainer(GRPOTrainer):
         )
         self.beta = self.args.beta = beta
         self.costs, self._counted_at = Costs(), time.perf_counter()
+        self.clock, self._tokens_read, self._sampled = Clock(), np.zeros(2), 0
         self._gather()
         self._settle()
 
@@ -242,7 +250,9 @@ class MAGRPOTrainer(GRPOTrainer):
             self.partners,
             self.processes,
             self.failures,
+            self.clock,
         )
+        self.token_policy.timed = partial(self.clock.part, "sampling")
 
     def _settle(self) -> None:
         """What can only be done once TRL's constructor has run."""
@@ -270,6 +280,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.use_vllm = not self.engine.exact
         self.checkpoints = Checkpoints(self.args, self.accelerator, self.this_run)
         self.add_callback(self.interrupt)
+        self.add_callback(AfterStep(self._after_step))
         self.add_callback(TokenBudget(lambda: self._spent))
         self.add_callback(FlatRewards(steps=self._steps))
         self.add_callback(Diagnosis())
@@ -361,6 +372,7 @@ class MAGRPOTrainer(GRPOTrainer):
     def _new_batches(self) -> list[dict[str, Any]]:
         """Roll out, judge, pack."""
         begun = time.perf_counter()
+        self.clock.taken()  # what lies between two updates is of neither
         self.line_ups.keep(self._update)
         groups, inputs, advantages = self._experience()
         weights = self.algorithm.weights(inputs)
@@ -375,9 +387,10 @@ class MAGRPOTrainer(GRPOTrainer):
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
         total = self.processes.total
         count_everywhere(batches, groups, self.loss_type, total, self.args.world_size)
-        if self.num_iterations > 1 or self.engine.remote or self.plan.in_sequence:
+        compares = self.engine.remote or self.args.compare_sampling
+        if self.num_iterations > 1 or compares or self.plan.in_sequence:
             self._score(batches, OLD, lambda policy: nullcontext())
-        if self.engine.remote:
+        if compares:
             self._check_engine(batches)
         if self.beta:
             self._score(batches, "ref_per_token_logps", self.team.at_start)
@@ -396,7 +409,10 @@ class MAGRPOTrainer(GRPOTrainer):
 
     def _experience(self) -> tuple[list[EpisodeGroup], AdvantageInputs, np.ndarray]:
         """Play this process's share, judge the groups of all."""
-        groups = self.play.groups(self._update)
+        shared = self.engine.shared_tokens
+        with self.clock.part("environments"):
+            groups = self.play.groups(self._update)
+        self._note_prompts(groups, self.engine.shared_tokens - shared)
         if self.args.world_size > 1:
             groups = gather_object(groups)  # in the order of the ranks
         episodes = [episode for group in groups for episode in group.episodes]
@@ -452,10 +468,25 @@ class MAGRPOTrainer(GRPOTrainer):
             elif self.num_iterations == 1 and not self.plan.in_sequence:
                 del batch[OLD]  # as with `generate`, to the last bit
 
-    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        """As in TRL, to the last bit; faster on a CPU."""
+    def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        """As in TRL; faster on a CPU, and what rows begin with is computed once."""
+        shared = self._sharing(model)
         with in_place():
-            return super()._get_per_token_logps_and_entropies(*args, **kwargs)
+            found = super()._get_per_token_logps_and_entropies(shared or model, *args, **kwargs)
+        if shared is not None:
+            self._tokens_read += np.array([shared.read, shared.whole])
+        return found
+
+    def _sharing(self, model: Any) -> SharedPrompts | None:
+        """What computes shared prompts once; None where rows are computed whole."""
+        if not self.args.share_prompts:
+            return None
+        base = self.team.base
+        reason = NOT_SHARDED if self.team.sharded else why_whole(base)
+        if reason is not None:
+            warnings.warn(f"the update computes prompts once per row: {reason}", stacklevel=2)
+            return None
+        return SharedPrompts(model, self.accelerator.unwrap_model(model), base, self._own)
 
     @torch.no_grad()
     def _log_probs(self, batch: Mapping[str, Any]) -> torch.Tensor:
@@ -463,7 +494,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.team.activate(batch["policy"])
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
-        width = batch["completion_ids"].size(1)
+        width, self._own = batch["completion_ids"].size(1), batch["tool_mask"]
         return self._get_per_token_logps_and_entropies(self.model, ids, mask, width)[0]
 
     def compute_loss(
@@ -474,6 +505,7 @@ class MAGRPOTrainer(GRPOTrainer):
         num_items_in_batch: Any = None,
     ) -> torch.Tensor:
         """TRL's loss times the scale of the micro-batch, plus the algorithm's own loss."""
+        self._own = inputs["tool_mask"]
         loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         loss = loss * inputs["loss_scale"]
         extra = self.algorithm.extra_loss(inputs, model)
@@ -541,11 +573,32 @@ class MAGRPOTrainer(GRPOTrainer):
             values[f"algorithm/{name}"] = count
         self._note(values)
         again = self.trained if self.args.random_partner else ()
-        self.costs = self.costs.plus(update_costs(groups, self.algorithm.counters, again))
+        spent = update_costs(groups, self.algorithm.counters, again)
+        self.costs, self._sampled = self.costs.plus(spent), spent.tokens
         self._count_time()
         for name, count in self.costs.logged().items():
             # A count, of which the last is logged; TRL logs the mean of what was appended.
             self._metrics["train"][name] = [count]
+
+    def _note_prompts(self, groups: Sequence[EpisodeGroup], shared: int) -> None:
+        """What of this process's prompts was read, of an engine that tells it."""
+        if not self.engine.remote:
+            read = update_costs(groups, {}).prompt_tokens or 0
+            self._note({"sharing/prompts": 1 - shared / max(read, 1)})
+
+    def _after_step(self) -> None:
+        """Log where the time of an update went, after its last step."""
+        if self._step % self._per_rollout:
+            return
+        seconds = self.clock.taken()
+        parts = ("sampling", "environments", "publishing", REST)
+        self._note({f"time/{part}": seconds.get(part, 0.0) for part in parts})
+        self._note({"speed/tokens": self._sampled / max(seconds.get("sampling", 0.0), 1e-9)})
+        read, whole = self._tokens_read
+        if whole:
+            self._note({"sharing/rows": read / whole})
+        self._tokens_read = np.zeros(2)
+        self._note({"memory/peak": peak_mib(self.accelerator.device)})
 
     def _count_time(self) -> None:
         """Add the time since this was last called."""

@@ -124,7 +124,8 @@ MODES: dict[str, dict[str, Any]] = {
 # Plain gradient steps, so that what differs in the last digit is not blown up by Adam.
 PLAIN = {"optim": "sgd", "learning_rate": 3.0, "max_grad_norm": 0.0, "max_steps": 3}
 SAVING = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1, "beta": 0.1}
-SAVING |= {"num_iterations": 2}
+# Whole rows: sharded weights share no prompts in the update, and are compared to the last digits.
+SAVING |= {"num_iterations": 2, "share_prompts": False}
 SHARDED = {"shard_weights": True}
 STRANGER = {"env": UnevenGrowing, "context": "fresh", "max_turns": 2}
 CASES: dict[str, dict[str, Any]] = {

@@ -56,12 +56,14 @@ class SamplingEngine(ABC):
             scores, with each row's own noise.
         remote: the weights that act are copies, so they must be published, and measured.
         software: what samples and its version, e.g. "vllm 0.32.0"; "" while it is not known.
+        shared_tokens: of prompts that were not read again, so far; 0 where nobody knows.
     """
 
     name: ClassVar[str]
     exact: bool = True
     remote: ClassVar[bool] = False
     software: str = ""
+    shared_tokens: int = 0
 
     @classmethod
     @abstractmethod
@@ -89,6 +91,9 @@ class SamplingEngine(ABC):
 
     def publish(self, update: int) -> None:  # noqa: B027 - most engines have nothing to do
         """Serve the team's present weights; every process calls it before it samples."""
+
+    def let_go(self) -> None:  # noqa: B027 - as above
+        """The episodes are over: let go of what was kept for their next turns."""
 
     def recover(self) -> None:  # noqa: B027 - as above
         """After a `LostServerError`: wait until sampling can begin anew."""

@@ -27,6 +27,7 @@ class GenerateEngine(SamplingEngine):
     Args:
         team: the weights.
         batch_size: most rows of one call; None puts all rows in one.
+        shares: read equal prompts of a policy once; False: each row is read whole, every turn.
         kept_mb: most memory, in MiB, for what rows have read and may go on from in their next turn.
 
     Raises:
@@ -37,7 +38,12 @@ class GenerateEngine(SamplingEngine):
     software = f"transformers {transformers.__version__}"
 
     def __init__(
-        self, team: TeamModel, batch_size: int | None = None, kept_mb: int = KEPT_MB
+        self,
+        team: TeamModel,
+        batch_size: int | None = None,
+        *,
+        shares: bool = True,
+        kept_mb: int = KEPT_MB,
     ) -> None:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: expected at least 1 or None")
@@ -45,20 +51,24 @@ class GenerateEngine(SamplingEngine):
             raise ValueError(f"kept_mb={kept_mb}: expected at least 0")
         self.team = team
         self.batch_size = batch_size
-        self.kept = KeptRows(kept_mb * 2**20)
+        self.shares = shares
+        self.kept = KeptRows(kept_mb * 2**20 * shares)
 
     @classmethod
     def for_run(cls, team: TeamModel, args: Any, settings: Mapping[str, Any]) -> GenerateEngine:
-        """With `sampling_batch_size` rows at once; there are no settings."""
+        """With the run's `sampling_batch_size`, `share_prompts` and `kept_rows_mb`; no settings."""
         refuse_unknown("engine, name='generate'", settings, [])
-        return cls(team, args.sampling_batch_size)
+        return cls(
+            team, args.sampling_batch_size, shares=args.share_prompts, kept_mb=args.kept_rows_mb
+        )
 
     @torch.no_grad()
     def sample(self, draws: Sequence[Draw], *, max_tokens: int, temperature: float) -> list[Drawn]:
         """One sample per draw, in order."""
         drawn: dict[int, Drawn] = {}
         with self.team.evaluating():
-            self.kept.check(self.team.weights())
+            if not self.team.sharded:
+                self.kept.check(self.team.weights())
             for start in (False, True):
                 rows = [row for row, draw in enumerate(draws) if draw.start is start]
                 with ExitStack() as stack:
@@ -72,6 +82,10 @@ class GenerateEngine(SamplingEngine):
                             done = self._generate(part, asked, max_tokens, temperature)
                             drawn |= zip(served, done, strict=True)
         return [drawn[row] for row in range(len(draws))]
+
+    def let_go(self) -> None:
+        """Free what rows have read."""
+        self.kept.let_go()
 
     def _parts(self, batch: SamplingBatch, draws: Sequence[Draw]) -> list[SamplingBatch]:
         """The calls: rows that begin, then rows that go on from what was kept."""
@@ -104,8 +118,8 @@ class GenerateEngine(SamplingEngine):
             "attention_mask": torch.tensor(mask, device=device),
         }
         if cache is not None and all(map(self.kept.knows, draws)):
-            self.kept.into(cache, draws, width)
-        elif cache is not None:
+            self.shared_tokens += self.kept.into(cache, draws, width)
+        elif cache is not None and self.shares:
             self._read_once(batch, [draw.prompt_ids for draw in draws], inputs, config, cache)
         out = self._go_on(batch, inputs, config, cache, logits_processor=[sampler])
         done = []
@@ -113,7 +127,7 @@ class GenerateEngine(SamplingEngine):
         for row, probs in zip(out[:, width:].tolist(), logprobs, strict=True):
             end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
             done.append(Drawn(tuple(row[:end]), tuple(probs[:end])))
-        if cache is not None:
+        if cache is not None and not self.team.sharded:  # whose changes cannot be seen in a part
             self.kept.keep(cache, draws, done, width)
         return done
 
@@ -139,6 +153,8 @@ class GenerateEngine(SamplingEngine):
         read.max_new_tokens = 1
         self._go_on(once, {name: one[rows] for name, one in inputs.items()}, read, cache)
         cache.crop(-1)
+        self.shared_tokens += sum(len(prompt) - 1 for prompt in prompts)
+        self.shared_tokens -= sum(len(prompts[row]) - 1 for row in rows)
         places = [rows.index(first[key]) for key in asked]
         cache.batch_select_indices(torch.tensor(places, device=self.team.device))
 
@@ -153,8 +169,14 @@ class GenerateEngine(SamplingEngine):
         """The prompts with what is generated after them, (B, T); the cache holds what is read."""
         held = {} if cache is None else {"past_key_values": cache}
         with self.team.acting(batch.policies) as kwargs, _without_defaults(batch.model, config):
+            # Sharded weights are whole here, and processes make different numbers of calls.
             return batch.model.generate(
-                **inputs, generation_config=config, **held, **options, **kwargs
+                **inputs,
+                generation_config=config,
+                synced_gpus=False,
+                **held,
+                **options,
+                **kwargs,
             )
 
 

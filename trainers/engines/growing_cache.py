@@ -56,8 +56,8 @@ def _moved(held: Any, new: Tensor, size: int) -> Tensor:
     return room
 
 
-def growing_cache(model: Any) -> DynamicCache | None:
-    """A cache for one call of `generate`; None where the model has its own kind.
+def plain_cache(model: Any) -> DynamicCache | None:
+    """An empty cache of keys and values of all tokens; None for a model with another kind.
 
     Args:
         model: of Transformers, without wrappers.
@@ -66,7 +66,13 @@ def growing_cache(model: Any) -> DynamicCache | None:
     if own or model.config.is_encoder_decoder or not model._supports_default_dynamic_cache():
         return None
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))
-    if not cache.layers or any(type(layer) is not DynamicLayer for layer in cache.layers):
-        return None
-    cache.layers[:] = [GrowingLayer() for _ in cache.layers]
+    plain = cache.layers and all(type(layer) is DynamicLayer for layer in cache.layers)
+    return cache if plain else None
+
+
+def growing_cache(model: Any) -> DynamicCache | None:
+    """A cache for one call of `generate`; None where the model has its own kind."""
+    cache = plain_cache(model)
+    if cache is not None:
+        cache.layers[:] = [GrowingLayer() for _ in cache.layers]
     return cache

@@ -54,14 +54,10 @@ class KeptRows:
 
     Args:
         most_bytes: that may be held at once; 0 keeps nothing. The oldest calls are let go first.
-
-    Attributes:
-        reused: tokens that were not read again, so far.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
-        self.reused = 0
         self._rows: dict[Known, _Row] = {}
         self._weights: list[tuple[Tensor, int]] = []
 
@@ -80,11 +76,15 @@ class KeptRows:
             self._rows.clear()
             self._weights = now
 
+    def let_go(self) -> None:
+        """Hold nothing."""
+        self._rows.clear()
+
     def knows(self, draw: Draw) -> bool:
         """Whether a draw goes on from a row that is held."""
         return _known(draw) in self._rows
 
-    def into(self, cache: DynamicCache, draws: Sequence[Draw], width: int) -> None:
+    def into(self, cache: DynamicCache, draws: Sequence[Draw], width: int) -> int:
         """Fill an empty cache with what is held of these rows, and let them go.
 
         A call reads as many columns of each row. So the row with most to read decides, and of the
@@ -94,6 +94,9 @@ class KeptRows:
             cache: of a call whose prompts are these draws', padded on the left.
             draws: each goes on from a row that is held.
             width: columns of the prompts.
+
+        Returns:
+            Tokens that need not be read again.
         """
         known = [*map(_known, draws)]
         rows = [self._rows[one] for one in known]
@@ -105,7 +108,7 @@ class KeptRows:
             parts = [_columns(row, number, n, held) for row, n in zip(rows, blank, strict=True)]
             keys, values = (torch.stack(part) for part in zip(*parts, strict=True))
             cache.update(keys, values, number)
-        self.reused += sum(max(0, held - n) for n in blank)
+        return sum(max(0, held - n) for n in blank)
 
     def keep(
         self, cache: DynamicCache, draws: Sequence[Draw], drawn: Sequence[Drawn], width: int

@@ -180,6 +180,11 @@ class TeamModel(ABC):
         found = [m.get_base_model() if hasattr(m, "get_base_model") else m for m in models]
         return list({id(model): model for model in found}.values())
 
+    @property
+    def base(self) -> PreTrainedModel:
+        """The model of Transformers that acts now."""
+        return self.bases[0]
+
     def shard(self, device: torch.device, processes: int) -> None:
         """Divide the weights over all processes and move the parts to `device`, in place."""
         shard(self.bases, device, processes)
@@ -371,6 +376,11 @@ class SeparateWeights(TeamModel):
     def model_of(self, policy: str) -> Any:
         """The policy's own model."""
         return self.module.models.get_submodule(self.was(policy))
+
+    @property
+    def base(self) -> PreTrainedModel:
+        """The active policy's own model."""
+        return self.module.models.get_submodule(self.module.active)
 
 
 def load_full_weights(model: PreTrainedModel, folder: Path) -> None:

@@ -9,7 +9,8 @@ so: the next prompt is made from texts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from llm_marl_envs.records import Request, Response, Turn
@@ -38,6 +39,7 @@ class TokenPolicy:
         template_kwargs: further variables of the chat template.
 
     Attributes:
+        timed: gives a context in which the engine samples.
         stand_ins: (episode, agent) -> the past self that plays there; see `update/line_ups.py`.
 
     Raises:
@@ -65,6 +67,7 @@ class TokenPolicy:
         self.temperature = temperature
         self.engine = engine or GenerateEngine(team)
         self.template_kwargs = template_kwargs
+        self.timed: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.stand_ins: Mapping[tuple[int, str], str] = {}
         self._past: dict[tuple[int, str], _Past] = {}
 
@@ -106,9 +109,10 @@ class TokenPolicy:
             )
             for request, (prompt, through) in zip(requests, prompts, strict=True)
         ]
-        drawn = self.engine.sample(
-            draws, max_tokens=self.max_completion_length, temperature=self.temperature
-        )
+        with self.timed():
+            drawn = self.engine.sample(
+                draws, max_tokens=self.max_completion_length, temperature=self.temperature
+            )
         return [self._respond(*each) for each in zip(requests, draws, drawn, strict=True)]
 
     def _weights(self, request: Request) -> str:

@@ -18,6 +18,9 @@ from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
 from llm_marl_envs.evaluation.play.progress import counter
 
+SHOWN = ("sampling", "environments", "update")
+"""Parts of an update whose seconds stand beside the bar."""
+
 
 class TeamProgress(ProgressCallback):
     """One bar with ETA, reward and success, instead of a dictionary per step.
@@ -36,10 +39,12 @@ class TeamProgress(ProgressCallback):
         self.current_step = 0
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Show the newest reward and success beside the bar."""
+        """Show the newest reward and success beside the bar, and where the time went."""
         if state.is_world_process_zero and self.training_bar is not None and logs:
-            shown = {name: logs[name] for name in ("reward", "success") if name in logs}
-            self.training_bar.set_postfix({name: f"{value:.3f}" for name, value in shown.items()})
+            shown = {name: f"{logs[name]:.3f}" for name in ("reward", "success") if name in logs}
+            parts = {name: logs.get(f"time/{name}") for name in SHOWN}
+            shown |= {name: f"{value:.1f}s" for name, value in parts.items() if value is not None}
+            self.training_bar.set_postfix(shown)
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -102,6 +107,18 @@ class SaveOnInterrupt(TrainerCallback):
 def _launched() -> bool:
     """Whether the terminal's signal arrives twice: from it, and from what started this process."""
     return any(name in os.environ for name in (LAUNCHED, "TORCHELASTIC_RUN_ID"))
+
+
+class AfterStep(TrainerCallback):
+    """Calls a function after each step of the optimiser, before anything is logged."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act = act
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        """Call it."""
+        self.act()
+        return control
 
 
 class TokenBudget(TrainerCallback):

@@ -1,13 +1,25 @@
-"""Peak memory of this process and its children."""
+"""Peak memory: of this process, and of it with its children."""
 
 from __future__ import annotations
 
+import resource
+import sys
 import threading
 
 import psutil
+import torch
 
 INTERVAL_SECONDS = 0.2
 MIB = 2**20
+RSS_UNIT = 1 if sys.platform == "darwin" else 2**10
+"""Bytes in which the system counts resident memory."""
+
+
+def peak_mib(device: torch.device) -> float:
+    """Most memory of this process so far, in MiB: torch's of a GPU, else what is resident."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / MIB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT / MIB
 
 
 class PeakMemory:

@@ -50,7 +50,7 @@ FREE = re.compile(
     r"output_dir|run_name|project|trackio_.*|hub_.*|push_to_hub|resume_from_checkpoint"
     # what is logged, saved and measured when
     r"|logging_(?!nan).*|log_.*|report_to|disable_tqdm|include_num_input_tokens_seen|debug"
-    r"|transcript_every|num_completions_to_print|skip_memory_metrics|do_.*"
+    r"|transcript_every|compare_sampling|num_completions_to_print|skip_memory_metrics|do_.*"
     r"|save_.*|enable_jit_checkpoint|metric_for_best_model|greater_is_better"
     r"|eval_(?!tasks).*|per_device_eval_batch_size|prediction_loss_only"
     # how many updates (compared as a number of updates), and when a run gives up

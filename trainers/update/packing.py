@@ -275,7 +275,7 @@ def micro_batches(
     batches: list[dict[str, Any]] = []
     losses = scale_of(plan.loss_type)
     for policy, count in plan.micro_batches.items():
-        mine = [row for row in rows if row.policy == policy]
+        mine = _by_prompt([row for row in rows if row.policy == policy])
         tokens = sum(sum(row.own) for row in mine)
         total = plan.trajectories[policy] if losses.planned else len(mine)
         most = max(len(mine), (most_rows or {}).get(policy, 0))
@@ -302,6 +302,14 @@ def micro_batches(
             batch["episodes"] = [row.episode for row in part]
             batches.append(batch)
     return batches
+
+
+def _by_prompt(rows: Sequence[Row]) -> list[Row]:
+    """Rows with one prompt together, so that they share micro-batches; else in their order."""
+    first: dict[tuple[int, ...], int] = {}
+    for place, row in enumerate(rows):
+        first.setdefault(tuple(row.prompt_ids), place)
+    return sorted(rows, key=lambda row: first[tuple(row.prompt_ids)])
 
 
 def count_everywhere(

@@ -16,6 +16,7 @@ from llm_marl_envs.policies.json_server import LostServerError
 from llm_marl_envs.records import EpisodeGroup
 from llm_marl_envs.specs import env_name
 from trainers.models.token_policy import TokenPolicy
+from trainers.running.clock import Clock
 from trainers.running.failures import FailedEpisodes
 from trainers.running.processes import Processes
 from trainers.update.collect import Collector
@@ -36,6 +37,7 @@ class Play:
         partners: agent -> policy, of the others.
         processes: of the run.
         failures: saves before the run is stopped.
+        clock: of the run.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Play:
         partners: Mapping[str, Policy],
         processes: Processes,
         failures: FailedEpisodes,
+        clock: Clock,
     ) -> None:
         self.collector = collector
         self.line_ups = line_ups
@@ -53,6 +56,7 @@ class Play:
         self.partners = partners
         self.processes = processes
         self.failures = failures
+        self.clock = clock
 
     @property
     def seats(self) -> dict[str, Policy]:
@@ -86,6 +90,7 @@ class Play:
                 return self.collector.play(update, seated)
         finally:
             team.policy_of = begun_with
+            self.policy.engine.let_go()
 
     def ready(self, update: int) -> AbstractContextManager[None]:
         """Present weights at the engine, on every process; the block may sample.
@@ -108,7 +113,8 @@ class Play:
 
     def _publish(self, update: int) -> bool:
         """Let the engine sample with the present weights; sharded ones take every process."""
-        self.policy.engine.publish(update)
+        with self.clock.part("publishing"):
+            self.policy.engine.publish(update)
         return True
 
     def _together(self, act: Callable[[], T], update: int, *, repeats: bool) -> T | None:

@@ -492,6 +492,16 @@ _OF_UPDATES = (
         "sampling, stepping the environments and packing",
     ),
     _logged(
+        "time/sampling", "sampling", "seconds", "of the update's actions, by the team's models"
+    ),
+    _logged("time/environments", "environments", "seconds", "the rest of playing: steps, partners"),
+    _logged("time/publishing", "publishing", "seconds", "handing weights to a sampling server"),
+    _logged("time/update", "learning", "seconds", "the rest: advantages, losses, gradients, steps"),
+    _logged("speed/tokens", "tokens per second", "tokens/s", "sampled, over sampling time alone"),
+    _logged("sharing/prompts", "prompt read", "share", "of prompt tokens, what sampling read"),
+    _logged("sharing/rows", "rows read", "share", "of tokens of whole rows, what the update read"),
+    _logged("memory/peak", "peak memory", "MiB", "of the first process so far; of the GPU if any"),
+    _logged(
         "num_tokens",
         "tokens sampled so far",
         "tokens",

@@ -1,0 +1,46 @@
+"""Where the time of a run goes: seconds of each part, none counted twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+REST = "update"
+"""What is in no other part: losses, gradients, steps."""
+
+
+class Clock:
+    """Counts seconds of parts; within a part another may run, and its time is its own.
+
+    >>> with clock.part("rollout"):          # counts 3 of 5 seconds
+    ...     with clock.part("sampling"):     # counts 2
+    """
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._open: list[str] = [REST]
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Count to this part while the block runs."""
+        self._count()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._count()
+            self._open.pop()
+
+    def taken(self) -> dict[str, float]:
+        """Part -> seconds since this was last called."""
+        self._count()
+        found, self._seconds = self._seconds, {}
+        return found
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        name = self._open[-1]
+        self._seconds[name] = self._seconds.get(name, 0.0) + now - self._since
+        self._since = now
