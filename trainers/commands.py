@@ -53,6 +53,20 @@ def _train(options: Namespace) -> None:
     run_train(options.config, options.override, command)
 
 
+def _add_estimate(parser: ArgumentParser) -> None:
+    _add_train(parser)
+    parser.add_argument(
+        "--updates", type=int, default=2, help="to make; the first one warms up (default 2)"
+    )
+
+
+def _estimate(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.studies.estimate import run_estimate, told
+    found = run_estimate(options.config, options.override, options.updates)
+    print("\n".join(told(found)))
+
+
 def _add_demo(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--preset",
@@ -235,6 +249,13 @@ TRAIN = Command(
     example="--config run.yaml --override learning_rate=1e-4 --override seed=3",
     run=_train,
     add=_add_train,
+)
+ESTIMATE = Command(
+    name="estimate",
+    about="Make the first updates of a run and say how long all will take, and what limits it.",
+    example="--config run.yaml --override num_generations=16",
+    run=_estimate,
+    add=_add_estimate,
 )
 DEMO = Command(
     name="demo",

@@ -282,7 +282,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.add_callback(self.interrupt)
         self.add_callback(AfterStep(self._after_step))
         self.add_callback(TokenBudget(lambda: self._spent))
-        self.add_callback(FlatRewards(steps=self._steps))
+        self.add_callback(FlatRewards(steps=self.steps_per_update))
         self.add_callback(Diagnosis())
         self.add_callback(LogFile(str(self.args.output_dir), self._sampler))
         self.remove_callback(PrinterCallback)
@@ -327,14 +327,14 @@ class MAGRPOTrainer(GRPOTrainer):
         return DataLoader(ticks, batch_size=1, collate_fn=list)  # type: ignore[arg-type]
 
     @property
-    def _steps(self) -> int:
+    def steps_per_update(self) -> int:
         """Steps of the optimizer in one update: of every policy in each iteration."""
         return self.plan.passes * self.args.num_iterations
 
     @property
     def _per_rollout(self) -> int:
         """Micro-batches, each seen in every iteration, until the next rollout."""
-        return self.plan.total * self._steps
+        return self.plan.total * self.steps_per_update
 
     @property
     def _update(self) -> int:
@@ -701,7 +701,7 @@ class MAGRPOTrainer(GRPOTrainer):
             },
             args=self.args,
         )
-        per_epoch = self.collector.schedule.updates_per_epoch * self._steps
+        per_epoch = self.collector.schedule.updates_per_epoch * self.steps_per_update
         return Run(folder=Path(str(self.args.output_dir)), settings=settings, per_epoch=per_epoch)
 
     def check_folder(self, resume: Any = None) -> Path | None:

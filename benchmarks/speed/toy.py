@@ -93,9 +93,10 @@ def trainer(
     agents: int = 2,
     turns: int = 1,
     sizes: TinySettings = SIZES,
+    env: Callable[[], Any] | None = None,
     **changes: Any,
 ) -> MAGRPOTrainer:
-    """A trainer in a weight mode; `changes` are fields of its config."""
+    """A trainer in a weight mode, on a talk unless another `env`; `changes` are of its config."""
     model, tokenizer = model_and_tokenizer(sizes)
     seats = [f"talker_{number}" for number in range(agents)]
     settings: dict[str, Any] = {
@@ -116,7 +117,7 @@ def trainer(
         models = {seat: model_and_tokenizer(sizes)[0] for seat in seats}
     return MAGRPOTrainer(
         models,
-        partial(Talk, agents=agents, turns=turns),
+        env or partial(Talk, agents=agents, turns=turns),
         MAGRPOConfig(folder, **settings),
         peft_config=lora() if mode == "adapters" else None,
         processing_class=tokenizer,

@@ -1,0 +1,123 @@
+"""What a run will take, told before it begins."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.models import settings, untrained
+
+from trainers.studies.estimate import Estimate, advice, run_estimate, told
+
+
+def run_file(folder: Path, **trainer: Any) -> Path:
+    """A run that writes, evaluates and saves."""
+    model, tokenizer = untrained()
+    for part in (model, tokenizer):
+        part.save_pretrained(folder / "model")
+    given = {
+        "max_steps": 40,
+        "num_generations": 4,
+        "tasks_per_update": 2,
+        "max_completion_length": 6,
+        "use_cpu": True,
+        "output_dir": str(folder / "run"),
+        "save_strategy": "steps",
+        "eval_strategy": "steps",
+        **trainer,
+    }
+    run = {
+        "model": str(folder / "model"),
+        "env": "support.toys:WordPair",
+        "eval_env_kwargs": {},
+        "trainer": given,
+    }
+    file = folder / "run.yaml"
+    file.write_text(yaml.safe_dump(run))
+    return file
+
+
+def test_a_run_is_measured_and_leaves_nothing(tmp_path: Path) -> None:
+    file = run_file(tmp_path)
+    found = run_estimate(file, ["num_iterations=2"], updates=3)
+    # Steps are counted: two of them make an update.
+    assert found.updates == 20
+    assert found.rows == {"shared": 16}
+    assert 0 < found.seconds["sampling"] < found.total < found.longest_total
+    assert 4 < found.action <= found.longest == 6
+    assert 40 < found.prompt < 120
+    assert found.read is not None
+    assert found.read < 1
+    assert 100 < found.memory < found.available
+    assert not (tmp_path / "run").exists()
+    text = "\n".join(told(found))
+    assert "20 updates, about" in text
+    assert "16; 32 in a micro-batch at most" in text
+    with pytest.raises(ValueError, match="updates=1"):
+        run_estimate(file, updates=1)
+
+
+def test_a_run_that_ends_by_tokens(tmp_path: Path) -> None:
+    """32 actions of an update have 6 tokens at most, so 10,000 last for 53 updates or more."""
+    file = run_file(tmp_path, max_tokens=10_000, max_steps=-1, lr_scheduler_type="constant")
+    assert 53 <= run_estimate(file).updates < 70
+
+
+def measured(tmp_path: Path, **changes: Any) -> Estimate:
+    """An update of 10 seconds; sampling takes 6 of them."""
+    made = Estimate(
+        updates=100,
+        seconds={"sampling": 6.0, "environments": 1.0, "publishing": 0.0, "update": 3.0},
+        rows={"left_0": 64, "right_0": 32},
+        micro_batch=32,
+        prompt=100.0,
+        action=50.0,
+        longest=100,
+        read=0.2,
+        learned=0.3,
+        memory=1000.0,
+        available=10_000.0,
+        settings=settings(tmp_path),
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def test_what_is_told_by_hand(tmp_path: Path) -> None:
+    """Twice the tokens: 12 s of sampling; rows of 200 and not 150 tokens: 4 s of learning."""
+    found = measured(tmp_path)
+    assert found.longest_total == pytest.approx(12 + 1 + 4)
+    lines = told(found)
+    assert lines[0].startswith("one update   10.0 s: sampling 6.0,")
+    assert "about 16.7 minutes" in lines[1]
+    assert "sampling, 60% of the time" in "".join(lines)
+    long = told(dataclasses.replace(found, updates=3600))
+    assert "about 10.0 hours" in long[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ["max_completion_length below 100"]),
+        ({"action": 10.0}, []),
+        ({"memory": 9000.0}, ["rows_per_micro_batch below 32", "max_completion_length"]),
+        ({"memory": 9000.0, "micro_batch": 1}, ["gradient_checkpointing", "max_completion"]),
+        ({"learned": None, "action": 10.0}, ["computed whole"]),
+        (
+            {"seconds": {"sampling": 1.0, "environments": 6.0, "publishing": 0, "update": 1}},
+            ["rollout_chunks above 1"],
+        ),
+        (
+            {"seconds": {"sampling": 1.0, "environments": 1.0, "publishing": 0, "update": 6}},
+            ["rows_per_micro_batch up to 64"],
+        ),
+    ],
+)
+def test_advice_fits_what_limits(
+    tmp_path: Path, changes: dict[str, Any], expected: list[str]
+) -> None:
+    found = advice(measured(tmp_path, **changes))
+    assert len(found) == len(expected)
+    assert all(word in line for word, line in zip(expected, found, strict=True))
