@@ -73,7 +73,7 @@ from trainers.running.checkpoints import Checkpoints
 from trainers.running.clock import REST, Clock
 from trainers.running.costs import Costs, costs_of, update_costs
 from trainers.running.failures import FailedEpisodes, FailureWindow
-from trainers.running.memory import peak_mib
+from trainers.running.memory import bounded_by, peak_mib
 from trainers.running.processes import Processes
 from trainers.running.run_folder import (
     Run,
@@ -410,7 +410,8 @@ class MAGRPOTrainer(GRPOTrainer):
     def _experience(self) -> tuple[list[EpisodeGroup], AdvantageInputs, np.ndarray]:
         """Play this process's share, judge the groups of all."""
         shared = self.engine.shared_tokens
-        with self.clock.part("environments"):
+        bounds = "sampling_batch_size", "kept_rows_mb", "max_completion_length"
+        with self.clock.part("environments"), bounded_by("sampling", *bounds):
             groups = self.play.groups(self._update)
         self._note_prompts(groups, self.engine.shared_tokens - shared)
         if self.args.world_size > 1:
@@ -459,7 +460,7 @@ class MAGRPOTrainer(GRPOTrainer):
             rows = gather_object(rows)
         drifts = measured(rows)
         self._note(logged(drifts))
-        wrong = refusal(drifts, limits_of(self.team))
+        wrong = refusal(drifts, limits_of(self.team, remote=self.engine.remote))
         told = f"update {self._update}, engine {self.engine.name}: {wrong}; no step was taken"
         self.processes.stop(EngineDriftError(told) if wrong else None)
         for batch in batches:
@@ -496,6 +497,11 @@ class MAGRPOTrainer(GRPOTrainer):
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
         width, self._own = batch["completion_ids"].size(1), batch["tool_mask"]
         return self._get_per_token_logps_and_entropies(self.model, ids, mask, width)[0]
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
+        """As in TRL; where memory runs out, the error names what bounds it."""
+        with bounded_by("learning", "rows_per_micro_batch", "max_completion_length"):
+            return super().training_step(model, inputs, num_items_in_batch)
 
     def compute_loss(
         self,

@@ -1,10 +1,12 @@
-"""Peak memory: of this process, and of it with its children."""
+"""Memory: its peak, of this process and with its children, and what to do where it ran out."""
 
 from __future__ import annotations
 
 import resource
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psutil
 import torch
@@ -20,6 +22,22 @@ def peak_mib(device: torch.device) -> float:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / MIB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT / MIB
+
+
+@contextmanager
+def bounded_by(what: str, *settings: str) -> Iterator[None]:
+    """Where the block runs out of memory, say which settings bound it.
+
+    Raises:
+        MemoryError: in place of torch's error.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        out = isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+        if not out:
+            raise
+        raise MemoryError(f"out of memory while {what}: lower {', '.join(settings)}") from error
 
 
 class PeakMemory:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.models import lora, small, tiny_tokenizer, untrained
+from support.models import lora, make_trainer, small, tiny_tokenizer, untrained, weights
+from support.toys import WordPair
 from transformers import GPT2LMHeadModel, LlamaForCausalLM
 
+from trainers.engines import kept_rows
 from trainers.engines.base import Draw, Drawn
 from trainers.engines.generate import GenerateEngine
 from trainers.models.team_files import build_team_model
 from trainers.models.team_model import FullWeights, TeamModel
+from trainers.update.drift import EngineDriftError
 
 AGENTS = ["left_0", "right_0"]
 MODES: dict[str, dict[str, Any]] = {
@@ -249,3 +253,47 @@ def test_memory_stays_under_its_bound(most: int) -> None:
         draws = later(draws, sample(engine, draws), told=1)
         assert engine.kept.bytes <= most * 2**18
     assert (known > 0) is (most > 0)
+
+
+# -- a number that is not of these weights is seen -------------------------------------------------
+def scaled(layers: Any) -> Any:
+    """As weights before a step would have made them."""
+    return tuple((1.01 * keys, values) for keys, values in layers)
+
+
+def moved(layers: Any) -> Any:
+    """As at the positions before."""
+    return tuple((keys.roll(1, dims=-2), values) for keys, values in layers)
+
+
+def rounded(layers: Any) -> Any:
+    """As kept in another dtype."""
+    return tuple((keys.bfloat16().float(), values.bfloat16().float()) for keys, values in layers)
+
+
+def exchanged(layers: Any) -> Any:
+    """As read by the other adapter."""
+    return tuple((keys.flip(0), values.flip(0)) for keys, values in layers)
+
+
+@pytest.mark.parametrize("plant", [scaled, moved, rounded, exchanged, None])
+def test_a_stale_cache_is_caught_by_compare_sampling(
+    plant: Callable[[Any], Any] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a step is taken; the same run without a planted fault goes through."""
+    trainer = make_trainer(tmp_path, WordPair, compare_sampling=True, max_completion_length=8)
+    stir(trainer.team, 0.3)
+    begun = weights(trainer)
+    keep = kept_rows._Read
+
+    def planted(layers: Any) -> Any:
+        return keep(layers if plant is None else plant(layers))
+
+    monkeypatch.setattr(kept_rows, "_Read", planted)
+    if plant is None:
+        trainer.train()
+        assert trainer.state.log_history[0]["sampling/joint/largest"] < 1e-5
+        return
+    with pytest.raises(EngineDriftError, match="no step was taken"):
+        trainer.train()
+    assert all(torch.equal(value, begun[policy]) for policy, value in weights(trainer).items())

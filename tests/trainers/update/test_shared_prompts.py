@@ -188,3 +188,25 @@ def test_whole_rows_are_said_and_learned_from(tmp_path: Path) -> None:
         warnings.filterwarnings("error", message=".*per row")
         make_trainer(tmp_path / "2", WordPair, share_prompts=False).train()
         make_trainer(tmp_path / "3", WordPair, peft_config=lora()).train()
+
+
+def nothing_left(*_: Any) -> None:
+    """As a machine with less memory: torch's own error."""
+    torch.empty(2**60)
+
+
+@pytest.mark.parametrize(
+    ("reading", "words"),
+    [
+        (False, "while sampling: lower sampling_batch_size, kept_rows_mb"),
+        (True, "while learning: lower rows_per_micro_batch"),
+    ],
+)
+def test_what_bounds_memory_is_named(tmp_path: Path, reading: bool, words: str) -> None:
+    trainer = make_trainer(tmp_path, WordPair)
+    for base in trainer.team.bases:
+        base.register_forward_pre_hook(
+            lambda module, args: nothing_left() if module.training is reading else None
+        )
+    with pytest.raises(MemoryError, match=words):
+        trainer.train()
