@@ -6,9 +6,6 @@ One size grows, the others stay small. An exponent is the slope of a line throug
 sizes and process seconds, 1 is linear; "upper half" is that of the larger sizes alone, where what
 does not grow hides less. "Around the model" is the same with a model of next to nothing, so that
 what the trainer adds is seen. "Bare" is that of the bare limit (`limit.py`).
-
-The second table has what reading dialogues again costs, of all of `generate`: no more could be
-saved if keys and values were kept between turns. `--sizes` without any makes this one alone.
 """
 
 from __future__ import annotations
@@ -18,12 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-import torch
-
 from benchmarks.speed import toy
 from benchmarks.speed.limit import bare
-from benchmarks.speed.record import REPETITIONS, Row, alternate, exponent, keep, ratio
-from trainers.engines.growing_cache import growing_cache
+from benchmarks.speed.record import REPETITIONS, Row, alternate, exponent, keep
 from trainers.models.tiny import TinySettings
 
 SIZES: Mapping[str, Sequence[int]] = {
@@ -37,11 +31,6 @@ MODEL = replace(toy.SIZES, num_layers=2)
 NEXT_TO_NOTHING = replace(
     toy.SIZES, vocab_size=280, hidden_size=8, num_layers=1, num_heads=1, intermediate_size=8
 )
-
-OPENING, FEEDBACK = 24, 10
-"""Tokens of a prompt, and of what an environment says between turns."""
-REREAD = ((8, 8, 32), (64, 8, 32))
-"""Rows, turns, tokens of each turn."""
 
 
 def seconds_of(sizes: Mapping[str, int], model: TinySettings, repetitions: int) -> list[float]:
@@ -94,46 +83,13 @@ def grown(name: str, repetitions: int) -> Row:
     }
 
 
-@torch.no_grad()
-def reread(rows: int, turns: int, tokens: int, repetitions: int) -> Row:
-    """The reading of growing dialogues beside all of `generate` for them."""
-    torch.set_num_threads(1)
-    model = toy.model_and_tokenizer(MODEL)[0].eval()
-    lengths = [OPENING + turn * (tokens + FEEDBACK) for turn in range(turns)]
-    read = [torch.randint(5, 900, (rows, length)) for length in lengths]
-
-    def generated() -> None:
-        for ids in read:
-            model.generate(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                max_new_tokens=tokens,
-                do_sample=False,
-                eos_token_id=None,
-                pad_token_id=0,
-                past_key_values=growing_cache(model),
-            )
-
-    jobs = {"read": lambda: [model(input_ids=ids, logits_to_keep=1) for ids in read]}
-    seconds = alternate({**jobs, "generate": generated}, repetitions)
-    return {
-        "rows": rows,
-        "turns": turns,
-        "tokens a turn": tokens,
-        "share of `generate`": ratio(seconds["read"], seconds["generate"]),
-        "raw": seconds,
-    }
-
-
 def main() -> None:
     """Measure and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--sizes", nargs="*", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     options = parser.parse_args()
-    if options.sizes:
-        keep("scaling", [grown(name, options.repetitions) for name in options.sizes])
-    keep("reread", [reread(*size, options.repetitions) for size in REREAD])
+    keep("scaling", [grown(name, options.repetitions) for name in options.sizes])
 
 
 if __name__ == "__main__":
