@@ -7,6 +7,9 @@ made on first use), in one process and by turns. What CoMLRL trains is one full 
 samples the group of one task and one agent at once, and scores one row at a time; its
 `rollout_buffer_size` is as many tasks as an update of ours has. "Limit" is what the bare limit
 (`limit.py`) allows: one `generate`, one forward and one backward pass of all rows.
+
+The second table has real prompts: bundled posts of `coop_writing_tldr-v0`, one task, a model of 17
+million parameters, and answers of so many tokens that a mean prompt is once to eight times as long.
 """
 
 from __future__ import annotations
@@ -18,13 +21,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from benchmarks.speed import toy
 from benchmarks.speed.limit import GROUP, bare
 from benchmarks.speed.record import REPETITIONS, ROOT, Row, keep, ratio
+from benchmarks.speed.sharing import SIZES
+from llm_marl_envs import make
 from llm_marl_envs.bridges.comlrl import for_comlrl
+from trainers.models.chat import ChatTemplate
 from trainers.models.tiny import TinySettings
 
 CELLS = (
@@ -33,6 +39,8 @@ CELLS = (
     ("separate", (1, 128, 8000)),
 )
 """Our weights; tasks of an update, new tokens, vocabulary."""
+RATIOS = (1, 2, 4, 8)
+"""Of real prompts: mean prompt to answer."""
 
 
 def enter() -> None:
@@ -112,13 +120,61 @@ def cell(mode: str, size: tuple[int, int, int], repetitions: int) -> Row:
     }
 
 
+def posts() -> Any:
+    """The environment of real prompts."""
+    return make("coop_writing_tldr-v0", tasks="bundled:writing_posts", reward="paper", split="all")
+
+
+def of_posts(times: float, repetitions: int) -> Row:
+    """One row of the second table: a mean prompt is `times` as long as an answer."""
+    env = posts()
+    chats = [list(env.first_words(task).values()) for task in env.source]
+    texts = ["\n".join(one.content for one in chat) for seats in chats for chat in seats]
+    made = [toy.model_and_tokenizer(SIZES, texts) for _ in range(2)]
+    tokenizer = made[0][1]
+    prompts = [len(ChatTemplate(tokenizer).opening(chat)) for seats in chats for chat in seats]
+    length = round(mean(prompts) / times)
+    jobs = {
+        "comlrl": theirs(
+            [model for model, _ in made],
+            tokenizer,
+            env,
+            1,
+            max_new_tokens=length,
+            rollout_buffer_size=1,
+            agent_learning_rate=1e-4,
+        )
+    }
+    settings: dict[str, Any] = {
+        "sizes": SIZES,
+        "texts": texts,
+        "env": posts,
+        "max_completion_length": length,
+    }
+    seconds = toy.measured("separate", jobs, repetitions, **settings)
+    whole = toy.measured("separate", {}, repetitions, share_prompts=False, **settings)["update"]
+    return {
+        "prompt : answer": times,
+        "tokens of a prompt, mean": round(mean(prompts)),
+        "of an answer": length,
+        "CoMLRL, s": median(seconds["comlrl"]),
+        "ours, s": median(seconds["update"]),
+        "times faster": ratio(seconds["comlrl"], seconds["update"]),
+        "without sharing": ratio(seconds["comlrl"], whole),
+        "raw": {**seconds, "without": whole},
+    }
+
+
 def main() -> None:
     """Measure and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--posts", action="store_true", help="the second table alone")
     options = parser.parse_args()
     enter()
-    keep("comlrl", [cell(mode, size, options.repetitions) for mode, size in CELLS])
+    if not options.posts:
+        keep("comlrl", [cell(mode, size, options.repetitions) for mode, size in CELLS])
+    keep("comlrl_posts", [of_posts(times, options.repetitions) for times in RATIOS])
 
 
 if __name__ == "__main__":

@@ -79,8 +79,8 @@ def bare(model: Any, tokenizer: Any, prompts: torch.Tensor, group: int, *, share
     rows = prompts.repeat_interleave(group, 0)
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
 
-    def read() -> DynamicCache:
-        cache = DynamicCache(config=base.config)
+    def read() -> Any:
+        cache: Any = DynamicCache(config=base.config)
         model(input_ids=prompts[:, :-1], past_key_values=cache, use_cache=True, logits_to_keep=1)
         for layer in cache.layers:
             layer.keys = layer.keys.repeat_interleave(group, 0)

@@ -74,10 +74,14 @@ class Talk(TextParallelEnv):
         )
 
 
-def model_and_tokenizer(sizes: TinySettings = SIZES) -> tuple[Any, Any]:
-    """An untrained model, and its tokenizer."""
-    texts = ["user\nYour word is . Say more of it.\nMore.\nassistant\n"] * 50
-    tokenizer = build_tokenizer([*texts, *words(4 * sizes.vocab_size)], sizes.vocab_size)
+def model_and_tokenizer(
+    sizes: TinySettings = SIZES, texts: Sequence[str] | None = None
+) -> tuple[Any, Any]:
+    """An untrained model, and a tokenizer of these texts; of the talk's where None."""
+    if texts is None:
+        talk = ["user\nYour word is . Say more of it.\nMore.\nassistant\n"] * 50
+        texts = [*talk, *words(4 * sizes.vocab_size)]
+    tokenizer = build_tokenizer(list(texts), sizes.vocab_size)
     return build_model(tokenizer, 0, sizes), tokenizer
 
 
@@ -94,11 +98,12 @@ def trainer(
     turns: int = 1,
     sizes: TinySettings = SIZES,
     env: Callable[[], Any] | None = None,
+    texts: Sequence[str] | None = None,
     **changes: Any,
 ) -> MAGRPOTrainer:
     """A trainer in a weight mode, on a talk unless another `env`; `changes` are of its config."""
-    model, tokenizer = model_and_tokenizer(sizes)
-    seats = [f"talker_{number}" for number in range(agents)]
+    model, tokenizer = model_and_tokenizer(sizes, texts)
+    env = env or partial(Talk, agents=agents, turns=turns)
     settings: dict[str, Any] = {
         "weights": mode,
         "num_generations": 8,
@@ -114,10 +119,11 @@ def trainer(
     }
     models: Any = model
     if mode == "separate":
-        models = {seat: model_and_tokenizer(sizes)[0] for seat in seats}
+        seats = env().possible_agents
+        models = {seat: model_and_tokenizer(sizes, texts)[0] for seat in seats}
     return MAGRPOTrainer(
         models,
-        env or partial(Talk, agents=agents, turns=turns),
+        env,
         MAGRPOConfig(folder, **settings),
         peft_config=lora() if mode == "adapters" else None,
         processing_class=tokenizer,

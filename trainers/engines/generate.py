@@ -93,7 +93,8 @@ class GenerateEngine(SamplingEngine):
         found = []
         for kind in (False, True):
             places = [place for place, one in enumerate(goes_on) if one is kind]
-            rows, policies = ([one[n] for n in places] for one in (batch.rows, batch.policies))
+            rows = [batch.rows[place] for place in places]
+            policies = [batch.policies[place] for place in places]
             found += SamplingBatch(rows, batch.model, policies).parts(self.batch_size)
         return found
 

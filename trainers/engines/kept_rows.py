@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -121,7 +122,8 @@ class KeptRows:
             drawn: what each said.
             width: columns of the prompts, padded on the left.
         """
-        read = _Read(tuple((layer.keys, layer.values) for layer in cache.layers))
+        layers: Any = cache.layers
+        read = _Read(tuple((layer.keys, layer.values) for layer in layers))
         fit = min(len(draws), self.most_bytes * len(draws) // read.bytes)
         read = read if fit == len(draws) else read.first(fit)
         for place, (draw, said) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):

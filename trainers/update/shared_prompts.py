@@ -5,9 +5,10 @@ once. Its keys and values are repeated, and every row goes on from them. The bac
 what the rows ask of the shared part, so the gradient is that of whole rows, up to rounding: 4e-7 of
 its length in float32. Whole rows read G prompts where one will do.
 
-Two other ways were measured (`docs/speed.md`). One sequence with a mask in the form of a tree takes
-1.03 to 1.5 times as long, because attention looks at what the mask hides. Prefix Grouper (arXiv
-2506.05433) shares within the attention of each layer, for one kind of model at a time.
+Other ways are one sequence with a mask in the form of a tree, which takes up to 1.5 times as long
+(`docs/speed.md`): attention computes what the mask hides. TRL's tree packing does without, by a
+kernel of FlashAttention 3 alone. Prefix Grouper (arXiv 2506.05433) shares in the attention of each
+layer, which must be written for each kind of model.
 
 Owns how rows are computed so, and why not. Where they are cut is `prefixes.py`; who asks is
 `trainer.py`.
