@@ -1,4 +1,4 @@
-"""(f) Peak memory of the three weight modes, and of the length of rows.
+"""(f) Peak memory of the three weight modes, of the length of rows, and of shared prompts.
 
     python -m benchmarks.speed.memory
 
@@ -12,16 +12,20 @@ import argparse
 import multiprocessing
 import resource
 from dataclasses import replace
+from functools import partial
 
 from benchmarks.speed import toy
 from benchmarks.speed.limit import MODES
 from benchmarks.speed.record import Row, keep
+from benchmarks.speed.sharing import Told, openings
 
 SIZES = replace(toy.SIZES, hidden_size=512, num_heads=8, intermediate_size=2048, num_layers=3)
 AGENTS = (1, 2, 4)
 SHORT, LENGTHS = 32, (32, 128, 512)
 ROWS = 4
 """Of a micro-batch, and episodes of a task."""
+PROMPT = 8 * SHORT
+"""Tokens of a prompt that rows share."""
 UPDATES = 1  # and one before, as everywhere
 KIB_PER_MIB = 1024
 
@@ -53,6 +57,35 @@ def apart(mode: str, agents: int, length: int) -> float:
         return pool.apply(grown_mib, (mode, agents, length))
 
 
+def grown_by_prompts(mode: str, shares: bool) -> float:
+    """What updates with long prompts take, in this process."""
+    tokenizer = toy.model_and_tokenizer(SIZES)[1]
+    texts, _ = openings(tokenizer, PROMPT)
+    before = peak_mib()
+    toy.measured(
+        mode,
+        {},
+        UPDATES,
+        sizes=SIZES,
+        env=partial(Told, told=texts),
+        max_completion_length=SHORT,
+        share_prompts=shares,
+    )
+    return peak_mib() - before
+
+
+def of_prompts(mode: str) -> Row:
+    """One row of the third table."""
+    with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+        whole, shared = (pool.apply(grown_by_prompts, (mode, one)) for one in (False, True))
+    return {
+        "weights": mode,
+        "MiB, whole rows": whole,
+        "MiB, shared prompts": shared,
+        "shared to whole": shared / whole,
+    }
+
+
 def of_mode(mode: str) -> Row:
     """One row of the first table."""
     mib = {agents: apart(mode, agents, SHORT) for agents in AGENTS}
@@ -67,6 +100,7 @@ def main() -> None:
     keep("memory", [of_mode(mode) for mode in MODES])
     lengths = {length: apart("shared", 2, length) for length in LENGTHS}
     keep("memory_of_rows", [{"new tokens": k, "MiB": mib} for k, mib in lengths.items()])
+    keep("memory_of_prompts", [of_prompts(mode) for mode in MODES])
 
 
 if __name__ == "__main__":

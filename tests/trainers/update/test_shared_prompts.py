@@ -150,6 +150,7 @@ def test_runs_learn_what_whole_rows_learn(tmp_path: Path, mode: str, how: str) -
         )
         begun = weights(trainer)
         trainer.train()
+        assert trainer.engine.kept.bytes == 0  # the rollouts are over
         runs.append((begun, weights(trainer), trainer.state.log_history))
     (begun, whole, _), (_, shared, log) = runs
     for policy, value in whole.items():
