@@ -1,9 +1,9 @@
 """What a run will take, from its first updates: `llm-marl estimate --config run.yaml`.
 
-    one update   2.1 s: sampling 1.2, environments 0.1, publishing 0.0, learning 0.8
-    the run      300 updates, about 0.2 hours, without evaluations and checkpoints
-    memory       912 MiB at most, of 24,010
-    limited by   sampling, 57 % of the time
+    one update   2.10 s: sampling 1.20, environments 0.10, publishing 0.00, learning 0.80
+    the run      300 updates, about 10.50 minutes, without evaluations and checkpoints; ...
+    memory       912 MiB at most, of 24010
+    limited by   sampling, 57.1% of the time
 
 The run's own trainer makes these updates, in a folder that is thrown away. The first one warms up.
 An estimate knows what models write now: as they learn, actions grow or shrink. So the time is also
@@ -26,6 +26,7 @@ import psutil
 import torch
 from transformers import TrainerCallback
 
+from llm_marl_envs.evaluation.numbers.format import number, percent, whole
 from trainers.running.memory import MIB
 from trainers.train import build_trainer, read_run
 from trainers.trainer import MAGRPOTrainer
@@ -43,7 +44,7 @@ SECONDS_PER_MINUTE, SECONDS_PER_HOUR = 60, 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class RunEstimate:
     """What was measured of an update, and what it means for a run.
 
     Attributes:
@@ -88,7 +89,9 @@ class Estimate:
         return sum(value * grow.get(part, 1.0) for part, value in self.seconds.items())
 
 
-def run_estimate(config: str | Path, overrides: Sequence[str] = (), updates: int = 2) -> Estimate:
+def run_estimate(
+    config: str | Path, overrides: Sequence[str] = (), updates: int = 2
+) -> RunEstimate:
     """Make a few updates of a run and measure the later ones.
 
     Args:
@@ -133,7 +136,7 @@ class _Stop(TrainerCallback):
         return control
 
 
-def _estimate(trainer: MAGRPOTrainer) -> Estimate:
+def _estimate(trainer: MAGRPOTrainer) -> RunEstimate:
     steps, costs, args = trainer.steps_per_update, trainer.costs, trainer.args
     log = [one for one in trainer.state.log_history if one["step"] > steps]  # the first warms up
 
@@ -147,7 +150,7 @@ def _estimate(trainer: MAGRPOTrainer) -> Estimate:
     if args.max_tokens is not None:
         made = trainer.state.global_step // steps
         updates = min(updates, math.ceil(args.max_tokens * made / max(costs.tokens, 1)))
-    return Estimate(
+    return RunEstimate(
         updates=updates,
         seconds={part: of(f"time/{part}") or 0.0 for part in PARTS},
         rows=dict(trainer.plan.trajectories),
@@ -169,23 +172,25 @@ def _available(device: torch.device) -> float:
     return psutil.virtual_memory().total / MIB
 
 
-def told(found: Estimate) -> list[str]:
+def told(found: RunEstimate) -> list[str]:
     """The lines that a user reads."""
-    parts = ", ".join(f"{name} {found.seconds[part]:.1f}" for part, name in PARTS.items())
-    lines = [f"one update   {found.total:.1f} s: {parts}"]
-    longest = f"{found.longest_total:.1f} s an update if every action took {found.longest} tokens"
+    parts = ", ".join(f"{name} {number(found.seconds[part])}" for part, name in PARTS.items())
+    lines = [f"one update   {number(found.total)} s: {parts}"]
+    longest = (
+        f"{number(found.longest_total)} s an update if every action took {found.longest} tokens"
+    )
     lines.append(
         f"the run      {found.updates} updates, about {_spent(found.updates * found.total)}, "
         f"without evaluations and checkpoints; {longest}"
     )
     rows = ", ".join(f"{policy} {count}" for policy, count in found.rows.items())
     lines.append(f"rows         {rows}; {found.micro_batch} in a micro-batch at most")
-    lines.append(f"tokens       a prompt {found.prompt:.0f}, an action {found.action:.0f}")
+    lines.append(f"tokens       a prompt {whole(found.prompt)}, an action {whole(found.action)}")
     if found.read is not None:
-        lines.append(f"sharing      sampling read {found.read:.0%} of the prompts' tokens")
+        lines.append(f"sharing      sampling read {percent(found.read)} of the prompts' tokens")
     if found.learned is not None:
-        lines.append(f"             learning read {found.learned:.0%} of the rows' tokens")
-    lines.append(f"memory       {found.memory:,.0f} MiB at most, of {found.available:,.0f}")
+        lines.append(f"             learning read {percent(found.learned)} of the rows' tokens")
+    lines.append(f"memory       {whole(found.memory)} MiB at most, of {whole(found.available)}")
     lines.append(f"limited by   {_limit(found)}")
     lines += [f"would help   {one}" for one in advice(found)]
     return lines
@@ -193,19 +198,19 @@ def told(found: Estimate) -> list[str]:
 
 def _spent(seconds: float) -> str:
     if seconds < SECONDS_PER_HOUR:
-        return f"{max(seconds / SECONDS_PER_MINUTE, 0.1):.1f} minutes"
-    return f"{seconds / SECONDS_PER_HOUR:.1f} hours"
+        return f"{number(seconds / SECONDS_PER_MINUTE)} minutes"
+    return f"{number(seconds / SECONDS_PER_HOUR)} hours"
 
 
-def _limit(found: Estimate) -> str:
+def _limit(found: RunEstimate) -> str:
     part = max(found.seconds, key=lambda one: found.seconds[one])
     share = found.seconds[part] / max(found.total, 1e-9)
     memory = found.memory / found.available
-    also = f"; memory, {memory:.0%} of the machine's" if memory > HALF else ""
-    return f"{PARTS[part]}, {share:.0%} of the time{also}"
+    also = f"; memory, {percent(memory)} of the machine's" if memory > HALF else ""
+    return f"{PARTS[part]}, {percent(share)} of the time{also}"
 
 
-def advice(found: Estimate) -> list[str]:
+def advice(found: RunEstimate) -> list[str]:
     """Settings that would help, the most important first."""
     args, most = found.settings, max(found.rows.values(), default=0)
     part = max(found.seconds, key=lambda one: found.seconds[one])

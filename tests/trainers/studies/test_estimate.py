@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support.models import settings, untrained
 
-from trainers.studies.estimate import Estimate, advice, run_estimate, told
+from trainers.studies.estimate import RunEstimate, advice, run_estimate, told
 
 
 def run_file(folder: Path, **trainer: Any) -> Path:
@@ -66,9 +66,9 @@ def test_a_run_that_ends_by_tokens(tmp_path: Path) -> None:
     assert 53 <= run_estimate(file).updates < 70
 
 
-def measured(tmp_path: Path, **changes: Any) -> Estimate:
+def measured(tmp_path: Path, **changes: Any) -> RunEstimate:
     """An update of 10 seconds; sampling takes 6 of them."""
-    made = Estimate(
+    made = RunEstimate(
         updates=100,
         seconds={"sampling": 6.0, "environments": 1.0, "publishing": 0.0, "update": 3.0},
         rows={"left_0": 64, "right_0": 32},
@@ -90,11 +90,11 @@ def test_what_is_told_by_hand(tmp_path: Path) -> None:
     found = measured(tmp_path)
     assert found.longest_total == pytest.approx(12 + 1 + 4)
     lines = told(found)
-    assert lines[0].startswith("one update   10.0 s: sampling 6.0,")
-    assert "about 16.7 minutes" in lines[1]
-    assert "sampling, 60% of the time" in "".join(lines)
+    assert lines[0].startswith("one update   10.00 s: sampling 6.00,")
+    assert "about 16.67 minutes" in lines[1]
+    assert "sampling, 60.0% of the time" in "".join(lines)
     long = told(dataclasses.replace(found, updates=3600))
-    assert "about 10.0 hours" in long[1]
+    assert "about 10.00 hours" in long[1]
 
 
 @pytest.mark.parametrize(
