@@ -602,7 +602,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self._note({"speed/tokens": self._sampled / max(seconds.get("sampling", 0.0), 1e-9)})
         read, whole = self._tokens_read
         if whole:
-            self._note({"sharing/rows": read / whole})
+            self._note({"sharing/rows": float(read / whole)})
         self._tokens_read = np.zeros(2)
         self._note({"memory/peak": peak_mib(self.accelerator.device)})
 

@@ -44,7 +44,8 @@ class TeamProgress(ProgressCallback):
             shown = {name: f"{logs[name]:.3f}" for name in ("reward", "success") if name in logs}
             parts = {name: logs.get(f"time/{name}") for name in SHOWN}
             shown |= {name: f"{value:.1f}s" for name, value in parts.items() if value is not None}
-            self.training_bar.set_postfix(shown)
+            if shown:  # the last entry is a summary
+                self.training_bar.set_postfix(shown)
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

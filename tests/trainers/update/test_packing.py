@@ -186,3 +186,12 @@ def test_a_seat_without_token_ids_cannot_be_trained():
     bare = Turn(agent="a_0", index=0, messages=(), response=Response(text="x"), reward=0.0)
     with pytest.raises(ValueError, match="no token ids"):
         pack_rows([group((bare,))], ("a_0",), np.zeros((1, 1, 1, 1)), np.ones((1, 1, 1, 1), bool))
+
+
+def test_rows_with_one_prompt_share_micro_batches():
+    """Two seats of one policy, by turns: each prompt is in one micro-batch of two, in order."""
+    rows = [Row("x", str(n), [5 + n % 2], [9], [1], [float(n)], [0.0], [0]) for n in range(4)]
+    plan = plan_micro_batches({"x": 4}, {"x": 1}, 2, "dr_grpo")
+    batches = micro_batches(rows, plan, torch.device("cpu"))
+    assert [batch["prompt_ids"].flatten().tolist() for batch in batches] == [[5, 5], [6, 6]]
+    assert [batch["labels"] for batch in batches] == [["0", "2"], ["1", "3"]]

@@ -47,6 +47,14 @@ def test_prompts_of_unlike_lengths() -> None:
     assert tokens_read(plan) == 2 * 150 + 8 * 21
 
 
+def test_a_row_that_shares_nothing_makes_no_call_wider() -> None:
+    """Beside rows of 100 + 10 tokens it is cut where they are."""
+    rng = random.Random(0)
+    prompt = drawn(rng, 100)
+    rows = [drawn(rng, 110), *(prompt + drawn(rng, 10) for _ in range(4))]
+    assert tokens_read(calls(padded(rows))) == 2 * 100 + 5 * 11
+
+
 def test_a_tree() -> None:
     """A prompt of 200; after it two answers of 150, each with four ends of 10."""
     rng = random.Random(0)

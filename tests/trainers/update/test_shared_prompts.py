@@ -211,3 +211,19 @@ def test_what_bounds_memory_is_named(tmp_path: Path, reading: bool, words: str) 
         )
     with pytest.raises(MemoryError, match=words):
         trainer.train()
+
+
+def test_the_head_scores_what_agents_said_and_no_more(tmp_path: Path) -> None:
+    """Not what the environment says between two turns."""
+    trainer = make_trainer(tmp_path, WordPair, max_steps=1, rows_per_micro_batch=16)
+    scored: list[int] = []
+
+    def note(module: Any, args: Any, kwargs: Any) -> None:
+        if module.training:
+            scored.append(int((kwargs["labels"] != -100).sum()))
+
+    for base in trainer.team.bases:
+        base.register_forward_pre_hook(note, with_kwargs=True)
+    trainer.train()
+    said = trainer.costs.tokens
+    assert 0.8 * said < sum(scored) <= said
