@@ -20,9 +20,11 @@ from support.episodes import AGENTS, group, turn
 from llm_marl_envs.records import Branch, Response, StopReason, Turn
 from trainers.update.packing import (
     PackPlan,
+    Row,
     count_everywhere,
     micro_batches,
     pack_rows,
+    plan_micro_batches,
     reward_array,
 )
 
