@@ -19,6 +19,9 @@ from transformers import DynamicCache
 
 from trainers.engines.base import Draw, Drawn
 
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Bytes of a number -> the integers that have as many."""
+
 Known = tuple[str, bool, tuple[int, ...]]
 """Policy, whether with the weights that it began with, ids."""
 
@@ -61,6 +64,7 @@ class KeptRows:
         self.most_bytes = most_bytes
         self._rows: dict[Known, _Row] = {}
         self._weights: list[tuple[Tensor, int]] = []
+        self._digest: list[int] = []
 
     @property
     def bytes(self) -> int:
@@ -70,12 +74,16 @@ class KeptRows:
     def check(self, weights: Iterable[Tensor]) -> None:
         """Let all go unless these weights are those of before, where they were, and not written to.
 
-        Their memory is held, so that no other weight can come to lie there unseen.
+        Their memory is held, so that no other weight can come to lie there unseen. Fused optimisers
+        and what writes to `.data` leave a tensor's version alone, so the bits of trained weights
+        are summed, too.
         """
-        now = [(one.data, one._version) for one in weights]
-        if [_mark(one) for one in now] != [_mark(one) for one in self._weights]:
+        given = [*weights]
+        now, digest = [(one.data, one._version) for one in given], _digest(given)
+        same = [_mark(one) for one in now] == [_mark(one) for one in self._weights]
+        if not same or digest != self._digest:
             self._rows.clear()
-            self._weights = now
+            self._weights, self._digest = now, digest
 
     def let_go(self) -> None:
         """Hold nothing."""
@@ -141,6 +149,20 @@ class KeptRows:
 def _known(draw: Draw) -> Known:
     """What the row is known by that a draw goes on from."""
     return draw.policy, draw.start, draw.prompt_ids[: max(0, draw.through - 1)]
+
+
+def _digest(weights: Sequence[Tensor]) -> list[int]:
+    """A sum of the bits of each weight that is trained."""
+    sums = [_bits(one.data).sum() for one in weights if one.requires_grad]
+    return torch.stack([one.to(sums[0].device) for one in sums]).tolist() if sums else []
+
+
+def _bits(weight: Tensor) -> Tensor:
+    """The same memory as integers, eight bytes each where it can be so divided: that is faster."""
+    size = weight.element_size()
+    if weight.is_contiguous() and weight.numel() * size % 8 == 0:
+        return weight.view(-1).view(torch.int64)
+    return weight.view(INTEGERS[size])
 
 
 def _mark(weight: tuple[Tensor, int]) -> tuple[int, int]:

@@ -162,14 +162,27 @@ def swap(team: TeamModel) -> None:
                 parameter.copy_(value)
 
 
-def optimizer_step(team: TeamModel) -> None:
-    optimizer = torch.optim.AdamW(team.parameters(AGENTS[0]), lr=0.1)
+def write_to_data(team: TeamModel) -> None:
+    """Which leaves the tensor's version alone."""
+    for parameter in team.parameters(AGENTS[0]):
+        parameter.data.add_(0.05)
+
+
+def fused_step(team: TeamModel) -> None:
+    """The default optimiser of transformers; it leaves the version alone, too."""
+    optimizer_step(team, fused=True)
+
+
+def optimizer_step(team: TeamModel, **options: Any) -> None:
+    optimizer = torch.optim.AdamW(team.parameters(AGENTS[0]), lr=0.1, **options)
     for parameter in team.parameters(AGENTS[0]):
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
 
 
-@pytest.mark.parametrize("change", [step, swap, optimizer_step, replace_data])
+@pytest.mark.parametrize(
+    "change", [step, swap, optimizer_step, fused_step, write_to_data, replace_data]
+)
 def test_weights_that_changed_read_everything_anew(change: Callable[[TeamModel], None]) -> None:
     team = team_of("adapters")
     engine, draws = GenerateEngine(team), openings(team)
@@ -181,6 +194,18 @@ def test_weights_that_changed_read_everything_anew(change: Callable[[TeamModel],
     assert engine.shared_tokens == shared
     assert_same(found, whole(team, more))
     assert [one.logprobs for one in found] != [one.logprobs for one in before]
+
+
+def test_the_smallest_step_is_seen() -> None:
+    team = team_of("shared")
+    engine, draws = GenerateEngine(team), openings(team)
+    more = later(draws, sample(engine, draws))
+    assert all(map(engine.kept.knows, more))
+    weight = next(iter(team.module.parameters())).data
+    weight[0, 0] = torch.nextafter(weight[0, 0], torch.tensor(9.0))
+    shared = engine.shared_tokens
+    sample(engine, more)
+    assert engine.shared_tokens == shared
 
 
 def test_a_past_self_is_another_one() -> None:
