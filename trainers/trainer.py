@@ -627,7 +627,7 @@ class MAGRPOTrainer(GRPOTrainer):
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         failures = Failures(self.make_eval_env, REPEATS)
         try:
-            with self.play.ready(self._update):
+            with self.clock.stopped(), self.play.ready(self._update):
                 seats = self.play.seats
                 episodes = evaluation_episodes(self.make_eval_env, seats, self.args, failures)
         finally:
@@ -775,7 +775,8 @@ class MAGRPOTrainer(GRPOTrainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         run_dir = Path(super()._get_output_dir(trial))
         write = partial(super()._save_checkpoint, model, trial)
-        self.checkpoints.write(run_dir, self.state, write, self._own_state)
+        with self.clock.stopped():
+            self.checkpoints.write(run_dir, self.state, write, self._own_state)
 
     def _save_before_the_end(self) -> bool:
         """A checkpoint of a run that an error is about to end; False if it has not trained yet."""

@@ -29,6 +29,22 @@ CELLS = ((1, 64, 1000), (4, 64, 1000), (1, 128, 8000))
 """Tasks of an update, new tokens, vocabulary."""
 
 
+@torch.no_grad()
+def sampled(model: Any, tokenizer: Any, ids: torch.Tensor, length: int, **options: Any) -> Any:
+    """Rows with what plain transformers sample after them, (B, T); `options` are of `generate`."""
+    return model.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=length,
+        do_sample=True,
+        top_k=0,
+        top_p=1.0,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        **options,
+    )
+
+
 def bare(model: Any, tokenizer: Any, rows: int, length: int, turns: int = 1) -> Callable[[], None]:
     """The bare limit of so many rows, as a job; later turns read the whole dialogue again."""
     chat = [{"role": "user", "content": f"Your word is {toy.words(1)[0]}. Say more of it."}]
@@ -42,17 +58,7 @@ def bare(model: Any, tokenizer: Any, rows: int, length: int, turns: int = 1) -> 
         ids = prompts[:, :0]
         for _ in range(turns):
             ids = torch.cat([ids, prompts], dim=1)
-            with torch.no_grad():
-                ids = model.generate(
-                    input_ids=ids,
-                    attention_mask=torch.ones_like(ids),
-                    max_new_tokens=length,
-                    do_sample=True,
-                    top_k=0,
-                    top_p=1.0,
-                    pad_token_id=tokenizer.pad_token_id,
-                    eos_token_id=tokenizer.eos_token_id,
-                )
+            ids = sampled(model, tokenizer, ids, length)
         model.train()
         kept = ids.shape[1] - width
         logits = model(input_ids=ids, logits_to_keep=kept + 1).logits[:, :-1]

@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from transformers import DynamicCache
 
 from benchmarks.speed import toy
-from benchmarks.speed.limit import MODES
+from benchmarks.speed.limit import MODES, sampled
 from benchmarks.speed.record import REPETITIONS, Row, keep, ratio
 from llm_marl_envs.spaces import Message
 from llm_marl_envs.tasks import Task
@@ -90,17 +90,8 @@ def bare(model: Any, tokenizer: Any, prompts: torch.Tensor, group: int, *, share
     def job() -> None:
         model.eval()
         with torch.no_grad():
-            ids = model.generate(
-                input_ids=rows,
-                attention_mask=torch.ones_like(rows),
-                max_new_tokens=ANSWER,
-                do_sample=True,
-                top_k=0,
-                top_p=1.0,
-                pad_token_id=tokenizer.pad_token_id,
-                eos_token_id=tokenizer.eos_token_id,
-                past_key_values=read() if shared else None,
-            )
+            cache = read() if shared else None
+        ids = sampled(model, tokenizer, rows, ANSWER, past_key_values=cache)
         model.train()
         begun = rows.shape[1]
         left = ids[:, begun - 1 :] if shared else ids

@@ -67,7 +67,7 @@ class GenerateEngine(SamplingEngine):
         """One sample per draw, in order."""
         drawn: dict[int, Drawn] = {}
         with self.team.evaluating():
-            if not self.team.sharded:
+            if self._keeps:
                 self.kept.check(self.team.weights())
             for start in (False, True):
                 rows = [row for row, draw in enumerate(draws) if draw.start is start]
@@ -82,6 +82,11 @@ class GenerateEngine(SamplingEngine):
                             done = self._generate(part, asked, max_tokens, temperature)
                             drawn |= zip(served, done, strict=True)
         return [drawn[row] for row in range(len(draws))]
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether anything is kept; of sharded weights a part does not show all changes."""
+        return self.kept.most_bytes > 0 and not self.team.sharded
 
     def let_go(self) -> None:
         """Free what rows have read."""
@@ -128,7 +133,7 @@ class GenerateEngine(SamplingEngine):
         for row, probs in zip(out[:, width:].tolist(), logprobs, strict=True):
             end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
             done.append(Drawn(tuple(row[:end]), tuple(probs[:end])))
-        if cache is not None and not self.team.sharded:  # whose changes cannot be seen in a part
+        if cache is not None and self._keeps:
             self.kept.keep(cache, draws, done, width)
         return done
 

@@ -33,6 +33,16 @@ class Clock:
             self._count()
             self._open.pop()
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Count nothing while the block runs, whatever parts run in it."""
+        self._count()
+        before = dict(self._seconds)
+        try:
+            yield
+        finally:
+            self._seconds, self._since = before, time.perf_counter()
+
     def taken(self) -> dict[str, float]:
         """Part -> seconds since this was last called."""
         self._count()

@@ -6,8 +6,8 @@ An update that loses a sampling server is played again, on every process.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 from llm_marl_envs.branches import NotReplayableError
@@ -90,7 +90,6 @@ class Play:
                 return self.collector.play(update, seated)
         finally:
             team.policy_of = begun_with
-            self.policy.engine.let_go()
 
     def ready(self, update: int) -> AbstractContextManager[None]:
         """Present weights at the engine, on every process; the block may sample.
@@ -101,10 +100,19 @@ class Play:
         self._together(lambda: self._publish(update), update, repeats=False)
         return self._weights()
 
-    def _weights(self) -> AbstractContextManager[None]:
-        """All sharded weights on this process, unless others sample (an exact engine is proven)."""
+    @contextmanager
+    def _weights(self) -> Iterator[None]:
+        """All sharded weights on this process, unless others sample (an exact engine is proven).
+
+        What the engine kept for next turns is let go at the end.
+        """
         engine = self.policy.engine
-        return nullcontext() if engine.remote and not engine.exact else self.policy.team.whole()
+        elsewhere = engine.remote and not engine.exact
+        try:
+            with nullcontext() if elsewhere else self.policy.team.whole():
+                yield
+        finally:
+            engine.let_go()
 
     def _recover(self) -> bool:
         """Let the engine wait until it can begin anew."""

@@ -28,6 +28,10 @@ from torch import Tensor, nn
 from trainers.engines.growing_cache import plain_cache
 from trainers.update.prefixes import BLANK, calls, places_of_scores, seen, tokens_read
 
+TRIED = ("eager", "sdpa")
+"""Attention of Transformers that rows went on with."""
+HEADS = ("classifier", "summary")
+"""What begins so in a config is of models that classify."""
 NOT_SHARDED = "with shard_weights all processes must make as many calls of the model"
 
 
@@ -44,12 +48,21 @@ def why_whole(model: Any) -> str | None:
         return f"{name} does not keep keys and values of all tokens, and nothing else"
     if "position_ids" not in inspect.signature(type(model).forward).parameters:
         return f"{name} takes no position_ids"
-    if "flash" in str(getattr(config, "_attn_implementation", "")):
-        return f"{config._attn_implementation} was not tried with rows that go on"
-    drops = any(isinstance(one, nn.Dropout) and one.p for one in model.modules())
-    if drops or getattr(config, "attention_dropout", 0):
+    if config._attn_implementation not in TRIED:
+        return f"attention {config._attn_implementation!r} was not tried with rows that go on"
+    if _drops(model, config):
         return "dropout would leave out the same of a prompt in all its rows"
     return None
+
+
+def _drops(model: Any, config: Any) -> bool:
+    """Whether something of a pass is left out at random: by a module, or as the config says."""
+    rates = [
+        value
+        for name, value in config.to_dict().items()
+        if "drop" in name and not name.startswith(HEADS) and isinstance(value, float)
+    ]
+    return any(rates) or any(isinstance(one, nn.Dropout) and one.p for one in model.modules())
 
 
 @dataclass(frozen=True, slots=True)

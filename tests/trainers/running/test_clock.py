@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import pytest
 from support.models import make_trainer
 from support.toys import WordPair
 
+from trainers import trainer as trainer_module
 from trainers.running import clock
+from trainers.running.checkpoints import Checkpoints
 from trainers.running.clock import Clock
+from trainers.update.collect import evaluation_episodes
 
 
 @pytest.fixture
@@ -47,6 +51,45 @@ def test_a_part_that_fails_is_counted(time: list[float]) -> None:
         fail()
     time[0] += 1
     assert counted.taken() == {"update": 1, "sampling": 3}
+
+
+def test_what_runs_while_it_is_stopped_is_counted_nowhere(time: list[float]) -> None:
+    counted = Clock()
+    with counted.part("sampling"):
+        time[0] += 1
+    with counted.stopped():
+        time[0] += 2
+        with counted.part("sampling"):
+            time[0] += 4
+    time[0] += 8
+    assert counted.taken() == {"update": 8, "sampling": 1}
+
+
+def test_evaluations_and_checkpoints_within_an_update_are_not_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the first of its two steps; each takes a thousand seconds here."""
+    late = [0.0]
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: perf_counter() + late[0])
+
+    def slowed(act: Any) -> Any:
+        def slow(*args: Any, **kwargs: Any) -> Any:
+            late[0] += 1000
+            return act(*args, **kwargs)
+
+        return slow
+
+    monkeypatch.setattr(trainer_module, "evaluation_episodes", slowed(evaluation_episodes))
+    monkeypatch.setattr(Checkpoints, "write", slowed(Checkpoints.write))
+    often = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    trainer = make_trainer(
+        tmp_path, WordPair, eval_env=WordPair, eval_tasks=2, num_iterations=2, max_steps=4, **often
+    )
+    trainer.train()
+    assert late[0] >= 6000
+    log = [one for one in trainer.state.log_history if "time/update" in one]
+    assert len(log) == 2
+    assert all(one[name] < 900 for one in log for name in ("time/sampling", "time/update"))
 
 
 def test_a_run_logs_where_its_time_went(tmp_path: Path) -> None:

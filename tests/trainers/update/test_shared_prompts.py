@@ -18,6 +18,7 @@ from transformers import (
     LlamaForCausalLM,
     MambaForCausalLM,
     MistralForCausalLM,
+    OPTForCausalLM,
     Qwen2ForCausalLM,
 )
 from trl.trainer.utils import add_fused_lm_head
@@ -31,6 +32,7 @@ MODES: dict[str, dict[str, Any]] = {
     "separate": {"adapters": False, "weights": "separate"},
 }
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "OPT": (OPTForCausalLM, {"word_embed_proj_dim": 32, "dropout": 0.0}),
     "Llama": (LlamaForCausalLM, {"num_key_value_heads": 1, "intermediate_size": 32}),
     "Qwen2": (Qwen2ForCausalLM, {"num_key_value_heads": 2, "intermediate_size": 32}),
     "GPT-2": (GPT2LMHeadModel, {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}),
@@ -162,6 +164,13 @@ def test_runs_learn_what_whole_rows_learn(tmp_path: Path, mode: str, how: str) -
     assert max(one["sampling/joint/largest"] for one in log if "reward" in one) < 1e-4
 
 
+def test_nothing_is_kept_after_an_evaluation(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, WordPair, eval_env=WordPair, eval_tasks=4)
+    trainer.evaluate()
+    assert trainer.engine.shared_tokens > 0
+    assert trainer.engine.kept.bytes == 0
+
+
 def refused(kind: Any, **config: Any) -> str:
     return str(why_whole(small(kind, tiny_tokenizer(), **config)))
 
@@ -175,7 +184,14 @@ def test_why_rows_are_computed_whole() -> None:
     assert "position_ids" in refused(BloomForCausalLM, n_head=2)
     assert "dropout" in refused(GPT2LMHeadModel)
     assert "dropout" in refused(LlamaForCausalLM, intermediate_size=32, attention_dropout=0.1)
+    assert "dropout" in refused(
+        OPTForCausalLM, word_embed_proj_dim=32
+    )  # its layers call a function
+    still = {"dropout": 0.0, "activation_dropout": 0.0, "attention_dropout": 0.0}
+    assert "dropout" not in refused(OPTForCausalLM, word_embed_proj_dim=32, **still)
     model = small(LlamaForCausalLM, tiny_tokenizer(), intermediate_size=32)
+    model.config._attn_implementation = "flex_attention"
+    assert "'flex_attention' was not tried" in str(why_whole(model))
     model.gradient_checkpointing_enable()
     assert "gradient_checkpointing" in str(why_whole(model))
 
