@@ -15,6 +15,7 @@ import sys
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from safetensors.torch import save_file
@@ -26,6 +27,7 @@ from torch.distributed.tensor import DTensor
 
 from llm_marl_envs.core import Outcome
 from trainers.running import checkpoints
+from trainers.update import prefixes
 from trainers.update.schedules import TaskSchedule
 
 
@@ -195,6 +197,7 @@ def own_base(folder: Path) -> str:
     return str(base)
 
 
+@patch.object(prefixes, "CALL", 0)  # rows are short, and share what they begin with
 def run(folder: Path, name: str, **other: Any) -> dict[str, Any]:
     """One case, with other settings where given; its result as a plain record."""
     changes = {**CASES, **LONG_CASES}[name] | other

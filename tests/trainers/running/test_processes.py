@@ -72,6 +72,14 @@ def test_two_processes_take_the_steps_of_one(together: Any, name: str, tmp_path:
                 assert one[metric] == pytest.approx(two[metric], rel=1e-6), metric
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_both_processes_share_prompts(together: Any, mode: str):
+    """So the steps compared above are of gradients through shared prompts, joined by DDP."""
+    for result in together[f"plain {mode}"]:
+        shares = [log["sharing/rows"] for log in result["logs"] if "sharing/rows" in log]
+        assert min(shares) < 1
+
+
 def test_both_processes_have_the_same_critic(together: Any):
     first, second = (result["algorithm"] for result in together["plain critic"])
     assert same(first["critic"]["body"], second["critic"]["body"])
