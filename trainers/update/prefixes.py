@@ -81,9 +81,12 @@ def calls(rows: np.ndarray) -> list[Call]:
     which = which.reshape(-1)
     lengths = (different != BLANK).sum(1)
     tree = _tree(different, lengths)
-    plans = [
-        _in_calls(rows, _ends(_cheapest(tree, 0, cuts)[1], lengths)[which]) for cuts in range(CALLS)
-    ]
+    plans: list[list[Call]] = []
+    for cuts in range(CALLS):
+        _, chains = _cheapest(tree, 0, cuts)
+        if max(map(len, chains)) < cuts:  # nothing more to cut
+            break
+        plans.append(_in_calls(rows, _ends(chains, lengths)[which]))
     return min(plans, key=lambda plan: tokens_read(plan) + CALL * len(plan))
 
 
