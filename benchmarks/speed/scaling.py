@@ -89,7 +89,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     options = parser.parse_args()
-    keep("scaling", [grown(name, options.repetitions) for name in options.sizes])
+    some = "" if options.sizes == list(SIZES) else "_" + "_".join(options.sizes)
+    keep(f"scaling{some}", [grown(name, options.repetitions) for name in options.sizes])
 
 
 if __name__ == "__main__":

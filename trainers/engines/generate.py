@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 import transformers
+from torch import Tensor
 from transformers import DynamicCache, GenerationConfig
 
 from llm_marl_envs.checks import refuse_unknown
@@ -76,7 +78,7 @@ class GenerateEngine(SamplingEngine):
                         for policy in dict.fromkeys(draws[row].policy for row in rows):
                             stack.enter_context(self.team.at_start(policy))
                     for batch in self.team.sampling_batches([draws[row].policy for row in rows]):
-                        for part in self._parts(batch, [draws[row] for row in rows]):
+                        for part in batch.parts(self.batch_size):
                             served = [rows[place] for place in part.rows]
                             asked = [draws[row] for row in served]
                             done = self._generate(part, asked, max_tokens, temperature)
@@ -91,17 +93,6 @@ class GenerateEngine(SamplingEngine):
     def let_go(self) -> None:
         """Free what rows have read."""
         self.kept.let_go()
-
-    def _parts(self, batch: SamplingBatch, draws: Sequence[Draw]) -> list[SamplingBatch]:
-        """The calls: rows that begin, then rows that go on from what was kept."""
-        goes_on = [self.kept.knows(draws[row]) for row in batch.rows]
-        found = []
-        for kind in (False, True):
-            places = [place for place, one in enumerate(goes_on) if one is kind]
-            rows = [batch.rows[place] for place in places]
-            policies = [batch.policies[place] for place in places]
-            found += SamplingBatch(rows, batch.model, policies).parts(self.batch_size)
-        return found
 
     def _generate(
         self, batch: SamplingBatch, draws: Sequence[Draw], max_tokens: int, temperature: float
@@ -123,10 +114,10 @@ class GenerateEngine(SamplingEngine):
             "input_ids": torch.tensor(ids, device=device),
             "attention_mask": torch.tensor(mask, device=device),
         }
-        if cache is not None and all(map(self.kept.knows, draws)):
-            self.shared_tokens += self.kept.into(cache, draws, width)
+        if cache is not None and any(map(self.kept.knows, draws)):
+            self._find(batch, draws, inputs, config, cache)
         elif cache is not None and self.shares:
-            self._read_once(batch, [draw.prompt_ids for draw in draws], inputs, config, cache)
+            self._read_once(batch, draws, inputs, config, cache)
         out = self._go_on(batch, inputs, config, cache, logits_processor=[sampler])
         done = []
         logprobs = sampler.logprobs(out).tolist()
@@ -137,41 +128,74 @@ class GenerateEngine(SamplingEngine):
             self.kept.keep(cache, draws, done, width)
         return done
 
-    def _read_once(
+    def _find(
         self,
         batch: SamplingBatch,
-        prompts: Sequence[tuple[int, ...]],
-        inputs: Mapping[str, torch.Tensor],
+        draws: Sequence[Draw],
+        inputs: Mapping[str, Tensor],
         config: GenerationConfig,
         cache: DynamicCache,
     ) -> None:
-        """Where prompts of a policy are equal, read each once: all of it but the last token.
+        """Fill the cache with what is kept of rows; what of them begins is read once for it."""
+        new = [row for row, draw in enumerate(draws) if not self.kept.knows(draw)]
+        if new:
+            rows = sorted(_firsts(draws, new).values())
+            read = growing_cache(_without_adapters(batch.model))
+            self._read(batch, rows, inputs, config, read)
+            draws = [
+                replace(draw, through=len(draw.prompt_ids)) if row in new else draw
+                for row, draw in enumerate(draws)
+            ]
+            asked = [draws[row] for row in rows]
+            self.kept.hold(read, asked, inputs["input_ids"].shape[1])
+            self.shared_tokens -= sum(len(draw.prompt_ids) - 1 for draw in asked)
+        self.shared_tokens += self.kept.into(cache, draws, inputs["input_ids"].shape[1])
+
+    def _read_once(
+        self,
+        batch: SamplingBatch,
+        draws: Sequence[Draw],
+        inputs: Mapping[str, Tensor],
+        config: GenerationConfig,
+        cache: DynamicCache,
+    ) -> None:
+        """Where prompts of a policy are equal, read each once."""
+        first = _firsts(draws, range(len(draws)))
+        rows = sorted(first.values())
+        if len(rows) == len(draws) or inputs["input_ids"].shape[1] < 2:
+            return
+        self._read(batch, rows, inputs, config, cache)
+        self.shared_tokens += sum(len(draw.prompt_ids) - 1 for draw in draws)
+        self.shared_tokens -= sum(len(draws[row].prompt_ids) - 1 for row in rows)
+        places = [rows.index(first[draw.policy, draw.prompt_ids]) for draw in draws]
+        cache.batch_select_indices(torch.tensor(places, device=self.team.device))
+
+    def _read(
+        self,
+        batch: SamplingBatch,
+        rows: Sequence[int],
+        inputs: Mapping[str, Tensor],
+        config: GenerationConfig,
+        cache: DynamicCache,
+    ) -> None:
+        """Read these rows' prompts into an empty cache, all but the last token.
 
         Each row reads that one itself, which gives it the first scores.
         """
-        asked = [*zip(batch.policies, prompts, strict=True)]
-        first = {key: row for row, key in reversed([*enumerate(asked)])}
-        rows = sorted(first.values())
-        if len(rows) == len(asked) or inputs["input_ids"].shape[1] < 2:
-            return
         once = SamplingBatch(rows, batch.model, [batch.policies[row] for row in rows])
         read = copy.copy(config)
         read.max_new_tokens = 1
         self._go_on(once, {name: one[rows] for name, one in inputs.items()}, read, cache)
         cache.crop(-1)
-        self.shared_tokens += sum(len(prompt) - 1 for prompt in prompts)
-        self.shared_tokens -= sum(len(prompts[row]) - 1 for row in rows)
-        places = [rows.index(first[key]) for key in asked]
-        cache.batch_select_indices(torch.tensor(places, device=self.team.device))
 
     def _go_on(
         self,
         batch: SamplingBatch,
-        inputs: Mapping[str, torch.Tensor],
+        inputs: Mapping[str, Tensor],
         config: GenerationConfig,
         cache: DynamicCache | None,
         **options: Any,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """The prompts with what is generated after them, (B, T); the cache holds what is read."""
         held = {} if cache is None else {"past_key_values": cache}
         with self.team.acting(batch.policies) as kwargs, _without_defaults(batch.model, config):
@@ -184,6 +208,11 @@ class GenerateEngine(SamplingEngine):
                 **options,
                 **kwargs,
             )
+
+
+def _firsts(draws: Sequence[Draw], rows: Sequence[int]) -> dict[tuple[str, tuple[int, ...]], int]:
+    """Policy and prompt -> the first of these rows that has them."""
+    return {(draws[row].policy, draws[row].prompt_ids): row for row in reversed(rows)}
 
 
 @contextmanager

@@ -93,6 +93,20 @@ class KeptRows:
         """Whether a draw goes on from a row that is held."""
         return _known(draw) in self._rows
 
+    def hold(self, cache: DynamicCache, draws: Sequence[Draw], width: int) -> None:
+        """Hold these rows' prompts but the last token, until `into` takes them at once.
+
+        So they may exceed `most_bytes`.
+
+        Args:
+            cache: that has read them.
+            draws: its rows, each as one that goes on from its whole prompt.
+            width: columns of the prompts, padded on the left.
+        """
+        read = _read(cache)
+        for place, draw in enumerate(draws):
+            self._rows[_known(draw)] = _Row(read, place, width - len(draw.prompt_ids))
+
     def into(self, cache: DynamicCache, draws: Sequence[Draw], width: int) -> int:
         """Fill an empty cache with what is held of these rows, and let them go.
 
@@ -130,8 +144,7 @@ class KeptRows:
             drawn: what each said.
             width: columns of the prompts, padded on the left.
         """
-        layers: Any = cache.layers
-        read = _Read(tuple((layer.keys, layer.values) for layer in layers))
+        read = _read(cache)
         fit = min(len(draws), self.most_bytes * len(draws) // read.bytes)
         read = read if fit == len(draws) else read.first(fit)
         for place, (draw, said) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):
@@ -144,6 +157,12 @@ class KeptRows:
 
     def _reads(self) -> list[_Read]:
         return list({id(row.read): row.read for row in self._rows.values()}.values())
+
+
+def _read(cache: DynamicCache) -> _Read:
+    """What a call has read into its cache."""
+    layers: Any = cache.layers
+    return _Read(tuple((layer.keys, layer.values) for layer in layers))
 
 
 def _known(draw: Draw) -> Known:

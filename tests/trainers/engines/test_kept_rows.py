@@ -322,3 +322,21 @@ def test_a_stale_cache_is_caught_by_compare_sampling(
     with pytest.raises(EngineDriftError, match="no step was taken"):
         trainer.train()
     assert all(torch.equal(value, begun[policy]) for policy, value in weights(trainer).items())
+
+
+@pytest.mark.parametrize("size", [None, 5])
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_that_begin_join_the_call_of_rows_that_go_on(mode: str, size: int | None) -> None:
+    team = team_of(mode)
+    engine, draws = GenerateEngine(team, size), openings(team)
+    drawn = sample(engine, draws)
+    asked = later(draws, drawn)
+    for row in (0, 1, 7):  # rewritten, so that they begin anew; the first two say the same
+        asked[row] = Draw(asked[row].policy, tuple(range(64, 94)), asked[row].seed)
+    with counted(engine) as read:
+        found = sample(engine, asked)
+    assert_same(found, whole(team, asked))
+    calls = len(team.sampling_batches([draw.policy for draw in asked]))
+    if size is None:  # one more pass than tokens are said: that reads what begins
+        assert len(read) <= calls * (6 + 1)
+    assert engine.kept.bytes <= engine.kept.most_bytes
