@@ -81,6 +81,8 @@ class TextEnv:
     """Makes, from a seed, what messages pass through in an episode; None: they arrive whole."""
     channel_notice: Mapping[str, str] = {}
     """What each seat is told of it; see `wrappers.channel`."""
+    rewords: Callable[[Task, Mapping[str, tuple[Message, ...]]], Mapping[str, Any]] | None = None
+    """Says in other words what seats are told first; see `wrappers.prompts`."""
     texts_per_turn: int = 1
     """How many different texts an agent can have passed on in a turn, all in one action."""
     links_drawn: bool = False
@@ -168,8 +170,18 @@ class TextEnv:
         """
         return None
 
+    def prompt_words(self, task: Task) -> Mapping[str, Mapping[str, str]]:
+        """Seat -> name -> what of its prompt the task fills in, for `wrappers.prompts`.
+
+        Every seat has the same names for every task; it is told nothing else than by `opening`.
+        Nothing, the default.
+        """
+        return {}
+
     def first_words(self, task: Task) -> dict[str, tuple[Message, ...]]:
         """What `opening` tells each seat, in seat order, and what it is told of a channel.
+
+        In the words of `wrappers.prompts` where there are any.
 
         Raises:
             ValueError: `opening` forgets a seat.
@@ -190,6 +202,8 @@ class TextEnv:
                 raise TypeError(
                     f"{where}: expected a list of messages for {agent}, got {said!r:.80}"
                 )
+        if self.rewords is not None:
+            told = self.rewords(task, {agent: tuple(said) for agent, said in told.items()})
         return {agent: self.with_notice(agent, told[agent]) for agent in self.possible_agents}
 
     def with_notice(self, agent: str, told: Sequence[Message]) -> tuple[Message, ...]:

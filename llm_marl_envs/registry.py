@@ -41,6 +41,7 @@ def make(
     single_seat: bool = False,
     pioneer_observer: bool = False,
     channel: Mapping[str, Any] | None = None,
+    prompts: Mapping[str, str] | None = None,
     **kwargs: Any,
 ) -> Any:
     """Make an environment.
@@ -54,6 +55,7 @@ def make(
         pioneer_observer: two agents play the task one after the other, the second sees what the
             first wrote, see `wrappers.pioneer_observer`; natively AEC.
         channel: who hears whom, and what that costs, see `wrappers.channel`; None: talk is free.
+        prompts: seat or role -> what it is told first, see `wrappers.prompts`; None: as written.
         kwargs: arguments of the environment; its documentation lists them.
 
     Returns:
@@ -85,6 +87,8 @@ def make(
     env, form = _seated(env, form, **seats)
     if channel is not None:
         kwargs["channel"] = _through(env, channel)
+    if prompts is not None:
+        kwargs["prompts"] = _in_words(env, prompts)
     forms = [env]
     if api not in (None, form):
         convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
@@ -141,6 +145,13 @@ def _through(env: Any, channel: Any) -> dict[str, Any]:
     if not isinstance(channel, Mapping):
         raise TypeError(f"channel={channel!r:.80}: expected a dict of options, as max_chars")
     return Channel(env, **channel).env_kwargs["channel"]
+
+
+def _in_words(env: Any, prompts: Any) -> dict[str, str]:
+    """Put other prompts into an environment; them, as JSON has them."""
+    from llm_marl_envs.wrappers import Prompts
+
+    return Prompts(env, prompts).env_kwargs["prompts"]
 
 
 def _form(chosen: EnvSpec, env: Any) -> str:

@@ -17,8 +17,10 @@ from llm_marl_envs.commands.options import (
     add_overrides,
     add_sampling,
     add_team,
+    add_threads,
     assignments,
     env_kwargs_of,
+    limit_threads,
     quiet_libraries,
     sampling_of,
 )
@@ -41,14 +43,69 @@ def _needs_torch() -> Iterator[None]:
         ) from error
 
 
+def _add_import_model(parser: ArgumentParser) -> None:
+    parser.add_argument("source", help="smollm2, its wheel, a GGUF file, or a Transformers model")
+    parser.add_argument("folder", help="where it shall be")
+    parser.add_argument("--fresh", action="store_true", help="replace what was imported there")
+
+
+def _import_model(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.models.imported import import_model
+    folder = import_model(options.source, options.folder, fresh=options.fresh)
+    print(f"written to {folder}; measure it: llm-marl eval coop_coding-v0 --team {folder}")
+
+
+def _add_warm_start(parser: ArgumentParser) -> None:
+    add_environment(parser)
+    parser.add_argument("folder", help="where the model shall be")
+    parser.add_argument("--model", required=True, help="smollm2, or a Transformers model")
+    for name, about in (
+        ("demonstrations", "that the environment's experts write"),
+        ("steps", "of the optimiser"),
+        ("batch-size", "demonstrations of a step"),
+        ("lora-rank", "of the adapter, which is merged at the end; 0 trains all weights"),
+        ("seed", "everything follows from it"),
+    ):
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=about)
+    parser.add_argument("--learning-rate", type=float, help="default: 1e-3 with LoRA, else 5e-5")
+    parser.add_argument(
+        "--conventions", nargs="+", metavar="NAME", help="that experts follow (default: all)"
+    )
+    parser.add_argument("--fresh", action="store_true", help="make it again if it is there")
+    add_threads(parser)
+
+
+def _warm_start(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.models.imported import model_folder
+        from trainers.models.warm_start import settings_of, warm_started
+    limit_threads(options)
+    names = "demonstrations", "steps", "batch_size", "lora_rank", "seed"
+    given = {name: getattr(options, name) for name in (*names, "learning_rate", "conventions")}
+    settings = settings_of({name: one for name, one in given.items() if one is not None})
+    print(f"learning rate {settings.rate:g}, LoRA rank {settings.lora_rank}")
+    folder = warm_started(
+        model_folder(options.model),
+        options.id,
+        assignments(options.set),
+        settings,
+        options.folder,
+        fresh=options.fresh,
+    )
+    print(f"written to {folder}; measure it: llm-marl eval {options.id} --team {folder}")
+
+
 def _add_train(parser: ArgumentParser) -> None:
     parser.add_argument("--config", required=True, help="the run: a YAML file or a preset's name")
     add_overrides(parser)
+    add_threads(parser)
 
 
 def _train(options: Namespace) -> None:
     with _needs_torch():
         from trainers.train import run_train
+    limit_threads(options)
     command = shlex.join(["llm-marl", "train", *plugin_options()])
     run_train(options.config, options.override, command)
 
@@ -63,6 +120,7 @@ def _add_estimate(parser: ArgumentParser) -> None:
 def _estimate(options: Namespace) -> None:
     with _needs_torch():
         from trainers.studies.estimate import run_estimate, told
+    limit_threads(options)
     found = run_estimate(options.config, options.override, options.updates)
     print("\n".join(told(found)))
 
@@ -243,6 +301,21 @@ def _serve_team(options: Namespace) -> None:
         calls[0].replace_this_process()
 
 
+IMPORT_MODEL = Command(
+    name="import-model",
+    about="Write a model as a folder that every command takes: of a GGUF file, or by a name.",
+    example="smollm2 models/smollm2",
+    run=_import_model,
+    add=_add_import_model,
+)
+WARM_START = Command(
+    name="warm-start",
+    about="Show a model what an environment's scripted experts write, so that each seat can play.",
+    example="coop_coding-v0 models/coder --model smollm2",
+    run=_warm_start,
+    add=_add_warm_start,
+    resumes=True,
+)
 TRAIN = Command(
     name="train",
     about="Train a team as a YAML file says.",

@@ -3,15 +3,19 @@
 Owns the format of the file and nothing else. A run file has these keys:
 
     plugins: [my_module]             # modules to import first, which register what they bring
-    model: tiny                      # the embedded model, or what from_pretrained takes; with
-                                     # weights: separate also policy -> one of these
+    model: tiny                      # the embedded model, smollm2, or what from_pretrained takes;
+                                     # with weights: separate also policy -> one of these
     tiny: {steps: 1500, seed: 0}     # for model: tiny: fields of TinySettings, and its seed
+    warm_start: {steps: 110}         # for other models: fields of WarmStart (models/warm_start.py)
     env: coop_coding-v0              # an id, or my_module:MyEnv
     env_kwargs: {split: train}       # arguments of make()
+    prompts: {main: "{prompt} ..."}  # seat or role -> its prompt in other words (wrappers)
     eval_env_kwargs: {split: val}    # what evaluations change in them; absent: no evaluation
     lora: {r: 16, lora_alpha: 32, target_modules: all-linear}    # absent: train all weights
     partners: {helper_0: expert}     # seats not trained: any policy's name, policies/named.py
     trainer: {output_dir: runs/x, learning_rate: 1e-3, ...}      # fields of MAGRPOConfig
+
+What depends on the model and is not given is chosen, printed and recorded: `running/defaults.py`.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
+from accelerate import PartialState
 from peft import LoraConfig
 
 from llm_marl_envs import make
@@ -38,10 +43,21 @@ from llm_marl_envs.files.run_manifest import recording
 from llm_marl_envs.plugins import import_plugins
 from llm_marl_envs.policies.named import Context, named_partners
 from trainers.config import NAMED, MAGRPOConfig
+from trainers.models.imported import model_folder
+from trainers.running.defaults import choices, chosen_before
 from trainers.running.run_folder import get_last
 from trainers.trainer import MAGRPOTrainer
 
-SECTIONS = ("tiny", "env_kwargs", "eval_env_kwargs", "lora", "partners", "trainer")
+SECTIONS = (
+    "tiny",
+    "warm_start",
+    "env_kwargs",
+    "prompts",
+    "eval_env_kwargs",
+    "lora",
+    "partners",
+    "trainer",
+)
 KEYS = ("plugins", "model", "env", *SECTIONS)
 TINY = "tiny"
 LORA_NAMES = {
@@ -103,6 +119,8 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
     refuse_unknown(f"{path}, trainer", given, fields, COMMON_NAMES, "trainers.config.MAGRPOConfig")
     adapter_of(run.get("lora"), f"{path}, lora")
     _check_names(path, run)
+    if run.get("prompts"):  # an argument of `make`, so a record of the environment has it
+        run["env_kwargs"] = {**(run.get("env_kwargs") or {}), "prompts": run.pop("prompts")}
     import_plugins(run.get("plugins") or ())
     return run
 
@@ -207,13 +225,49 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
     env_id = run["env"]
     env = make(env_id, **kwargs)  # a wrong argument is said before a model is made
     return MAGRPOTrainer(
-        models_of(run),
+        run["model"] if "chosen" in run else models_of(run),
         lambda: make(env_id, **kwargs),
         args,
         peft_config=adapter,
         partners=named_partners(run.get("partners") or {}, Context(env=env)),
         eval_env=None if evaluated is None else (lambda: make(env_id, **eval_kwargs)),
     )
+
+
+def settled(run: Mapping[str, Any], *, say: bool = True) -> dict[str, Any]:
+    """The run with what its model decides: its folders, and settings that it leaves out.
+
+    Args:
+        run: what `read_run` returns.
+        say: print what was chosen.
+
+    Returns:
+        The run with `model` as `from_pretrained` takes it, and `chosen`: setting -> why.
+    """
+    given = dict(run.get("trainer") or {})
+    # A wrong argument is said before a model is made.
+    args = MAGRPOConfig(**{"output_dir": "runs/train", **given})
+    env = make(run["env"], **(run.get("env_kwargs") or {}))
+    models = models_of(run)
+    found = choices(
+        given,
+        [*dict.fromkeys(models.values())] if isinstance(models, dict) else [models],
+        env,
+        lora=run.get("lora") is not None,
+        turns=getattr(env.unwrapped, "max_turns", None) or args.max_turns or 1,
+    )
+    if to_resume(args.resume_from_checkpoint):
+        found |= {k: v for k, v in chosen_before(str(args.output_dir)).items() if k in found}
+    for name, one in found.items():
+        given[name] = one.value
+        if say:
+            print(f"{name} {one.value:g}: {one.why}")
+    return {
+        **{key: value for key, value in run.items() if key not in ("tiny", "warm_start")},
+        "model": models,
+        "trainer": given,
+        "chosen": {name: one.why for name, one in found.items()},
+    }
 
 
 def models_of(run: Mapping[str, Any]) -> str | dict[str, str]:
@@ -225,10 +279,10 @@ def models_of(run: Mapping[str, Any]) -> str | dict[str, str]:
 
 
 def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) -> str:
-    """The run's `model`, or the folder of the embedded model for "tiny" (built on first use).
+    """The run's `model`, or the folder of one that is made on first use.
 
-    The embedded model is warm-started on the run's environment: as `env_kwargs` say, but on its
-    training tasks.
+    So are the embedded model ("tiny"), one that is fetched ("smollm2"), and one with `warm_start`.
+    A warm start is on the run's environment: as `env_kwargs` say, but on its training tasks.
 
     Args:
         run: what `read_run` returns.
@@ -236,19 +290,27 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
         fresh: build it anew, see `tiny_model`.
 
     Raises:
-        ValueError: an unknown field under `tiny`, or a map from policy to model.
+        ValueError: an unknown field under `tiny` or `warm_start`, or a map from policy to model.
     """
+    kwargs = {k: v for k, v in (run.get("env_kwargs") or {}).items() if k != "split"}
     if not isinstance(run["model"], str):
         raise ValueError(f"model: expected one for all policies here, got {run['model']!r:.80}")
     if run["model"] != TINY:
-        return run["model"]
+        model = model_folder(run["model"])
+        if run.get("warm_start") is None:
+            return model
+        from trainers.models.warm_start import settings_of, warm_started
+
+        settings = settings_of({"seed": seed, **run["warm_start"]})
+        return warm_started(model, run["env"], kwargs, settings, fresh=fresh)
+    if run.get("warm_start") is not None:
+        raise ValueError("warm_start with model: tiny: that model has one; see tiny: {steps: ...}")
     from trainers.models.tiny import TinySettings, tiny_model
 
     given = {"seed": seed, **(run.get("tiny") or {})}
     fields = [field.name for field in dataclasses.fields(TinySettings)]
     refuse_unknown("tiny", given, ["seed", *fields])
     check_types("tiny", given, {"seed": int, **get_type_hints(TinySettings)})
-    kwargs = {k: v for k, v in (run.get("env_kwargs") or {}).items() if k != "split"}
     return tiny_model(
         seed=given.pop("seed"),
         fresh=fresh,
@@ -265,6 +327,7 @@ def train(run: Mapping[str, Any]) -> MAGRPOTrainer:
         ValueError: settings that do not fit together, or a folder that holds another run.
         Stopped: a signal ended the training; it says what was kept.
     """
+    run = settled(run, say=PartialState().is_main_process)
     trainer = build_trainer(run)
     args = trainer.args
     resume = to_resume(args.resume_from_checkpoint)

@@ -727,6 +727,7 @@ class MAGRPOTrainer(GRPOTrainer):
             "env_id": self._environments["env"],
             "env_kwargs": self._environments["env_kwargs"],
             "max_completion_length": self.args.max_completion_length,
+            "temperature": self.args.temperature,
             **self.algorithm.saves(),
         }
         sampler = sampled_by(self.args)

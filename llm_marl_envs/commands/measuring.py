@@ -11,8 +11,10 @@ from llm_marl_envs.commands.options import (
     add_environment,
     add_sampling,
     add_team,
+    add_threads,
     assignments,
     env_kwargs_of,
+    limit_threads,
     quiet_libraries,
     sampling_of,
 )
@@ -41,6 +43,7 @@ def _add_plan(parser: ArgumentParser) -> None:
 def _add_eval(parser: ArgumentParser) -> None:
     _add_plan(parser)
     add_team(parser, partners=True)
+    add_threads(parser)
     parser.add_argument("--samples", type=int, default=1, help="episodes per task and seed")
     parser.add_argument("--output", help="folder for summary and transcripts")
 
@@ -49,6 +52,7 @@ def _eval(options: Namespace) -> None:
     from llm_marl_envs.evaluation.studies.measure import run_eval
 
     quiet_libraries()
+    limit_threads(options)
     run_eval(
         options.id,
         team=options.team,

@@ -60,7 +60,11 @@ def add_transfer(parser: ArgumentParser) -> None:
 
 def add_sampling(parser: ArgumentParser) -> None:
     """How models sample."""
-    parser.add_argument("--temperature", type=float, default=1.0, help="0 is greedy (default 1)")
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        help="0 is greedy (default: a saved team's own, else the model's own, else 1)",
+    )
     parser.add_argument("--greedy", action="store_true", help="the same as --temperature 0")
     parser.add_argument("--max-tokens", type=int, help="most tokens of one action")
     _add_assignments(
@@ -71,6 +75,32 @@ def add_sampling(parser: ArgumentParser) -> None:
 def add_overrides(parser: ArgumentParser) -> None:
     """--override."""
     _add_assignments(parser, "--override", "a setting of the run")
+
+
+def add_threads(parser: ArgumentParser) -> None:
+    """--threads."""
+    parser.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="processor cores that tensors take (default: all; with other work beside, fewer are "
+        "faster)",
+    )
+
+
+def limit_threads(options: Namespace) -> None:
+    """As --threads says; torch is imported where it is given.
+
+    Raises:
+        ValueError: less than one.
+    """
+    if options.threads is None:
+        return
+    if options.threads < 1:
+        raise ValueError(f"--threads {options.threads}: expected at least 1")
+    import torch
+
+    torch.set_num_threads(options.threads)
 
 
 def _add_assignments(parser: ArgumentParser, flag: str, what: str) -> None:

@@ -156,7 +156,7 @@ from llm_marl_envs.checks import refuse_other
 from llm_marl_envs.coding import attempt, functions, rewards
 from llm_marl_envs.coding.ablation import Contribution
 from llm_marl_envs.coding.bounds import solo_share
-from llm_marl_envs.coding.composition import AUTHORS, prompts
+from llm_marl_envs.coding.composition import AUTHORS, describe, describe_full, prompts
 from llm_marl_envs.coding.conventions import roles_of
 from llm_marl_envs.coding.experts import CodingExperts
 from llm_marl_envs.coding.feedback import MAX_PARTNER_CHARS, MODES, feedback
@@ -274,6 +274,17 @@ class CoopCodingEnv(TextParallelEnv):
             texts = prompts(composition, self.info_mode == "full")
         more = TURNS_PROMPT.format(turns=self.max_turns) if self.max_turns > 1 else ""
         return {agent: [Message("user", texts[role] + more)] for agent, role in self.roles.items()}
+
+    def prompt_words(self, task: Task) -> Mapping[str, Mapping[str, str]]:
+        """`task`: what the agent alone is told of a generated task; of a row its statement."""
+        composition = composition_of(task)
+        if composition is None:
+            return {agent: {"task": task.data["prompt"]} for agent in self.roles}
+        full = self.info_mode == "full"
+        return {
+            agent: {"task": describe_full(composition) if full else describe(composition, role)}
+            for agent, role in self.roles.items()
+        }
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Run the tests on the programs, once."""

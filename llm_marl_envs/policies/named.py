@@ -29,6 +29,7 @@ from llm_marl_envs.policies.scripted import RandomPolicy, SilentPolicy
 TEAM_FILE = "team.json"
 """A folder that holds it is a saved team."""
 DEFAULT_COMPLETION_LENGTH = 256
+DEFAULT_TEMPERATURE = 1.0
 POLICIES = Registry("llm_marl_envs.policies", "policy")
 
 
@@ -37,7 +38,8 @@ class Sampling:
     """How models sample.
 
     Attributes:
-        temperature: 0 is greedy.
+        temperature: 0 is greedy; None takes what a saved team was trained with, or a model's own
+            settings name, else 1.
         max_completion_length: most tokens of one action, at least 1; None takes what a saved team
             was trained with, else 256.
         template: further variables of the chat template; a saved team has those that it was
@@ -47,12 +49,12 @@ class Sampling:
         ValueError: a temperature below 0 or that is not finite, or no tokens.
     """
 
-    temperature: float = 1.0
+    temperature: float | None = None
     max_completion_length: int | None = None
     template: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+        if self.temperature is not None and not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature={self.temperature}: expected a number >= 0")
         if self.max_completion_length is not None and self.max_completion_length < 1:
             raise ValueError(
@@ -69,6 +71,11 @@ class Sampling:
             raise ValueError(
                 f"{samples} greedy samples of a task are all alike; use 1, or a temperature"
             )
+
+    def at(self, own: float | None = None) -> float:
+        """The temperature of a policy whose own is that."""
+        chosen = self.temperature if self.temperature is not None else own
+        return DEFAULT_TEMPERATURE if chosen is None else chosen
 
     @property
     def length(self) -> int:
@@ -102,6 +109,15 @@ class NamedTeam:
 
     seats: dict[str, Policy]
     identity: dict[str, str]
+
+    @property
+    def temperature(self) -> float | dict[str, float]:
+        """Of its models, agent -> where they differ; 1 without one."""
+        own = {agent: getattr(policy, "temperature", None) for agent, policy in self.seats.items()}
+        found = {agent: float(one) for agent, one in own.items() if one is not None}
+        if len({*found.values()}) > 1:
+            return found
+        return next(iter(found.values()), DEFAULT_TEMPERATURE)
 
 
 def register_policy(name: str, make: Callable[[str, Context], Policy]) -> None:
@@ -283,7 +299,7 @@ def _endpoint(kind: str, argument: str, context: Context, *, token_ids: bool) ->
     return EndpointPolicy(
         url,
         model or None,
-        temperature=sampling.temperature,
+        temperature=sampling.at(),
         max_completion_length=sampling.length,
         token_ids=token_ids,
     )

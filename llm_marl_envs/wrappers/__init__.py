@@ -8,6 +8,7 @@ from llm_marl_envs.wrappers.codecs import Bytes, Tokens, Words
 from llm_marl_envs.wrappers.gym_seat import GymSeat
 from llm_marl_envs.wrappers.partners import Partners
 from llm_marl_envs.wrappers.pioneer_observer import PioneerObserver
+from llm_marl_envs.wrappers.prompts import Prompts
 from llm_marl_envs.wrappers.single_seat import SingleSeat
 from llm_marl_envs.wrappers.tokenize import Tokenize
 
@@ -19,6 +20,7 @@ __all__ = [
     "GymSeat",
     "Partners",
     "PioneerObserver",
+    "Prompts",
     "SingleSeat",
     "Tokenize",
     "Tokens",

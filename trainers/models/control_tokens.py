@@ -38,6 +38,16 @@ MARKUP_IN_SOURCE = re.compile(r"<{1,2}[|/]?[^\s<>|'\"]{1,40}\|?>{1,2}|\[/?[A-Z_]
 THOUGHT = re.compile(r"think|thought|reason", re.IGNORECASE)
 THINK_TAGS = ("<think>", "</think>")
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+UNUSUAL = (
+    *map(chr, range(1, 256)),
+    "\u0378",
+    "\u4e00",
+    "\ufffe",
+    FOREIGN,
+    "\U0001f642",
+    "\U000e0001",
+)
+"""Characters that a vocabulary may lack."""
 PUNCTUATION = re.compile(r"[^\w\s]")
 NO_LETTER = re.compile(r"[^A-Za-z0-9\s]")
 
@@ -57,6 +67,7 @@ def control_tokens(
     tokens = {str(t.content): (i, t.special) for i, t in tokenizer.added_tokens_decoder.items()}
     named = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
     tokens |= {str(spelling): (i, True) for spelling, i in named}
+    unknown = _has_unknown(tokenizer)
     found: dict[str, int | None] = {}
     for spelling, (number, special) in tokens.items():
         bare = spelling.strip()
@@ -64,10 +75,16 @@ def control_tokens(
             continue
         written = len(bare) > 1 and not bare.isalnum() and any(bare in line for line in frame)
         if special or written or MARKUP.fullmatch(bare):
-            shared = number == tokenizer.unk_token_id or spelling in BYTES
+            shared = (number == tokenizer.unk_token_id and unknown) or spelling in BYTES
             found[spelling] = None if shared else number
     vocabulary = tokenizer.get_vocab()
     return found | {name: None for name in BYTES if name in vocabulary}
+
+
+def _has_unknown(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether honest text can become the unknown token; not so where each byte has a token."""
+    ids = tokenizer("".join(UNUSUAL), add_special_tokens=False)["input_ids"]
+    return tokenizer.unk_token_id in ids
 
 
 def plain_control(source: str, frame: Sequence[str], tokens: Collection[str]) -> set[str]:

@@ -26,7 +26,8 @@ class LocalPolicy:
     Args:
         model: a name or folder that `from_pretrained` takes.
         max_completion_length: most tokens of one action.
-        temperature: divides the logits; 0 is greedy.
+        temperature: divides the logits; 0 is greedy; None: what the model's own settings name,
+            else 1.
         batch_size: most rows of one `generate` call.
         device: e.g. "cuda:1"; the first GPU where there is one, else the CPU.
         template_kwargs: further variables of the chat template.
@@ -40,12 +41,15 @@ class LocalPolicy:
         model: str,
         *,
         max_completion_length: int = 256,
-        temperature: float = 1.0,
+        temperature: float | None = None,
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self.team = build_team_model(model, ["seat_0"], weights="shared")
+        if temperature is None:
+            temperature = own_temperature(self.team.bases[0])
+        self.temperature = temperature
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.team.module.to(device).eval()
         self._make = lambda length: TokenPolicy(
@@ -72,3 +76,9 @@ class LocalPolicy:
         for request in requests:
             self.team.policy_of.setdefault(request.agent, shared)
         return self._policy.act(requests)
+
+
+def own_temperature(model: Any) -> float:
+    """What a model's generation settings name for sampling, else 1."""
+    own = model.generation_config
+    return float(own.temperature) if own.do_sample and own.temperature else 1.0

@@ -6,7 +6,6 @@ another when an evaluation goes on.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,12 @@ from llm_marl_envs.policies.named import (
     refuse_argument,
 )
 from llm_marl_envs.specs import EnvSpec
+from trainers.models.fingerprints import fingerprint
+from trainers.models.imported import model_folder
 from trainers.models.local import LocalPolicy
-from trainers.models.model_card import CARD_FILE
 from trainers.models.team_files import load_team, read_team_file
 from trainers.models.tiny import tiny_model
 from trainers.models.token_policy import TokenPolicy
-
-_WHOLE_BYTES = 1 << 20
 
 
 class SavedTeam(TokenPolicy):
@@ -49,11 +47,11 @@ class SavedTeam(TokenPolicy):
         super().__init__(
             load_team(folder),
             max_completion_length=length,
-            temperature=sampling.temperature,
+            temperature=sampling.at(described.get("temperature")),
             template_kwargs=template or None,
         )
         self.seats = tuple(map(str, described["agents"]))
-        self.identity = _identity("team", folder, length, sampling)
+        self.identity = _identity("team", folder, length, self.temperature, sampling)
         base = Path(described.get("base") or "")
         held = base.name and (base / "config.json").is_file()  # a model, not any folder
         if held and any(Path(folder).glob("*/adapter_config.json")):
@@ -79,6 +77,7 @@ def make_team(argument: str, context: Context) -> Policy:
 def make_model(argument: str, context: Context) -> Policy:
     """`model:NAME`, or what `from_pretrained` takes."""
     sampling = context.sampling
+    argument = model_folder(argument)
     local = LocalPolicy(
         argument,
         temperature=sampling.temperature,
@@ -86,7 +85,7 @@ def make_model(argument: str, context: Context) -> Policy:
         template_kwargs=sampling.template or None,
     )
     if Path(argument).is_dir():
-        local.identity = _identity("model", argument, sampling.length, sampling)
+        local.identity = _identity("model", argument, sampling.length, local.temperature, sampling)
     else:
         local.identity += _of_template(sampling)
     return local
@@ -107,31 +106,12 @@ def make_tiny(argument: str, context: Context) -> Policy:
     return make_model(tiny_model(env_ids=(spec.id,), env_kwargs=kwargs), context)
 
 
-def _identity(kind: str, folder: str, length: int, sampling: Sampling) -> str:
+def _identity(kind: str, folder: str, length: int, temperature: float, sampling: Sampling) -> str:
     """What it is, wherever its folder lies and however the path to it is written."""
-    asked = f"at most {length} tokens, temperature {sampling.temperature:g}"
+    asked = f"at most {length} tokens, temperature {temperature:g}"
     return f"{kind} {fingerprint(folder)}, {asked}{_of_template(sampling)}"
 
 
 def _of_template(sampling: Sampling) -> str:
     said = json.dumps(sampling.template, sort_keys=True)
     return f", template {said}" if sampling.template else ""
-
-
-def fingerprint(folder: str | Path) -> str:
-    """A short hash of a folder's files: names, sizes, contents.
-
-    Cards do not count: whoever adds a licence to one has the same team.
-    Of files above 2 MiB the first and last MiB count: training changes every weight, and reading
-    all of a large model would take longer than many an evaluation.
-    """
-    digest = hashlib.sha256()
-    files = (p for p in Path(folder).rglob("*") if p.is_file() and p.name != CARD_FILE)
-    for path in sorted(files):
-        size = path.stat().st_size
-        digest.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
-        with path.open("rb") as file:
-            digest.update(file.read(_WHOLE_BYTES))
-            file.seek(max(file.tell(), size - _WHOLE_BYTES))
-            digest.update(file.read())
-    return f"sha256 {digest.hexdigest()[:16]}"

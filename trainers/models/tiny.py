@@ -20,12 +20,10 @@ import json
 import math
 import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -44,16 +42,14 @@ from transformers import (
 )
 
 from llm_marl_envs.evaluation.play.progress import counter
-from llm_marl_envs.experts.demonstrations import demonstrations
-from llm_marl_envs.registry import make
-from llm_marl_envs.spaces import Message
+from trainers.models.cache import cache_folder, written_whole
 from trainers.models.chat import ChatTemplate
+from trainers.models.shown import IGNORED, Demonstration, demonstrations_of, encoded
 
 PAD, START, END = "<|pad|>", "<|im_start|>", "<|im_end|>"
 PAD_ID, END_ID = 0, 2  # `build_tokenizer` puts the three first, in this order
 RECORD = "tiny.json"
 FORMAT = 2  # raised when this module makes another model from the same settings
-IGNORED = -100  # the label that the loss of Transformers leaves out
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -66,9 +62,6 @@ WORD = r"[^()\[\]{}\d\s]+"
 
 REPEATED = 0.2
 """Share of the prompts from which on a line of theirs is one of the tokenizer's `whole` lines."""
-
-Demonstration = tuple[Sequence[dict[str, Any]], str]
-"""Chat messages up to where the agent speaks, as {"role", "content"}, and what the expert says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +190,7 @@ def warm_start(
     if not demonstrations:
         raise ValueError("got no demonstrations to warm-start on, expected at least one")
     chat = ChatTemplate(tokenizer)
-    rows = [_encode(chat, *demonstration) for demonstration in demonstrations]
+    rows = [_tensors(*encoded(chat, *one)) for one in demonstrations]
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
@@ -223,14 +216,8 @@ def warm_start(
     return sum(tail) / len(tail)
 
 
-def _encode(
-    chat: ChatTemplate, messages: Sequence[dict[str, Any]], answer: str
-) -> tuple[Tensor, Tensor]:
-    """Token ids and labels of one demonstration, both (T,)."""
-    prompt = chat.opening([Message(**message) for message in messages])
-    spoken = [*chat.action(answer), END_ID]
-    labels = [IGNORED] * len(prompt) + spoken
-    return torch.tensor([*prompt, *spoken]), torch.tensor(labels)
+def _tensors(ids: Sequence[int], labels: Sequence[int]) -> tuple[Tensor, Tensor]:
+    return torch.tensor(ids), torch.tensor(labels)
 
 
 def _collate(rows: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
@@ -260,34 +247,6 @@ def _warm_cosine(steps: int) -> Callable[[int], float]:
         return 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, steps - rising)))
 
     return factor
-
-
-def demonstrations_of(
-    env_ids: Sequence[str],
-    n: int,
-    seed: int,
-    env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-) -> list[Demonstration]:
-    """`n` demonstrations of the environments' scripted experts, shared out evenly over `env_ids`.
-
-    They come from the train split; `env_kwargs` are further arguments of `make`, for all or for
-    each. Raises ValueError for no ids or not as many arguments, and as `make` and
-    `experts.demonstrations.demonstrations` do.
-    """
-    if not env_ids:
-        raise ValueError("got no env_ids, expected at least one registered id")
-    each = env_kwargs or {}
-    each = [each] * len(env_ids) if isinstance(each, Mapping) else each
-    if len(each) != len(env_ids):
-        raise ValueError(f"got {len(each)} env_kwargs, expected one for each of {list(env_ids)}")
-    found: list[Demonstration] = []
-    for i, (env_id, kwargs) in enumerate(zip(env_ids, each, strict=True)):
-        share = n // len(env_ids) + (i < n % len(env_ids))
-        env = make(env_id, **{**kwargs, "split": "train"})
-        for messages, answer in demonstrations(env, share, seed):
-            found.append(([{"role": m.role, "content": m.content} for m in messages], answer))
-        env.close()
-    return found
 
 
 def tiny_model(
@@ -322,7 +281,7 @@ def tiny_model(
     settings = settings or TinySettings()
     demonstrations = demonstrations_of(env_ids, settings.demonstrations, seed, env_kwargs)
     key = _key(seed, settings, demonstrations)
-    folder = Path(path) if path is not None else _cache() / f"tiny-{key}"
+    folder = Path(path) if path is not None else cache_folder() / f"tiny-{key}"
     if folder.exists():
         found = _recorded_key(folder)
         if found is None or (found != key and not fresh):
@@ -332,14 +291,9 @@ def tiny_model(
             )
         if not fresh:
             return str(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     record = {"key": key, "seed": seed, "env_ids": list(env_ids), "settings": asdict(settings)}
-    with TemporaryDirectory(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent) as one:
-        made = Path(one) / "model"
+    with written_whole(folder) as made:
         _make(made, demonstrations, seed, settings, record)
-        if folder.exists():
-            shutil.rmtree(folder)
-        made.rename(folder)
     return str(folder)
 
 
@@ -380,11 +334,6 @@ def _repeated_lines(demonstrations: Sequence[Demonstration]) -> list[str]:
     least = REPEATED * len(demonstrations)
     found = [line for line, count in counts.items() if line and count >= least]
     return sorted(found, key=lambda line: (-len(line), line))
-
-
-def _cache() -> Path:
-    named = os.environ.get("LLM_MARL_CACHE")
-    return Path(named) if named else Path.home() / ".cache" / "llm-marl-envs"
 
 
 def _key(seed: int, settings: TinySettings, demonstrations: Sequence[Demonstration]) -> str:

@@ -86,7 +86,7 @@ def run_credit_audit(
     gram = gram_of(next(iter(models.values()))) if len(models) == 1 else None
     audit = credit_audit(stage, gram)
     about = {"env": env_id, "env_kwargs": dict(env_kwargs), "team": dict(named.identity)}
-    about |= {"trained": seats, "temperature": sampling.temperature}
+    about |= {"trained": seats, "temperature": named.temperature}
     return Finished(audit, about, plan)
 
 

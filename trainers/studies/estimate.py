@@ -104,7 +104,7 @@ def run_estimate(
     """
     if updates < 2:
         raise ValueError(f"updates={updates}: expected at least 2, the first one warms up")
-    run = read_run(config, overrides)
+    run = settled(read_run(config, overrides))
     with TemporaryDirectory() as folder:
         quiet = {
             "output_dir": folder,

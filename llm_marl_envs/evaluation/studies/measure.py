@@ -77,7 +77,7 @@ def measure_team(
     if output:  # what holds another evaluation is refused before anything is written there
         open_log(env, plan, output, named.identity)
     result = _play(env, named, plan, sampling, output)
-    about = {"team": team, "identity": named.identity, "temperature": sampling.temperature}
+    about = {"team": team, "identity": named.identity, "temperature": named.temperature}
     summary = summary_of(env, result, kwargs, plan) | about
     if output:
         write_json(Path(output) / RESULT_FILE, summary)

@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from llm_marl_envs.registry import make
 from trainers.models import tiny
 from trainers.models.chat import ChatTemplate
+from trainers.models.shown import encoded
 
 SMALL = tiny.TinySettings(
     vocab_size=400,
@@ -104,7 +105,7 @@ def test_saved_folder_loads_with_auto_classes(folder: Path) -> None:
 def test_only_answers_and_their_end_carry_loss(demonstrations: list[tiny.Demonstration]) -> None:
     tokenizer = tiny.build_tokenizer(tiny._texts(demonstrations), 400)
     messages, answer = demonstrations[0]
-    ids, labels = tiny._encode(ChatTemplate(tokenizer), messages, answer)
+    ids, labels = map(torch.tensor, encoded(ChatTemplate(tokenizer), messages, answer))
     taught = labels[labels != tiny.IGNORED]
     assert tokenizer.decode(taught) == f"{answer}<|im_end|>"
     assert torch.equal(ids[-len(taught) :], taught)

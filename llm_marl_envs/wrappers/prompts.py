@@ -1,0 +1,99 @@
+r"""What a seat is told first, in other words: `make(id, prompts={...})`, or `Prompts(env, ...)`.
+
+    make("coop_coding-v0", prompts={
+        "main": "{prompt}\\n\\nExample of a program:\\ndef solve(xs):\\n    return len(xs)",
+        "helper": "Write the Python function aux. {task}\\nCode only.",
+    })
+
+A text takes the place of the last message that a seat is told before its first action. Names in
+braces are filled in by the task: `{prompt}` is the message as the environment has it, and an
+environment may have further ones (`TextEnv.prompt_words`; here `{task}`). A brace itself is
+doubled: `{{`. A key is a seat, or a role: a seat's name without its number.
+
+What follows later in an episode, rewards, bounds and scripted experts stay as they are. So a text
+that leaves out what the seat must know makes the task unsolvable, and a text that tells one seat's
+task to another is not possible.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from llm_marl_envs.checks import refuse_unknown
+from llm_marl_envs.core import TextEnv
+from llm_marl_envs.spaces import Message
+from llm_marl_envs.tasks import Task
+
+PROMPT = "prompt"
+
+
+def Prompts(env: Any, texts: Mapping[str, str]) -> Any:  # noqa: N802 - a wrapper, as `Channel`
+    """The environment, whose seats are told these texts; see the module.
+
+    Args:
+        env: an environment of this library, of either form, also with PettingZoo's wrappers around.
+            It is changed in its place.
+        texts: seat or role -> text.
+
+    Raises:
+        ValueError: no such seat or role, or a name in braces that nothing fills in.
+        TypeError: another library's environment, or a text that is none.
+    """
+    inner = getattr(env, "unwrapped", env)
+    if not isinstance(inner, TextEnv):
+        raise TypeError(
+            "prompts: expected an environment of this library, or PettingZoo's wrappers around "
+            f"one, got {type(inner).__name__}"
+        )
+    if not isinstance(texts, Mapping):
+        raise TypeError(f"prompts={texts!r:.80}: expected a dict seat or role -> text")
+    seats = inner.possible_agents
+    roles = {agent: _role(agent) for agent in seats}
+    refuse_unknown("prompts", dict(texts), [*seats, *dict.fromkeys(roles.values())])
+    known = [PROMPT, *inner.prompt_words(inner.source[0]).get(seats[0], {})]
+    for key, text in texts.items():
+        _check(key, text, known)
+    by_seat = {agent: texts.get(agent, texts.get(roles[agent])) for agent in seats}
+    inner.rewords = partial(_reworded, inner, {a: t for a, t in by_seat.items() if t is not None})
+    for one in (env, inner):
+        one.env_kwargs = {**getattr(one, "env_kwargs", {}), "prompts": dict(texts)}
+    return env
+
+
+def _role(agent: str) -> str:
+    head, _, number = agent.rpartition("_")
+    return head if head and number.isdecimal() else agent
+
+
+def _check(key: str, text: Any, known: list[str]) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"prompts, {key}={text!r:.80}: expected a text")
+    try:
+        parts = [*string.Formatter().parse(text)]
+    except ValueError as error:
+        raise ValueError(
+            f"prompts, {key}: {error}; write a brace itself as {{{{ or }}}}"
+        ) from error
+    for _, name, form, conversion in parts:
+        if name is not None and (name not in known or form or conversion):
+            raise ValueError(
+                f"prompts, {key}: {{{name}}} is filled in by nothing; expected names among "
+                f"{known}, and a brace itself as {{{{ or }}}}"
+            )
+
+
+def _reworded(
+    env: TextEnv, texts: Mapping[str, str], task: Task, told: Mapping[str, tuple[Message, ...]]
+) -> dict[str, tuple[Message, ...]]:
+    """What each seat is told of a task, in the words that were asked for."""
+    words = env.prompt_words(task)
+    found = dict(told)
+    for agent, text in texts.items():
+        *before, last = told[agent]
+        said = text.format(**{**words.get(agent, {}), PROMPT: last.content})
+        found[agent] = (*before, replace(last, content=said))
+    return found

@@ -1,0 +1,222 @@
+"""A warm start of any model: it learns what scripted experts say, by TRL's `SFTTrainer`.
+
+    llm-marl warm-start --model models/smollm2 coop_coding-v0 models/coder
+
+Experts follow several conventions at random, so each seat becomes competent and the team is not
+coordinated: what is left to learn is to agree. The result is an ordinary Transformers folder, LoRA
+merged into it, with `warm_start.json`, which says what the model was shown.
+
+The embedded model has a loop of its own (`tiny.py`): at its size `SFTTrainer` takes 1.4 times as
+long, and every recorded number of that model would move.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import PrinterCallback, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from llm_marl_envs.checks import check_types, refuse_unknown
+from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.files.json_files import read_json, write_json
+from trainers.models.cache import cache_folder, written_whole
+from trainers.models.chat import ChatTemplate
+from trainers.models.fingerprints import fingerprint
+from trainers.models.shown import demonstrations_of, encoded
+from trainers.models.team_files import load_base, load_tokenizer
+from trainers.running.run_folder import get_last
+
+RECORD = "warm_start.json"
+FORMAT = 1  # raised when this module makes another model from the same settings
+RATES = {"lora": 1e-3, "full": 5e-5}
+"""Learning rate where none is given; docs/pretrained.md has how they were found."""
+RISING = 5
+"""Steps over which the rate rises; then it falls linearly to 0."""
+CHECKPOINTS = 5
+"""In a warm start: a stopped one goes on from the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStart:
+    """What is shown, and how it is learned.
+
+    Attributes:
+        demonstrations: how many the experts write.
+        steps: of the optimiser.
+        batch_size: demonstrations of a step.
+        learning_rate: peak of AdamW; None: 1e-3 with LoRA, 5e-5 without.
+        lora_rank: of the adapter on every linear layer, merged at the end; 0 trains all weights.
+        conventions: those that experts follow; None: all, drawn at random.
+        seed: of the demonstrations, the adapter and the order.
+
+    Raises:
+        ValueError: a number out of range.
+    """
+
+    demonstrations: int = 880
+    steps: int = 110
+    batch_size: int = 8
+    learning_rate: float | None = None
+    lora_rank: int = 16
+    conventions: list[str] | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"demonstrations": 1, "steps": 1, "batch_size": 1, "lora_rank": 0, "seed": 0}
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise ValueError(f"warm_start, {name}={getattr(self, name)}: at least {low}")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"warm_start, learning_rate={self.learning_rate}: more than 0")
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, where none is given that of its kind."""
+        return self.learning_rate or RATES["lora" if self.lora_rank else "full"]
+
+
+def settings_of(given: Mapping[str, Any]) -> WarmStart:
+    """The settings of a `warm_start` section.
+
+    Raises:
+        ValueError: an unknown one, or a value out of range.
+    """
+    hints = get_type_hints(WarmStart)
+    refuse_unknown("warm_start", given, hints)
+    check_types("warm_start", given, hints)
+    return WarmStart(**given)
+
+
+def warm_started(
+    base: str,
+    env_id: str,
+    env_kwargs: Mapping[str, Any] | None = None,
+    settings: WarmStart | None = None,
+    folder: str | Path | None = None,
+    *,
+    fresh: bool = False,
+) -> str:
+    """The folder of a model that was shown an environment's experts, made on the first call.
+
+    A later call with the same base, settings and demonstrations returns it at once; one that was
+    stopped goes on from its last checkpoint.
+
+    Args:
+        base: a name or folder that `from_pretrained` takes.
+        env_id: whose experts; tasks of its train split.
+        env_kwargs: further arguments of `make`.
+        settings: see `WarmStart`.
+        folder: where it shall be; None: in the cache, under a name made from all that decides it.
+        fresh: make it again even if it is there.
+
+    Raises:
+        ValueError: `folder` holds something else, or an environment without experts.
+    """
+    settings = settings or WarmStart()
+    shown = demonstrations_of(
+        (env_id,), settings.demonstrations, settings.seed, env_kwargs, settings.conventions
+    )
+    of_base = fingerprint(base) if Path(base).is_dir() else base
+    made_from = json.dumps([FORMAT, of_base, asdict(settings), shown])
+    key = hashlib.sha256(made_from.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    home = Path(folder) if folder is not None else cache_folder() / f"warm-{key}"
+    record = home / RECORD
+    found = read_json(record)["key"] if record.is_file() else None
+    if home.exists() and (found is None or (found != key and not fresh)):
+        raise ValueError(
+            f"{home} is there and is not this warm start (its key is {found}, expected {key}); "
+            "choose another folder, or pass fresh to replace an older warm start"
+        )
+    if found == key and not fresh:
+        return str(home)
+    begun = time.perf_counter()
+    unfinished = home.with_name(f"{home.name}.{key}.unfinished")
+    model, tokenizer, loss = _trained(base, shown, settings, unfinished)
+    # The experts' words are most of what is left to sample: no need to sharpen it.
+    model.generation_config.do_sample, model.generation_config.temperature = True, 1.0
+    with written_whole(home) as made:
+        model.save_pretrained(made)
+        tokenizer.save_pretrained(made)
+        about = {"env_id": env_id, "env_kwargs": dict(env_kwargs or {}), "loss": loss}
+        about |= {"seconds": round(time.perf_counter() - begun, 1)}
+        write_json(made / RECORD, {"key": key, "base": base, **about, **asdict(settings)})
+    shutil.rmtree(unfinished, ignore_errors=True)
+    return str(home)
+
+
+def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[Any, Any, float]:
+    """The model in plain form, its tokenizer, and the mean loss of the last tenth."""
+    tokenizer = load_tokenizer(base)
+    chat = ChatTemplate(tokenizer)
+    rows = [encoded(chat, *one) for one in shown]
+    lora = LoraConfig(
+        r=max(settings.lora_rank, 1),
+        lora_alpha=2 * max(settings.lora_rank, 1),
+        target_modules="all-linear",
+    )
+    trainer = SFTTrainer(
+        load_base(base),
+        SFTConfig(
+            str(folder),
+            max_steps=settings.steps,
+            per_device_train_batch_size=settings.batch_size,
+            learning_rate=settings.rate,
+            lr_scheduler_type="linear",
+            warmup_steps=min(RISING, settings.steps // 2),
+            seed=settings.seed,
+            bf16=False,
+            fp16=False,
+            gradient_checkpointing=False,
+            max_length=None,
+            dataset_kwargs={"skip_prepare_dataset": True},  # the rows are ids and labels already
+            logging_steps=1,
+            save_steps=max(1, settings.steps // CHECKPOINTS),
+            save_total_limit=1,
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_list([dict(zip(ROW, row, strict=True)) for row in rows]),
+        processing_class=tokenizer,
+        peft_config=lora if settings.lora_rank else None,
+        callbacks=[_Bar()],
+    )
+    trainer.remove_callback(PrinterCallback)  # the bar shows the loss
+    trainer.train(resume_from_checkpoint=get_last(folder) is not None)
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    tail = losses[-max(1, len(losses) // 10) :]
+    model: Any = trainer.model
+    return (
+        model.merge_and_unload() if settings.lora_rank else model,
+        tokenizer,
+        sum(tail) / len(tail),
+    )
+
+
+ROW = ("input_ids", "labels")
+
+
+class _Bar(TrainerCallback):
+    """Steps and the newest loss."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.bar = counter(state.max_steps, "warm start", unit="step")
+        self.bar.update(state.global_step)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if "loss" in (logs or {}):
+            self.bar.set_postfix(loss=f"{float(logs['loss']):.3f}")
+            self.bar(1)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.bar.close()

@@ -1,0 +1,130 @@
+"""Settings that depend on the model, where a run file leaves them out: chosen, said and recorded.
+
+    temperature 1: the model's own settings
+    learning_rate 0.0004: LoRA adapters
+    rows_per_micro_batch 16: 22.1 MiB a token of 134.5 million parameters, ...
+
+Owns the rules. Whoever gives a setting has that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from transformers import AutoConfig, GenerationConfig
+
+from llm_marl_envs.evaluation.numbers.format import number, whole
+from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.files.run_manifest import MANIFEST_FILE
+from trainers.models.chat import ChatTemplate
+from trainers.models.team_files import load_tokenizer
+from trainers.running.memory import MIB
+
+RATES = {"LoRA adapters": 4e-4, "all weights": 2e-5}
+"""Learning rate of what is trained; docs/pretrained.md has where they come from."""
+MOST_ROWS = 32
+SHARE = 0.5
+"""Of the free memory that the rows of one pass may take: weights and optimiser need some, too."""
+LOOKED_AT = 16
+"""Tasks whose prompts are measured."""
+FLOAT32 = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A setting's value, and why."""
+
+    value: Any
+    why: str
+
+
+def choices(
+    given: Mapping[str, Any], models: Sequence[str], env: Any, *, lora: bool, turns: int
+) -> dict[str, Choice]:
+    """What is chosen for the settings that are not given.
+
+    Args:
+        given: settings of the trainer.
+        models: folders or names of the models that learn.
+        env: one copy of the environment.
+        lora: whether adapters are trained.
+        turns: most turns of one agent.
+    """
+    found = {}
+    if "temperature" not in given:
+        found["temperature"] = _temperature(models)
+    if "learning_rate" not in given:
+        what = "LoRA adapters" if lora else "all weights"
+        found["learning_rate"] = Choice(RATES[what], what)
+    if "rows_per_micro_batch" not in given:
+        found["rows_per_micro_batch"] = _rows(given, models, env, turns)
+    return found
+
+
+def chosen_before(folder: str | Path) -> dict[str, Choice]:
+    """What a run in this folder had chosen: a resumed one keeps it, whatever memory is free now."""
+    path = Path(folder) / MANIFEST_FILE
+    config = read_json(path).get("config", {}) if path.is_file() else {}
+    why = config.get("chosen") or {}
+    return {name: Choice(config["trainer"][name], text) for name, text in why.items()}
+
+
+def bytes_per_token(config: Any) -> int:
+    """About what a forward and backward pass keeps for one token in float32.
+
+    Of each layer some 12 vectors as wide as the model and 5 as wide as its middle, and two rows of
+    scores. Measured within a factor of two (tests/trainers/running/test_defaults.py).
+    """
+    text = config.get_text_config()
+    wide = text.hidden_size
+    middle = getattr(text, "intermediate_size", None) or 4 * wide
+    per_layer = 12 * wide + 5 * middle
+    return FLOAT32 * (text.num_hidden_layers * per_layer + 2 * text.vocab_size)
+
+
+def _temperature(models: Sequence[str]) -> Choice:
+    named = set()
+    for model in models:
+        try:
+            own = GenerationConfig.from_pretrained(model)
+        except OSError:  # a model without such a file
+            own = GenerationConfig()
+        named.add(own.temperature if own.do_sample and own.temperature else None)
+    if len(named) == 1 and None not in named:
+        return Choice(float(named.pop()), "the model's own generation settings")
+    return Choice(1.0, "the models name no one temperature")
+
+
+def _rows(given: Mapping[str, Any], models: Sequence[str], env: Any, turns: int) -> Choice:
+    each = max(bytes_per_token(AutoConfig.from_pretrained(model)) for model in models)
+    most = given.get("max_completion_length", 256)
+    tokens = turns * most + max(_longest_prompt(model, env) for model in models)
+    free = _free_bytes()
+    fit = int(SHARE * free / (each * tokens))
+    rows = min(MOST_ROWS, 2 ** max(0, fit.bit_length() - 1))
+    return Choice(
+        rows,
+        f"rows of up to {whole(tokens)} tokens, {number(each / MIB)} MiB a token, "
+        f"{whole(free / MIB)} MiB free",
+    )
+
+
+def _longest_prompt(model: str, env: Any) -> int:
+    inner = getattr(env, "unwrapped", env)
+    if not hasattr(inner, "first_words"):
+        return 0
+    chat = ChatTemplate(load_tokenizer(model))
+    tasks = (inner.source[i] for i in range(min(LOOKED_AT, len(inner.source))))
+    told = (said for task in tasks for said in inner.first_words(task).values())
+    return max(len(chat.opening(said)) for said in told)
+
+
+def _free_bytes() -> int:
+    if torch.cuda.is_available():
+        return torch.cuda.mem_get_info()[0]
+    return psutil.virtual_memory().available
