@@ -140,7 +140,7 @@ class GenerateEngine(SamplingEngine):
         new = [row for row, draw in enumerate(draws) if not self.kept.knows(draw)]
         if new:
             rows = sorted(_firsts(draws, new).values())
-            read = growing_cache(_without_adapters(batch.model))
+            read: Any = growing_cache(_without_adapters(batch.model))  # as `cache` is
             self._read(batch, rows, inputs, config, read)
             draws = [
                 replace(draw, through=len(draw.prompt_ids)) if row in new else draw
@@ -173,7 +173,7 @@ class GenerateEngine(SamplingEngine):
     def _read(
         self,
         batch: SamplingBatch,
-        rows: Sequence[int],
+        rows: list[int],
         inputs: Mapping[str, Tensor],
         config: GenerationConfig,
         cache: DynamicCache,

@@ -25,7 +25,8 @@ from typing import Any, get_type_hints
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import PrinterCallback, TrainerCallback
-from trl import SFTConfig, SFTTrainer
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
 from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.evaluation.play.progress import counter

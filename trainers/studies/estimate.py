@@ -28,7 +28,7 @@ from transformers import TrainerCallback
 
 from llm_marl_envs.evaluation.numbers.format import number, percent, whole
 from trainers.running.memory import MIB
-from trainers.train import build_trainer, read_run
+from trainers.train import build_trainer, read_run, settled
 from trainers.trainer import MAGRPOTrainer
 
 PARTS = {

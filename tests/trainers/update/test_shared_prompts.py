@@ -152,7 +152,8 @@ def test_runs_learn_what_whole_rows_learn(tmp_path: Path, mode: str, how: str) -
         )
         begun = weights(trainer)
         trainer.train()
-        assert trainer.engine.kept.bytes == 0  # the rollouts are over
+        engine: Any = trainer.engine
+        assert engine.kept.bytes == 0  # the rollouts are over
         runs.append((begun, weights(trainer), trainer.state.log_history))
     (begun, whole, _), (_, shared, log) = runs
     for policy, value in whole.items():
@@ -167,8 +168,9 @@ def test_runs_learn_what_whole_rows_learn(tmp_path: Path, mode: str, how: str) -
 def test_nothing_is_kept_after_an_evaluation(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, WordPair, eval_env=WordPair, eval_tasks=4)
     trainer.evaluate()
-    assert trainer.engine.shared_tokens > 0
-    assert trainer.engine.kept.bytes == 0
+    engine: Any = trainer.engine
+    assert engine.shared_tokens > 0
+    assert engine.kept.bytes == 0
 
 
 def refused(kind: Any, **config: Any) -> str:
