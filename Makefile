@@ -9,7 +9,7 @@ JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-bridges test-engines golden check lint format bench docs clean
+.PHONY: help setup demo demo-pretrained test test-long test-bridges test-engines golden check lint format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP) ## Train a team of two tiny models and show what changed (writes runs/demo)
 	$(BIN)/llm-marl demo
+
+demo-pretrained: $(STAMP) ## The same with SmolLM2, a language model of 135 million parameters (writes runs/demo_pretrained)
+	$(BIN)/llm-marl demo --preset coop_coding_smollm2 --output runs/demo_pretrained --tasks 100 --shown 3
 
 test: $(STAMP) ## Run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal

@@ -129,12 +129,15 @@ def _add_demo(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--preset",
         default="coop_coding_tiny",
-        help="a preset or run file with model: tiny (default coop_coding_tiny)",
+        help="a preset or run file with model: tiny or warm_start (default coop_coding_tiny)",
     )
+    parser.add_argument("--tasks", type=int, default=128, help="held out, a split (default 128)")
+    parser.add_argument("--shown", type=int, default=1, help="tasks shown at the end (default 1)")
+    add_threads(parser)
     parser.add_argument("--output", default="runs/demo", help="folder (default runs/demo)")
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     parser.add_argument(
-        "--fresh", action="store_true", help="build the tiny model anew instead of using the cache"
+        "--fresh", action="store_true", help="warm-start anew instead of using the cache"
     )
     add_overrides(parser)
 
@@ -142,7 +145,10 @@ def _add_demo(parser: ArgumentParser) -> None:
 def _demo(options: Namespace) -> None:
     with _needs_torch():
         from trainers.studies.demo import run_demo
+    limit_threads(options)
     run_demo(
+        tasks=options.tasks,
+        shown=options.shown,
         output=options.output,
         seed=options.seed,
         fresh=options.fresh,
@@ -332,7 +338,7 @@ ESTIMATE = Command(
 )
 DEMO = Command(
     name="demo",
-    about="Train a team of tiny models and show what changed.",
+    about="Warm-start, measure and train a team of models, and show what changed.",
     example="--output runs/demo",
     run=_demo,
     add=_add_demo,

@@ -1,16 +1,20 @@
-"""`make demo`: a team of tiny models learns to work together, measured before and after.
+"""`make demo`: a team of models learns to work together, measured before and after.
 
-Warm-starts the embedded model, measures it on held-out tasks, trains as the preset says, measures
-again and writes everything to a folder: `summary.json`, the learning curve, transcripts
-before and after, the team, and `report.html`, which shows them. Any preset with `model: tiny`
-can be shown. Owns the order of the steps and what is printed, nothing else.
+Warm-starts a model, measures it on held-out tasks, trains as the preset says, measures again and
+writes everything to a folder: `summary.json`, the learning curve, transcripts before and after, the
+team, and `report.html`, which shows them. Any preset with `model: tiny` or with `warm_start` can be
+shown. A stage that has ended is not made again. Owns the order of the stages and what is printed,
+nothing else.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,16 +37,17 @@ from llm_marl_envs.evaluation.numbers.lookup import title
 from llm_marl_envs.evaluation.numbers.table import format_table
 from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
-from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.files.run_manifest import MANIFEST_FILE
-from llm_marl_envs.records import Episode, write_jsonl
+from llm_marl_envs.records import Episode, read_jsonl, write_jsonl
 from llm_marl_envs.rendering import print_text
 from llm_marl_envs.report import write_report
+from trainers.models.fingerprints import fingerprint
 from trainers.models.team_files import build_team_model
 from trainers.models.token_policy import TokenPolicy
 from trainers.running.memory import PeakMemory
 from trainers.running.run_folder import begin_anew, get_last
-from trainers.train import build_trainer, model_path, read_run
+from trainers.train import TINY, build_trainer, model_path, read_run, settled
 from trainers.trainer import MAGRPOTrainer
 
 PRESET = "coop_coding_tiny"
@@ -50,16 +55,58 @@ SPLIT = "test"
 FURTHER_SPLITS = ("test_prompts", "ood")
 """Measured beside `SPLIT`, at temperature 1, where the environment has them."""
 HELD_OUT_TASKS = 128
+STAGES = "stages"
+"""Folder of what a demo that has not ended has measured."""
 MEASURE_SEED = 1
 """Fixed, so that before and after play the same tasks with the same draws."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One point in time: the numbers for `summary.json`, and the episodes at temperature 1."""
+    """One point in time.
+
+    Attributes:
+        numbers: for `summary.json`.
+        episodes: split -> those at temperature 1.
+    """
 
     numbers: dict[str, Any]
-    episodes: tuple[Episode, ...]
+    episodes: dict[str, tuple[Episode, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What a demo has measured, so that one that was stopped measures nothing twice.
+
+    Attributes:
+        folder: of the demo.
+        key: of its settings; what others measured there does not count.
+    """
+
+    folder: Path
+    key: str
+
+    def measured(self, when: str, measure: Callable[[], Measured]) -> Measured:
+        """What was measured then, else what is measured now."""
+        path = self.folder / STAGES / f"{when}.json"
+        kept = read_json(path) if path.is_file() else {}
+        if kept.get("key") == self.key:
+            print(f"    measured already: {path}")
+            numbers = kept["numbers"]
+            read = {one: read_jsonl(self._transcripts(when, one)) for one in numbers["splits"]}
+            return Measured(numbers, {split: tuple(found) for split, found in read.items()})
+        found = measure()
+        for split, episodes in found.episodes.items():
+            write_jsonl(self._transcripts(when, split), episodes)
+        write_json(path, {"key": self.key, "numbers": found.numbers})
+        return found
+
+    def end(self) -> None:
+        """Forget them: the demo has ended, and the next one measures anew."""
+        shutil.rmtree(self.folder / STAGES, ignore_errors=True)
+
+    def _transcripts(self, when: str, split: str) -> Path:
+        return self.folder / f"transcripts_{when}{'' if split == SPLIT else f'_{split}'}.jsonl"
 
 
 def measure(
@@ -97,6 +144,7 @@ def measure(
                 "sampled_success": one.success,
                 "ci95": one.success_ci95,
                 "cooperation": _index(one),
+                "convention_match": one.match,
                 "n": one.n_tasks,
             }
             for split, one in {SPLIT: sampled, **beside}.items()
@@ -117,7 +165,7 @@ def measure(
             "n": sampled.n_tasks,
             "failed": sum(result.failed for result in results.values()),
         },
-        sampled.episodes,
+        {SPLIT: sampled.episodes, **{split: one.episodes for split, one in beside.items()}},
     )
 
 
@@ -147,47 +195,56 @@ def run_demo(
     fresh: bool = False,
     overrides: Sequence[str] = (),
     preset: str = PRESET,
+    tasks: int = HELD_OUT_TASKS,
+    shown: int = 1,
 ) -> dict[str, Any]:
     """Run the demo; returns what `summary.json` holds.
 
-    A demo that was stopped goes on from its checkpoint; one that ended is made again.
+    A demo that was stopped goes on where it was; one that ended is made again.
 
     Args:
-        preset: a run file with `model: tiny`, or the name of such a preset.
+        preset: a run file with `model: tiny` or `warm_start`, or the name of such a preset.
         output: folder for the results.
         seed: of the warm start and of training.
-        fresh: build the embedded model anew instead of using the cache.
+        fresh: warm-start anew instead of using the cache.
         overrides: settings of the preset to change, as for `llm-marl train`.
+        tasks: held-out tasks of a split that are measured.
+        shown: tasks of which the texts before and after are printed; the last one is of the last
+            split.
 
     Raises:
         ValueError: a folder with a run, or a stopped demo, of other settings.
     """
-    # A second thread brings nothing at this size; the other core runs the models' programs.
-    torch.set_num_threads(1)
     disable_progress_bar()  # of loading and saving weights, which takes no time here
     folder = Path(output)
     begun = time.perf_counter()
     with PeakMemory() as memory:
         run = read_run(preset, [f"output_dir={folder / 'train'}", f"seed={seed}", *overrides])
-        print(f"1/4 {run['env']}, warm start (seed {seed}): a tiny model reads scripted experts")
+        if run["model"] == TINY:
+            # A second thread brings nothing at this size; the other core runs the models' programs.
+            torch.set_num_threads(1)
+        model = "a tiny model" if run["model"] == TINY else run["model"]
+        print(f"1/4 {run['env']}, warm start (seed {seed}): {model} reads scripted experts")
         path = model_path(run, seed=seed, fresh=fresh)
         warm = time.perf_counter()
-        trainer = build_trainer({**run, "model": path})
+        trainer = build_trainer(settled({**run, "model": path, "warm_start": None}))
         resume = _interrupted(trainer)
+        stages = Stages(folder, _key(run, path, tasks))
         print("2/4 measure: every seat played by the warm-started model, held-out tasks")
         untrained = build_team_model(str(path), trainer.trained, weights="shared")
         base = TokenPolicy(untrained, max_completion_length=trainer.args.max_completion_length)
-        before = measure(run, base, "before")
+        before = stages.measured("before", lambda: measure(run, base, "before", tasks))
         print("3/4 train: as the preset says")
         training = time.perf_counter()
         _train(trainer, resume)
         trained = time.perf_counter()
         print("4/4 measure again: the same tasks, the same draws")
-        after = measure(run, trainer.token_policy, "after")
+        after = stages.measured("after", lambda: measure(run, trainer.token_policy, "after", tasks))
     trainer.save_team(folder / "team")
     total = time.perf_counter() - begun
     seconds = {"warm_start": warm - begun, "train": trained - training, "total": total}
     summary = _summary(before, after, seconds, trainer.state.log_history) | {
+        "model": model,
         "env": run["env"],
         "env_kwargs": run.get("env_kwargs") or {},
         "peak_rss_mib": memory.peak_mib,
@@ -195,12 +252,17 @@ def run_demo(
         "updates": trainer.state.global_step,
     }
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
-    write_jsonl(folder / "transcripts_before.jsonl", before.episodes)
-    write_jsonl(folder / "transcripts_after.jsonl", after.episodes)
     write_json(folder / "summary.json", summary)
+    stages.end()
     write_report(folder)
-    _print_report(summary, before, after, folder)
+    _print_report(summary, before, after, folder, shown)
     return summary
+
+
+def _key(run: Mapping[str, Any], path: str, tasks: int) -> str:
+    """Of all that decides what is measured."""
+    made_from = json.dumps([run, fingerprint(path), tasks], sort_keys=True, default=str)
+    return hashlib.sha256(made_from.encode()).hexdigest()[:16]
 
 
 def _train(trainer: MAGRPOTrainer, resume: bool) -> None:
@@ -268,7 +330,7 @@ def _plot(path: Path, log: Sequence[Mapping[str, Any]], summary: Mapping[str, An
             label="held-out tasks, 95 % interval" if when == "before" else None,
         )
     axes.set(xlabel="update", ylabel="share of tasks solved together", ylim=(0, 1.02))
-    axes.set_title(f"{summary['env']}: tiny model, temperature 1")
+    axes.set_title(f"{summary['env']}: {summary['model']}, temperature 1")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
@@ -292,8 +354,10 @@ def _rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str
         for name, key in (("cooperation", "mean"), ("above_solo", "above_solo")):
             found.append((title(name), *(one["cooperation"][key] for one in (old, new))))
     for split in list(old["splits"])[1:]:
-        shares = [one["splits"][split]["sampled_success"] for one in (old, new)]
-        found.append((title(f"sampled_success/{split}"), *shares))
+        for key, metric in (("sampled_success", "sampled_success"), ("convention_match", "match")):
+            shares = [one["splits"][split][key] for one in (old, new)]
+            if None not in shares:
+                found.append((title(f"{metric}/{split}"), *shares))
     for agent in old.get("competence", ()):
         shares = [one["competence"][agent] for one in (old, new)]
         found.append((title(f"competence/{agent}"), *shares))
@@ -301,7 +365,7 @@ def _rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str
 
 
 def _print_report(
-    summary: Mapping[str, Any], before: Measured, after: Measured, folder: Path
+    summary: Mapping[str, Any], before: Measured, after: Measured, folder: Path, shown: int
 ) -> None:
     old, new = summary["before"], summary["after"]
     heading = (f"held-out tasks: {old['n']}", "before", "after")
@@ -311,17 +375,13 @@ def _print_report(
     if old["failed"] or new["failed"]:
         failed = f"before {old['failed']}, after {new['failed']}"
         print(f"episodes that failed, at all temperatures: {failed}")
-    pair = _pair(before.episodes, after.episodes)
-    if pair is not None:
-        print(f"\nOne task before and after ({pair[0].task_id}):")
-        for turn in pair[0].turns:
-            if turn.index == 0:
-                print_text(f"  {turn.agent} is told: {_told(turn.messages[-1].content)}")
-        for when, episode in zip(("before", "after"), pair, strict=True):
-            print(f"--- {when}: {'solved' if episode.success else 'not solved'}")
-            for turn in episode.turns:
-                print(f"  {turn.agent}:")
-                print_text("    " + turn.action.rstrip().replace("\n", "\n    "))
+    for split in list(before.episodes)[:: len(before.episodes) - 1 or 1]:  # the first, and the last
+        last = split != SPLIT
+        for pair in _pairs(
+            before.episodes[split], after.episodes[split], 1 if last else shown - 1 or 1
+        ):
+            if shown > 1 or not last:
+                _print_pair(*pair)
     seconds = summary["seconds"]
     print(
         f"\n{whole(seconds['total'])} s (warm start {whole(seconds['warm_start'])}, training "
@@ -331,14 +391,30 @@ def _print_report(
     )
 
 
+def _print_pair(before: Episode, after: Episode) -> None:
+    """One task, what the team wrote before, and after."""
+    print(f"\nOne task before and after ({before.task_id}):")
+    for turn in before.turns:
+        if turn.index == 0:
+            print_text(f"  {turn.agent} is told: {_told(turn.messages[-1].content)}")
+    for when, episode in (("before", before), ("after", after)):
+        print(f"--- {when}: {'solved' if episode.success else 'not solved'}")
+        for turn in episode.turns:
+            print(f"  {turn.agent}:")
+            print_text("    " + turn.action.rstrip().replace("\n", "\n    "))
+
+
 def _told(prompt: str) -> str:
     """The line of a prompt that differs between tasks: neither the first nor the last."""
     return " ".join(prompt.split("\n")[1:-1]) or prompt
 
 
-def _pair(before: Sequence[Episode], after: Sequence[Episode]) -> tuple[Episode, Episode] | None:
-    """A task that failed before and was solved after, if there is one."""
-    for old, new in zip(before, after, strict=True):
-        if not old.failed and not old.success and new.success:
-            return old, new
-    return (before[0], after[0]) if before else None
+def _pairs(
+    before: Sequence[Episode], after: Sequence[Episode], most: int
+) -> list[tuple[Episode, Episode]]:
+    """Tasks that failed before and were solved after, or else the first ones."""
+    both = [*zip(before, after, strict=True)]
+    learned = [
+        (old, new) for old, new in both if not old.failed and not old.success and new.success
+    ]
+    return (learned or both)[:most]

@@ -31,7 +31,7 @@ def test_the_splits_stand_side_by_side(policy: TokenPolicy) -> None:
         assert one["cooperation"]["mean"] < 0  # well below what one seat can do
     assert found.numbers["cooperation"] == splits["test"]["cooperation"]
     assert found.numbers["convention_match"] == 0.0
-    assert [episode.task_id for episode in found.episodes] == ["test/0", "test/1", "test/2"]
+    assert [episode.task_id for episode in found.episodes["test"]] == ["test/0", "test/1", "test/2"]
 
 
 def test_rows_are_measured_on_the_test_rows_that_there_are(policy: TokenPolicy) -> None:
@@ -40,4 +40,4 @@ def test_rows_are_measured_on_the_test_rows_that_there_are(policy: TokenPolicy) 
     kwargs = {"tasks": rows, "reward": "paper", "split": "train"}
     found = measure({"env": "coop_writing_tldr-v0", "env_kwargs": kwargs}, policy, "before")
     assert list(found.numbers["splits"]) == ["test"]
-    assert found.numbers["n"] == len(found.episodes) == 2
+    assert found.numbers["n"] == len(found.episodes["test"]) == 2
