@@ -375,13 +375,11 @@ def _print_report(
     if old["failed"] or new["failed"]:
         failed = f"before {old['failed']}, after {new['failed']}"
         print(f"episodes that failed, at all temperatures: {failed}")
-    for split in list(before.episodes)[:: len(before.episodes) - 1 or 1]:  # the first, and the last
-        last = split != SPLIT
-        for pair in _pairs(
-            before.episodes[split], after.episodes[split], 1 if last else shown - 1 or 1
-        ):
-            if shown > 1 or not last:
-                _print_pair(*pair)
+    *_, last = before.episodes  # the one that holds most back
+    wanted = {SPLIT: shown} if last == SPLIT or shown == 1 else {SPLIT: shown - 1, last: 1}
+    for split, most in wanted.items():
+        for pair in _pairs(before.episodes[split], after.episodes[split], most):
+            _print_pair(*pair)
     seconds = summary["seconds"]
     print(
         f"\n{whole(seconds['total'])} s (warm start {whole(seconds['warm_start'])}, training "
