@@ -22,7 +22,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.files.json_files import write_json
 from trainers.models.cache import cache_folder, written_whole
 from trainers.models.team_files import load_base, load_tokenizer
@@ -227,26 +226,24 @@ def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
     from gguf import GGUFReader
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    with counter(2, "reading", unit="part") as bar:
-        try:
-            numbers = sum(int(one.n_elements) for one in GGUFReader(path).tensors)
-            _check_space(folder, numbers)
-            where = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
-            tokenizer = AutoTokenizer.from_pretrained(**where)
-            bar(1)
-            # Kept in bits, a model could not be trained.
-            config = GgufConfig(dequantize=True)
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                **where, dtype="float32", quantization_config=config
-            )
-            bar(1)
-        except NoSpaceError:
-            raise
-        except Exception as error:  # of three libraries, which say it in many ways
-            raise ValueError(
-                f"{path}: cannot be read as a GGUF file ({type(error).__name__}: {error}). It is "
-                "damaged, or of an architecture or a quantisation that transformers does not read"
-            ) from error
+    print(f"reading {path.name}: tokenizer, then weights")
+    try:
+        numbers = sum(int(one.n_elements) for one in GGUFReader(path).tensors)
+        _check_space(folder, numbers)
+        where = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
+        tokenizer = AutoTokenizer.from_pretrained(**where)
+        # Kept in bits, a model could not be trained.
+        config = GgufConfig(dequantize=True)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            **where, dtype="float32", quantization_config=config
+        )
+    except NoSpaceError:
+        raise
+    except Exception as error:  # of three libraries, which say it in many ways
+        raise ValueError(
+            f"{path}: cannot be read as a GGUF file ({type(error).__name__}: {error}). It is "
+            "damaged, or of an architecture or a quantisation that transformers does not read"
+        ) from error
     for name in QUANTIZERS:
         if hasattr(model, name):
             delattr(model, name)

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import torch
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import PrinterCallback, TrainerCallback
@@ -180,6 +181,7 @@ def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[
             fp16=False,
             gradient_checkpointing=False,
             max_length=None,
+            dataloader_pin_memory=torch.cuda.is_available(),
             dataset_kwargs={"skip_prepare_dataset": True},  # the rows are ids and labels already
             logging_steps=1,
             save_steps=max(1, settings.steps // CHECKPOINTS),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import trl
 from jinja2 import TemplateError
+from support.gguf_file import gpt2_tokenizer
 from support.templates import COUNTING, FORGETFUL
 from support.tokenizer_kinds import FAMILIES, KINDS, tokenizer
 from tokenizers import AddedToken
@@ -361,3 +362,13 @@ def test_templates_of_real_models(file: Path):
     for s in strings:
         for text in (s, s[:2] + s + s[2:], s[:3] + "/no_think" + s[3:], s[:2] + "</think>" + s[2:]):
             assert controls(chat, chat.opening([Message("user", text)])) == expected, text
+
+
+def test_an_unknown_token_that_no_text_becomes_is_a_control_token() -> None:
+    """Where every byte has a token, as SmolLM2 names `<|endoftext|>` its unknown one."""
+    unknown = gpt2_tokenizer()
+    unknown.add_special_tokens({"unk_token": "<|endoftext|>"})
+    control = ChatTemplate(unknown).control
+    assert unknown.unk_token_id in control.ids
+    ids = ChatTemplate(unknown).opening([Message("user", "a <|endoftext|> b")])
+    assert unknown.unk_token_id not in ids

@@ -358,3 +358,43 @@ def test_the_command_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     for one in (summary, again):
         one["cost"].pop("seconds")
     assert again == summary
+
+
+def test_a_team_plays_at_the_temperature_it_was_trained_at(model: str, tmp_path: Path):
+    from trainers.models.team_files import build_team_model, save_team
+
+    team = build_team_model(model, SEATS, weights="shared")
+    save_team(team, tmp_path / "team", env={"env_id": ENV, "temperature": 0.7})
+    save_team(team, tmp_path / "old", env={"env_id": ENV})  # of a version that kept none
+
+    def temperature(name: str, **sampling: Any) -> Any:
+        named = named_team(name, here(Sampling(max_completion_length=4, **sampling)))
+        told = {one.rpartition("temperature ")[2] for one in named.identity.values()}
+        assert told == {f"{named.temperature:g}"}
+        return named.temperature
+
+    assert temperature(str(tmp_path / "team")) == 0.7
+    assert temperature(str(tmp_path / "team"), temperature=0.0) == 0.0
+    assert temperature(str(tmp_path / "team"), temperature=1.0) == 1.0
+    assert temperature(str(tmp_path / "old")) == 1.0
+    assert temperature(model) == 1.0
+    own = shutil.copytree(model, tmp_path / "own") / "generation_config.json"
+    own.write_text(json.dumps({**json.loads(own.read_text()), "temperature": 0.6}))
+    assert temperature(str(tmp_path / "own")) == 1.0  # a model that does not sample names none
+    own.write_text(json.dumps({**json.loads(own.read_text()), "do_sample": True}))
+    assert temperature(str(tmp_path / "own")) == 0.6
+
+
+def test_a_measurement_records_the_temperature_of_each_seat(model: str, tmp_path: Path):
+    from trainers.models.team_files import build_team_model, save_team
+
+    team = build_team_model(model, SEATS, weights="shared")
+    save_team(team, tmp_path / "team", env={"env_id": ENV, "temperature": 0.5})
+    asked: dict[str, Any] = {"plan": Plan(n_tasks=1), "sampling": Sampling(max_completion_length=4)}
+    found = run_eval(ENV, team=str(tmp_path / "team"), **asked)
+    assert found["temperature"] == 0.5
+    found = run_eval(ENV, team=str(tmp_path / "team"), partners={SEATS[0]: "expert"}, **asked)
+    assert found["temperature"] == 0.5  # scripts have none
+    found = run_eval(ENV, team=str(tmp_path / "team"), partners={SEATS[0]: model}, **asked)
+    assert found["temperature"] == {SEATS[0]: 1.0, SEATS[1]: 0.5}
+    assert run_eval(ENV, team="expert", plan=Plan(n_tasks=1))["temperature"] == 1.0

@@ -1,0 +1,131 @@
+"""Settings that depend on the model: what is chosen, why, and that a given one is left alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.models import untrained
+
+from llm_marl_envs import make
+from trainers.models.tiny import TinySettings, build_model, build_tokenizer
+from trainers.running import defaults
+from trainers.running.defaults import bytes_per_token, choices
+from trainers.train import read_run, run_train, settled
+
+ENV = "coop_writing_tldr-v0"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    for one in untrained():
+        one.save_pretrained(folder)
+    return str(folder)
+
+
+def chosen(model: str, *, lora: bool = True, **given: Any) -> dict[str, Any]:
+    return choices(given, [model], make(ENV), lora=lora, turns=1)
+
+
+def test_what_is_given_is_left_alone(model: str) -> None:
+    assert chosen(model, temperature=0.3, learning_rate=1.0, rows_per_micro_batch=3) == {}
+
+
+def test_rates_and_temperatures(model: str, tmp_path: Path) -> None:
+    found = chosen(model)
+    assert found["learning_rate"].value == 4e-4
+    assert chosen(model, lora=False)["learning_rate"].value == 2e-5
+    assert found["temperature"].value == 1.0
+    own, tokenizer = untrained()
+    own.generation_config.do_sample, own.generation_config.temperature = True, 0.6
+    own.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert chosen(str(tmp_path))["temperature"].value == 0.6
+    mixed = choices({}, [model, str(tmp_path)], make(ENV), lora=True, turns=1)
+    assert mixed["temperature"].value == 1.0
+
+
+def test_rows_by_free_memory(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen(model)["rows_per_micro_batch"].value == defaults.MOST_ROWS
+    found = []
+    for mib in (0, 64, 128, 512):
+        monkeypatch.setattr(defaults, "_free_bytes", lambda mib=mib: mib << 20)
+        found.append(chosen(model, max_completion_length=100)["rows_per_micro_batch"].value)
+    assert found[0] == 1
+    assert found == sorted(found)
+    assert found[1] < found[2]  # twice the memory, twice the rows
+    assert all(rows & (rows - 1) == 0 for rows in found)
+
+
+MEASURE = """
+import resource, sys, torch
+from transformers import AutoModelForCausalLM
+torch.set_num_threads(1)
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
+rows = int(sys.argv[2])
+if rows:
+    ids = torch.randint(3, model.config.vocab_size, (rows, 128))
+    model(input_ids=ids, labels=ids).loss.backward()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def test_memory_is_estimated_within_a_factor_of_two(tmp_path: Path) -> None:
+    """Peak memory of a process, with and without a pass of 32 rows of 128 tokens."""
+    sizes = replace(
+        TinySettings(), vocab_size=4000, hidden_size=192, num_layers=6, intermediate_size=512
+    )
+    tokenizer = build_tokenizer([f"word{i}" for i in range(9000)], sizes.vocab_size)
+    model = build_model(tokenizer, 0, sizes)
+    model.save_pretrained(tmp_path)
+
+    def peak(rows: int) -> int:
+        command = [sys.executable, "-W", "ignore", "-c", MEASURE, str(tmp_path), str(rows)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    few, many = peak(8), peak(40)  # gradients are in both
+    measured = (many - few) / (32 * 128)
+    assert 0.5 < bytes_per_token(model.config) / measured < 2
+
+
+def test_a_run_says_and_records_them_and_a_resumed_one_keeps_them(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = {
+        "model": model,
+        "env": ENV,
+        "lora": {"r": 2, "target_modules": "all-linear"},
+        "trainer": {
+            "output_dir": str(tmp_path / "run"),
+            "max_steps": 1,
+            "tasks_per_update": 1,
+            "num_generations": 2,
+            "max_completion_length": 4,
+            "save_strategy": "steps",
+            "save_steps": 1,
+            "use_cpu": True,
+            "disable_tqdm": True,
+        },
+    }
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(run))
+    team = run_train(path)
+    said = capsys.readouterr().out
+    assert "learning_rate 0.0004: LoRA adapters" in said
+    assert "rows_per_micro_batch 32: " in said
+    config = json.loads((tmp_path / "run" / "run_manifest.json").read_text())["config"]
+    assert set(config["chosen"]) == {"temperature", "learning_rate", "rows_per_micro_batch"}
+    assert config["trainer"]["learning_rate"] == 4e-4
+    assert json.loads((team / "team.json").read_text())["temperature"] == 1.0
+    less = lambda: 1 << 20  # noqa: E731 - another program took the memory meanwhile
+    monkeypatch.setattr(defaults, "_free_bytes", less)
+    resumed = settled(read_run(path, ["resume_from_checkpoint=true"]), say=False)
+    assert resumed["trainer"]["rows_per_micro_batch"] == 32
+    assert settled(read_run(path), say=False)["trainer"]["rows_per_micro_batch"] == 1
