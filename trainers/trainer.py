@@ -288,7 +288,9 @@ class MAGRPOTrainer(GRPOTrainer):
         self.remove_callback(PrinterCallback)
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
-            self.add_callback(TeamProgress(known=self.args.max_tokens is None))
+            progress = TeamProgress(known=self.args.max_tokens is None)
+            self.add_callback(progress)
+            self.clock.watch = progress.now
         self.algorithm.attach(self.team)
         self.team.activate(self.team.policies[0])
 

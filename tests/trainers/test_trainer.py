@@ -397,7 +397,7 @@ def test_learning_rate_per_policy(tmp_path: Path):
         ({"per_device_train_batch_size": 4}, "rows_per_micro_batch"),
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4"),
         ({"load_best_model_at_end": True}, "cannot be set here"),
-        ({"fp16": True}, "use bf16"),
+        ({"fp16": True}, "AVX-512"),
         ({"pad_to_multiple_of": 8}, "cannot be set here"),
         ({"max_turns": 0}, "max_turns=0: expected at least 1"),
         ({"sampling_batch_size": 0}, "sampling_batch_size=0: expected at least 1"),

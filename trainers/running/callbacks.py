@@ -17,6 +17,7 @@ from transformers.trainer_callback import DefaultFlowCallback
 from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
 from llm_marl_envs.evaluation.play.progress import counter
+from trainers.running.clock import REST
 
 SHOWN = ("sampling", "environments", "update")
 """Parts of an update whose seconds stand beside the bar."""
@@ -25,12 +26,31 @@ SHOWN = ("sampling", "environments", "update")
 class TeamProgress(ProgressCallback):
     """One bar with ETA, reward and success, instead of a dictionary per step.
 
+    Within an update it says which part runs: `now=sampling`, `now=update 3`, the third pass.
+
     `known=False`: nobody knows the number of updates, so there is no ETA.
     """
 
     def __init__(self, *, known: bool = True) -> None:
         super().__init__()
         self.known = known
+        self.shown: dict[str, str] = {}
+        self.passes = 0
+
+    def now(self, part: str) -> None:
+        """Say that this part of an update runs."""
+        if self.training_bar is not None:
+            label = f"{part} {self.passes + 1}" if part == REST else part
+            self.training_bar.set_postfix({"now": label, **self.shown})
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An update begins."""
+        self.passes = 0
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A pass over a part of its rows is over."""
+        self.passes += 1
+        self.now(REST)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the bar."""
@@ -45,6 +65,7 @@ class TeamProgress(ProgressCallback):
             parts = {name: logs.get(f"time/{name}") for name in SHOWN}
             shown |= {name: f"{value:.1f}s" for name, value in parts.items() if value is not None}
             if shown:  # the last entry is a summary
+                self.shown = shown
                 self.training_bar.set_postfix(shown)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 REST = "update"
@@ -13,11 +13,15 @@ REST = "update"
 class Clock:
     """Counts seconds of parts; within a part another may run, and its time is its own.
 
+    Attributes:
+        watch: is called with the name of the part that begins, or goes on.
+
     >>> with clock.part("rollout"):          # counts 3 of 5 seconds
     ...     with clock.part("sampling"):     # counts 2
     """
 
     def __init__(self) -> None:
+        self.watch: Callable[[str], object] = lambda name: None
         self._seconds: dict[str, float] = {}
         self._open: list[str] = [REST]
         self._since = time.perf_counter()
@@ -27,11 +31,13 @@ class Clock:
         """Count to this part while the block runs."""
         self._count()
         self._open.append(name)
+        self.watch(name)
         try:
             yield
         finally:
             self._count()
             self._open.pop()
+            self.watch(self._open[-1])
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
