@@ -271,11 +271,18 @@ def settled(run: Mapping[str, Any], *, say: bool = True) -> dict[str, Any]:
 
 
 def models_of(run: Mapping[str, Any]) -> str | dict[str, str]:
-    """The run's `model`, or policy -> model, with the embedded model's folder for "tiny"."""
+    """The run's `model`, or policy -> model, each as `model_path` has it.
+
+    Of several models, `tiny` is for the embedded ones and `warm_start` for the others.
+    """
     model = run["model"]
     if isinstance(model, str):
         return model_path(run)
-    return {policy: model_path({**run, "model": one}) for policy, one in model.items()}
+    others = {**run, "warm_start": None}
+    return {
+        policy: model_path({**(others if one == TINY else run), "model": one})
+        for policy, one in model.items()
+    }
 
 
 def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) -> str:

@@ -617,6 +617,7 @@ _OF_STUDIES = (
     _of_study("half_temperature_success", "success, temperature 0.5", "share", "likewise"),
     _of_study("greedy_success", "success, greedy", "share", "likewise"),
     _of_study("sampled_success/<split>", "success, split <split>", "share", "at temperature 1"),
+    _of_study("match/<split>", "match, split <split>", "share", "at temperature 1"),
     _of_study("choice_match", "match where there is a choice", "share", "of conventions"),
     _of_study("success_given_match", "success, given a match", "share", "of conventions"),
     _of_study(
