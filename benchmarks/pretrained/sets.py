@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,15 @@ SETS = {
 }
 
 
-def written(policy: Policy, seed: int) -> list[dict[str, Any]]:
+TUNING = {"val": TaskSet("val", 1, lambda task: True, 100)}
+"""What rates are chosen on."""
+
+
+def written(policy: Policy, seed: int, sets: Mapping[str, TaskSet]) -> list[dict[str, Any]]:
     """What a team's seats write for all sets: set, task, seat, sample, text and its tokens."""
     asked = [
         (name, task, agent, sample)
-        for name, one in SETS.items()
+        for name, one in sets.items()
         for task in one.tasks()
         for agent in SEATS
         for sample in range(one.samples)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.pretrained.sets import ENV, SEATS, write_texts, written
+from benchmarks.pretrained.pairings import Judge, agreement
+from benchmarks.pretrained.sets import (
+    ENV,
+    HELPER,
+    MAIN,
+    SEATS,
+    SETS,
+    TUNING,
+    TaskSet,
+    read_texts,
+    write_texts,
+    written,
+)
 from llm_marl_envs import make
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.policies.named import Context, Sampling, named_team
@@ -17,7 +29,7 @@ from trainers.models.imported import model_folder
 from trainers.models.warm_start import WarmStart, warm_started
 from trainers.running.memory import peak_mib
 from trainers.running.run_folder import get_last
-from trainers.train import build_trainer, read_run, settled
+from trainers.train import build_trainer, model_path, read_run, settled
 
 RESULTS = Path(__file__).parents[1] / "results" / "pretrained"
 RUNS = Path("runs/pretrained")
@@ -29,12 +41,21 @@ TEXT_SEED = 7
 LENGTH = 56
 """Most tokens of a text, as in the preset."""
 
+LORA_RATES, FULL_RATES = ("2e-4", "4e-4", "8e-4"), ("1e-5", "2e-5", "4e-5")
+RATES = {"adapters": LORA_RATES, "shared": LORA_RATES, "separate": FULL_RATES}
+"""Way to hold weights -> rates that are tried."""
+TUNING_SEED, TUNING_UPDATES = 3999, 24
+WEIGHT_SEEDS = (3000, 3001)
+
 Result = dict[str, Any]
 
 
 def units() -> dict[str, Callable[[], Result]]:
     """Name -> what makes its result, in an order in which all can be made."""
     found: dict[str, Callable[[], Result]] = {"base": _base}
+    for arm, rates in RATES.items():
+        for rate in rates:
+            found[f"rate-{arm}-{rate}"] = lambda arm=arm, rate=rate: _tuning(arm, rate)
     for warm in range(WARM_STARTS):
         found[f"warm-{warm}"] = lambda warm=warm: _warm(f"warm-{warm}", 1000 + warm)
     for warm in range(WARM_STARTS):
@@ -48,6 +69,9 @@ def units() -> dict[str, Callable[[], Result]]:
         )
         found[f"rejection-{warm}"] = lambda warm=warm: _rejection(warm)
         found[f"more-{warm}"] = lambda warm=warm: _more(warm)
+    for arm in RATES:
+        for seed in WEIGHT_SEEDS:
+            found[f"{arm}-{seed}"] = lambda arm=arm, seed=seed: _weights(arm, seed)
     return found
 
 
@@ -75,17 +99,50 @@ def _warm(name: str, seed: int, **changes: Any) -> Result:
     return {"seed": seed, "loss": about["loss"], **costs(), **_texts(name, str(folder))}
 
 
+def _tuning(arm: str, rate: str) -> Result:
+    """From a warm start that no other unit uses, judged on tasks that no other unit sees."""
+    name, base = f"rate-{arm}-{rate}", model_path(read_run(PRESET), seed=0)
+    overrides = [*_held(arm), f"learning_rate={rate}", f"max_steps={TUNING_UPDATES}"]
+    learned = _trained(name, base, TUNING_SEED, overrides)
+    judge = Judge(TUNING["val"])
+    seats = judge.seats(read_texts(_texts_of(name)))
+    helper, main = seats[HELPER], seats[MAIN]
+    found = {"agreement": agreement(helper, main), "success_val": judge.success(helper, main)}
+    return {**learned, **found}
+
+
+def rate_of(arm: str) -> str:
+    """The rate with the highest agreement on `val`; of equal ones the lowest."""
+    return max(RATES[arm], key=lambda rate: make_unit(f"rate-{arm}-{rate}")["agreement"])
+
+
+def _weights(arm: str, seed: int) -> Result:
+    overrides = [*_held(arm), f"learning_rate={rate_of(arm)}"]
+    return _team(f"{arm}-{seed}", 0, seed, overrides)
+
+
+def _held(arm: str) -> list[str]:
+    return [f"weights={arm}", *(["lora=null"] if arm == "separate" else [])]
+
+
 def _team(name: str, warm: int, seed: int, overrides: list[str] | None = None) -> Result:
+    """Trained from a warm start of the study, at the rate that was chosen for adapters."""
     make_unit(f"warm-{warm}")
+    base = str(RUNS / f"warm-{warm}")
+    changes = [f"learning_rate={rate_of('adapters')}", *(overrides or [])]
+    return _trained(name, base, seed, changes)
+
+
+def _trained(name: str, base: str, seed: int, overrides: list[str]) -> Result:
     folder = RUNS / name
     changes = [
-        f"model={RUNS / f'warm-{warm}'}",
+        f"model={base}",
         "warm_start=null",
         f"output_dir={folder}",
         f"seed={seed}",
         "disable_tqdm=false",
         "transcript_every=0",
-        *(overrides or []),
+        *overrides,
     ]
     if get_last(folder) is not None:
         changes.append("resume_from_checkpoint=true")
@@ -98,13 +155,15 @@ def _team(name: str, warm: int, seed: int, overrides: list[str] | None = None) -
     log = [entry for entry in trainer.state.log_history if "success" in entry]
     learned = {
         "seed": seed,
+        "learning_rate": trainer.args.learning_rate,
         "updates": trainer.state.global_step,
         "generated_tokens": trainer.costs.tokens,
         "success": [entry["success"] for entry in log],
         "seconds": sum(entry["time/rollout"] + entry["time/update"] for entry in log),
         "peak_mib": round(peak_mib(trainer.accelerator.device)),
     }
-    return {**learned, **costs(), **_texts(name, str(folder / "team"))}
+    sets = TUNING if name.startswith("rate-") else SETS
+    return {**learned, **costs(), **_texts(name, str(folder / "team"), sets)}
 
 
 def _rejection(warm: int) -> Result:
@@ -131,14 +190,18 @@ def _median(warm: int, key: str) -> float:
     return median(make_unit(f"team-{warm}-{run}")[key] for run in range(TEAMS))
 
 
-def _texts(name: str, team: str) -> Result:
+def _texts_of(name: str) -> Path:
+    return RESULTS / f"{name}.texts.jsonl.gz"
+
+
+def _texts(name: str, team: str, sets: Mapping[str, TaskSet] = SETS) -> Result:
     """Write the texts of a team's seats at temperature 1; what the result says of them."""
     sampling = Sampling(temperature=1.0, max_completion_length=LENGTH)
     named = named_team(team, Context(env=make(ENV), sampling=sampling))
     begun = time.process_time()
-    texts = written(named.seats[SEATS[0]], TEXT_SEED)
+    texts = written(named.seats[SEATS[0]], TEXT_SEED, sets)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    write_texts(RESULTS / f"{name}.texts.jsonl.gz", texts)
+    write_texts(_texts_of(name), texts)
     seconds = round(time.process_time() - begun, 1)
     return {"texts": len(texts), "text_cpu_seconds": seconds}
 
