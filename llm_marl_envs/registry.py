@@ -69,11 +69,7 @@ def make(
     chosen = spec(env_id)
     if api not in (None, *APIS):
         raise ValueError(f"api={api!r}: expected None or one of {APIS}")
-    for extra in chosen.extras:
-        if importlib.util.find_spec(EXTRA_IMPORTS.get(extra, extra)) is None:
-            raise ImportError(
-                f"{chosen.id} needs the extra {extra!r}: pip install 'llm-marl-envs[{extra}]'"
-            )
+    _check_extras(chosen)
     create = load_entry_point(chosen)
     merged = {**chosen.kwargs, **kwargs}
     _check_kwargs(chosen, create, merged)
@@ -98,6 +94,14 @@ def make(
         one.spec = chosen
         one.env_kwargs = dict(kwargs)
     return forms[-1]
+
+
+def _check_extras(chosen: EnvSpec) -> None:
+    for extra in chosen.extras:
+        if importlib.util.find_spec(EXTRA_IMPORTS.get(extra, extra)) is None:
+            raise ImportError(
+                f"{chosen.id} needs the extra {extra!r}: pip install 'llm-marl-envs[{extra}]'"
+            )
 
 
 def make_recorded(env_id: str, env_kwargs: Mapping[str, Any], *, allow_code: bool = False) -> Any:

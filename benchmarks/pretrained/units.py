@@ -75,14 +75,21 @@ def units() -> dict[str, Callable[[], Result]]:
     return found
 
 
+def made(name: str) -> bool:
+    """Whether a unit's result is there."""
+    return _result_of(name).is_file()
+
+
 def make_unit(name: str) -> Result:
     """The result of a unit, from its file or made now."""
-    path = RESULTS / f"{name}.json"
-    if path.is_file():
-        return read_json(path)
-    result = units()[name]()
-    write_json(path, {"unit": name, **result})
+    path = _result_of(name)
+    if not made(name):
+        write_json(path, {"unit": name, **units()[name]()})
     return read_json(path)
+
+
+def _result_of(name: str) -> Path:
+    return RESULTS / f"{name}.json"
 
 
 def _base() -> Result:
@@ -105,7 +112,7 @@ def _tuning(arm: str, rate: str) -> Result:
     overrides = [*_held(arm), f"learning_rate={rate}", f"max_steps={TUNING_UPDATES}"]
     learned = _trained(name, base, TUNING_SEED, overrides)
     judge = Judge(TUNING["val"])
-    seats = judge.seats(read_texts(_texts_of(name)))
+    seats = judge.seats(read_texts(texts_of(name)))
     helper, main = seats[HELPER], seats[MAIN]
     found = {"agreement": agreement(helper, main), "success_val": judge.success(helper, main)}
     return {**learned, **found}
@@ -190,7 +197,8 @@ def _median(warm: int, key: str) -> float:
     return median(make_unit(f"team-{warm}-{run}")[key] for run in range(TEAMS))
 
 
-def _texts_of(name: str) -> Path:
+def texts_of(name: str) -> Path:
+    """Where the texts of a unit are kept."""
     return RESULTS / f"{name}.texts.jsonl.gz"
 
 
@@ -201,7 +209,7 @@ def _texts(name: str, team: str, sets: Mapping[str, TaskSet] = SETS) -> Result:
     begun = time.process_time()
     texts = written(named.seats[SEATS[0]], TEXT_SEED, sets)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    write_texts(_texts_of(name), texts)
+    write_texts(texts_of(name), texts)
     seconds = round(time.process_time() - begun, 1)
     return {"texts": len(texts), "text_cpu_seconds": seconds}
 

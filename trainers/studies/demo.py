@@ -220,11 +220,8 @@ def run_demo(
     begun = time.perf_counter()
     with PeakMemory() as memory:
         run = read_run(preset, [f"output_dir={folder / 'train'}", f"seed={seed}", *overrides])
-        if run["model"] == TINY:
-            # A second thread brings nothing at this size; the other core runs the models' programs.
-            torch.set_num_threads(1)
-        model = "a tiny model" if run["model"] == TINY else run["model"]
-        print(f"1/4 {run['env']}, warm start (seed {seed}): {model} reads scripted experts")
+        _use_cores(run)
+        print(f"1/4 {run['env']}, warm start (seed {seed}): {_named(run)} reads scripted experts")
         path = model_path(run, seed=seed, fresh=fresh)
         warm = time.perf_counter()
         trainer = build_trainer(settled({**run, "model": path, "warm_start": None}))
@@ -243,20 +240,24 @@ def run_demo(
     trainer.save_team(folder / "team")
     total = time.perf_counter() - begun
     seconds = {"warm_start": warm - begun, "train": trained - training, "total": total}
-    summary = _summary(before, after, seconds, trainer.state.log_history) | {
-        "model": model,
-        "env": run["env"],
-        "env_kwargs": run.get("env_kwargs") or {},
-        "peak_rss_mib": memory.peak_mib,
-        "seed": seed,
-        "updates": trainer.state.global_step,
-    }
+    costs = {"seconds": seconds, "peak_rss_mib": memory.peak_mib}
+    summary = _summary(run, trainer, before, after) | {"seed": seed, **costs}
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
     write_json(folder / "summary.json", summary)
     stages.end()
     write_report(folder)
     _print_report(summary, before, after, folder, shown)
     return summary
+
+
+def _use_cores(run: Mapping[str, Any]) -> None:
+    """A second thread brings nothing to the tiny model; the other core runs its programs."""
+    if run["model"] == TINY:
+        torch.set_num_threads(1)
+
+
+def _named(run: Mapping[str, Any]) -> str:
+    return "a tiny model" if run["model"] == TINY else run["model"]
 
 
 def _key(run: Mapping[str, Any], path: str, tasks: int) -> str:
@@ -287,12 +288,13 @@ def _interrupted(trainer: MAGRPOTrainer) -> bool:
 
 
 def _summary(
-    before: Measured,
-    after: Measured,
-    seconds: Mapping[str, float],
-    log: Sequence[Mapping[str, Any]],
+    run: Mapping[str, Any], trainer: MAGRPOTrainer, before: Measured, after: Measured
 ) -> dict[str, Any]:
     return {
+        "model": _named(run),
+        "env": run["env"],
+        "env_kwargs": run.get("env_kwargs") or {},
+        "updates": trainer.state.global_step,
         "before": before.numbers,
         "after": after.numbers,
         "temperature_control": {
@@ -301,8 +303,7 @@ def _summary(
             "0.5": before.numbers["half_temperature_success"],
             "0.0": before.numbers["greedy_success"],
         },
-        "seconds": dict(seconds),
-        "diagnosis": [asdict(one) for one in diagnose(log)],
+        "diagnosis": [asdict(one) for one in diagnose(trainer.state.log_history)],
     }
 
 

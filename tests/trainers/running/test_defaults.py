@@ -65,7 +65,8 @@ def test_rows_by_free_memory(model: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 MEASURE = """
-import resource, sys, torch
+import sys, torch
+from trainers.running.memory import peak_mib
 from transformers import AutoModelForCausalLM
 torch.set_num_threads(1)
 model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
@@ -73,7 +74,7 @@ rows = int(sys.argv[2])
 if rows:
     ids = torch.randint(3, model.config.vocab_size, (rows, 128))
     model(input_ids=ids, labels=ids).loss.backward()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(round(peak_mib(torch.device("cpu")) * 2**20))
 """
 
 
