@@ -218,14 +218,14 @@ def _texts(name: str, team: str, sets: Mapping[str, TaskSet] = SETS) -> Result:
 def _counted(name: str) -> Iterator[Callable[[], Result]]:
     """CPU seconds of the block, with those of earlier calls that were stopped."""
     path, begun = RUNS / f"{name}.cpu.json", time.process_time()
-    before: Any = read_json(path) if path.is_file() else []
+    before = read_json(path)["calls"] if path.is_file() else []
 
     def so_far() -> Result:
-        spent: Any = read_json(path)
-        return {"cpu_seconds": round(sum(spent), 1), "calls": len(before) + 1}
+        spent = read_json(path)["calls"]
+        return {"cpu_seconds": round(sum(spent), 1), "calls": len(spent)}
 
     try:
         yield so_far
     finally:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, [*before, time.process_time() - begun])
+        write_json(path, {"calls": [*before, time.process_time() - begun]})
