@@ -99,8 +99,8 @@ def written(policy: Policy, seed: int, sets: Mapping[str, TaskSet]) -> list[dict
     asked = [
         (name, task, agent, sample)
         for name, one in sets.items()
+        for agent in SEATS  # a seat's texts are about as long, so few rows of a batch wait
         for task in one.tasks()
-        for agent in SEATS
         for sample in range(one.samples)
     ]
     env = make(ENV)
