@@ -1,0 +1,142 @@
+"""The study with a pretrained model: its sets, its measures by hand, its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llm_marl_envs.coding.source import composition_of
+from llm_marl_envs.files.json_files import read_json
+
+NAMES = ("sets", "pairings", "measures", "units", "summary", "page")
+WARM = [0, 0, 1, 1]
+
+
+@pytest.fixture
+def there(bench_module: Callable[[str], Any]) -> Any:
+    """The modules of the study."""
+    return SimpleNamespace(**{one: bench_module(f"pretrained.{one}") for one in NAMES})
+
+
+def test_sets_hold_what_they_say_and_nothing_that_was_looked_at(there: Any) -> None:
+    sets = {name: [composition_of(t) for t in one.tasks()] for name, one in there.sets.SETS.items()}
+    assert {name: len(one) for name, one in sets.items()} == {
+        "operations": 217,
+        "test": 100,
+        "pairs": 100,
+        "endings": 100,
+    }
+    assert all(there.sets.new_operation(one) for one in sets["operations"])
+    for name in ("test", "pairs", "endings"):
+        assert not any(there.sets.new_operation(one) for one in sets[name])
+    assert all(len(one.predicates) == 2 for one in sets["pairs"])
+    every = [task.id for one in there.sets.SETS.values() for task in one.tasks()]
+    assert len({*every}) == len(every)
+    first = {f"{split}/{i}" for split in ("test", "ood") for i in range(100)}
+    assert not first & {*every}
+    assert not {task.id for task in there.sets.TUNING["val"].tasks()} & {*every}
+
+
+def test_the_matrix_by_hand(there: Any) -> None:
+    m = there.measures
+    matrix = np.array(
+        [
+            [0.9, 0.5, 0.1, 0.1],
+            [0.7, 1.0, 0.1, 0.1],
+            [0.2, 0.2, 0.8, 0.4],
+            [0.2, 0.2, 0.6, 0.7],
+        ]
+    )
+    assert m.partners(matrix).tolist() == [0.9, 1.0, 0.8, 0.7]
+    assert {k: v.tolist() for k, v in m.strangers(matrix, WARM).items()} == {
+        0: [0.5, 0.7],
+        1: [0.4, 0.6],
+    }
+    assert m.own_minus_stranger(matrix, WARM) == pytest.approx(0.85 - 0.55)
+    assert m.inherited(matrix, WARM) == pytest.approx([0.55 - 0.15])
+    assert next(m.arrangements(WARM)) == [0, 1, 2, 3]
+    assert sorted(m.arrangements(WARM)) == [[0, 1, 2, 3], [0, 1, 3, 2], [1, 0, 2, 3], [1, 0, 3, 2]]
+    assert m.permutation_p(matrix, WARM) == 1 / 4
+    assert m.permutation_p(matrix[:, [1, 0, 3, 2]], WARM) == 1
+    assert m.permutation_p(np.ones((4, 4)), WARM) == 1
+
+
+def test_as_many_arrangements_as_the_plan_says(there: Any) -> None:
+    found = [*there.measures.arrangements(there.summary.WARM)]
+    assert len(found) == len({*map(tuple, found)}) == 216
+
+
+def test_what_chance_gives_by_hand(there: Any) -> None:
+    kinds = {0: "item", 1: "item", 2: "item", 3: "item", 4: "fold", 5: "fold"}
+    helper = {0: "item", 1: "item", 2: "item", 3: "list", 4: "args", 5: None}
+    main = {0: "item", 1: "list", 2: "item", 3: None, 4: "pair", 5: "pair"}
+    # item: 3/4 item, 1/4 list against 1/2 item, 1/4 list; fold: no common one.
+    expected = (4 * (3 / 4 * 1 / 2 + 1 / 4 * 1 / 4) + 2 * 0) / 6
+    assert there.measures.marginals(helper, main, kinds) == pytest.approx(expected)
+    assert there.measures.constants(helper, main, kinds) == pytest.approx(4 / 6)
+    nothing = dict.fromkeys(kinds)
+    assert there.measures.constants(nothing, nothing, kinds) == 0
+    assert there.measures.marginals(nothing, nothing, kinds) == 0
+
+
+def test_pairs_of_texts_are_judged_as_the_environment_judges(there: Any) -> None:
+    task_set = there.sets.TaskSet("test", 1, lambda task: True, 4)
+    judge = there.pairings.Judge(task_set)
+
+    def texts(pick: Callable[[tuple[str, ...]], str], agent: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "task": one.id,
+                "agent": agent,
+                "sample": 0,
+                "text": judge.experts.first(one, agent, pick(judge.experts.conventions(one))),
+            }
+            for one in judge.tasks.values()
+        ]
+
+    helper, main = there.sets.SEATS
+    same = judge.seats([*texts(lambda c: c[0], helper), *texts(lambda c: c[0], main)])
+    other = judge.seats([*texts(lambda c: c[0], helper), *texts(lambda c: c[1], main)])
+    assert (there.pairings.agreement(*same.values()), judge.success(*same.values())) == (1, 1)
+    assert (there.pairings.agreement(*other.values()), judge.success(*other.values())) == (0, 0)
+    assert [judge.competence(seat) for seat in other.values()] == [1, 1]
+    unread = [{**one, "text": "no code"} for one in texts(lambda c: c[0], helper)]
+    lost = judge.seats([*unread, *texts(lambda c: c[0], main)])
+    assert there.pairings.agreement(*lost.values()) == 0
+    assert judge.competence(lost[helper]) == 0
+
+
+def test_texts_are_kept_as_they_were(there: Any, tmp_path: Any) -> None:
+    texts = [
+        {"task": "test/1", "agent": "helper_0", "sample": 0, "text": "def aux(x):\n  return x"}
+    ]
+    path = tmp_path / "texts.jsonl.gz"
+    there.sets.write_texts(path, texts)
+    first = path.read_bytes()
+    there.sets.write_texts(path, texts)
+    assert (there.sets.read_texts(path), path.read_bytes()) == (texts, first)
+
+
+def test_the_rate_is_the_one_that_agrees_most_and_of_equal_ones_the_lowest(
+    there: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {"2e-4": 0.8, "4e-4": 0.9, "8e-4": 0.9}
+    monkeypatch.setattr(
+        there.units,
+        "make_unit",
+        lambda name: {"agreement": found[name.removeprefix("rate-shared-")]},
+    )
+    assert there.units.rate_of("shared") == "4e-4"
+
+
+def test_pages_hold_the_tables_of_the_summary(there: Any) -> None:
+    if not there.summary.SUMMARY.is_file():
+        pytest.skip("the study has no summary yet")
+    found = read_json(there.summary.SUMMARY)
+    for path in there.page.PAGES.values():
+        text = path.read_text(encoding="utf-8")
+        assert there.page.page(text, found) == text, "python -m benchmarks.pretrained.page"
