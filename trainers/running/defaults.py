@@ -25,7 +25,7 @@ from trainers.models.chat import ChatTemplate
 from trainers.models.team_files import load_tokenizer
 from trainers.running.memory import MIB
 
-RATES = {"LoRA adapters": 4e-4, "all weights": 2e-5}
+RATES = {"LoRA adapters": 2e-4, "all weights": 2e-5}
 """Learning rate of what is trained; docs/pretrained.md has where they come from."""
 MOST_ROWS = 32
 SHARE = 0.5

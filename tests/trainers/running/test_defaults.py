@@ -40,7 +40,7 @@ def test_what_is_given_is_left_alone(model: str) -> None:
 
 def test_rates_and_temperatures(model: str, tmp_path: Path) -> None:
     found = chosen(model)
-    assert found["learning_rate"].value == 4e-4
+    assert found["learning_rate"].value == 2e-4
     assert chosen(model, lora=False)["learning_rate"].value == 2e-5
     assert found["temperature"].value == 1.0
     own, tokenizer = untrained()
@@ -123,7 +123,7 @@ def test_a_run_says_and_records_them_and_a_resumed_one_keeps_them(
     assert "rows_per_micro_batch 32: " in said
     config = json.loads((tmp_path / "run" / "run_manifest.json").read_text())["config"]
     assert set(config["chosen"]) == {"temperature", "learning_rate", "rows_per_micro_batch"}
-    assert config["trainer"]["learning_rate"] == 4e-4
+    assert config["trainer"]["learning_rate"] == 2e-4
     assert json.loads((team / "team.json").read_text())["temperature"] == 1.0
     less = lambda: 1 << 20  # noqa: E731 - another program took the memory meanwhile
     monkeypatch.setattr(defaults, "_free_bytes", less)
