@@ -23,7 +23,9 @@ def there(bench_module: Callable[[str], Any]) -> Any:
 
 
 def test_sets_hold_what_they_say_and_nothing_that_was_looked_at(there: Any) -> None:
-    sets = {name: [composition_of(t) for t in one.tasks()] for name, one in there.sets.SETS.items()}
+    sets: dict[str, list[Any]] = {
+        name: [composition_of(t) for t in one.tasks()] for name, one in there.sets.SETS.items()
+    }
     assert {name: len(one) for name, one in sets.items()} == {
         "operations": 217,
         "test": 100,

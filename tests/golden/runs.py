@@ -15,7 +15,7 @@ from support.paths import ROOT
 from support.process_cases import MODES, Uneven
 
 from golden.record import Things, Value, digest, numbers
-from trainers.train import build_trainer, read_run
+from trainers.train import TINY, build_trainer, read_run
 
 STEPS = 3
 SHORT = {
@@ -36,13 +36,16 @@ TOGETHER = "saving adapters"
 
 
 def of_presets(folder: Path) -> Things:
-    """Weights and log after three updates, from a warm start of a few steps."""
-    for file in sorted(files("trainers").joinpath("presets").iterdir(), key=lambda one: one.name):
-        if file.name.endswith(".yaml"):
-            name = file.name.removesuffix(".yaml")
-            changes = {**SHORT, "output_dir": folder / name}
-            given = [f"{key}={value}" for key, value in changes.items()]
-            yield from _trained(f"presets/{name}", build_trainer(read_run(name, given)))
+    """Weights and log after three updates, from a warm start of a few steps.
+
+    Of the embedded model alone: others would be fetched.
+    """
+    presets = sorted(one.name for one in files("trainers").joinpath("presets").iterdir())
+    for name in (one.removesuffix(".yaml") for one in presets if one.endswith(".yaml")):
+        changes = {**SHORT, "output_dir": folder / name}
+        run = read_run(name, [f"{key}={value}" for key, value in changes.items()])
+        if run["model"] == TINY:
+            yield from _trained(f"presets/{name}", build_trainer(run))
 
 
 def of_modes(folder: Path) -> Things:

@@ -64,7 +64,7 @@ def write_gguf(
 
     tokenizer = gpt2_tokenizer()
     model = build_model(tokenizer, 0, SETTINGS)
-    config = model.config
+    config: Any = model.config
     writer = gguf.GGUFWriter(str(path), architecture)
     writer.add_name("small")
     writer.add_context_length(config.max_position_embeddings)
@@ -77,7 +77,8 @@ def write_gguf(
     writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
     writer.add_rope_freq_base(10_000.0)
     writer.add_vocab_size(len(tokenizer))
-    vocabulary = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+    ids = tokenizer.get_vocab()
+    vocabulary = sorted(ids, key=ids.__getitem__)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(vocabulary)
@@ -85,8 +86,8 @@ def write_gguf(
 
     merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
     writer.add_token_merges([" ".join(one) for one in merges])
-    writer.add_eos_token_id(tokenizer.eos_token_id)
-    writer.add_pad_token_id(tokenizer.pad_token_id)
+    writer.add_eos_token_id(ids[str(tokenizer.eos_token)])
+    writer.add_pad_token_id(ids[str(tokenizer.pad_token)])
     if template:
         writer.add_chat_template(CHAT_TEMPLATE)
     for name, tensor in _tensors(model):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -32,7 +33,7 @@ pytestmark = [
 def test_it_speaks_english() -> None:
     """A wrong order of weights or of tokens would not."""
     tokenizer = AutoTokenizer.from_pretrained(SMOLLM2)
-    model = AutoModelForCausalLM.from_pretrained(SMOLLM2)
+    model: Any = AutoModelForCausalLM.from_pretrained(SMOLLM2)
     chat = ChatTemplate(tokenizer).opening([Message("user", "What is the capital of France?")])
     made = model.generate(torch.tensor([chat]), max_new_tokens=12, do_sample=False)
     assert "Paris" in tokenizer.decode(made[0, len(chat) :])

@@ -119,7 +119,7 @@ def test_a_run_says_and_records_them_and_a_resumed_one_keeps_them(
     path.write_text(yaml.safe_dump(run))
     team = run_train(path)
     said = capsys.readouterr().out
-    assert "learning_rate 0.0004: LoRA adapters" in said
+    assert "learning_rate 0.0002: LoRA adapters" in said
     assert "rows_per_micro_batch 32: " in said
     config = json.loads((tmp_path / "run" / "run_manifest.json").read_text())["config"]
     assert set(config["chosen"]) == {"temperature", "learning_rate", "rows_per_micro_batch"}
