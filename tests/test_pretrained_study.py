@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llm_marl_envs import make
 from llm_marl_envs.coding.source import composition_of
 from llm_marl_envs.files.json_files import read_json
 
@@ -33,14 +34,31 @@ def test_sets_hold_what_they_say_and_nothing_that_was_looked_at(there: Any) -> N
         "endings": 100,
     }
     assert all(there.sets.new_operation(one) for one in sets["operations"])
-    for name in ("test", "pairs", "endings"):
-        assert not any(there.sets.new_operation(one) for one in sets[name])
+    assert not any(there.sets.new_operation(one) for one in sets["test"])
+    shown = make("coop_coding-v0", split="train")
+    told = {m[0].content for i in range(len(shown.source)) for m in first_words(shown, i)}
+    for name in ("pairs", "endings"):
+        split = make("coop_coding-v0", split="ood")
+        for task in there.sets.SETS[name].tasks():
+            helper, main = (said[0].content for said in split.first_words(task).values())
+            assert (helper in told, main in told) == (True, False)
     assert all(len(one.predicates) == 2 for one in sets["pairs"])
     every = [task.id for one in there.sets.SETS.values() for task in one.tasks()]
     assert len({*every}) == len(every)
     first = {f"{split}/{i}" for split in ("test", "ood") for i in range(100)}
     assert not first & {*every}
     assert not {task.id for task in there.sets.TUNING["val"].tasks()} & {*every}
+
+
+def first_words(env: Any, index: int) -> Any:
+    return env.first_words(env.source[index]).values()
+
+
+def test_a_ceiling_has_one_convention_of_each_kind(there: Any) -> None:
+    env = make("coop_coding-v0", split="train")
+    shown = {*there.units.CONVENTIONS}
+    kinds = [{*env.experts().conventions(env.source[i])} for i in range(300)]
+    assert {len(one & shown) for one in kinds if len(one) > 1} == {1}
 
 
 def test_the_matrix_by_hand(there: Any) -> None:
@@ -59,7 +77,10 @@ def test_the_matrix_by_hand(there: Any) -> None:
         1: [0.4, 0.6],
     }
     assert m.own_minus_stranger(matrix, WARM) == pytest.approx(0.85 - 0.55)
-    assert m.inherited(matrix, WARM) == pytest.approx([0.55 - 0.15])
+    assert m.inherited(matrix, WARM) == pytest.approx(0.55 - 0.15)
+    assert [*m.regroupings(WARM)] == [[0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0]]
+    assert m.inherited_p(matrix, WARM) == 1 / 3
+    assert m.inherited_p(matrix, [0, 1, 0, 1]) == 1
     assert next(m.arrangements(WARM)) == [0, 1, 2, 3]
     assert sorted(m.arrangements(WARM)) == [[0, 1, 2, 3], [0, 1, 3, 2], [1, 0, 2, 3], [1, 0, 3, 2]]
     assert m.permutation_p(matrix, WARM) == 1 / 4
@@ -70,6 +91,9 @@ def test_the_matrix_by_hand(there: Any) -> None:
 def test_as_many_arrangements_as_the_plan_says(there: Any) -> None:
     found = [*there.measures.arrangements(there.summary.WARM)]
     assert len(found) == len({*map(tuple, found)}) == 216
+    groupings = [*there.measures.regroupings(there.summary.WARM)]
+    assert len(groupings) == len({*map(tuple, groupings)}) == 280
+    assert groupings[0] == there.summary.WARM
 
 
 def test_what_chance_gives_by_hand(there: Any) -> None:
@@ -129,7 +153,7 @@ def test_the_rate_is_the_one_that_agrees_most_and_of_equal_ones_the_lowest(
     found = {"2e-4": 0.8, "4e-4": 0.9, "8e-4": 0.9}
     monkeypatch.setattr(
         there.units,
-        "make_unit",
+        "result",
         lambda name: {"agreement": found[name.removeprefix("rate-shared-")]},
     )
     assert there.units.rate_of("shared") == "4e-4"

@@ -37,13 +37,39 @@ def foreigners(matrix: Matrix, warm: Sequence[int]) -> dict[tuple[int, int], Mat
     }
 
 
-def inherited(matrix: Matrix, warm: Sequence[int]) -> list[float]:
-    """For each pair of warm starts: strangers within both minus pairings across the two."""
-    near, far = strangers(matrix, warm), foreigners(matrix, warm)
-    return [
-        float(np.concatenate([near[a], near[b]]).mean() - across.mean())
-        for (a, b), across in far.items()
-    ]
+def inherited(matrix: Matrix, warm: Sequence[int]) -> float:
+    """Mean of strangers of the same warm start minus mean of pairings across warm starts."""
+    near = np.concatenate([*strangers(matrix, warm).values()])
+    far = np.concatenate([*foreigners(matrix, warm).values()])
+    return float(near.mean() - far.mean())
+
+
+def regroupings(warm: Sequence[int]) -> Iterator[list[int]]:
+    """Every way to deal teams to warm starts of equal sizes, names aside; nine to three: 280."""
+    sizes = Counter(warm)
+    if len({*sizes.values()}) > 1:
+        raise ValueError(f"warm starts with unlike numbers of teams: {dict(sizes)}")
+    for groups in _groups(range(len(warm)), len(warm) // len(sizes)):
+        of_team = {team: number for number, group in enumerate(groups) for team in group}
+        yield [of_team[team] for team in range(len(warm))]
+
+
+def _groups(left: Sequence[int], size: int) -> Iterator[list[tuple[int, ...]]]:
+    if not left:
+        yield []
+        return
+    first, *others = left
+    for members in combinations(others, size - 1):
+        rest = [one for one in others if one not in members]
+        for more in _groups(rest, size):
+            yield [(first, *members), *more]
+
+
+def inherited_p(matrix: Matrix, warm: Sequence[int]) -> float:
+    """Share of regroupings in which strangers of a group agree at least as much more."""
+    true = inherited(matrix, warm)
+    found = [inherited(matrix, groups) for groups in regroupings(warm)]
+    return float(np.mean([one >= true - 1e-12 for one in found]))
 
 
 def _pairs(warm: Sequence[int]) -> list[tuple[int, int]]:

@@ -89,18 +89,18 @@ def tests(found: Summary) -> str:
     """The primary test, and what is inherited in each set."""
     if "primary" not in found:
         return ""
-    primary = found["primary"]
+    asked = {
+        "own partner minus stranger of the same warm start": ("primary", "216 arrangements"),
+        "strangers of the same warm start minus those of another": ("inherited", "280 groupings"),
+    }
     rows = [
         [
-            f"own partner minus stranger of the same warm start, `{PRIMARY}`",
-            number(primary["difference"], sign=True),
-            f"p = {p_value(primary['p'])} (216 arrangements)",
+            f"{what}, `{PRIMARY}`",
+            number(found[key]["difference"], sign=True),
+            f"p = {p_value(found[key]['p'])} ({ways})",
         ]
+        for what, (key, ways) in asked.items()
     ]
-    for name, one in found["sets"].items():
-        about = one["inherited"]
-        what = f"strangers of the same warm start minus those of another, `{name}`"
-        rows.append([what, number(about["mean"], sign=True), interval(about["ci95"], sign=True)])
     return _table(["difference of agreement", "", ""], rows)
 
 
@@ -108,7 +108,7 @@ def weights(found: Summary) -> str:
     """Costs and results of every way to hold weights."""
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "success on `test`": lambda one: number(one["success"]),
-        "agreement": lambda one: number(one["agreement"]),
+        "agreement on `test`": lambda one: number(one["agreement"]),
         "CPU seconds": lambda one: whole(one["cpu_seconds"]),
         "peak memory, MiB": lambda one: whole(one["peak_mib"]),
     }

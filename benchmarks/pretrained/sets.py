@@ -28,8 +28,13 @@ ROWS = 64
 
 
 def new_operation(task: Composition) -> bool:
-    """Whether its operation is in no task of training."""
+    """Whether its operation is one of those that `ood` alone has."""
     return OPS[task.kind][task.op].kept_for == "ood"
+
+
+def shown_operation(task: Composition) -> bool:
+    """Whether tasks of training have its operation."""
+    return not OPS[task.kind][task.op].kept_for
 
 
 def new_ending(task: Composition) -> bool:
@@ -78,13 +83,13 @@ SETS = {
     "pairs": TaskSet(
         "ood",
         1,
-        lambda task: two_conditions(task) and not new_operation(task) and not new_ending(task),
+        lambda task: two_conditions(task) and shown_operation(task) and not new_ending(task),
         100,
     ),
     "endings": TaskSet(
         "ood",
         1,
-        lambda task: new_ending(task) and not new_operation(task) and not two_conditions(task),
+        lambda task: new_ending(task) and shown_operation(task) and not two_conditions(task),
         100,
     ),
 }

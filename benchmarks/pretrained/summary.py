@@ -15,6 +15,7 @@ from benchmarks.pretrained.measures import (
     constants,
     foreigners,
     inherited,
+    inherited_p,
     marginals,
     own_minus_stranger,
     partners,
@@ -30,8 +31,8 @@ from benchmarks.pretrained.units import (
     WARM_STARTS,
     WEIGHT_SEEDS,
     made,
-    make_unit,
     rate_of,
+    result,
     texts_of,
 )
 from llm_marl_envs.evaluation.numbers.estimators import t_interval
@@ -66,6 +67,10 @@ def summary() -> dict[str, Any]:
             "difference": own_minus_stranger(matrix, WARM),
             "p": permutation_p(matrix, WARM),
         }
+        found["inherited"] = {
+            "difference": inherited(matrix, WARM),
+            "p": inherited_p(matrix, WARM),
+        }
     return {**found, "weights": _weights(), "tuning": _tuning()}
 
 
@@ -94,7 +99,6 @@ def _of_set(name: str) -> dict[str, Any]:
         found["matrix"][key] = matrix.tolist()
         found[key] |= _of_matrix(matrix)
     found["competence"]["own partner"] = _competence(judge, teams, by=TEAMS)
-    found["inherited"] = _estimate(inherited(np.array(found["matrix"]["agreement"]), WARM))
     chances = {"product of marginals": marginals, "commonest of each seat": constants}
     for chance, measure in chances.items():
         values = [_chance(measure, team, kinds) for team in teams]
@@ -108,15 +112,16 @@ def _chance(measure: Callable[..., float], team: Seats, kinds: Mapping[str, str]
 
 
 def _of_matrix(matrix: Matrix) -> dict[str, Any]:
-    """Condition -> estimate over warm starts; of strangers of another one over pairs of them."""
+    """Condition -> estimate over warm starts; without an interval where two of them meet."""
     return {
         "own partner": _estimate(_means(partners(matrix), TEAMS)),
         "stranger, same warm start": _estimate(
             [float(one.mean()) for one in strangers(matrix, WARM).values()]
         ),
-        "stranger, other warm start": _estimate(
-            [float(one.mean()) for one in foreigners(matrix, WARM).values()]
-        ),
+        "stranger, other warm start": {
+            **_estimate([float(one.mean()) for one in foreigners(matrix, WARM).values()]),
+            "ci95": None,
+        },
     }
 
 
@@ -149,8 +154,7 @@ def _weights() -> dict[str, Any]:
             seats = judge.seats(read_texts(texts_of(unit)))
             helper, main = seats[HELPER], seats[MAIN]
             reached = {"agreement": agreement(helper, main), "success": judge.success(helper, main)}
-            result = make_unit(unit)
-            costs = {key: result[key] for key in ("cpu_seconds", "peak_mib")}
+            costs = {key: result(unit)[key] for key in ("cpu_seconds", "peak_mib")}
             rows.append({**reached, **costs})
         found[arm] = {"rate": rate_of(arm), "runs": rows}
     return found
@@ -161,7 +165,7 @@ def _tuning() -> dict[str, Any]:
     keys = ("agreement", "success_val")
     return {
         arm: {
-            rate: {key: make_unit(f"rate-{arm}-{rate}")[key] for key in keys}
+            rate: {key: result(f"rate-{arm}-{rate}")[key] for key in keys}
             for rate in rates
             if made(f"rate-{arm}-{rate}")
         }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import torch
 
 from benchmarks.pretrained.pairings import Judge, agreement
 from benchmarks.pretrained.sets import (
@@ -25,7 +26,7 @@ from benchmarks.pretrained.sets import (
 from llm_marl_envs import make
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.policies.named import Context, Sampling, named_team
-from trainers.models.imported import model_folder
+from trainers.models.imported import model_folder, sha256
 from trainers.models.warm_start import WarmStart, warm_started
 from trainers.running.memory import peak_mib
 from trainers.running.run_folder import get_last
@@ -35,8 +36,10 @@ RESULTS = Path(__file__).parents[1] / "results" / "pretrained"
 RUNS = Path("runs/pretrained")
 PRESET = "coop_coding_smollm2"
 WARM_STARTS, TEAMS = 3, 3
-CONVENTIONS = ["item", "args", "list"]
-"""One of each kind: the ceiling."""
+CONVENTIONS = ["item", "args"]
+"""One of each kind that has two: the ceiling."""
+WEIGHTS = "model.safetensors"
+"""File of a model's folder."""
 TEXT_SEED = 7
 LENGTH = 56
 """Most tokens of a text, as in the preset."""
@@ -56,19 +59,17 @@ def units() -> dict[str, Callable[[], Result]]:
     for arm, rates in RATES.items():
         for rate in rates:
             found[f"rate-{arm}-{rate}"] = lambda arm=arm, rate=rate: _tuning(arm, rate)
-    for warm in range(WARM_STARTS):
+    for warm in range(WARM_STARTS):  # one after the other: its weights must lie here for the rest
         found[f"warm-{warm}"] = lambda warm=warm: _warm(f"warm-{warm}", 1000 + warm)
-    for warm in range(WARM_STARTS):
         for run in range(TEAMS):
             name, seed = f"team-{warm}-{run}", 2000 + 10 * warm + run
             found[name] = lambda name=name, warm=warm, seed=seed: _team(name, warm, seed)
-    found["one"] = lambda: _warm("one", 1003, conventions=CONVENTIONS)
-    for warm in range(WARM_STARTS):
         found[f"random-{warm}"] = lambda warm=warm: _team(
             f"random-{warm}", warm, 2100 + warm, ["random_partner=true"]
         )
         found[f"rejection-{warm}"] = lambda warm=warm: _rejection(warm)
         found[f"more-{warm}"] = lambda warm=warm: _more(warm)
+    found["one"] = lambda: _warm("one", 1003, conventions=CONVENTIONS)
     for arm in RATES:
         for seed in WEIGHT_SEEDS:
             found[f"{arm}-{seed}"] = lambda arm=arm, seed=seed: _weights(arm, seed)
@@ -82,10 +83,20 @@ def made(name: str) -> bool:
 
 def make_unit(name: str) -> Result:
     """The result of a unit, from its file or made now."""
-    path = _result_of(name)
     if not made(name):
-        write_json(path, {"unit": name, **units()[name]()})
-    return read_json(path)
+        write_json(_result_of(name), {"unit": name, **units()[name]()})
+    return result(name)
+
+
+def result(name: str) -> Result:
+    """What a unit left behind.
+
+    Raises:
+        ValueError: it is not made yet: a unit makes no other one, whose costs would be its own.
+    """
+    if not made(name):
+        raise ValueError(f"{name} is missing; make it first: python -m {__package__} {name}")
+    return read_json(_result_of(name))
 
 
 def _result_of(name: str) -> Path:
@@ -98,12 +109,16 @@ def _base() -> Result:
 
 def _warm(name: str, seed: int, **changes: Any) -> Result:
     folder = RUNS / name
-    with _counted(name) as costs:
+
+    def make_it() -> Result:
         warm_started(
             model_folder("smollm2"), ENV, settings=WarmStart(seed=seed, **changes), folder=folder
         )
-    about = read_json(folder / "warm_start.json")
-    return {"seed": seed, "loss": about["loss"], **costs(), **_texts(name, str(folder))}
+        loss = read_json(folder / "warm_start.json")["loss"]
+        return {"seed": seed, "loss": loss, "weights": sha256(folder / WEIGHTS)}
+
+    learned = _counted(name, make_it)
+    return {**learned, **_texts(name, str(folder))}
 
 
 def _tuning(arm: str, rate: str) -> Result:
@@ -120,7 +135,7 @@ def _tuning(arm: str, rate: str) -> Result:
 
 def rate_of(arm: str) -> str:
     """The rate with the highest agreement on `val`; of equal ones the lowest."""
-    return max(RATES[arm], key=lambda rate: make_unit(f"rate-{arm}-{rate}")["agreement"])
+    return max(RATES[arm], key=lambda rate: result(f"rate-{arm}-{rate}")["agreement"])
 
 
 def _weights(arm: str, seed: int) -> Result:
@@ -134,10 +149,23 @@ def _held(arm: str) -> list[str]:
 
 def _team(name: str, warm: int, seed: int, overrides: list[str] | None = None) -> Result:
     """Trained from a warm start of the study, at the rate that was chosen for adapters."""
-    make_unit(f"warm-{warm}")
-    base = str(RUNS / f"warm-{warm}")
     changes = [f"learning_rate={rate_of('adapters')}", *(overrides or [])]
-    return _trained(name, base, seed, changes)
+    return _trained(name, _base_of(warm), seed, changes)
+
+
+def _base_of(warm: int) -> str:
+    """The folder of a warm start, made again where it is not on this machine."""
+    name = f"warm-{warm}"
+    first, folder = result(name), RUNS / name
+    warm_started(
+        model_folder("smollm2"), ENV, settings=WarmStart(seed=first["seed"]), folder=folder
+    )
+    if sha256(folder / WEIGHTS) != first["weights"]:
+        raise ValueError(
+            f"{folder}: other weights than those that {name} was measured with; machines round "
+            f"differently: remove the results of {name} and of all that began with it"
+        )
+    return str(folder)
 
 
 def _trained(name: str, base: str, seed: int, overrides: list[str]) -> Result:
@@ -153,24 +181,27 @@ def _trained(name: str, base: str, seed: int, overrides: list[str]) -> Result:
     ]
     if get_last(folder) is not None:
         changes.append("resume_from_checkpoint=true")
-    with _counted(name) as costs:
+
+    def make_it() -> Result:
         trainer = build_trainer(settled(read_run(PRESET, changes)))
         trainer.train(get_last(folder) is not None)
         if trainer.stopped:
             raise SystemExit(f"{name}: stopped; call again to go on")
-    trainer.save_team(folder / "team")
-    log = [entry for entry in trainer.state.log_history if "success" in entry]
-    learned = {
-        "seed": seed,
-        "learning_rate": trainer.args.learning_rate,
-        "updates": trainer.state.global_step,
-        "generated_tokens": trainer.costs.tokens,
-        "success": [entry["success"] for entry in log],
-        "seconds": sum(entry["time/rollout"] + entry["time/update"] for entry in log),
-        "peak_mib": round(peak_mib(trainer.accelerator.device)),
-    }
+        trainer.save_team(folder / "team")
+        log = [entry for entry in trainer.state.log_history if "success" in entry]
+        return {
+            "seed": seed,
+            "base": sha256(Path(base) / WEIGHTS),
+            "learning_rate": trainer.args.learning_rate,
+            "updates": trainer.state.global_step,
+            "generated_tokens": trainer.costs.tokens,
+            "success": [entry["success"] for entry in log],
+            "seconds": sum(entry["time/rollout"] + entry["time/update"] for entry in log),
+        }
+
+    learned = _counted(name, make_it)
     sets = TUNING if name.startswith("rate-") else SETS
-    return {**learned, **costs(), **_texts(name, str(folder / "team"), sets)}
+    return {**learned, **_texts(name, str(folder / "team"), sets)}
 
 
 def _rejection(warm: int) -> Result:
@@ -181,20 +212,23 @@ def _rejection(warm: int) -> Result:
 
 def _more(warm: int) -> Result:
     """The warm start goes on, for as many CPU seconds as training took."""
-    name, folder, first = f"more-{warm}", RUNS / f"more-{warm}", make_unit(f"warm-{warm}")
+    name, folder, first = f"more-{warm}", RUNS / f"more-{warm}", result(f"warm-{warm}")
     of_a_step = first["cpu_seconds"] / WarmStart().steps
     steps = max(1, round(_median(warm, "cpu_seconds") / of_a_step))
     settings = WarmStart(
         seed=4000 + warm, steps=steps, demonstrations=steps * WarmStart().batch_size
     )
-    with _counted(name) as costs:
-        warm_started(str(RUNS / f"warm-{warm}"), ENV, settings=settings, folder=folder)
-    about = {"seed": settings.seed, "steps": steps}
-    return {**about, **costs(), **_texts(name, str(folder))}
+
+    def make_it() -> Result:
+        warm_started(_base_of(warm), ENV, settings=settings, folder=folder)
+        return {"seed": settings.seed, "steps": steps}
+
+    learned = _counted(name, make_it)
+    return {**learned, **_texts(name, str(folder))}
 
 
 def _median(warm: int, key: str) -> float:
-    return median(make_unit(f"team-{warm}-{run}")[key] for run in range(TEAMS))
+    return median(result(f"team-{warm}-{run}")[key] for run in range(TEAMS))
 
 
 def texts_of(name: str) -> Path:
@@ -214,18 +248,27 @@ def _texts(name: str, team: str, sets: Mapping[str, TaskSet] = SETS) -> Result:
     return {"texts": len(texts), "text_cpu_seconds": seconds}
 
 
-@contextmanager
-def _counted(name: str) -> Iterator[Callable[[], Result]]:
-    """CPU seconds of the block, with those of earlier calls that were stopped."""
-    path, begun = RUNS / f"{name}.cpu.json", time.process_time()
-    before = read_json(path)["calls"] if path.is_file() else []
+def _counted(name: str, make_it: Callable[[], Result]) -> Result:
+    """What a unit has learned and what that cost, with earlier calls that were stopped.
 
-    def so_far() -> Result:
-        spent = read_json(path)["calls"]
-        return {"cpu_seconds": round(sum(spent), 1), "calls": len(spent)}
-
+    Kept as soon as it is there, so that texts can be written again. What was spent on a run whose
+    folder has gone does not count.
+    """
+    path = RUNS / f"{name}.costs.json"
+    there = path.is_file() and any(one.is_dir() for one in RUNS.glob(f"{name}*"))
+    found: Result = read_json(path) if there else {"cpu_seconds": 0.0, "peak_mib": 0, "calls": 0}
+    if "seed" in found:
+        return found
+    learned: Result = {}
+    begun = time.process_time()
     try:
-        yield so_far
+        learned = make_it()
     finally:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"calls": [*before, time.process_time() - begun]})
+        costs = {
+            "cpu_seconds": round(found["cpu_seconds"] + time.process_time() - begun, 1),
+            "peak_mib": max(found["peak_mib"], round(peak_mib(torch.device("cpu")))),
+            "calls": found["calls"] + 1,
+            "threads": torch.get_num_threads(),
+        }
+        write_json(path, {**learned, **costs})
+    return {**learned, **costs}

@@ -45,7 +45,7 @@ class _Read:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
     """One row of what a call has read, and the column of its first token."""
 
     read: _Read
@@ -62,7 +62,7 @@ class KeptRows:
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
-        self._rows: dict[Known, _Row] = {}
+        self._rows: dict[Known, Row] = {}
         self._weights: list[tuple[Tensor, int]] = []
         self._digest: list[int] = []
 
@@ -103,35 +103,15 @@ class KeptRows:
             draws: its rows, each as one that goes on from its whole prompt.
             width: columns of the prompts, padded on the left.
         """
-        read = _read(cache)
-        for place, draw in enumerate(draws):
-            self._rows[_known(draw)] = _Row(read, place, width - len(draw.prompt_ids))
+        self._rows |= zip(map(_known, draws), rows_of(cache, draws, width), strict=True)
 
     def into(self, cache: DynamicCache, draws: Sequence[Draw], width: int) -> int:
-        """Fill an empty cache with what is held of these rows, and let them go.
-
-        A call reads as many columns of each row. So the row with most to read decides, and of the
-        others some tokens are read again.
-
-        Args:
-            cache: of a call whose prompts are these draws', padded on the left.
-            draws: each goes on from a row that is held.
-            width: columns of the prompts.
-
-        Returns:
-            Tokens that need not be read again.
-        """
+        """Fill an empty cache with what is held of these rows, and let them go; see `fill`."""
         known = [*map(_known, draws)]
         rows = [self._rows[one] for one in known]
         for one in {*known}:  # several rows may have said the same
             del self._rows[one]
-        held = width - max(len(draw.prompt_ids) - draw.through + 1 for draw in draws)
-        blank = [width - len(draw.prompt_ids) for draw in draws]
-        for number in range(len(rows[0].read.layers)):
-            parts = [_columns(row, number, n, held) for row, n in zip(rows, blank, strict=True)]
-            keys, values = (torch.stack(part) for part in zip(*parts, strict=True))
-            cache.update(keys, values, number)
-        return sum(max(0, held - n) for n in blank)
+        return fill(cache, rows, draws, width)
 
     def keep(
         self, cache: DynamicCache, draws: Sequence[Draw], drawn: Sequence[Drawn], width: int
@@ -150,13 +130,49 @@ class KeptRows:
         for place, (draw, said) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):
             key = draw.policy, draw.start, (*draw.prompt_ids, *said.ids[:-1])
             self._rows.pop(key, None)  # the newest is the last one
-            self._rows[key] = _Row(read, place, width - len(draw.prompt_ids))
+            self._rows[key] = Row(read, place, width - len(draw.prompt_ids))
         while self.bytes > self.most_bytes:
             oldest = next(iter(self._rows.values())).read
             self._rows = {key: row for key, row in self._rows.items() if row.read is not oldest}
 
     def _reads(self) -> list[_Read]:
         return list({id(row.read): row.read for row in self._rows.values()}.values())
+
+
+def rows_of(cache: DynamicCache, draws: Sequence[Draw], width: int) -> list[Row]:
+    """The rows of a cache that has read these draws' prompts but the last token.
+
+    Args:
+        cache: of the call.
+        draws: its rows.
+        width: columns of the prompts, padded on the left.
+    """
+    read = _read(cache)
+    return [Row(read, place, width - len(one.prompt_ids)) for place, one in enumerate(draws)]
+
+
+def fill(cache: DynamicCache, rows: Sequence[Row], draws: Sequence[Draw], width: int) -> int:
+    """Fill an empty cache with what was read of these draws.
+
+    A call reads as many columns of each row. So the row with most to read decides, and of the
+    others some tokens are read again.
+
+    Args:
+        cache: of a call whose prompts are these draws', padded on the left.
+        rows: of each draw, what has read its ids before the last of `through`.
+        draws: the rows of the call.
+        width: columns of the prompts.
+
+    Returns:
+        Tokens that need not be read again.
+    """
+    held = width - max(len(draw.prompt_ids) - draw.through + 1 for draw in draws)
+    blank = [width - len(draw.prompt_ids) for draw in draws]
+    for number in range(len(rows[0].read.layers)):
+        parts = [_columns(row, number, n, held) for row, n in zip(rows, blank, strict=True)]
+        keys, values = (torch.stack(part) for part in zip(*parts, strict=True))
+        cache.update(keys, values, number)
+    return sum(max(0, held - n) for n in blank)
 
 
 def _read(cache: DynamicCache) -> _Read:
@@ -189,7 +205,7 @@ def _mark(weight: tuple[Tensor, int]) -> tuple[int, int]:
     return tensor.data_ptr(), version
 
 
-def _columns(row: _Row, layer: int, blank: int, held: int) -> tuple[Tensor, Tensor]:
+def _columns(row: Row, layer: int, blank: int, held: int) -> tuple[Tensor, Tensor]:
     """The first columns of a row that is padded by `blank`: keys and values, (n, held, d)."""
     found = []
     for one in row.read.layers[layer]:

@@ -14,7 +14,7 @@ from support.models import lora, make_trainer, small, tiny_tokenizer, untrained,
 from support.toys import WordPair
 from transformers import GPT2LMHeadModel, LlamaForCausalLM
 
-from trainers.engines import kept_rows
+from trainers.engines import generate, kept_rows
 from trainers.engines.base import Draw, Drawn
 from trainers.engines.generate import GenerateEngine
 from trainers.models.team_files import build_team_model
@@ -340,3 +340,81 @@ def test_rows_that_begin_join_the_call_of_rows_that_go_on(mode: str, size: int |
     if size is None:  # one more pass than tokens are said: that reads what begins
         assert len(read) <= calls * (6 + 1)
     assert engine.kept.bytes <= engine.kept.most_bytes
+
+
+def begin_alike(team: TeamModel, *, each: int) -> list[Draw]:
+    """Prompts of unlike lengths that begin with 20 tokens of their seat, `each` rows of each."""
+    rng = random.Random(1)
+    found = []
+    for seat, agent in enumerate(AGENTS):
+        common = tuple(range(64 + seat, 84 + seat))
+        for place, length in enumerate((9, 4, 11, 1)):
+            prompt = (*common, *rng.choices(range(64, 256), k=length))
+            for row in range(each):
+                seed = 1000 * seat + 10 * place + row
+                found.append(Draw(team.policy_of[agent], prompt, seed=seed))
+    return found
+
+
+@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_common_beginning_is_read_once(
+    mode: str, each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = team_of(mode)
+    draws = begin_alike(team, each=each)
+    monkeypatch.setattr(generate, "WORTH", 0)
+    engine = GenerateEngine(team)
+    with counted(engine) as read:
+        drawn = sample(engine, draws)
+    assert_same(drawn, whole(team, draws))
+    calls, seats = len(team.sampling_batches([draw.policy for draw in draws])), 2
+    # A beginning has 20 tokens and is read with one more; of the longest prompt 11 are left.
+    if mode != "shared":  # there both seats are one policy, whose prompts have nothing in common
+        begun = sum(read[n * (len(read) // calls)] for n in range(calls))
+        assert begun == seats * 21
+        assert engine.shared_tokens > 0
+    for turn in range(2):
+        draws = later(draws, drawn)
+        drawn = sample(engine, draws)
+        assert_same(drawn, whole(team, draws))
+
+
+def test_what_is_read_of_a_common_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four prompts of 31 columns, 20 of them alike: 21 tokens, then 11 of each."""
+    team = team_of("adapters")
+    draws = begin_alike(team, each=1)[:4]
+    monkeypatch.setattr(generate, "WORTH", 0)
+    engine = GenerateEngine(team)
+    with counted(engine) as read:
+        sample(engine, draws)
+    assert read[:3] == [21, 4 * 11, 4]
+    # The longest has 20 of its tokens in the cache; one that is shorter by n has 20 - n.
+    assert engine.shared_tokens == 20 + (20 - 2) + (20 - 7) + (20 - 10) - 20
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        [range(64, 84), range(64, 74)],  # one is the beginning of the other
+        [range(64, 84), range(65, 84)],  # nothing in common
+        [range(64, 65), range(65, 66)],  # a token each
+        [range(64, 84), range(64, 83)],
+    ],
+)
+def test_beginnings_at_the_edges(prompts: list[range], monkeypatch: pytest.MonkeyPatch) -> None:
+    team = team_of("shared")
+    (policy,) = team.policies
+    draws = [Draw(policy, tuple(one), seed=n) for n, one in enumerate(prompts)]
+    monkeypatch.setattr(generate, "WORTH", 0)
+    assert_same(sample(GenerateEngine(team), draws), whole(team, draws))
+
+
+def test_a_small_model_takes_no_call_for_a_beginning() -> None:
+    team = team_of("shared")
+    engine = GenerateEngine(team)
+    draws = begin_alike(team, each=1)[:4]
+    with counted(engine) as read:
+        sample(engine, draws)
+    assert read[0] == 4 * 31
+    assert engine.shared_tokens == 0
