@@ -57,6 +57,11 @@ def agreement(found: Summary) -> str:
     return _of_sets(found, "agreement")
 
 
+def readable(found: Summary) -> str:
+    """The same among texts that both follow an interface."""
+    return _of_sets(found, "agreement_of_readable")
+
+
 def success(found: Summary) -> str:
     """Success in every set, for every condition."""
     return _of_sets(found, "success")
@@ -69,7 +74,7 @@ def _of_sets(found: Summary, key: str) -> str:
         for condition in CONDITIONS
         if condition in sets[PRIMARY][key]
     )
-    return _table([key, *(f"`{name}`" for name in sets)], rows)
+    return _table([key.replace("_", " "), *(f"`{name}`" for name in sets)], rows)
 
 
 def competence(found: Summary) -> str:
@@ -85,10 +90,26 @@ def competence(found: Summary) -> str:
     return _table(head, rows)
 
 
+def slices(found: Summary) -> str:
+    """Agreement on parts of the primary set."""
+    parts = found.get("slices", {})
+    shown = [one for one in CONDITIONS if any(one in part for part in parts.values())]
+    rows = (
+        [name, whole(part["tasks"]), *(estimate(part.get(one)) for one in shown)]
+        for name, part in parts.items()
+    )
+    return _table([f"of `{PRIMARY}`", "tasks", *shown], rows) if parts else ""
+
+
+def state(found: Summary) -> str:
+    """How many runs there are."""
+    return f"{found['made']} of {found['units']} runs are there."
+
+
 def tests(found: Summary) -> str:
     """The primary test, and what is inherited in each set."""
     if "primary" not in found:
-        return ""
+        return "No test is made before all nine teams are there."
     asked = {
         "own partner minus stranger of the same warm start": ("primary", "216 arrangements"),
         "strangers of the same warm start minus those of another": ("inherited", "280 groupings"),
@@ -129,7 +150,10 @@ def tuning(found: Summary) -> str:
     return _table(["weights", "rate", "agreement", "success"], rows)
 
 
-TABLES = {one.__name__: one for one in (agreement, success, competence, tests, weights, tuning)}
+TABLES = {
+    one.__name__: one
+    for one in (state, agreement, readable, success, competence, slices, tests, weights, tuning)
+}
 
 
 def page(text: str, found: Summary) -> str:

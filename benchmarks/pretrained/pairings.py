@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,11 @@ class Seat:
     agent: str
     texts: Mapping[Place, str]
     follows: Mapping[Place, str | None]
+
+    def among(self, tasks: Container[str]) -> Seat:
+        """The same for some of the tasks."""
+        texts = {place: text for place, text in self.texts.items() if place[0] in tasks}
+        return Seat(self.agent, texts, {place: self.follows[place] for place in texts})
 
 
 class Judge:
@@ -86,3 +91,10 @@ def agreement(helper: Seat, main: Seat) -> float:
     """The share of places in which both texts follow the same interface."""
     same = [one is not None and one == main.follows[place] for place, one in helper.follows.items()]
     return sum(same) / len(same)
+
+
+def agreement_of_readable(helper: Seat, main: Seat) -> float:
+    """The same among places where both texts follow some interface; 0 where there is none."""
+    pairs = [(one, main.follows[place]) for place, one in helper.follows.items()]
+    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    return sum(one == other for one, other in both) / max(1, len(both))

@@ -99,6 +99,18 @@ TUNING = {"val": TaskSet("val", 1, lambda task: True, 100)}
 """What rates are chosen on."""
 
 
+def prompt_of(task: Task, agent: str) -> str:
+    """What a seat is told of a task."""
+    return make(ENV).first_words(task)[agent][-1].content
+
+
+def shown_prompts() -> frozenset[str]:
+    """All prompts of training, of either seat."""
+    env = make(ENV, split="train")
+    tasks = (env.source[index] for index in range(len(env.source)))
+    return frozenset(said[-1].content for task in tasks for said in env.first_words(task).values())
+
+
 def written(policy: Policy, seed: int, sets: Mapping[str, TaskSet]) -> list[dict[str, Any]]:
     """What a team's seats write for all sets: set, task, seat, sample, text and its tokens."""
     asked = [

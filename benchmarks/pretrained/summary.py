@@ -5,7 +5,7 @@ python -m benchmarks.pretrained.summary      # some minutes: it runs the tests o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ from benchmarks.pretrained.measures import (
     permutation_p,
     strangers,
 )
-from benchmarks.pretrained.pairings import Judge, Seat, agreement
-from benchmarks.pretrained.sets import HELPER, MAIN, SETS, read_texts
+from benchmarks.pretrained.pairings import Judge, Seat, agreement, agreement_of_readable
+from benchmarks.pretrained.sets import HELPER, MAIN, SETS, prompt_of, read_texts, shown_prompts
 from benchmarks.pretrained.units import (
     RATES,
     RESULTS,
@@ -34,22 +34,24 @@ from benchmarks.pretrained.units import (
     rate_of,
     result,
     texts_of,
+    units,
 )
 from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from llm_marl_envs.files.json_files import write_json
 
 SUMMARY = RESULTS / "summary.json"
 PRIMARY = "operations"
-STARTS = range(WARM_STARTS)
+STARTS = [w for w in range(WARM_STARTS) if all(made(f"team-{w}-{run}") for run in range(TEAMS))]
+"""Warm starts whose teams are all there."""
 WARM = [warm for warm in STARTS for _ in range(TEAMS)]
 """Warm start of each team."""
 TEAM_UNITS = [f"team-{warm}-{run}" for warm in STARTS for run in range(TEAMS)]
 ALONE = {
     "as it comes": ["base"],
-    "warm start": [f"warm-{warm}" for warm in STARTS],
-    "random partners": [f"random-{warm}" for warm in STARTS],
-    "rejection": [f"rejection-{warm}" for warm in STARTS],
-    "longer warm start": [f"more-{warm}" for warm in STARTS],
+    "warm start": [f"warm-{warm}" for warm in range(WARM_STARTS)],
+    "random partners": [f"random-{warm}" for warm in range(WARM_STARTS)],
+    "rejection": [f"rejection-{warm}" for warm in range(WARM_STARTS)],
+    "longer warm start": [f"more-{warm}" for warm in range(WARM_STARTS)],
     "one convention": ["one"],
 }
 """Condition -> its units, each of which is measured with its own partner alone."""
@@ -59,9 +61,15 @@ Pair = Callable[[Seat, Seat], float]
 
 
 def summary() -> dict[str, Any]:
-    """All that the pages show."""
-    found: dict[str, Any] = {"sets": {name: _of_set(name) for name in SETS}}
-    if all(map(made, TEAM_UNITS)):
+    """All that the pages show, of the units that are there."""
+    found: dict[str, Any] = {
+        "made": sum(map(made, units())),
+        "units": len(units()),
+        "sets": {name: _of_set(name) for name in SETS},
+    }
+    if TEAM_UNITS:
+        found["slices"] = _slices(Judge(SETS[PRIMARY]))
+    if len(STARTS) == WARM_STARTS:
         matrix = np.array(found["sets"][PRIMARY]["matrix"]["agreement"])
         found["primary"] = {
             "difference": own_minus_stranger(matrix, WARM),
@@ -77,25 +85,25 @@ def summary() -> dict[str, Any]:
 def _of_set(name: str) -> dict[str, Any]:
     judge = Judge(SETS[name])
     kinds = {task.id: task.data["kind"] for task in judge.tasks.values()}
-    seats = {
-        unit: judge.seats(read_texts(texts_of(unit)))
-        for unit in [*TEAM_UNITS, *(one for units in ALONE.values() for one in units)]
-        if made(unit)
+    measures: dict[str, Pair] = {
+        "agreement": agreement,
+        "agreement_of_readable": agreement_of_readable,
+        "success": judge.success,
     }
-    measures: dict[str, Pair] = {"agreement": agreement, "success": judge.success}
     found: dict[str, Any] = {key: {} for key in (*measures, "competence", "matrix")}
-    for condition, units in ALONE.items():
-        if not seats.keys() >= {*units}:
+    for condition, wanted in ALONE.items():
+        seats = [_seats(judge, unit) for unit in wanted if made(unit)]
+        if not seats:
             continue
         for key, measure in measures.items():
-            values = [measure(seats[unit][HELPER], seats[unit][MAIN]) for unit in units]
+            values = [measure(team[HELPER], team[MAIN]) for team in seats]
             found[key][condition] = _estimate(values)
-        found["competence"][condition] = _competence(judge, [seats[unit] for unit in units])
-    if not seats.keys() >= {*TEAM_UNITS}:
+        found["competence"][condition] = _competence(judge, seats)
+    if not TEAM_UNITS:
         return found
-    teams = [seats[unit] for unit in TEAM_UNITS]
+    teams = [_seats(judge, unit) for unit in TEAM_UNITS]
     for key, measure in measures.items():
-        matrix = np.array([[measure(a[HELPER], b[MAIN]) for b in teams] for a in teams])
+        matrix = _matrix(measure, teams)
         found["matrix"][key] = matrix.tolist()
         found[key] |= _of_matrix(matrix)
     found["competence"]["own partner"] = _competence(judge, teams, by=TEAMS)
@@ -104,6 +112,42 @@ def _of_set(name: str) -> dict[str, Any]:
         values = [_chance(measure, team, kinds) for team in teams]
         found["agreement"][chance] = _estimate(_means(values, TEAMS))
     return found
+
+
+def _seats(judge: Judge, unit: str) -> Seats:
+    return judge.seats(read_texts(texts_of(unit)))
+
+
+def _matrix(measure: Pair, teams: Sequence[Seats]) -> Matrix:
+    return np.array([[measure(a[HELPER], b[MAIN]) for b in teams] for a in teams])
+
+
+def _slices(judge: Judge) -> dict[str, Any]:
+    """Agreement on each unseen operation, and where main's prompt is new as well."""
+    tasks = judge.tasks
+    told = shown_prompts()
+    parts = {task.data["op"]: set[str]() for task in tasks.values()}
+    for name, task in tasks.items():
+        parts[task.data["op"]].add(name)
+    parts["main's prompt is new as well"] = {
+        name for name, task in tasks.items() if prompt_of(task, MAIN) not in told
+    }
+    teams = [_seats(judge, unit) for unit in TEAM_UNITS]
+    starts = [_seats(judge, f"warm-{warm}") for warm in STARTS]
+    found = {}
+    for part, names in parts.items():
+        own, before = ([_among(team, names) for team in some] for some in (teams, starts))
+        values = [agreement(team[HELPER], team[MAIN]) for team in before]
+        found[part] = {
+            "tasks": len(names),
+            "warm start": _estimate(values),
+            **_of_matrix(_matrix(agreement, own)),
+        }
+    return found
+
+
+def _among(team: Seats, tasks: Container[str]) -> Seats:
+    return {agent: seat.among(tasks) for agent, seat in team.items()}
 
 
 def _chance(measure: Callable[..., float], team: Seats, kinds: Mapping[str, str]) -> float:
@@ -118,11 +162,14 @@ def _of_matrix(matrix: Matrix) -> dict[str, Any]:
         "stranger, same warm start": _estimate(
             [float(one.mean()) for one in strangers(matrix, WARM).values()]
         ),
-        "stranger, other warm start": {
-            **_estimate([float(one.mean()) for one in foreigners(matrix, WARM).values()]),
-            "ci95": None,
-        },
+        **_of_foreigners(matrix),
     }
+
+
+def _of_foreigners(matrix: Matrix) -> dict[str, Any]:
+    """Nothing of a single warm start."""
+    values = [float(one.mean()) for one in foreigners(matrix, WARM).values()]
+    return {"stranger, other warm start": {**_estimate(values), "ci95": None}} if values else {}
 
 
 def _competence(judge: Judge, teams: Sequence[Seats], by: int = 1) -> dict[str, Any]:
@@ -146,12 +193,12 @@ def _weights() -> dict[str, Any]:
     """Way to hold weights -> what its runs cost and reached on `test`."""
     judge, found = Judge(SETS["test"]), {}
     for arm in RATES:
-        units = [f"{arm}-{seed}" for seed in WEIGHT_SEEDS]
-        if not all(map(made, units)):
+        wanted = [f"{arm}-{seed}" for seed in WEIGHT_SEEDS]
+        if not all(map(made, wanted)):
             continue
         rows = []
-        for unit in units:
-            seats = judge.seats(read_texts(texts_of(unit)))
+        for unit in wanted:
+            seats = _seats(judge, unit)
             helper, main = seats[HELPER], seats[MAIN]
             reached = {"agreement": agreement(helper, main), "success": judge.success(helper, main)}
             costs = {key: result(unit)[key] for key in ("cpu_seconds", "peak_mib")}
