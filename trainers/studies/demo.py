@@ -14,7 +14,7 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -101,9 +101,10 @@ class Stages:
         write_json(path, {"key": self.key, "numbers": found.numbers})
         return found
 
-    def end(self) -> None:
-        """Forget them: the demo has ended, and the next one measures anew."""
-        shutil.rmtree(self.folder / STAGES, ignore_errors=True)
+    def end(self, checkpoints: Iterable[Path]) -> None:
+        """Forget them and the run's checkpoints: the demo has ended, and the next is made anew."""
+        for one in (*checkpoints, self.folder / STAGES):
+            shutil.rmtree(one, ignore_errors=True)
 
     def _transcripts(self, when: str, split: str) -> Path:
         return self.folder / f"transcripts_{when}{'' if split == SPLIT else f'_{split}'}.jsonl"
@@ -244,7 +245,7 @@ def run_demo(
     summary = _summary(run, trainer, before, after) | {"seed": seed, **costs}
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
     write_json(folder / "summary.json", summary)
-    stages.end()
+    stages.end(Path(str(trainer.args.output_dir)).glob("checkpoint-*"))
     write_report(folder)
     _print_report(summary, before, after, folder, shown)
     return summary
