@@ -80,11 +80,11 @@ def make(
         if not isinstance(given, bool):
             raise TypeError(f"{flag}={given!r}: expected True or False")
     kwargs |= {flag: True for flag, given in seats.items() if given}
+    if prompts is not None:  # one writer for all seats is told what they are told
+        kwargs["prompts"] = _in_words(env, prompts)
     env, form = _seated(env, form, **seats)
     if channel is not None:
         kwargs["channel"] = _through(env, channel)
-    if prompts is not None:
-        kwargs["prompts"] = _in_words(env, prompts)
     forms = [env]
     if api not in (None, form):
         convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel

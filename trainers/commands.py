@@ -51,9 +51,11 @@ def _add_import_model(parser: ArgumentParser) -> None:
 
 def _import_model(options: Namespace) -> None:
     with _needs_torch():
-        from trainers.models.imported import import_model
+        from trainers.models.imported import import_model, imported_already
+    there = imported_already(options.source, Path(options.folder), fresh=options.fresh)
     folder = import_model(options.source, options.folder, fresh=options.fresh)
-    print(f"written to {folder}; measure it: llm-marl eval coop_coding-v0 --team {folder}")
+    done = "was there already:" if there else "written to"
+    print(f"{done} {folder}; measure it: llm-marl eval coop_coding-v0 --team {folder}")
 
 
 def _add_warm_start(parser: ArgumentParser) -> None:
@@ -93,7 +95,8 @@ def _warm_start(options: Namespace) -> None:
         options.folder,
         fresh=options.fresh,
     )
-    print(f"written to {folder}; measure it: llm-marl eval {options.id} --team {folder}")
+    given = "".join(f" --set {shlex.quote(one)}" for one in options.set)
+    print(f"written to {folder}; measure it: llm-marl eval {options.id} --team {folder}{given}")
 
 
 def _add_train(parser: ArgumentParser) -> None:

@@ -41,7 +41,7 @@ from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.commands.ending import Stopped, ending
 from llm_marl_envs.files.run_manifest import recording
 from llm_marl_envs.plugins import import_plugins
-from llm_marl_envs.policies.named import Context, named_partners
+from llm_marl_envs.policies.named import Context, check_name, named_partners
 from trainers.config import NAMED, MAGRPOConfig
 from trainers.models.imported import model_folder
 from trainers.running.defaults import choices, chosen_before
@@ -119,6 +119,8 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
     refuse_unknown(f"{path}, trainer", given, fields, COMMON_NAMES, "trainers.config.MAGRPOConfig")
     adapter_of(run.get("lora"), f"{path}, lora")
     _check_names(path, run)
+    if run.get("prompts") and "prompts" in (run.get("env_kwargs") or {}):
+        raise ValueError(f"{path}: prompts stand twice, also in env_kwargs; give them once")
     if run.get("prompts"):  # an argument of `make`, so a record of the environment has it
         run["env_kwargs"] = {**(run.get("env_kwargs") or {}), "prompts": run.pop("prompts")}
     import_plugins(run.get("plugins") or ())
@@ -234,20 +236,26 @@ def build_trainer(run: Mapping[str, Any]) -> MAGRPOTrainer:
     )
 
 
-def settled(run: Mapping[str, Any], *, say: bool = True) -> dict[str, Any]:
+def settled(
+    run: Mapping[str, Any], *, say: bool = True, resume: Path | None = None
+) -> dict[str, Any]:
     """The run with what its model decides: its folders, and settings that it leaves out.
 
     Args:
         run: what `read_run` returns.
         say: print what was chosen.
+        resume: checkpoint that the run goes on from, where its settings do not name one.
 
     Returns:
         The run with `model` as `from_pretrained` takes it, and `chosen`: setting -> why.
+
+    Raises:
+        ValueError: a wrong setting, before a model is made: that may take long.
     """
     given = dict(run.get("trainer") or {})
-    # A wrong argument is said before a model is made.
     args = MAGRPOConfig(**{"output_dir": "runs/train", **given})
     env = make(run["env"], **(run.get("env_kwargs") or {}))
+    _check_seats(run, args, env.possible_agents)
     models = models_of(run)
     found = choices(
         given,
@@ -256,8 +264,11 @@ def settled(run: Mapping[str, Any], *, say: bool = True) -> dict[str, Any]:
         lora=run.get("lora") is not None,
         turns=getattr(env.unwrapped, "max_turns", None) or args.max_turns or 1,
     )
-    if to_resume(args.resume_from_checkpoint):
-        found |= {k: v for k, v in chosen_before(str(args.output_dir)).items() if k in found}
+    asked = to_resume(args.resume_from_checkpoint)
+    if asked or resume:
+        last = resume or get_last(Path(str(args.output_dir)))
+        before = Path(asked) if isinstance(asked, str) else last
+        found |= chosen_before(before, found) if before is not None else {}
     for name, one in found.items():
         given[name] = one.value
         if say:
@@ -268,6 +279,20 @@ def settled(run: Mapping[str, Any], *, say: bool = True) -> dict[str, Any]:
         "trainer": given,
         "chosen": {name: one.why for name, one in found.items()},
     }
+
+
+def _check_seats(run: Mapping[str, Any], args: MAGRPOConfig, seats: Sequence[str]) -> None:
+    """Refuse what names no seat or policy, before models are made."""
+    model, partners = run["model"], run.get("partners") or {}
+    refuse_unknown("partners", partners, seats)
+    for name in partners.values():
+        check_name(str(name))
+    if isinstance(model, dict):
+        refuse_unknown("model", model, seats)
+        if args.weights != "separate":
+            raise ValueError(
+                f"model: a map from policy to model needs weights: separate, not {args.weights!r}"
+            )
 
 
 def models_of(run: Mapping[str, Any]) -> str | dict[str, str]:

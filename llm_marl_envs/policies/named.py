@@ -20,11 +20,13 @@ from typing import Any
 
 from llm_marl_envs.checks import check_maker, suggestion
 from llm_marl_envs.experts import AgreedPolicy, ExpertPolicy
+from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.plugins import REFERENCE, Registry
 from llm_marl_envs.policies.base import Policy, check_team
 from llm_marl_envs.policies.endpoint import EndpointPolicy
 from llm_marl_envs.policies.json_server import check_url
 from llm_marl_envs.policies.scripted import RandomPolicy, SilentPolicy
+from llm_marl_envs.specs import spec
 
 TEAM_FILE = "team.json"
 """A folder that holds it is a saved team."""
@@ -75,7 +77,11 @@ class Sampling:
     def at(self, own: float | None = None) -> float:
         """The temperature of a policy whose own is that."""
         chosen = self.temperature if self.temperature is not None else own
-        return DEFAULT_TEMPERATURE if chosen is None else chosen
+        if chosen is None:
+            return DEFAULT_TEMPERATURE
+        if not isinstance(chosen, (int, float)) or not 0 <= chosen < math.inf:
+            raise ValueError(f"temperature {chosen!r} of a saved model: expected a number >= 0")
+        return chosen
 
     @property
     def length(self) -> int:
@@ -148,6 +154,29 @@ def named_policy(name: str, context: Context) -> Policy:
             f"policy {name!r}: expected an object with act(requests), got {type(policy).__name__}"
         )
     return policy
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no policy can have; none is made.
+
+    Raises:
+        ValueError: as `named_policy`.
+    """
+    _parts(name)
+
+
+def words_of(team: str, env_id: str) -> dict[str, Any]:
+    """The prompts that a saved team was trained with in this environment, for `make`; else nothing.
+
+    Raises:
+        ValueError: its `team.json` is damaged.
+    """
+    path = Path(team) / TEAM_FILE
+    about = read_json(path) if path.is_file() else {}
+    kwargs = about.get("env_kwargs")
+    if about.get("env_id") != spec(env_id).id or not isinstance(kwargs, dict):
+        return {}
+    return {"prompts": kwargs["prompts"]} if kwargs.get("prompts") else {}
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,11 +18,31 @@ def cache_folder() -> Path:
 
 
 @contextmanager
+def made_once(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock while it is made: who comes meanwhile waits, and then finds it there.
+
+    Where the system has no locks, nobody waits.
+    """
+    locks = cache_folder() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    with open(locks / name, "w") as lock:
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except (ImportError, OSError):  # Windows; a file system without locks
+            pass
+        yield
+
+
+@contextmanager
 def written_whole(folder: Path) -> Iterator[Path]:
     """A folder to write into, which takes the place of `folder` when the block ends well.
 
     It lies beside `folder`, so no half-written one is ever found there.
     """
+    folder = folder.resolve()  # a link stays, and "." has a name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent) as one:
         made = Path(one) / folder.name

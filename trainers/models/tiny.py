@@ -42,7 +42,7 @@ from transformers import (
 )
 
 from llm_marl_envs.evaluation.play.progress import counter
-from trainers.models.cache import cache_folder, written_whole
+from trainers.models.cache import cache_folder, made_once, written_whole
 from trainers.models.chat import ChatTemplate
 from trainers.models.shown import IGNORED, Demonstration, demonstrations_of, encoded
 
@@ -282,19 +282,25 @@ def tiny_model(
     demonstrations = demonstrations_of(env_ids, settings.demonstrations, seed, env_kwargs)
     key = _key(seed, settings, demonstrations)
     folder = Path(path) if path is not None else cache_folder() / f"tiny-{key}"
-    if folder.exists():
-        found = _recorded_key(folder)
-        if found is None or (found != key and not fresh):
-            raise ValueError(
-                f"{folder} is there and is not this model (its key is {found}, expected {key}); "
-                "choose another path, or pass fresh=True to replace an older tiny model"
-            )
-        if not fresh:
-            return str(folder)
     record = {"key": key, "seed": seed, "env_ids": list(env_ids), "settings": asdict(settings)}
-    with written_whole(folder) as made:
-        _make(made, demonstrations, seed, settings, record)
+    with made_once(folder):
+        if not _is_there(folder, key, fresh=fresh):
+            with written_whole(folder) as made:
+                _make(made, demonstrations, seed, settings, record)
     return str(folder)
+
+
+def _is_there(folder: Path, key: str, *, fresh: bool) -> bool:
+    """Whether a folder holds this model and is to be left as it is; errors as `tiny_model`."""
+    if not folder.exists():
+        return False
+    found = _recorded_key(folder)
+    if found is None or (found != key and not fresh):
+        raise ValueError(
+            f"{folder} is there and is not this model (its key is {found}, expected {key}); "
+            "choose another path, or pass fresh=True to replace an older tiny model"
+        )
+    return not fresh
 
 
 def _make(

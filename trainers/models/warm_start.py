@@ -32,7 +32,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.evaluation.play.progress import counter
 from llm_marl_envs.files.json_files import read_json, write_json
-from trainers.models.cache import cache_folder, written_whole
+from trainers.models.cache import cache_folder, made_once, written_whole
 from trainers.models.chat import ChatTemplate
 from trainers.models.fingerprints import fingerprint
 from trainers.models.shown import demonstrations_of, encoded
@@ -123,38 +123,51 @@ def warm_started(
         fresh: make it again even if it is there.
 
     Raises:
-        ValueError: `folder` holds something else, or an environment without experts.
+        ValueError: `folder` holds something else, an environment without experts, or a split
+            other than `train`.
     """
-    settings = settings or WarmStart()
+    settings, kwargs = settings or WarmStart(), dict(env_kwargs or {})
+    if kwargs.pop("split", "train") != "train":
+        raise ValueError("a warm start shows tasks of the split 'train'; leave out another split")
     shown = demonstrations_of(
-        (env_id,), settings.demonstrations, settings.seed, env_kwargs, settings.conventions
+        (env_id,), settings.demonstrations, settings.seed, kwargs, settings.conventions
     )
     of_base = fingerprint(base) if Path(base).is_dir() else base
     made_from = json.dumps([FORMAT, of_base, asdict(settings), shown])
     key = hashlib.sha256(made_from.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    home = Path(folder) if folder is not None else cache_folder() / f"warm-{key}"
-    record = home / RECORD
+    home = Path(folder).expanduser() if folder is not None else cache_folder() / f"warm-{key}"
+    about = {"key": key, "base": base, "env_id": env_id, "env_kwargs": kwargs, **asdict(settings)}
+    with made_once(home):
+        _make(home, shown, settings, about, fresh=fresh)
+    return str(home)
+
+
+def _make(
+    home: Path, shown: Any, settings: WarmStart, about: Mapping[str, Any], *, fresh: bool
+) -> None:
+    """Write the model, unless it is there."""
+    key, record = about["key"], home / RECORD
     found = read_json(record)["key"] if record.is_file() else None
-    if home.exists() and (found is None or (found != key and not fresh)):
+    there = home.exists() and (not home.is_dir() or any(home.iterdir()))
+    if there and (found is None or (found != key and not fresh)):
         raise ValueError(
             f"{home} is there and is not this warm start (its key is {found}, expected {key}); "
             "choose another folder, or pass fresh to replace an older warm start"
         )
     if found == key and not fresh:
-        return str(home)
-    begun = time.perf_counter()
-    unfinished = home.with_name(f"{home.name}.{key}.unfinished")
-    model, tokenizer, loss = _trained(base, shown, settings, unfinished)
+        return
+    begun, unfinished = time.perf_counter(), home.with_name(f"{home.name}.{key}.unfinished")
+    if fresh:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    model, tokenizer, loss = _trained(about["base"], shown, settings, unfinished)
     # The experts' words are most of what is left to sample: no need to sharpen it.
     model.generation_config.do_sample, model.generation_config.temperature = True, 1.0
     with written_whole(home) as made:
         model.save_pretrained(made)
         tokenizer.save_pretrained(made)
-        about = {"env_id": env_id, "env_kwargs": dict(env_kwargs or {}), "loss": loss}
-        about |= {"seconds": round(time.perf_counter() - begun, 1)}
-        write_json(made / RECORD, {"key": key, "base": base, **about, **asdict(settings)})
+        seconds = round(time.perf_counter() - begun, 1)
+        write_json(made / RECORD, {**about, "loss": loss, "seconds": seconds})
     shutil.rmtree(unfinished, ignore_errors=True)
-    return str(home)
 
 
 def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[Any, Any, float]:
@@ -185,16 +198,19 @@ def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[
             dataset_kwargs={"skip_prepare_dataset": True},  # the rows are ids and labels already
             logging_steps=1,
             save_steps=max(1, settings.steps // CHECKPOINTS),
-            save_total_limit=1,
+            save_total_limit=2,  # the older one goes before the new one is known to be whole
             report_to="none",
             disable_tqdm=True,
         ),
         train_dataset=Dataset.from_list([dict(zip(ROW, row, strict=True)) for row in rows]),
         processing_class=tokenizer,
         peft_config=lora if settings.lora_rank else None,
-        callbacks=[_Bar()],
+        callbacks=[_Bar(), _MarkWhole()],
     )
     trainer.remove_callback(PrinterCallback)  # the bar shows the loss
+    for one in folder.glob("checkpoint-*"):
+        if not (one / WHOLE).is_file():  # it was stopped while it wrote this one
+            shutil.rmtree(one)
     trainer.train(resume_from_checkpoint=get_last(folder) is not None)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     tail = losses[-max(1, len(losses) // 10) :]
@@ -207,6 +223,15 @@ def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[
 
 
 ROW = ("input_ids", "labels")
+WHOLE = "whole"
+"""Empty file of a checkpoint that was written to its end."""
+
+
+class _MarkWhole(TrainerCallback):
+    """Says of a checkpoint that all of it is there."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / WHOLE).touch()
 
 
 class _Bar(TrainerCallback):

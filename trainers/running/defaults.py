@@ -9,21 +9,21 @@ Owns the rules. Whoever gives a setting has that one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
+from accelerate.utils import gather_object
 from transformers import AutoConfig, GenerationConfig
 
 from llm_marl_envs.evaluation.numbers.format import number, whole
-from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.files.run_manifest import MANIFEST_FILE
 from trainers.models.chat import ChatTemplate
 from trainers.models.team_files import load_tokenizer
 from trainers.running.memory import MIB
+from trainers.running.run_folder import recorded
 
 RATES = {"LoRA adapters": 2e-4, "all weights": 2e-5}
 """Learning rate of what is trained; docs/pretrained.md has where they come from."""
@@ -46,7 +46,7 @@ class Choice:
 def choices(
     given: Mapping[str, Any], models: Sequence[str], env: Any, *, lora: bool, turns: int
 ) -> dict[str, Choice]:
-    """What is chosen for the settings that are not given.
+    """What is chosen for the settings that are not given, the same in every process.
 
     Args:
         given: settings of the trainer.
@@ -66,12 +66,10 @@ def choices(
     return found
 
 
-def chosen_before(folder: str | Path) -> dict[str, Choice]:
-    """What a run in this folder had chosen: a resumed one keeps it, whatever memory is free now."""
-    path = Path(folder) / MANIFEST_FILE
-    config = read_json(path).get("config", {}) if path.is_file() else {}
-    why = config.get("chosen") or {}
-    return {name: Choice(config["trainer"][name], text) for name, text in why.items()}
+def chosen_before(folder: Path, names: Iterable[str]) -> dict[str, Choice]:
+    """What the run of a folder or checkpoint has: it keeps that, whatever memory is free now."""
+    had = (recorded(folder) or {}).get("trainer", {})
+    return {name: Choice(had[name], "as before") for name in names if name in had}
 
 
 def bytes_per_token(config: Any) -> int:
@@ -97,14 +95,18 @@ def _temperature(models: Sequence[str]) -> Choice:
         named.add(own.temperature if own.do_sample and own.temperature else None)
     if len(named) == 1 and None not in named:
         return Choice(float(named.pop()), "the model's own generation settings")
-    return Choice(1.0, "the models name no one temperature")
+    several = "the models name several temperatures, or not all one"
+    return Choice(1.0, several if len(models) > 1 else "the model names none")
 
 
 def _rows(given: Mapping[str, Any], models: Sequence[str], env: Any, turns: int) -> Choice:
-    each = max(bytes_per_token(AutoConfig.from_pretrained(model)) for model in models)
-    most = given.get("max_completion_length", 256)
-    tokens = turns * most + max(_longest_prompt(model, env) for model in models)
-    free = _free_bytes()
+    own = given.get("model_init_kwargs") or {}
+    trust = bool(given.get("trust_remote_code") or own.get("trust_remote_code"))
+    configs = [AutoConfig.from_pretrained(one, trust_remote_code=trust) for one in models]
+    each = max(map(bytes_per_token, configs))
+    texts = (turns + _heard(env, turns)) * given.get("max_completion_length", 256)
+    tokens = texts + max(_longest_prompt(model, env) for model in models)
+    free = min(gather_object([_free_bytes()]))
     fit = int(SHARE * free / (each * tokens))
     rows = min(MOST_ROWS, 2 ** max(0, fit.bit_length() - 1))
     return Choice(
@@ -122,6 +124,18 @@ def _longest_prompt(model: str, env: Any) -> int:
     tasks = (inner.source[i] for i in range(min(LOOKED_AT, len(inner.source))))
     told = (said for task in tasks for said in inner.first_words(task).values())
     return max(len(chat.opening(said)) for said in told)
+
+
+def _heard(env: Any, turns: int) -> int:
+    """Most texts of others that one seat is shown, each as long as its own may be."""
+    inner = getattr(env, "unwrapped", env)
+    try:
+        links = inner.links()
+    except AttributeError:  # another library's
+        links = {}
+    except ValueError:  # they reach each other in another way
+        return turns * (len(env.possible_agents) - 1)
+    return max((sum(of.values()) for of in links.values()), default=0)
 
 
 def _free_bytes() -> int:

@@ -26,6 +26,7 @@ import psutil
 import torch
 from transformers import TrainerCallback
 
+from llm_marl_envs.commands.ending import Stopped
 from llm_marl_envs.evaluation.numbers.format import number, percent, whole
 from trainers.running.memory import MIB
 from trainers.train import build_trainer, read_run, settled
@@ -101,6 +102,7 @@ def run_estimate(
 
     Raises:
         ValueError: fewer updates, or what training would refuse.
+        Stopped: by a signal.
     """
     if updates < 2:
         raise ValueError(f"updates={updates}: expected at least 2, the first one warms up")
@@ -121,6 +123,8 @@ def run_estimate(
         trainer = build_trainer(given)
         trainer.add_callback(_Stop(updates * trainer.steps_per_update))
         trainer.train()
+        if trainer.interrupt.signum is not None:
+            raise Stopped(signum=trainer.interrupt.signum)
         return _estimate(trainer)
 
 
@@ -132,7 +136,8 @@ class _Stop(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """End it."""
-        control.should_training_stop = state.global_step >= self.steps
+        if state.global_step >= self.steps:
+            control.should_training_stop = True
         return control
 
 

@@ -51,6 +51,7 @@ from llm_marl_envs.registry import make
 from trainers.algorithms import algorithm_name
 from trainers.algorithms.base import OPTIONS
 from trainers.algorithms.rejection import Rejection
+from trainers.running.defaults import RATES
 from trainers.running.run_folder import BusyError, alone
 from trainers.studies.sweep import SUMMARY_FILE, Point, read_sweep
 from trainers.studies.sweep_run import measure_point, run_sweep
@@ -217,7 +218,7 @@ def run_trained_baselines(
     """
     run = read_run(config, overrides)
     compared, folder = methods(run), Path(output)
-    rates = list(learning_rates) or [run["trainer"].get("learning_rate", 1e-6)]  # TRL's default
+    rates = list(learning_rates) or [run["trainer"].get("learning_rate", RATES["LoRA adapters"])]
     if seeds < 1:
         raise ValueError(f"seeds={seeds}: expected at least 1")
     plan = _Comparison(folder=folder, run=run, methods=compared, seeds=seeds, tasks=tasks)

@@ -20,7 +20,7 @@ from llm_marl_envs.files.dataset import FORMATS, SCHEMA_VERSION, features, rows_
 from llm_marl_envs.files.json_files import claim
 from llm_marl_envs.files.run_manifest import package_versions, prompt_hashes
 from llm_marl_envs.policies import Team
-from llm_marl_envs.policies.named import Context, Sampling, named_team
+from llm_marl_envs.policies.named import Context, Sampling, named_team, words_of
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
 from llm_marl_envs.rollout import failure_of
@@ -100,7 +100,8 @@ def run_collect(
         shards: the folder, and the format and size of its files.
         plan: which episodes; 100 tasks once where None.
         sampling: how models sample.
-        env_kwargs: arguments of the environment; `split` is "train" unless they say another.
+        env_kwargs: arguments of the environment; `split` is "train" unless they say another, and
+            `prompts` those that a saved team was trained with.
         partners: agent -> policy by name, for seats that the team does not play.
         transfer: allow a team that was trained in another environment or version.
 
@@ -113,7 +114,7 @@ def run_collect(
     """
     plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
     sampling.check_samples(plan.samples)
-    kwargs = {"split": "train", **(env_kwargs or {})}
+    kwargs = {"split": "train", **words_of(team, env_id), **(env_kwargs or {})}
     stage = Stage(lambda: make(env_id, **kwargs), plan, measuring=False)
     starts = starts_of(plan, stage.env)
     named = named_team(team, Context(env=stage.env, sampling=sampling, transfer=transfer), partners)

@@ -35,6 +35,7 @@ from llm_marl_envs.policies.named import (
     identity_of,
     named_policy,
     named_team,
+    words_of,
 )
 from llm_marl_envs.records import plain
 from llm_marl_envs.registry import make
@@ -60,7 +61,8 @@ def measure_team(
         sampling: how models sample.
         output: folder of the summary, the transcripts, the plan and the run's manifest; one that
             was interrupted there goes on.
-        env_kwargs: arguments of the environment; `split` is "test" unless they say another.
+        env_kwargs: arguments of the environment; `split` is "test" unless they say another, and
+            `prompts` those that a saved team was trained with.
         partners: agent -> policy by name, for seats that the team does not play.
         transfer: allow a team that was trained in another environment.
 
@@ -69,7 +71,7 @@ def measure_team(
             all be alike, or a folder that holds another evaluation.
     """
     plan, sampling = plan or Plan(n_tasks=100), sampling or Sampling()
-    kwargs = {"split": "test", **(env_kwargs or {})}
+    kwargs = {"split": "test", **words_of(team, env_id), **(env_kwargs or {})}
     env = make(env_id, **kwargs)
     starts_of(plan, env)  # refuses what cannot be played, before a model is loaded
     sampling.check_samples(plan.samples)

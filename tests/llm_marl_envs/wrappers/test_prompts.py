@@ -123,3 +123,17 @@ def test_another_library_s_environment_is_refused() -> None:
 def test_a_mapping_of_prompts_is_recorded_as_it_was_given() -> None:
     given: Mapping[str, str] = {"main": "{prompt}"}
     assert make(CODING, prompts=given).env_kwargs["prompts"] == given
+
+
+@pytest.mark.parametrize("kwargs", [{"single_seat": True}, {"pioneer_observer": True}])
+def test_who_plays_several_seats_is_told_their_words(kwargs: dict[str, Any]) -> None:
+    name = CODING if "single_seat" in kwargs else "matrix_game-v1"
+    texts = TEXTS if name == CODING else {"player": "Choose! {prompt}"}
+    if name == "matrix_game-v1":
+        kwargs = {**kwargs, "single_seat": True}
+    env = make(name, prompts=texts, **kwargs)
+    env.reset(seed=1)
+    mark = "Like {this}." if name == CODING else "Choose! "
+    told = [env.unwrapped.chat(agent)[0].content for agent in env.possible_agents]
+    assert all(mark in one for one in told)
+    assert env.env_kwargs["prompts"] == texts

@@ -374,7 +374,7 @@ def test_a_common_beginning_is_read_once(
         begun = sum(read[n * (len(read) // calls)] for n in range(calls))
         assert begun == seats * 21
         assert engine.shared_tokens > 0
-    for turn in range(2):
+    for _ in range(2):
         draws = later(draws, drawn)
         drawn = sample(engine, draws)
         assert_same(drawn, whole(team, draws))

@@ -103,11 +103,39 @@ def test_refused(written: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ImportError, match=r"\[gguf\]"):
         import_model(str(path), tmp_path / "model")
     assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "cache",  # its locks
         "cut.gguf",
         "foreign.gguf",
         "mine",
         "plain.gguf",
     ]
+
+
+def test_what_is_there_is_replaced_on_request_alone(written: Any, tmp_path: Path) -> None:
+    path, _, _ = written
+    folder = tmp_path / "a model"
+    other = tmp_path / "Other.GGUF"
+    write_gguf(other, quantised=True)
+    import_model(str(path), folder)
+    with pytest.raises(ValueError, match=r"holds an import of .*small\.gguf.*--fresh"):
+        import_model(str(other), folder)
+    with pytest.raises(ValueError, match="no such file"):
+        import_model(str(tmp_path / "gone.gguf"), folder, fresh=True)
+    before = sha256(folder / "model.safetensors")
+    import_model(str(other), folder, fresh=True)
+    assert sha256(folder / "model.safetensors") != before
+    with pytest.raises(ValueError, match="lies there"):
+        import_model(str(folder), folder, fresh=True)
+    (folder / "notes").mkdir()
+    with pytest.raises(ValueError, match="notes"):
+        import_model(str(path), folder, fresh=True)
+    with pytest.raises(ValueError, match=r"one of the files in it: \['Other\.GGUF'\]"):
+        import_model(str(tmp_path), tmp_path / "third")
+    link = tmp_path / "link"
+    (tmp_path / "target").mkdir()
+    link.symlink_to(tmp_path / "target")
+    import_model(str(path), link)
+    assert (tmp_path / "target" / "config.json").is_file()
 
 
 @pytest.fixture
@@ -176,4 +204,5 @@ def test_fetching_fails_in_plain_words(
         import_model(str(other), tmp_path / "model")
     assert not (tmp_path / "model").exists()
     cache = tmp_path / "cache"
-    assert not cache.exists() or not [one for one in cache.rglob("*") if one.is_file()]
+    files = [one for one in cache.rglob("*") if one.is_file() and one.parent.name != "locks"]
+    assert not files

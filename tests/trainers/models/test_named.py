@@ -398,3 +398,29 @@ def test_a_measurement_records_the_temperature_of_each_seat(model: str, tmp_path
     found = run_eval(ENV, team=str(tmp_path / "team"), partners={SEATS[0]: model}, **asked)
     assert found["temperature"] == {SEATS[0]: 1.0, SEATS[1]: 0.5}
     assert run_eval(ENV, team="expert", plan=Plan(n_tasks=1))["temperature"] == 1.0
+
+
+def test_a_team_is_measured_in_the_words_that_it_learned_from(saved: Any, tmp_path: Path) -> None:
+    folder = Path(saved(ENV))
+    prompts = {"brief": "Be brief. {prompt}"}
+    about = json.loads((folder / "team.json").read_text())
+    about["env_kwargs"] = {"prompts": prompts, "split": "train"}
+    (folder / "team.json").write_text(json.dumps(about))
+    plan = Plan(n_tasks=1)
+    given = {"team": str(folder), "plan": plan, "sampling": SHORT}
+    summary = run_eval(ENV, output=str(tmp_path / "out"), **given)
+    assert summary["env_kwargs"] == {"split": "test", "prompts": prompts}
+    (line,) = (tmp_path / "out" / "episodes.jsonl").read_text().splitlines()
+    assert "Be brief. " in line
+    other = {"brief": "Otherwise. {prompt}"}
+    with pytest.warns(UserWarning, match="prompts="):
+        summary = run_eval(ENV, env_kwargs={"prompts": other}, **given)
+    assert summary["env_kwargs"]["prompts"] == other
+
+
+def test_a_temperature_that_is_no_number_is_refused(saved: Any) -> None:
+    folder = Path(saved(ENV))
+    about = json.loads((folder / "team.json").read_text())
+    (folder / "team.json").write_text(json.dumps({**about, "temperature": "hot"}))
+    with pytest.raises(ValueError, match="temperature 'hot'"):
+        named_team(str(folder), here())

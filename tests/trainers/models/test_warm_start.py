@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import torch
 from support.gguf_file import write_gguf
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl.trainer.sft_trainer import SFTTrainer
 
 from llm_marl_envs import make
 from llm_marl_envs.experts.demonstrations import demonstrations
@@ -22,6 +25,11 @@ from trainers.models.warm_start import WarmStart, settings_of, warm_started
 
 ENV = "coop_coding-v0"
 SMALL = WarmStart(demonstrations=24, steps=6, batch_size=4, learning_rate=1e-2, lora_rank=4)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_MARL_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +110,50 @@ def test_one_that_was_stopped_goes_on(
     cut = warm_started(base, ENV, None, SMALL, tmp_path / "cut")
     assert steps[4] == steps[3]  # the step after the last checkpoint, not the first one
     torch.testing.assert_close(weights(cut), weights(whole))
+
+
+def test_a_checkpoint_that_is_not_whole_is_left_out(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped after the weights of a checkpoint were written, before the rest of it."""
+    whole = warm_started(base, ENV, None, SMALL, tmp_path / "whole")
+    save, steps = SFTTrainer._save_optimizer_and_scheduler, []
+
+    def stop(trainer: Any, folder: str) -> None:
+        steps.append(trainer.state.global_step)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        save(trainer, folder)
+
+    monkeypatch.setattr(SFTTrainer, "_save_optimizer_and_scheduler", stop)
+    with pytest.raises(KeyboardInterrupt):
+        warm_started(base, ENV, None, SMALL, tmp_path / "cut")
+    cut = warm_started(base, ENV, None, SMALL, tmp_path / "cut")
+    assert steps[3] == steps[2]  # made again
+    torch.testing.assert_close(weights(cut), weights(whole))
+
+
+TWICE = """
+import sys
+from trainers.models.warm_start import WarmStart, warm_started
+settings = WarmStart(demonstrations=24, steps=6, batch_size=4, learning_rate=1e-2, lora_rank=4)
+print(warm_started(sys.argv[1], "coop_coding-v0", None, settings, sys.argv[2]))
+"""
+
+
+def test_two_at_once_make_one(base: str, tmp_path: Path) -> None:
+    whole = warm_started(base, ENV, None, SMALL, tmp_path / "whole")
+    command = [sys.executable, "-W", "ignore", "-c", TWICE, base, str(tmp_path / "both")]
+    both = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
+    assert [one.wait() for one in both] == [0, 0]
+    torch.testing.assert_close(weights(tmp_path / "both"), weights(whole), rtol=0, atol=0)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["both", "whole"]
+
+
+def test_an_empty_folder_is_taken_and_another_split_refused(base: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="split"):
+        warm_started(base, ENV, {"split": "test"}, SMALL, tmp_path)
+    assert warm_started(base, ENV, {"split": "train"}, SMALL, tmp_path) == str(tmp_path)
 
 
 def test_conventions_that_are_shown() -> None:

@@ -17,6 +17,7 @@ from llm_marl_envs import make
 from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.running import defaults
 from trainers.running.defaults import bytes_per_token, choices
+from trainers.running.run_folder import get_last
 from trainers.train import read_run, run_train, settled
 
 ENV = "coop_writing_tldr-v0"
@@ -62,6 +63,45 @@ def test_rows_by_free_memory(model: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert found == sorted(found)
     assert found[1] < found[2]  # twice the memory, twice the rows
     assert all(rows & (rows - 1) == 0 for rows in found)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "texts"),
+    [
+        ("coop_coding-v0", {}, 1),
+        ("coop_coding-v0", {"turns": 2, "feedback": "partner"}, 3),
+        ("debate-v0", {"rounds": 2}, 4),  # two of its own, the first of each of the two others
+    ],
+)
+def test_texts_of_others_are_counted(
+    model: str, env_id: str, kwargs: dict[str, Any], texts: int
+) -> None:
+    env = make(env_id, **kwargs)
+    turns = env.unwrapped.max_turns
+
+    def tokens(most: int) -> int:
+        given = {"temperature": 1.0, "learning_rate": 1.0, "max_completion_length": most}
+        rows = choices(given, [model], env, lora=True, turns=turns)["rows_per_micro_batch"]
+        return int(rows.why.split(" tokens")[0].rsplit(" ", 1)[-1].replace(",", ""))
+
+    assert tokens(101) - tokens(1) == 100 * texts
+
+
+def test_what_names_no_seat_is_refused_before_a_model_is_made(model: str) -> None:
+    run: dict[str, Any] = {
+        "model": model,
+        "env": ENV,
+        "warm_start": {"steps": 1},
+        "trainer": {"use_cpu": True},
+    }
+    for changes, named in (
+        ({"model": {"brieff": model, "detailed_0": model}}, "brieff"),
+        ({"model": {"brief_0": model, "detailed_0": model}}, "weights"),
+        ({"partners": {"brief": "expert"}}, "brief"),
+        ({"partners": {"brief_0": "expret"}}, "expret"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            settled({**run, **changes})
 
 
 MEASURE = """
@@ -127,6 +167,12 @@ def test_a_run_says_and_records_them_and_a_resumed_one_keeps_them(
     assert json.loads((team / "team.json").read_text())["temperature"] == 1.0
     less = lambda: 1 << 20  # noqa: E731 - another program took the memory meanwhile
     monkeypatch.setattr(defaults, "_free_bytes", less)
+    last = get_last(tmp_path / "run")
+    assert last is not None
+    for resume in ("true", str(last)):
+        again = settled(read_run(path, [f"resume_from_checkpoint={resume}"]), say=False)
+        assert again["trainer"]["rows_per_micro_batch"] == 32
+        assert set(again["chosen"]) == set(config["chosen"])
     resumed = settled(read_run(path, ["resume_from_checkpoint=true"]), say=False)
     assert resumed["trainer"]["rows_per_micro_batch"] == 32
     assert settled(read_run(path), say=False)["trainer"]["rows_per_micro_batch"] == 1
