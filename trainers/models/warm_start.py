@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -123,8 +124,8 @@ def warm_started(
         fresh: make it again even if it is there.
 
     Raises:
-        ValueError: `folder` holds something else, an environment without experts, or a split
-            other than `train`.
+        ValueError: `folder` holds something else, an environment without experts, a split other
+            than `train`, or several processes and a model that is not there yet.
     """
     settings, kwargs = settings or WarmStart(), dict(env_kwargs or {})
     if kwargs.pop("split", "train") != "train":
@@ -156,6 +157,11 @@ def _make(
         )
     if found == key and not fresh:
         return
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(
+            f"{home} is not made yet, and one process makes it: call `llm-marl estimate` with the "
+            "same run file first, or `llm-marl warm-start` and name its folder as the model"
+        )
     begun, unfinished = time.perf_counter(), home.with_name(f"{home.name}.{key}.unfinished")
     if fresh:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -150,6 +150,19 @@ def test_two_at_once_make_one(base: str, tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["both", "whole"]
 
 
+def test_several_processes_take_what_one_has_made(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="llm-marl estimate"):
+        warm_started(base, ENV, None, SMALL, tmp_path / "warm")
+    assert not any(tmp_path.iterdir())
+    monkeypatch.delenv("WORLD_SIZE")
+    folder = warm_started(base, ENV, None, SMALL, tmp_path / "warm")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert warm_started(base, ENV, None, SMALL, tmp_path / "warm") == folder
+
+
 def test_an_empty_folder_is_taken_and_another_split_refused(base: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="split"):
         warm_started(base, ENV, {"split": "test"}, SMALL, tmp_path)
