@@ -51,7 +51,7 @@ PLAYED: Mapping[str, tuple[str, bool]] = {
     "agreed": ("agreed", False),
 }
 """File -> team, and whether it plays one seat at a time."""
-MODELS = ("tiny", "trained")
+MODELS = ("tiny", "trained", "smollm2", "smollm2_warm", "smollm2_trained")
 """Files of models, which are scored again from what they returned."""
 SILENT = "wordless", "best silent team: return"
 """The file of the team that every floor is of, and the heading of what it returns."""
@@ -62,6 +62,9 @@ HEADINGS = {
     "agreed": "experts that agree",
     "tiny": "tiny, warm-started",
     "trained": "tiny, trained",
+    "smollm2": "SmolLM2, as it comes",
+    "smollm2_warm": "SmolLM2, warm-started",
+    "smollm2_trained": "SmolLM2, trained",
 }
 """File -> heading of its column, in the order of the page."""
 MARKS = "<!-- python -m benchmarks.bench_columns -->", "<!-- end -->"

@@ -103,7 +103,10 @@ def slices(found: Summary) -> str:
 
 def state(found: Summary) -> str:
     """How many runs there are."""
-    return f"{found['made']} of {found['units']} runs are there."
+    if found["made"] == found["units"]:
+        return f"All {found['units']} runs of the plan are there."
+    there = f"{found['made']} of {found['units']} runs are there"
+    return f"**Not finished: {there}.** The page shows them, and draws no conclusion yet."
 
 
 def tests(found: Summary) -> str:
@@ -133,6 +136,8 @@ def weights(found: Summary) -> str:
         "CPU seconds": lambda one: whole(one["cpu_seconds"]),
         "peak memory, MiB": lambda one: whole(one["peak_mib"]),
     }
+    if not found["weights"]:
+        return "No way has both of its runs yet."
     rows = (
         [arm, of["rate"], *(", ".join(map(show, of["runs"])) for show in columns.values())]
         for arm, of in found["weights"].items()
