@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,9 +163,58 @@ def test_the_rate_is_the_one_that_agrees_most_and_of_equal_ones_the_lowest(
     assert there.units.rate_of("shared") == "4e-4"
 
 
+def test_weights_that_are_not_here_are_made_apart_and_compared(
+    there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What that costs is not the unit's, and other weights are refused."""
+    calls: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> None:
+        calls.append(command)
+        (tmp_path / "warm-0").mkdir()
+        (tmp_path / "warm-0" / there.units.WEIGHTS).write_bytes(b"weights")
+
+    monkeypatch.setattr(there.units, "RUNS", tmp_path)
+    monkeypatch.setattr(subprocess, "run", run)
+    digest = hashlib.sha256(b"weights").hexdigest()
+    about = {"seed": 1, "threads": 3, "weights": digest}
+    monkeypatch.setattr(there.units, "result", lambda name: about)
+    assert there.units._base_of(0) == str(tmp_path / "warm-0")
+    assert there.units._base_of(0) == str(tmp_path / "warm-0")
+    (command,) = calls
+    assert command[-4:] == ["warm-0", "--again", "--threads", "3"]
+    about["weights"] = "others"
+    with pytest.raises(ValueError, match="other weights"):
+        there.units._base_of(0)
+
+
+def test_costs_of_stopped_calls_are_summed_and_texts_can_be_written_again(
+    there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(there.units, "RUNS", tmp_path)
+    calls = []
+
+    def make_it() -> dict[str, Any]:
+        calls.append(1)
+        (tmp_path / "team-0-0").mkdir(exist_ok=True)
+        sum(i * i for i in range(2_000_000))  # some CPU
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return {"seed": 5}
+
+    with pytest.raises(KeyboardInterrupt):
+        there.units._counted("team-0-0", make_it)
+    first = read_json(tmp_path / "team-0-0.costs.json")["cpu_seconds"]
+    found = there.units._counted("team-0-0", make_it)
+    assert (found["seed"], found["calls"]) == (5, 2)
+    assert found["cpu_seconds"] > first > 0
+    assert there.units._counted("team-0-0", make_it) == found
+    assert len(calls) == 2
+    (tmp_path / "team-0-0").rmdir()  # a run whose folder has gone is another one
+    assert there.units._counted("team-0-0", make_it)["calls"] == 1
+
+
 def test_pages_hold_the_tables_of_the_summary(there: Any) -> None:
-    if not there.summary.SUMMARY.is_file():
-        pytest.skip("the study has no summary yet")
     found = read_json(there.summary.SUMMARY)
     for path in there.page.PAGES.values():
         text = path.read_text(encoding="utf-8")

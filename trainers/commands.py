@@ -51,11 +51,9 @@ def _add_import_model(parser: ArgumentParser) -> None:
 
 def _import_model(options: Namespace) -> None:
     with _needs_torch():
-        from trainers.models.imported import import_model, imported_already
-    there = imported_already(options.source, Path(options.folder), fresh=options.fresh)
+        from trainers.models.imported import import_model
     folder = import_model(options.source, options.folder, fresh=options.fresh)
-    done = "was there already:" if there else "written to"
-    print(f"{done} {folder}; measure it: llm-marl eval coop_coding-v0 --team {folder}")
+    print(f"the model is in {folder}; measure it: llm-marl eval coop_coding-v0 --team {folder}")
 
 
 def _add_warm_start(parser: ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import time
 import torch
 
 from benchmarks.pretrained import __doc__ as about
-from benchmarks.pretrained.units import made, make_unit, units
+from benchmarks.pretrained.units import again, made, make_unit, units
 
 
 def main() -> None:
@@ -22,8 +22,11 @@ def main() -> None:
     )
     parser.add_argument("unit", nargs="*", help="names; all that are missing where none is given")
     parser.add_argument("--list", action="store_true", help="what is there, and what is missing")
-    parser.add_argument("--threads", type=int, default=2, help="cores (default 2)")
+    parser.add_argument("--threads", type=int, default=1, help="cores (default 1, as planned)")
     parser.add_argument("--minutes", type=float, default=600.0, help="no unit begins after them")
+    parser.add_argument(
+        "--again", action="store_true", help="make the weights of warm starts that were measured"
+    )
     options = parser.parse_args()
     known = units()
     unknown = [name for name in options.unit if name not in known]
@@ -32,6 +35,11 @@ def main() -> None:
     if options.list:
         for name in known:
             print("there  " if made(name) else "missing", name)
+        return
+    if options.again:
+        torch.set_num_threads(options.threads)
+        for name in options.unit:
+            again(name)
         return
     wanted = [name for name in options.unit or known if not made(name)]
     if len(wanted) > 1:  # each in its own process, so that peaks of memory are its own

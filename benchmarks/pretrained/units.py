@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -121,6 +123,12 @@ def _warm(name: str, seed: int, **changes: Any) -> Result:
     return {**learned, **_texts(name, str(folder))}
 
 
+def again(name: str) -> None:
+    """Make the weights of a warm start whose result is there, and nothing else."""
+    settings = WarmStart(seed=result(name)["seed"])
+    warm_started(model_folder("smollm2"), ENV, settings=settings, folder=RUNS / name)
+
+
 def _tuning(arm: str, rate: str) -> Result:
     """From a warm start that no other unit uses, judged on tasks that no other unit sees."""
     name, base = f"rate-{arm}-{rate}", model_path(read_run(PRESET), seed=0)
@@ -157,9 +165,9 @@ def _base_of(warm: int) -> str:
     """The folder of a warm start, made again where it is not on this machine."""
     name = f"warm-{warm}"
     first, folder = result(name), RUNS / name
-    warm_started(
-        model_folder("smollm2"), ENV, settings=WarmStart(seed=first["seed"]), folder=folder
-    )
+    if not (folder / WEIGHTS).is_file():  # in a process of its own: its costs are not the unit's
+        again = [sys.executable, "-m", __package__, name, "--again"]
+        subprocess.run([*again, "--threads", str(first["threads"])], check=True)
     if sha256(folder / WEIGHTS) != first["weights"]:
         raise ValueError(
             f"{folder}: other weights than those that {name} was measured with; machines round "
@@ -219,8 +227,10 @@ def _more(warm: int) -> Result:
         seed=4000 + warm, steps=steps, demonstrations=steps * WarmStart().batch_size
     )
 
+    base = _base_of(warm)
+
     def make_it() -> Result:
-        warm_started(_base_of(warm), ENV, settings=settings, folder=folder)
+        warm_started(base, ENV, settings=settings, folder=folder)
         return {"seed": settings.seed, "steps": steps}
 
     learned = _counted(name, make_it)

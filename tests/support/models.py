@@ -66,6 +66,18 @@ def settings(folder: Any, **changes: Any) -> MAGRPOConfig:
     return MAGRPOConfig(str(folder), **{**base, **changes})
 
 
+SHORT = {
+    "tasks_per_update": 1,
+    "num_generations": 2,
+    "max_completion_length": 4,
+    "save_strategy": "steps",
+    "save_steps": 1,
+    "use_cpu": True,
+    "disable_tqdm": True,
+}
+"""Trainer settings of a run file whose updates take no time."""
+
+
 def make_trainer(folder: Any, env: Any, *, adapters: bool = True, **changes: Any) -> MAGRPOTrainer:
     """A trainer on an untrained model; `peft_config`, `partners`, ... go to the constructor."""
     constructor = {

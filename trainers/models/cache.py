@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from llm_marl_envs.files.locks import locked
+
 
 def cache_folder() -> Path:
     """`$LLM_MARL_CACHE`, else `~/.cache/llm-marl-envs`."""
@@ -19,20 +21,11 @@ def cache_folder() -> Path:
 
 @contextmanager
 def made_once(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock while it is made: who comes meanwhile waits, and then finds it there.
-
-    Where the system has no locks, nobody waits.
-    """
+    """Hold a folder's lock while it is made: who comes meanwhile waits, and then finds it there."""
     locks = cache_folder() / "locks"
     locks.mkdir(parents=True, exist_ok=True)
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    with open(locks / name, "w") as lock:
-        try:
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        except (ImportError, OSError):  # Windows; a file system without locks
-            pass
+    with locked(locks / name, wait=True):
         yield
 
 

@@ -91,18 +91,17 @@ def import_model(source: str, folder: str | Path, *, fresh: bool = False) -> Pat
     """
     source, folder = _at_home(source), Path(folder).expanduser()
     with made_once(folder):
-        if not imported_already(source, folder, fresh=fresh):
+        if not _is_there(source, folder, fresh=fresh):
             _import(source, folder)
     return folder
 
 
-def imported_already(source: str, folder: Path, *, fresh: bool = False) -> bool:
+def _is_there(source: str, folder: Path, *, fresh: bool) -> bool:
     """Whether a folder holds this import and is to be left as it is.
 
     Raises:
         ValueError: it holds something that must not be replaced.
     """
-    source, folder = _at_home(source), folder.expanduser()
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
     if not (folder / RECORD).is_file():

@@ -7,7 +7,6 @@ that decide what is learned; `FREE` lists the others. More updates are allowed.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
@@ -15,7 +14,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from llm_marl_envs import __version__
 from llm_marl_envs.core import task_source
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.files.json_files import differing, read_json, write_json
+from llm_marl_envs.files.locks import locked
 from llm_marl_envs.files.run_manifest import HASHED_TASKS, MANIFEST_FILE, sha256
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import identity_of
@@ -81,21 +81,11 @@ def alone(folder: Path) -> Iterator[None]:
         ValueError: the folder is a file.
     """
     make_folder(folder)
-    with open(folder / ".lock", "w") as lock:
+    with ExitStack() as held:
         try:
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(folder / ".lock", wait=False))
         except BlockingIOError as error:
             raise BusyError(f"{folder}: another process works on it") from error
-        except (ImportError, OSError) as error:  # Windows; a file system without locks
-            if isinstance(error, OSError) and error.errno not in (
-                errno.ENOSYS,
-                errno.ENOLCK,
-                errno.EOPNOTSUPP,
-            ):
-                raise
-            warnings.warn(f"{folder} cannot be locked ({error}): start one run there", stacklevel=3)
         yield
 
 

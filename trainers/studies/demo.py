@@ -246,8 +246,8 @@ def run_demo(
     summary = _summary(run, trainer, before, after) | {"seed": seed, **costs}
     _plot(folder / "learning_curve.png", trainer.state.log_history, summary)
     write_json(folder / "summary.json", summary)
-    stages.end(Path(str(trainer.args.output_dir)).glob("checkpoint-*"))
     write_report(folder)
+    stages.end(Path(str(trainer.args.output_dir)).glob("checkpoint-*"))
     _print_report(summary, before, after, folder, shown)
     return summary
 

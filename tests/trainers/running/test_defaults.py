@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from support.models import untrained
+from support.launch import under_one_launcher
+from support.models import SHORT, untrained
 
 from llm_marl_envs import make
 from trainers.models.tiny import TinySettings, build_model, build_tokenizer
@@ -104,6 +106,44 @@ def test_what_names_no_seat_is_refused_before_a_model_is_made(model: str) -> Non
             settled({**run, **changes})
 
 
+OWN_CODE = """
+from transformers import Qwen2Config
+class OwnConfig(Qwen2Config):
+    model_type = "own"
+"""
+
+
+def test_a_model_with_code_of_its_own(model: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "own"))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "configuration_own.OwnConfig"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "configuration_own.py").write_text(OWN_CODE)
+    for given in ({"trust_remote_code": True}, {"model_init_kwargs": {"trust_remote_code": True}}):
+        assert "rows_per_micro_batch" in chosen(str(folder), **given)
+
+
+TWO = """
+import os, sys
+from trainers.running import defaults
+from trainers.train import main
+defaults._free_bytes = lambda: 64 << 20 if os.environ["RANK"] == "1" else 4 << 30
+sys.exit(main(["--config", sys.argv[1]]))
+"""
+
+
+def test_processes_with_unlike_memory_plan_the_same_rows(model: str, tmp_path: Path) -> None:
+    trainer = {**SHORT, "output_dir": str(tmp_path / "run"), "max_steps": 1}
+    trainer |= {"tasks_per_update": 2, "max_completion_length": 64}
+    run = {"model": model, "env": ENV, "lora": {"r": 2}, "trainer": trainer}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
+    (tmp_path / "two.py").write_text(TWO)
+    under_one_launcher(str(tmp_path / "two.py"), str(tmp_path / "run.yaml"))
+    config = json.loads((tmp_path / "run" / "run_manifest.json").read_text())["config"]
+    assert "64 MiB free" in config["chosen"]["rows_per_micro_batch"]
+    assert config["trainer"]["rows_per_micro_batch"] < defaults.MOST_ROWS
+
+
 MEASURE = """
 import sys, torch
 from trainers.running.memory import peak_mib
@@ -146,13 +186,7 @@ def test_a_run_says_and_records_them_and_a_resumed_one_keeps_them(
         "trainer": {
             "output_dir": str(tmp_path / "run"),
             "max_steps": 1,
-            "tasks_per_update": 1,
-            "num_generations": 2,
-            "max_completion_length": 4,
-            "save_strategy": "steps",
-            "save_steps": 1,
-            "use_cpu": True,
-            "disable_tqdm": True,
+            **SHORT,
         },
     }
     path = tmp_path / "run.yaml"

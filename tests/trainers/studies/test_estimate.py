@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 import yaml
 from support.models import settings, untrained
 
+from llm_marl_envs.commands.ending import Stopped
 from trainers.studies.estimate import RunEstimate, advice, run_estimate, told
+from trainers.trainer import MAGRPOTrainer
 
 
 def run_file(folder: Path, **trainer: Any) -> Path:
@@ -121,3 +124,17 @@ def test_advice_fits_what_limits(
     found = advice(measured(tmp_path, **changes))
     assert len(found) == len(expected)
     assert all(word in line for word, line in zip(expected, found, strict=True))
+
+
+def test_a_signal_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    updates, made = MAGRPOTrainer.training_step, []
+
+    def update(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        made.append(trainer.state.global_step)
+        trainer.interrupt.signum = signal.SIGINT
+        return updates(trainer, *args, **kwargs)
+
+    monkeypatch.setattr(MAGRPOTrainer, "training_step", update)
+    with pytest.raises(Stopped):
+        run_estimate(run_file(tmp_path), updates=9)
+    assert max(made) < 2
