@@ -119,7 +119,9 @@ def test_a_model_with_code_of_its_own(model: str, tmp_path: Path) -> None:
     config |= {"model_type": "own", "auto_map": {"AutoConfig": "configuration_own.OwnConfig"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "configuration_own.py").write_text(OWN_CODE)
-    for given in ({"trust_remote_code": True}, {"model_init_kwargs": {"trust_remote_code": True}}):
+    trust: dict[str, Any] = {"trust_remote_code": True}
+    both: list[dict[str, Any]] = [trust, {"model_init_kwargs": trust}]
+    for given in both:
         assert "rows_per_micro_batch" in chosen(str(folder), **given)
 
 
