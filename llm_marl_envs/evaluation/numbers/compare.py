@@ -61,6 +61,7 @@ class Comparison:
         exact: whether all permutations were counted.
         failed: episodes of A and of B whose environment raised; they earned their floor.
         alike: whether the difference of two checkpoints is the same on every task.
+        temperatures: those that A and B sampled at, where they are not the same; else nothing.
     """
 
     of: str
@@ -78,6 +79,7 @@ class Comparison:
     exact: bool
     failed: tuple[int, int] = (0, 0)
     alike: bool = False
+    temperatures: tuple[str, ...] = ()
 
 
 def compare(
@@ -318,7 +320,14 @@ def compare_results(
         _refuse_repeats([*a, *b])
     failed = tuple(sum(one.get("failed", 0) for one in side) for side in (a, b))
     sides = ([scores_of(one, metric) for one in side] for side in (a, b))
-    return replace(compare(*sides, metric=metric), failed=failed)
+    found = compare(*sides, metric=metric)
+    return replace(found, failed=failed, temperatures=_temperatures(a, b))
+
+
+def _temperatures(*sides: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Of each side, if not all results say the same one."""
+    said = [sorted({str(one.get("temperature", "unknown")) for one in side}) for side in sides]
+    return () if len({*said[0], *said[1]}) == 1 else tuple(map(" and ".join, said))
 
 
 def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
@@ -353,6 +362,11 @@ def report(found: Comparison) -> str:
         lines.append(
             f"episodes that failed, because the environment raised: A {found.failed[0]}, "
             f"B {found.failed[1]}; each counts as the smallest return that the environment declares"
+        )
+    if found.temperatures:
+        a, b = found.temperatures
+        lines.append(
+            f"A sampled at temperature {a}, B at {b}: that may be the difference, or a part of it"
         )
     if found.alike:
         lines.append(

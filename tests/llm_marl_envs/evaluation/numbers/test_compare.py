@@ -313,6 +313,19 @@ def test_results_that_cannot_be_compared_say_why(tmp_path: Path):
         compare_results([result(0)], [result(1)], metric="speed")
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (1.0, 0.6, "A sampled at temperature 1.0, B at 0.6"),
+        (0.6, {"helper_0": 0.6, "main_0": 1.0}, "B at {'helper_0': 0.6, 'main_0': 1.0}"),
+        (0.0, 0.0, None),
+    ],
+)
+def test_sides_that_sampled_at_other_temperatures_are_told_apart(a: Any, b: Any, said: str | None):
+    found = report(compare_results([result(0.0, temperature=a)], [result(1.0, temperature=b)]))
+    assert said in found if said else "temperature" not in found
+
+
 def test_several_evaluations_of_one_team_are_no_runs():
     def of(team: str, value: float) -> dict[str, Any]:
         return result(value, team=team, identity={"left_0": team, "right_0": team})
