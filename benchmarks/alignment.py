@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks.claims.common import algorithm_of, generator, inputs_of, slopes
 from benchmarks.claims.dilemma import DISCOUNT, GAME, GROUP, TURNS, family, played
-from llm_marl_envs.games.landscape import softmax
-from llm_marl_envs.games.repeated import states
+from llm_marl_envs.envs.games.landscape import softmax
+from llm_marl_envs.envs.games.repeated import states
 from trainers.algorithms.advantage_alignment import past_advantages
-from trainers.update.returns import discounted_returns
+from trainers.batch.returns import discounted_returns
 
 ANSWERS = ([[1, 0], [1.5, 0], [0, 1.5], [1.5, 0], [0, 1.5]],)
 ANSWERS += ([[1, 0], [1.5, 0], [1.5, 0], [0, 1.5], [0, 1.5]],)

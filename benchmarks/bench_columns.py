@@ -22,11 +22,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.numbers.estimate import Estimate
-from llm_marl_envs.evaluation.numbers.format import with_interval
-from llm_marl_envs.evaluation.play.runner import fingerprint_of_tasks, starts_of
-from llm_marl_envs.evaluation.studies.bench_run import EVERY, run_benchmark
-from llm_marl_envs.evaluation.studies.benchmark import (
+from llm_marl_envs.core.records import plain
+from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.format import with_interval
+from llm_marl_envs.measure.runner import fingerprint_of_tasks, starts_of
+from llm_marl_envs.measure.studies.bench_run import EVERY, run_benchmark
+from llm_marl_envs.measure.studies.benchmark import (
     Benchmark,
     Entry,
     bench_rows,
@@ -35,9 +37,7 @@ from llm_marl_envs.evaluation.studies.benchmark import (
     scored,
     summed_up,
 )
-from llm_marl_envs.evaluation.studies.fresh_tasks import rescaled, rule_of
-from llm_marl_envs.files.json_files import read_json, write_json
-from llm_marl_envs.records import plain
+from llm_marl_envs.measure.studies.fresh_tasks import rescaled, rule_of
 
 ROOT = Path(__file__).parent.parent
 PAGE, FILES = ROOT / "docs" / "bench.md", ROOT / "docs" / "bench"

@@ -29,16 +29,16 @@ import numpy as np
 import torch
 
 from llm_marl_envs import make
-from llm_marl_envs.games.instances import WORDS
-from llm_marl_envs.records import EpisodeGroup, Request, Response
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import group_starts
-from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.core.records import EpisodeGroup, Request, Response
+from llm_marl_envs.core.seeds import group_starts
+from llm_marl_envs.envs.games.instances import WORDS
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, make_algorithm
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer
+from trainers.batch.packing import reward_array
+from trainers.batch.returns import discounted_returns
 from trainers.running.costs import CRITIC_TOKENS
-from trainers.update.packing import reward_array
-from trainers.update.returns import discounted_returns
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
 WAYS: dict[str, Any] = {
     "magrpo": {"name": "magrpo"},

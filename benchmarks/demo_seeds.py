@@ -31,10 +31,10 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from llm_marl_envs import make
-from llm_marl_envs.evaluation.numbers.estimators import t_interval, wilson_interval
-from llm_marl_envs.evaluation.studies.cross_play import axes_of
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import claim
+from llm_marl_envs.measure.numbers.estimators import t_interval, wilson_interval
+from llm_marl_envs.measure.studies.cross_play import axes_of
 from llm_marl_envs.report.series import curve
 
 STALLED = 0.9
@@ -101,8 +101,8 @@ def check(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the message says what does not fit.
     """
+    from trainers.experience.collect import check_random_partner
     from trainers.train import read_run
-    from trainers.update.collect import check_random_partner
 
     if min(options.first_seed, options.controls, options.partners) < 0 or options.seeds < 1:
         raise ValueError("expected at least one seed, and no number below 0")
@@ -247,11 +247,11 @@ def cross(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> Any
         return None
     import torch
 
-    from llm_marl_envs.evaluation.play.paired import Stage
-    from llm_marl_envs.evaluation.play.progress import counter
-    from llm_marl_envs.evaluation.play.runner import Plan
-    from llm_marl_envs.evaluation.studies.cross_play import cross_play
-    from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play, write_cross_play
+    from llm_marl_envs.measure.paired import Stage
+    from llm_marl_envs.measure.progress import counter
+    from llm_marl_envs.measure.runner import Plan
+    from llm_marl_envs.measure.studies.cross_play import cross_play
+    from llm_marl_envs.measure.studies.cross_play_files import read_cross_play, write_cross_play
     from llm_marl_envs.policies.named import Context, named_team
 
     torch.set_num_threads(1)

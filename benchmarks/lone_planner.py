@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from llm_marl_envs import make
-from llm_marl_envs.grids.base import PLANNER
-from llm_marl_envs.grids.map_tasks import BEYOND, LEVELS, PAIRS
-from llm_marl_envs.grids.maps import FREE, MOVES, draw_map
+from llm_marl_envs.envs.grids.base import PLANNER
+from llm_marl_envs.envs.grids.map_tasks import BEYOND, LEVELS, PAIRS
+from llm_marl_envs.envs.grids.maps import FREE, MOVES, draw_map
 
 TURNS = (1, 2, 3, 5)
 DRAWN = {"5x5": 20_000, "10x10": 6_000}

@@ -28,11 +28,11 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
-from trainers.models.team_files import build_team_model
-from trainers.models.tiny import TinySettings, tiny_model
-from trainers.models.token_policy import TokenPolicy
+from trainers.policies.token_policy import TokenPolicy
 from trainers.studies.demo import HELD_OUT_TASKS, measure
 from trainers.train import read_run
+from trainers.weights.team_files import build_team_model
+from trainers.weights.tiny import TinySettings, tiny_model
 
 PRESETS = ("coop_coding_tiny", "coop_writing_tiny", "debate_tiny")
 SHOWN = {

@@ -15,8 +15,8 @@ sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from support.lookup import accuracy_without_debate
 
 from llm_marl_envs import make
-from llm_marl_envs.questions import question_of
-from llm_marl_envs.tasks import SPLITS
+from llm_marl_envs.core.tasks import SPLITS
+from llm_marl_envs.envs.questions import question_of
 
 ASKING = ("debate-v0", "debate_pro_con-v0", "solve_critique_refine-v0", "solve_and_evaluate-v0")
 

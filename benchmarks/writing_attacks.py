@@ -32,13 +32,13 @@ sys.path.insert(0, str(ROOT / "tests"))  # the attacks and the entailment model 
 from support.attacks import ATTACKS, Pair  # noqa: E402
 from support.entailment import honest_rows, train_entailment  # noqa: E402
 
+from llm_marl_envs.core.tasks import bundled_rows  # noqa: E402
+from llm_marl_envs.envs.writing.documents import Document, Kind  # noqa: E402
+from llm_marl_envs.envs.writing.factual import grounded_terms  # noqa: E402
+from llm_marl_envs.envs.writing.generate import document_at  # noqa: E402
+from llm_marl_envs.envs.writing.paper import paper_terms  # noqa: E402
 from llm_marl_envs.scorers import Submission  # noqa: E402
 from llm_marl_envs.scorers.reference import ReferenceScorer  # noqa: E402
-from llm_marl_envs.tasks import bundled_rows  # noqa: E402
-from llm_marl_envs.writing.documents import Document, Kind  # noqa: E402
-from llm_marl_envs.writing.factual import grounded_terms  # noqa: E402
-from llm_marl_envs.writing.generate import document_at  # noqa: E402
-from llm_marl_envs.writing.paper import paper_terms  # noqa: E402
 from trainers.scorers.entailment import EntailmentScorer  # noqa: E402
 
 GENERATED = 40

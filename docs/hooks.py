@@ -8,7 +8,7 @@ from typing import Any
 from latex2mathml.converter import convert
 
 from llm_marl_envs import list_envs, spec
-from llm_marl_envs.evaluation.numbers.metrics import METRICS, Metric
+from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
 
 KINDS = {
     ("episode", "action", "team"): "Episodes",

@@ -12,10 +12,10 @@ from openenv.core.generic_client import GenericEnvClient
 
 from llm_marl_envs import make
 from llm_marl_envs.bridges.openenv import RemoteTeam, app
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.named import Context, seated
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 
 PLAYED: dict[str, dict[str, Any]] = {
     "coop_coding-v0": {"turns": 2},

@@ -8,8 +8,8 @@ import rllm
 from rllm.types import AgentConfig, Episode, Step, Task, Trajectory
 
 from llm_marl_envs.bridges.harness import play_episode
+from llm_marl_envs.core.records import Turn
 from llm_marl_envs.policies import EndpointPolicy
-from llm_marl_envs.records import Turn
 
 ENV = "coop_writing_tldr-v0"
 SEATS = ("brief_0", "detailed_0")

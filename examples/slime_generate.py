@@ -13,8 +13,8 @@ from slime.utils.processing_utils import load_tokenizer
 from slime.utils.types import Sample
 
 from llm_marl_envs.bridges.harness import play_episode
+from llm_marl_envs.core.records import Request, Response, Turn
 from llm_marl_envs.policies.control_strings import without_control
-from llm_marl_envs.records import Request, Response, Turn
 
 ENV = "coop_writing_tldr-v0"
 SEATS = ("brief_0", "detailed_0")

@@ -11,9 +11,9 @@ from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.train import Config
 
 from llm_marl_envs.bridges.harness import play_episode
-from llm_marl_envs.registry import make
+from llm_marl_envs.play.registry import make
 from trainers.bridges.tinker import TeamDatasetBuilder, TeamGroup, prompt_of
-from trainers.models.tiny import build_tokenizer
+from trainers.weights.tiny import build_tokenizer
 
 
 def config(env: str = "debate-v0", model: str = "Qwen/Qwen3-8B") -> Config:

@@ -8,13 +8,13 @@ Importing this package shows every environment to PettingZoo as `llm_marl/<id>`.
 themselves are imported when they are made.
 """
 
-from llm_marl_envs.core import Bounds, Outcome, TextAECEnv, TextParallelEnv
-from llm_marl_envs.mirror import mirror
-from llm_marl_envs.records import Episode, EpisodeGroup, Request, Response, StopReason, Turn
-from llm_marl_envs.registry import make, make_vec
-from llm_marl_envs.spaces import Message, Observation, TextSpace
-from llm_marl_envs.specs import EnvSpec, list_envs, register, spec
-from llm_marl_envs.tasks import Task, TaskSource
+from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.core.mirror import mirror
+from llm_marl_envs.core.records import Episode, EpisodeGroup, Request, Response, StopReason, Turn
+from llm_marl_envs.core.spaces import Message, Observation, TextSpace
+from llm_marl_envs.core.specs import EnvSpec, list_envs, register, spec
+from llm_marl_envs.core.tasks import Task, TaskSource
+from llm_marl_envs.play.registry import make, make_vec
 
 __version__ = "0.1.0"
 

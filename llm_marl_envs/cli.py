@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llm_marl_envs.commands import COMMANDS, Command
 from llm_marl_envs.commands.ending import ending
-from llm_marl_envs.plugins import GIVEN, find_modules_here, import_plugins
+from llm_marl_envs.core.plugins import GIVEN, find_modules_here, import_plugins
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

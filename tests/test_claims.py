@@ -15,9 +15,9 @@ import pytest
 from support.paths import ROOT
 
 from llm_marl_envs import make
-from llm_marl_envs.games.matrix import GAMES
-from llm_marl_envs.games.repeated import dilemma_strategy, exact_gradient
-from llm_marl_envs.games.right_words import rights_of, score
+from llm_marl_envs.envs.games.matrix_rules import GAMES
+from llm_marl_envs.envs.games.repeated import dilemma_strategy, exact_gradient
+from llm_marl_envs.envs.games.right_words import rights_of, score
 
 pytest.importorskip("trl")
 CLAIMS = ("gradient_spikes", "shared_histories", "lazy_agent", "dilemma")

@@ -276,7 +276,7 @@ def test_a_real_run_says_what_it_cost(
 
 
 def test_the_tuned_game_is_another_table_with_the_same_landscape(comparison: SimpleNamespace):
-    from llm_marl_envs.games.matrix import GAMES, best_joint_actions, read_game
+    from llm_marl_envs.envs.games.matrix_rules import GAMES, best_joint_actions, read_game
 
     tuned = read_game(comparison.text.PERMUTED)
     assert GAMES["climbing"].expected.tolist() != tuned.expected.tolist()

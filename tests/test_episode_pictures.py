@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from support.paths import ROOT
 
-from llm_marl_envs.rendering import Cell, table_svg
+from llm_marl_envs.core.rendering import Cell, table_svg
 
 NAMES = (
     "agents_net",

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import yaml
-from support.imports import PACKAGES, import_graph
+from support.imports import PACKAGES, import_graph, rooms
 from support.paths import ROOT
 
-from llm_marl_envs.specs import list_envs, read_registry, registry_file
+from llm_marl_envs.core.specs import list_envs, read_registry, registry_file
 
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MAX_FUNCTION_LINES = 60
@@ -83,7 +83,7 @@ def test_the_environments_never_import_torch(run_python: Any) -> None:
     assert run_python(program).strip() == ""
 
 
-@pytest.mark.parametrize("module", ["llm_marl_envs", "llm_marl_envs.core"])
+@pytest.mark.parametrize("module", ["llm_marl_envs", "llm_marl_envs.core.environment"])
 def test_import_is_quick(run_python: Any, module: str) -> None:
     """Half a second of processor time; on a slow core more, by loops as `support.cost` counts."""
     program = (
@@ -114,8 +114,8 @@ def test_every_environment_has_a_contract_test() -> None:
 
 
 def test_every_environment_names_its_agents_right() -> None:
-    from llm_marl_envs.registry import make
-    from llm_marl_envs.specs import list_envs, spec
+    from llm_marl_envs.core.specs import list_envs, spec
+    from llm_marl_envs.play.registry import make
 
     for env_id in list_envs():
         assert tuple(make(env_id).possible_agents) == spec(env_id).agents
@@ -133,6 +133,17 @@ def test_no_module_imports_itself_by_a_detour() -> None:
         TopologicalSorter(import_graph()).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_imports_between_rooms_go_down() -> None:
+    """Lazy imports count, and those for a type checker: a knot of rooms cannot be told apart."""
+    try:
+        order = [*TopologicalSorter(rooms()).static_order()]
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+    below = {"trainers.algorithms": ("trainers.config", "trainers.experience", "trainers.running")}
+    for room, above in below.items():
+        assert all(order.index(room) < order.index(one) for one in above), room
 
 
 def test_the_lower_storey_knows_nothing_of_the_upper_one() -> None:

@@ -20,9 +20,9 @@ PROGRAM = """
 import sys
 from llm_marl_envs import list_envs, make
 from llm_marl_envs.policies import RandomPolicy
-from llm_marl_envs.registry import EXTRA_IMPORTS, spec
-from llm_marl_envs.rollout import Start, rollout
-from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.play.registry import EXTRA_IMPORTS, spec
+from llm_marl_envs.play.rollout import Start, rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 
 for env_id in list_envs():
     if spec(env_id).extras:

@@ -12,15 +12,15 @@ import pytest
 from support.paths import ROOT
 
 from llm_marl_envs import make
-from llm_marl_envs.envs.tic_tac_toe import planned
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.envs.games import tic_tac_toe_rules as tictactoe
+from llm_marl_envs.envs.games.tic_tac_toe import planned
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.games import tictactoe
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, named_policy
 from llm_marl_envs.policies.scripted import SilentPolicy
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 
 FILES = sorted((ROOT / "benchmarks" / "results" / "presets").glob("*.json"))
 RUNS: list[dict[str, Any]] = [read_json(path) for path in FILES]
@@ -221,7 +221,7 @@ def test_a_measure_is_the_mean_over_boards_and_both_seats(
 
     monkeypatch.setattr(there.tic_tac_toe, "chances", said)
     found = there.tic_tac_toe.measure(run("tic_tac_toe"), {})
-    page = importlib.import_module("llm_marl_envs.envs.tic_tac_toe").__doc__ or ""
+    page = importlib.import_module("llm_marl_envs.envs.games.tic_tac_toe").__doc__ or ""
     (row,) = [line for line in page.splitlines() if line.startswith("| random |")]
     _, _, perfect, _, at_random, exploited, _, _ = row.split("|")
     shown = {"perfect": perfect, "random": at_random}

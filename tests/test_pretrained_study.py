@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from llm_marl_envs import make
-from llm_marl_envs.coding.source import composition_of
+from llm_marl_envs.envs.coding.source import composition_of
 from llm_marl_envs.files.json_files import read_json
 
 NAMES = ("sets", "pairings", "measures", "units", "summary", "page")

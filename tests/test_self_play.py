@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from support.paths import ROOT
 
+from llm_marl_envs.envs.games import kuhn_rules as kuhn
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.games import kuhn
 
 ALWAYS = [1.0] * 6
 RUNS: list[dict[str, Any]] = [

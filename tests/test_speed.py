@@ -90,8 +90,8 @@ def test_the_run_file_of_coop_humaneval_trains(tmp_path: Path):
     pytest.importorskip("trl")
     from support.models import SETTINGS, tiny_tokenizer
 
-    from trainers.models.tiny import build_model
     from trainers.train import read_run, train
+    from trainers.weights.tiny import build_model
 
     tokenizer = tiny_tokenizer()
     sizes = replace(SETTINGS, max_position_embeddings=4096)

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainers.config import MAGRPOConfig
-    from trainers.models.local import LocalPolicy
-    from trainers.models.team_files import load_team, save_team
-    from trainers.models.token_policy import TokenPolicy
+    from trainers.policies.local import LocalPolicy
+    from trainers.policies.token_policy import TokenPolicy
     from trainers.trainer import MAGRPOTrainer
+    from trainers.weights.team_files import load_team, save_team
 
 # Torch and TRL take seconds to import, so names are looked up when first used.
 _HOMES = {
-    "LocalPolicy": "trainers.models.local",
+    "LocalPolicy": "trainers.policies.local",
     "MAGRPOConfig": "trainers.config",
     "MAGRPOTrainer": "trainers.trainer",
-    "TokenPolicy": "trainers.models.token_policy",
-    "load_team": "trainers.models.team_files",
-    "save_team": "trainers.models.team_files",
+    "TokenPolicy": "trainers.policies.token_policy",
+    "load_team": "trainers.weights.team_files",
+    "save_team": "trainers.weights.team_files",
 }
 
 __all__ = [

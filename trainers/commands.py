@@ -24,9 +24,9 @@ from llm_marl_envs.commands.options import (
     quiet_libraries,
     sampling_of,
 )
-from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
+from llm_marl_envs.core.plugins import plugin_options
 from llm_marl_envs.files.json_files import check_writable
-from llm_marl_envs.plugins import plugin_options
+from llm_marl_envs.measure.studies.heat_map import require_matplotlib
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def _add_import_model(parser: ArgumentParser) -> None:
 
 def _import_model(options: Namespace) -> None:
     with _needs_torch():
-        from trainers.models.imported import import_model
+        from trainers.weights.imported import import_model
     folder = import_model(options.source, options.folder, fresh=options.fresh)
     print(f"the model is in {folder}; measure it: llm-marl eval coop_coding-v0 --team {folder}")
 
@@ -78,8 +78,8 @@ def _add_warm_start(parser: ArgumentParser) -> None:
 
 def _warm_start(options: Namespace) -> None:
     with _needs_torch():
-        from trainers.models.imported import model_folder
-        from trainers.models.warm_start import settings_of, warm_started
+        from trainers.weights.imported import model_folder
+        from trainers.weights.warm_start import settings_of, warm_started
     limit_threads(options)
     names = "demonstrations", "steps", "batch_size", "lora_rank", "seed"
     given = {name: getattr(options, name) for name in (*names, "learning_rate", "conventions")}
@@ -294,7 +294,7 @@ def _add_serve_team(parser: ArgumentParser) -> None:
 
 def _serve_team(options: Namespace) -> None:
     with _needs_torch():
-        from trainers.engines import serve_team
+        from trainers import serve_team
     if options.check:
         for line in serve_team.check(options.config, options.override):
             print(line)

@@ -14,17 +14,17 @@ from transformers.integrations.integration_utils import (
 )
 from trl.trainer.grpo_config import GRPOConfig
 
-from llm_marl_envs.checks import check_types, suggestion
-from llm_marl_envs.records import CHANCES
-from llm_marl_envs.rollout import CONTEXTS, Context
+from llm_marl_envs.core.checks import check_types, suggestion
+from llm_marl_envs.core.records import CHANCES
+from llm_marl_envs.play.rollout import CONTEXTS, Context
 from trainers.algorithms import chosen_algorithm
 from trainers.algorithms.base import OPTIONS
+from trainers.batch.drift import TOKEN_MODES
+from trainers.batch.packing import ROW_LOSSES, TOKEN_LOSSES
+from trainers.batch.returns import make_returns, setting_of
 from trainers.engines.registry import engine_class
-from trainers.models.team_model import WEIGHT_MODES, check_policy_names
-from trainers.update.drift import TOKEN_MODES
-from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
-from trainers.update.returns import make_returns, setting_of
-from trainers.update.schedules import make_schedules, settings_of
+from trainers.schedules.schedules import make_schedules, settings_of
+from trainers.weights.team_model import WEIGHT_MODES, check_policy_names
 
 CREDITS = ("team", "own")
 NAMED = ("algorithm", "engine", "returns")
@@ -178,12 +178,12 @@ class MAGRPOConfig(GRPOConfig):
     """'team': every agent gets the mean reward of the turn; 'own': its own."""
     returns: str | dict[str, Any] = "discounted"
     """What a turn is credited with: 'discounted' (`credit`'s rewards to come, with `discount`) or,
-    for debates, 'maporl' (who was right when, instead of these; see trainers.update.shaping). A map
+    for debates, 'maporl' (who was right when, instead of these; see trainers.batch.shaping). A map
     has settings: {name: maporl, bonus: potential, discount: 0.3, scale: 0.5}."""
     schedules: dict[str, Any] | None = None
     """What changes from update to update, a map of 'exchange', 'population', 'in_turn',
     'horizon', 'difficulty', 'pool' and 'sequential' to their settings; see
-    trainers.update.schedules."""
+    trainers.schedules.schedules."""
     context: Context = "append"
     """Chat of environments that send bare strings: 'append' or 'fresh'."""
     max_turns: int | None = None

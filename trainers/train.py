@@ -6,7 +6,7 @@ Owns the format of the file and nothing else. A run file has these keys:
     model: tiny                      # the embedded model, smollm2, or what from_pretrained takes;
                                      # with weights: separate also policy -> one of these
     tiny: {steps: 1500, seed: 0}     # for model: tiny: fields of TinySettings, and its seed
-    warm_start: {steps: 110}         # for other models: fields of WarmStart (models/warm_start.py)
+    warm_start: {steps: 110}         # for other models: fields of WarmStart (weights/warm_start.py)
     env: coop_coding-v0              # an id, or my_module:MyEnv
     env_kwargs: {split: train}       # arguments of make()
     prompts: {main: "{prompt} ..."}  # seat or role -> its prompt in other words (wrappers)
@@ -37,16 +37,16 @@ from accelerate import PartialState
 from peft import LoraConfig
 
 from llm_marl_envs import make
-from llm_marl_envs.checks import check_types, refuse_unknown
 from llm_marl_envs.commands.ending import Stopped, ending
-from llm_marl_envs.files.run_manifest import recording
-from llm_marl_envs.plugins import import_plugins
+from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.plugins import import_plugins
+from llm_marl_envs.measure.run_manifest import recording
 from llm_marl_envs.policies.named import Context, check_name, named_partners
 from trainers.config import NAMED, MAGRPOConfig
-from trainers.models.imported import model_folder
 from trainers.running.defaults import choices, chosen_before
 from trainers.running.run_folder import get_last
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.imported import model_folder
 
 SECTIONS = (
     "tiny",
@@ -331,13 +331,13 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
         model = model_folder(run["model"])
         if run.get("warm_start") is None:
             return model
-        from trainers.models.warm_start import settings_of, warm_started
+        from trainers.weights.warm_start import settings_of, warm_started
 
         settings = settings_of({"seed": seed, **run["warm_start"]})
         return warm_started(model, run["env"], kwargs, settings, fresh=fresh)
     if run.get("warm_start") is not None:
         raise ValueError("warm_start with model: tiny: that model has one; see tiny: {steps: ...}")
-    from trainers.models.tiny import TinySettings, tiny_model
+    from trainers.weights.tiny import TinySettings, tiny_model
 
     given = {"seed": seed, **(run.get("tiny") or {})}
     fields = [field.name for field in dataclasses.fields(TinySettings)]

@@ -3,7 +3,7 @@
 TRL keeps the optimiser step, schedule, accumulation, loss, logging and the training loop. The seam
 is `_prepare_inputs`: instead of generating from a dataset, episodes are rolled out, turned into
 advantages and packed into micro-batches of one policy each. Beside it, `compute_loss` (a scale),
-the optimiser's methods (`update/optimizer.py`: steps per policy) and those that write and read
+the optimiser's methods (`batch/optimizer.py`: steps per policy) and those that write and read
 checkpoints (`running/checkpoints.py`) are overridden.
 `tests/trainers/test_trl_seam.py` fails where an upgrade of TRL moves any of this.
 
@@ -19,7 +19,7 @@ Deviations from TRL:
    of (seed, update).
 5. Where another engine samples (`engines/`), its log-probs are compared with the trainer's before
    every step, and an engine that is not exact is corrected for by a ratio per token. TRL's default
-   is one ratio per row, which here is all turns of an episode (`update/drift.py`).
+   is one ratio per row, which here is all turns of an episode (`batch/drift.py`).
 """
 
 from __future__ import annotations
@@ -46,20 +46,48 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from llm_marl_envs.core.records import EpisodeGroup
+from llm_marl_envs.play.registry import env_factory
+from llm_marl_envs.play.rollout import REPEATS, Failures, appends
 from llm_marl_envs.policies import Policy
-from llm_marl_envs.records import EpisodeGroup
-from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import REPEATS, Failures, appends
 from trainers.algorithms import AdvantageInputs, Algorithm, algorithm_name, make_algorithm
+from trainers.batch.drift import (
+    OLD,
+    EngineDriftError,
+    correction,
+    differences,
+    limits_of,
+    logged,
+    measured,
+    refusal,
+)
+from trainers.batch.log_probs import in_place
+from trainers.batch.optimizer import clip_each, cosines, leave_idle, parameter_groups
+from trainers.batch.packing import (
+    PackPlan,
+    Row,
+    count_everywhere,
+    micro_batches,
+    not_finite_rows,
+    pack_rows,
+    plan_micro_batches,
+    uncut,
+)
+from trainers.batch.shared_prompts import NOT_SHARDED, SharedPrompts, why_whole
 from trainers.config import NO_DEEPSPEED, NO_SHARDS, MAGRPOConfig
 from trainers.engines.base import SamplingEngine
 from trainers.engines.registry import make_engine
-from trainers.models.model_card import training_facts
-from trainers.models.sharding import keep_parts
-from trainers.models.team_files import Models, Tokenizers, build_team_model, save_team
-from trainers.models.team_model import SeparateWeights, TeamModel
-from trainers.models.team_module import fit_for_trl
-from trainers.models.token_policy import TokenPolicy
+from trainers.experience.branching import most_turns
+from trainers.experience.collect import (
+    Collector,
+    check_context,
+    evaluation_episodes,
+    not_finite,
+)
+from trainers.experience.line_ups import LineUps
+from trainers.experience.play import Play
+from trainers.experience.sequential import drawn_order, log_ratios, weigh
+from trainers.policies.token_policy import TokenPolicy
 from trainers.running import metrics
 from trainers.running.callbacks import (
     AfterStep,
@@ -84,39 +112,11 @@ from trainers.running.run_folder import (
     write_settings,
 )
 from trainers.running.transcripts import LogFile, write_update
-from trainers.update.branching import most_turns
-from trainers.update.collect import (
-    Collector,
-    check_context,
-    evaluation_episodes,
-    not_finite,
-)
-from trainers.update.drift import (
-    OLD,
-    EngineDriftError,
-    correction,
-    differences,
-    limits_of,
-    logged,
-    measured,
-    refusal,
-)
-from trainers.update.line_ups import LineUps
-from trainers.update.log_probs import in_place
-from trainers.update.optimizer import clip_each, cosines, leave_idle, parameter_groups
-from trainers.update.packing import (
-    PackPlan,
-    Row,
-    count_everywhere,
-    micro_batches,
-    not_finite_rows,
-    pack_rows,
-    plan_micro_batches,
-    uncut,
-)
-from trainers.update.play import Play
-from trainers.update.sequential import drawn_order, log_ratios, weigh
-from trainers.update.shared_prompts import NOT_SHARDED, SharedPrompts, why_whole
+from trainers.weights.model_card import training_facts
+from trainers.weights.sharding import keep_parts
+from trainers.weights.team_files import Models, Tokenizers, build_team_model, save_team
+from trainers.weights.team_model import SeparateWeights, TeamModel
+from trainers.weights.team_module import fit_for_trl
 
 # Log-probs of tokens that no agent sampled. TRL takes exponentials of differences before it masks
 # them, and an improbable prompt token would make inf * 0: these keep both differences harmless.
@@ -535,7 +535,14 @@ class MAGRPOTrainer(GRPOTrainer):
             whole: Any = self.model
             decayed = set(self.get_decay_parameter_names(whole))
             optimizer_class, kwargs = self.get_optimizer_cls_and_kwargs(self.args, whole)
-            groups = parameter_groups(self.team, whole, self.args, decayed)
+            groups = parameter_groups(
+                self.team,
+                whole,
+                decayed,
+                rate=self.args.learning_rate,
+                rates=self.args.policy_learning_rates,
+                weight_decay=self.args.weight_decay,
+            )
             self.optimizer = optimizer_class(groups, **kwargs)
             self.optimizer.register_step_pre_hook(self._leave_idle_policies)
             if self.team.sharded:

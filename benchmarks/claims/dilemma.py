@@ -44,12 +44,12 @@ from benchmarks.claims.common import (
     slopes,
     taught,
 )
-from llm_marl_envs.games.landscape import NOISE, softmax
-from llm_marl_envs.games.matrix import GAMES
-from llm_marl_envs.games.repeated import best_response, dilemma_strategy, states
-from llm_marl_envs.games.repeated import returns as exact_returns
-from llm_marl_envs.records import Branch, Episode, EpisodeGroup, StopReason
-from trainers.update.returns import discounted_returns
+from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, StopReason
+from llm_marl_envs.envs.games.landscape import NOISE, softmax
+from llm_marl_envs.envs.games.matrix_rules import GAMES
+from llm_marl_envs.envs.games.repeated import best_response, dilemma_strategy, states
+from llm_marl_envs.envs.games.repeated import returns as exact_returns
+from trainers.batch.returns import discounted_returns
 
 GAME = GAMES["prisoners_dilemma"]
 TURNS, GROUP, UPDATES, DISCOUNT = 10, 32, 300, 0.96

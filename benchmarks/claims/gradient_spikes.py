@@ -47,8 +47,8 @@ from benchmarks.claims.common import (
     slopes,
     taught,
 )
-from llm_marl_envs.games.landscape import NOISE, softmax
-from llm_marl_envs.games.right_words import score
+from llm_marl_envs.envs.games.landscape import NOISE, softmax
+from llm_marl_envs.envs.games.right_words import score
 
 SCALES = (1.0, 3.0, 10.0, 30.0)
 GAMES: dict[str, tuple[tuple[float, ...], ...]] = {

@@ -53,9 +53,9 @@ from benchmarks.claims.common import (
     taught,
     update_of,
 )
-from llm_marl_envs.games.instances import WORDS
-from llm_marl_envs.games.right_words import ARMS, rights_of, slope
-from llm_marl_envs.seeds import derive_seed
+from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.envs.games.instances import WORDS
+from llm_marl_envs.envs.games.right_words import ARMS, rights_of, slope
 
 CHOICES = 3
 RIGHT = (0.1, 0.6, 0.6, 0.6, 1 / 3, 1 / 3, 0.9, 0.9)

@@ -40,8 +40,8 @@ from benchmarks.claims.common import (
     stage_of,
     taught,
 )
-from llm_marl_envs.games.instances import WORDS
-from llm_marl_envs.games.right_words import rights_of
+from llm_marl_envs.envs.games.instances import WORDS
+from llm_marl_envs.envs.games.right_words import rights_of
 
 SEATS, TURNS, CHOICES, ACTIONS = ("member_0", "member_1"), 3, 3, 720
 BONUSES = (0.0, 2.0, 5.0, 10.0)

@@ -15,9 +15,9 @@ import yaml
 
 from benchmarks.comparison.cells import REPORT_SEED, TUNING_SEED, Cell, Line
 from benchmarks.comparison.report import REFERENCE
+from llm_marl_envs.envs.games.matrix_rules import GAMES
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.files.run_manifest import MANIFEST_FILE
-from llm_marl_envs.games.matrix import GAMES
+from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
 
 POINTS = 10
 FACTOR = 1.4

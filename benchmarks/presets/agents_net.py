@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.presets.study import MEASURE_SEED, Settings, Study, held_out
-from llm_marl_envs.evaluation import evaluate_team
+from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.policies import Team
 
 TASKS = 200

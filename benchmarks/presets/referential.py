@@ -24,11 +24,11 @@ from benchmarks.presets.study import (
     seeds_of,
     team_of,
 )
-from llm_marl_envs.evaluation import TeamResult, evaluate_team
+from llm_marl_envs.measure import TeamResult, evaluate_team
 from llm_marl_envs.policies import Team
 from llm_marl_envs.policies.scripted import SilentPolicy
-from trainers.models.team_files import load_team
 from trainers.train import read_run
+from trainers.weights.team_files import load_team
 
 EPISODES = 200
 

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from benchmarks.presets.study import Seats, Settings, Study, held_out
-from llm_marl_envs.games import tictactoe
-from llm_marl_envs.games.tictactoe import Board, Course
+from llm_marl_envs.envs.games import tic_tac_toe_rules as tictactoe
+from llm_marl_envs.envs.games.tic_tac_toe_rules import Board, Course
 
 ROWS = 128
 """Prompts that are scored at once; all have the same length, so nothing is padded."""

@@ -25,11 +25,11 @@ from benchmarks.presets.study import (
     team_of,
     trained,
 )
-from llm_marl_envs.evaluation import TeamResult, evaluate_team
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.measure import TeamResult, evaluate_team
 from llm_marl_envs.policies import Policy, Team
 from llm_marl_envs.policies.named import Context, named_policy
-from llm_marl_envs.records import Request, Response
-from trainers.models.team_files import load_team
+from trainers.weights.team_files import load_team
 
 EPISODES = 200
 """Or a few less: each held-out task is played as often."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.pretrained.sets import HELPER, MAIN
 from benchmarks.pretrained.summary import PRIMARY, SUMMARY, TEAM_UNITS, TEAMS
-from llm_marl_envs.evaluation.numbers.format import interval, number, p_value, whole
 from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.measure.numbers.format import interval, number, p_value, whole
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {"conventions": DOCS / "conventions.md", "weights": DOCS / "weights.md"}

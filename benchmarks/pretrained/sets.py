@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs import make
-from llm_marl_envs.coding.composition import OPS, Composition, conventions
-from llm_marl_envs.coding.source import composition_of
-from llm_marl_envs.coding.vocabulary import REDUCTIONS
-from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.core.records import Request
+from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.envs.coding.composition import OPS, Composition, conventions
+from llm_marl_envs.envs.coding.source import composition_of
+from llm_marl_envs.envs.coding.vocabulary import REDUCTIONS
+from llm_marl_envs.measure.progress import counter
 from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.records import Request
-from llm_marl_envs.tasks import Task
 
 ENV = "coop_coding-v0"
 SEATS = HELPER, MAIN = "helper_0", "main_0"

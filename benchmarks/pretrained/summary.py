@@ -36,8 +36,8 @@ from benchmarks.pretrained.units import (
     texts_of,
     units,
 )
-from llm_marl_envs.evaluation.numbers.estimators import t_interval
 from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.measure.numbers.estimators import t_interval
 
 SUMMARY = RESULTS / "summary.json"
 PRIMARY = "operations"

@@ -28,11 +28,11 @@ from benchmarks.pretrained.sets import (
 from llm_marl_envs import make
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.policies.named import Context, Sampling, named_team
-from trainers.models.imported import model_folder, sha256
-from trainers.models.warm_start import WarmStart, warm_started
 from trainers.running.memory import peak_mib
 from trainers.running.run_folder import get_last
 from trainers.train import build_trainer, model_path, read_run, settled
+from trainers.weights.imported import model_folder, sha256
+from trainers.weights.warm_start import WarmStart, warm_started
 
 RESULTS = Path(__file__).parents[1] / "results" / "pretrained"
 RUNS = Path("runs/pretrained")

@@ -30,8 +30,8 @@ from benchmarks.speed.record import REPETITIONS, ROOT, Row, keep, ratio
 from benchmarks.speed.sharing import SIZES
 from llm_marl_envs import make
 from llm_marl_envs.bridges.comlrl import for_comlrl
-from trainers.models.chat import ChatTemplate
-from trainers.models.tiny import TinySettings
+from trainers.weights.chat import ChatTemplate
+from trainers.weights.tiny import TinySettings
 
 CELLS = (
     ("separate", (1, 64, 1000)),

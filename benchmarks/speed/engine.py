@@ -30,7 +30,7 @@ from trainers.engines.base import Draw
 from trainers.engines.generate import GenerateEngine
 from trainers.engines.vllm import VLLMEngine
 from trainers.engines.vllm_server import ServerCall
-from trainers.models.adapters import AdapterWeights
+from trainers.weights.adapters import AdapterWeights
 
 SEATS = {"talker_0": "talker_0", "talker_1": "talker_1"}
 ROWS, TOKENS, PROMPT = 64, 64, 32

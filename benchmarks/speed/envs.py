@@ -20,14 +20,14 @@ from pettingzoo import AECEnv
 
 from benchmarks.speed.record import REPETITIONS, Row, keep, ratio
 from llm_marl_envs import list_envs
-from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.core.records import Episode
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.registry import env_factory
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy, Team
-from llm_marl_envs.records import Episode
-from llm_marl_envs.registry import env_factory
-from llm_marl_envs.rollout import rollout
+from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.sandbox import Sandbox
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 
 COPIES = (1, 64, 1024)
 FEWEST = 64

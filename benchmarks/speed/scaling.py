@@ -18,7 +18,7 @@ from statistics import median
 from benchmarks.speed import toy
 from benchmarks.speed.limit import bare
 from benchmarks.speed.record import REPETITIONS, Row, alternate, exponent, keep
-from trainers.models.tiny import TinySettings
+from trainers.weights.tiny import TinySettings
 
 SIZES: Mapping[str, Sequence[int]] = {
     "agents": (2, 4, 8, 16, 32),

@@ -26,8 +26,8 @@ from transformers import DynamicCache
 from benchmarks.speed import toy
 from benchmarks.speed.limit import MODES, sampled
 from benchmarks.speed.record import REPETITIONS, Row, keep, ratio
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Task
 
 SIZES = replace(
     toy.SIZES, vocab_size=4000, hidden_size=384, num_layers=6, num_heads=6, intermediate_size=1536

@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.speed.comlrl import enter, theirs
 from benchmarks.speed.record import Row, keep
-from llm_marl_envs.outcome import Outcome
+from llm_marl_envs.core.outcome import Outcome
 from trainers.config import MAGRPOConfig
 from trainers.trainer import MAGRPOTrainer
 

@@ -16,13 +16,13 @@ import torch
 from peft import LoraConfig
 from transformers import TrainerCallback
 
-from llm_marl_envs.core import TextParallelEnv, described
-from llm_marl_envs.outcome import Outcome
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
+from llm_marl_envs.core.environment import TextParallelEnv, described
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
 from trainers.config import MAGRPOConfig
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
 TASKS = 64
 SIZES = TinySettings(

@@ -24,10 +24,10 @@ from typing import Any
 
 from pettingzoo import AECEnv
 
-from llm_marl_envs.core import task_ids
-from llm_marl_envs.registry import make
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.specs import env_name
+from llm_marl_envs.core.environment import task_ids
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.specs import env_name
+from llm_marl_envs.play.registry import make
 
 
 class Branch(str):

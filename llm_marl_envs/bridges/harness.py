@@ -22,16 +22,16 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm_marl_envs.core.records import Episode, Request, Response
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.play.registry import make
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.base import Policy, answers, by_policy, check_team
 from llm_marl_envs.policies.endpoint import SEED_BITS, EndpointPolicy
 from llm_marl_envs.policies.json_server import EndpointError
 from llm_marl_envs.policies.named import Context, seated
-from llm_marl_envs.records import Episode, Request, Response
-from llm_marl_envs.registry import make
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.tasks import Task
-from llm_marl_envs.vector import VectorTextEnv
 
 
 @dataclass(frozen=True, slots=True)

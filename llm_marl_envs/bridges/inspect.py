@@ -24,14 +24,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
-from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.records import (
+from llm_marl_envs.core.records import (
     Request,
     Response,
     episode_from_dict,
     episode_to_dict,
 )
-from llm_marl_envs.registry import make
+from llm_marl_envs.play.registry import make
+from llm_marl_envs.policies.base import Policy
 
 try:
     from inspect_ai import Task

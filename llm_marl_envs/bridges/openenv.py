@@ -21,15 +21,13 @@ from typing import Annotated, Any, ClassVar
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
-from llm_marl_envs.checks import refuse_other
-from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv, described
-from llm_marl_envs.outcome import Outcome
-from llm_marl_envs.policies.json_server import valid
-from llm_marl_envs.records import plain
-from llm_marl_envs.registry import make
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.specs import env_name
-from llm_marl_envs.tasks import (
+from llm_marl_envs.core.checks import refuse_other
+from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.records import plain
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.specs import env_name
+from llm_marl_envs.core.tasks import (
     FIRST_SEEDS,
     IndexedSource,
     ListSource,
@@ -38,6 +36,8 @@ from llm_marl_envs.tasks import (
     Task,
     TaskSource,
 )
+from llm_marl_envs.play.registry import make
+from llm_marl_envs.policies.json_server import valid
 
 try:
     from openenv.core.env_client import EnvClient

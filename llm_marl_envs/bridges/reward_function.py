@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from llm_marl_envs.core import TextParallelEnv, described
-from llm_marl_envs.outcome import Outcome
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
+from llm_marl_envs.core.environment import TextParallelEnv, described
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
 
 WRITER = "writer_0"
 RewardFunction = Callable[..., Any]

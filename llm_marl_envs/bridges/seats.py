@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import Context, seated
-from llm_marl_envs.registry import make
-from llm_marl_envs.spaces import Message
 from llm_marl_envs.wrappers import Partners
 
 Team = Mapping[str, Policy | str]

@@ -24,12 +24,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from llm_marl_envs.core import TextAECEnv, described
-from llm_marl_envs.deliberation.statements import quoted
-from llm_marl_envs.outcome import Outcome
-from llm_marl_envs.parsing import QUOTE, lines_of
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import FIRST_SEEDS, SEEDS_OF_A_SPLIT, SeedSource, Task
+from llm_marl_envs.core.environment import TextAECEnv, described
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.parsing import QUOTE, lines_of
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import FIRST_SEEDS, SEEDS_OF_A_SPLIT, SeedSource, Task
+from llm_marl_envs.core.texts import quoted
 
 GAME = -1
 """Who speaks where the game does."""

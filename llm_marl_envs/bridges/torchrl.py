@@ -21,8 +21,8 @@ from gymnasium import spaces
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
-from llm_marl_envs.seeds import RESET_SEEDS, derive_seed
-from llm_marl_envs.spaces import Message
+from llm_marl_envs.core.seeds import RESET_SEEDS, derive_seed
+from llm_marl_envs.core.spaces import Message
 
 try:
     import torch

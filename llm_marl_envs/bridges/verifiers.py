@@ -24,9 +24,9 @@ from functools import cache
 from typing import Any
 
 from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
+from llm_marl_envs.core.records import Episode, Request, Response
+from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.records import Episode, Request, Response
-from llm_marl_envs.registry import make
 
 try:
     import verifiers.v1 as vf

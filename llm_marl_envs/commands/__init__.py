@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from llm_marl_envs.plugins import Registry
+from llm_marl_envs.core.plugins import Registry
 
 COMMANDS = Registry("llm_marl_envs.commands", "command")
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from llm_marl_envs.plugins import entries, groups
+from llm_marl_envs.core.plugins import entries, groups
 
 MISTAKE, FAILURE = 2, 1
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -83,7 +83,7 @@ def is_said(error: BaseException) -> bool:
         return True  # files and the network
     if isinstance(error, ImportError) and _top(error.name or "") not in packages():
         return True
-    from llm_marl_envs.rollout import EpisodesFailedError
+    from llm_marl_envs.play.rollout import EpisodesFailedError
 
     said = (ValueError, TypeError, ImportError, FloatingPointError, EpisodesFailedError)
     if not isinstance(error, said):

@@ -10,7 +10,7 @@ from llm_marl_envs.commands import Command
 
 
 def _list(options: Namespace) -> None:
-    from llm_marl_envs.specs import list_envs, namespaces, spec
+    from llm_marl_envs.core.specs import list_envs, namespaces, spec
 
     for env_id in [*list_envs(), *namespaces()]:
         one = spec(env_id)
@@ -19,8 +19,8 @@ def _list(options: Namespace) -> None:
 
 
 def _spec(options: Namespace) -> None:
-    from llm_marl_envs.registry import load_entry_point
-    from llm_marl_envs.specs import spec
+    from llm_marl_envs.core.specs import spec
+    from llm_marl_envs.play.registry import load_entry_point
 
     one = spec(options.id)
     create = load_entry_point(one)
@@ -64,7 +64,7 @@ def _look_at_server(url: str) -> int:
 
 def _version(options: Namespace) -> None:
     from llm_marl_envs import __version__
-    from llm_marl_envs.files.run_manifest import package_versions
+    from llm_marl_envs.measure.run_manifest import package_versions
 
     print(f"llm-marl-envs {__version__}\npython {platform.python_version()}")
     for package, version in [*package_versions().items()][1:]:

@@ -23,7 +23,7 @@ BENCHMARK = "bench-v2"
 
 
 def _plan(options: Namespace, samples: int) -> Any:
-    from llm_marl_envs.evaluation.play.runner import Plan
+    from llm_marl_envs.measure.runner import Plan
 
     return Plan(
         n_tasks=options.tasks,
@@ -49,7 +49,7 @@ def _add_eval(parser: ArgumentParser) -> None:
 
 
 def _eval(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.studies.measure import run_eval
+    from llm_marl_envs.measure.studies.measure import run_eval
 
     quiet_libraries()
     limit_threads(options)
@@ -96,7 +96,7 @@ def _add_bench(parser: ArgumentParser) -> None:
 
 
 def _bench(options: Namespace) -> int | None:
-    from llm_marl_envs.evaluation.studies.benchmark import benchmark
+    from llm_marl_envs.measure.studies.benchmark import benchmark
 
     quiet_libraries()
     chosen = benchmark(options.benchmark)
@@ -106,8 +106,8 @@ def _bench(options: Namespace) -> int | None:
 
 
 def _play_bench(options: Namespace, chosen: Any) -> None:
-    from llm_marl_envs.evaluation.studies.bench_run import EVERY, run_benchmark
-    from llm_marl_envs.evaluation.studies.benchmark import bench_table, read_bench
+    from llm_marl_envs.measure.studies.bench_run import EVERY, run_benchmark
+    from llm_marl_envs.measure.studies.benchmark import bench_table, read_bench
 
     if not options.team or not options.output:
         raise ValueError("expected --team and --output, or --check and a folder")
@@ -127,7 +127,7 @@ def _play_bench(options: Namespace, chosen: Any) -> None:
 
 def _check(options: Namespace, chosen: Any) -> int:
     """Print what does not come out; 1 where something does not."""
-    from llm_marl_envs.evaluation.studies.bench_check import check_bench, entries_in
+    from llm_marl_envs.measure.studies.bench_check import check_bench, entries_in
 
     chosen = _own_tasks(options, chosen, entries_in(options.check))
     wrong = check_bench(chosen, options.check)
@@ -140,7 +140,7 @@ def _check(options: Namespace, chosen: Any) -> int:
 
 def _own_tasks(options: Namespace, chosen: Any, names: Any) -> Any:
     """The benchmark, with the tasks of --seed-from if there is one."""
-    from llm_marl_envs.evaluation.studies.fresh_tasks import fresh_benchmark, secret_of
+    from llm_marl_envs.measure.studies.fresh_tasks import fresh_benchmark, secret_of
 
     if options.seed_from is None:
         return chosen
@@ -159,7 +159,7 @@ def _add_compare(parser: ArgumentParser) -> None:
 
 
 def _compare(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.numbers.compare import compare_results, report, sides_at
+    from llm_marl_envs.measure.numbers.compare import compare_results, report, sides_at
 
     named = {"A": options.a, "B": options.b}
     sides = {name: sides_at(side) for name, side in named.items()}
@@ -182,7 +182,7 @@ def _add_baselines(parser: ArgumentParser) -> None:
 
 
 def _baselines(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.studies.measure import run_all_baselines
+    from llm_marl_envs.measure.studies.measure import run_all_baselines
 
     quiet_libraries()
     run_all_baselines(

@@ -9,7 +9,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from llm_marl_envs.checks import refuse_unknown
 from llm_marl_envs.commands import Command
 from llm_marl_envs.commands.options import (
     add_environment,
@@ -17,17 +16,19 @@ from llm_marl_envs.commands.options import (
     assignments,
     quiet_libraries,
 )
-from llm_marl_envs.experts import ExpertPolicy, find_experts
+from llm_marl_envs.core.checks import refuse_unknown
+from llm_marl_envs.core.experts import find_experts
+from llm_marl_envs.core.records import Episode
+from llm_marl_envs.core.rendering import print_text
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.registry import make
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.policies.human import HumanPolicy
 from llm_marl_envs.policies.named import Context, identity_of, named_partners
 from llm_marl_envs.policies.scripted import RandomPolicy
-from llm_marl_envs.records import Episode
-from llm_marl_envs.registry import make
-from llm_marl_envs.rendering import print_text
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 
 
 def play(

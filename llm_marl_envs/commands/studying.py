@@ -71,8 +71,8 @@ def _add_collect(parser: ArgumentParser) -> None:
 
 
 def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
+    from llm_marl_envs.play.registry import make
     from llm_marl_envs.policies.named import Context, named_team
-    from llm_marl_envs.registry import make
 
     sampling = sampling_of(options)
     sampling.check_samples(options.samples)
@@ -81,16 +81,16 @@ def _named(options: Namespace, name: str, kwargs: dict[str, Any]) -> Any:
 
 
 def _cross_play(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.play.paired import Stage
-    from llm_marl_envs.evaluation.play.progress import counter
-    from llm_marl_envs.evaluation.play.runner import Plan
-    from llm_marl_envs.evaluation.studies.cross_play import cross_play
-    from llm_marl_envs.evaluation.studies.cross_play_files import report, write_cross_play
-    from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib, save_heat_map
-    from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
     from llm_marl_envs.files.json_files import check_writable
-    from llm_marl_envs.files.run_manifest import recording
-    from llm_marl_envs.registry import make
+    from llm_marl_envs.measure.paired import Stage
+    from llm_marl_envs.measure.progress import counter
+    from llm_marl_envs.measure.run_manifest import recording
+    from llm_marl_envs.measure.runner import Plan
+    from llm_marl_envs.measure.studies.cross_play import cross_play
+    from llm_marl_envs.measure.studies.cross_play_files import report, write_cross_play
+    from llm_marl_envs.measure.studies.heat_map import require_matplotlib, save_heat_map
+    from llm_marl_envs.measure.studies.zero_shot import zero_shot
+    from llm_marl_envs.play.registry import make
 
     quiet_libraries()
     folder = Path(options.output or ".")
@@ -137,15 +137,15 @@ def _cross_play(options: Namespace) -> None:
 
 
 def _contribution(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.numbers.estimate import as_filed
-    from llm_marl_envs.evaluation.play.paired import Stage
-    from llm_marl_envs.evaluation.play.progress import counter
-    from llm_marl_envs.evaluation.play.runner import Plan
-    from llm_marl_envs.evaluation.studies.contribution import contributions
-    from llm_marl_envs.evaluation.studies.messages import message_effects
+    from llm_marl_envs.core.records import plain
     from llm_marl_envs.files.json_files import check_writable, write_json
-    from llm_marl_envs.records import plain
-    from llm_marl_envs.registry import make
+    from llm_marl_envs.measure.numbers.estimate import as_filed
+    from llm_marl_envs.measure.paired import Stage
+    from llm_marl_envs.measure.progress import counter
+    from llm_marl_envs.measure.runner import Plan
+    from llm_marl_envs.measure.studies.contribution import contributions
+    from llm_marl_envs.measure.studies.messages import message_effects
+    from llm_marl_envs.play.registry import make
 
     quiet_libraries()
     if options.output:
@@ -188,9 +188,9 @@ def _contribution(options: Namespace) -> None:
 
 
 def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str:
-    from llm_marl_envs.evaluation.numbers.format import number, whole, with_interval
-    from llm_marl_envs.evaluation.numbers.lookup import title
-    from llm_marl_envs.evaluation.numbers.table import format_table
+    from llm_marl_envs.measure.numbers.format import number, whole, with_interval
+    from llm_marl_envs.measure.numbers.lookup import title
+    from llm_marl_envs.measure.numbers.table import format_table
 
     def table(what: str, name: str, rows: dict[str, Any]) -> str:
         heading = (what, *map(title, ("lost", name, "failed")))
@@ -210,8 +210,8 @@ def _contribution_tables(actions: Sequence[Any], messages: Sequence[Any]) -> str
 
 
 def _collect(options: Namespace) -> None:
-    from llm_marl_envs.evaluation.play.runner import Plan
-    from llm_marl_envs.evaluation.studies.collect_dataset import Shards, run_collect
+    from llm_marl_envs.measure.runner import Plan
+    from llm_marl_envs.measure.studies.collect_dataset import Shards, run_collect
 
     quiet_libraries()
     run_collect(

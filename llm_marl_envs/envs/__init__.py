@@ -1,1 +1,1 @@
-"""One file per environment; importing this package imports none of them."""
+"""The environments, one folder per family; importing this package imports none of them."""

@@ -1,1 +1,1 @@
-"""Files of runs and results: whole or absent, JSON, manifests, datasets of episodes."""
+"""Files: whole or absent, JSON, locks."""

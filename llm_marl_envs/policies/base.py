@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from llm_marl_envs.records import Request, Response
+from llm_marl_envs.core.records import Request, Response
 
 
 @runtime_checkable

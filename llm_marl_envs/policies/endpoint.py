@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.policies.control_strings import without_control
 from llm_marl_envs.policies.json_server import (
     EndpointError,
@@ -20,8 +22,6 @@ from llm_marl_envs.policies.json_server import (
     check_url,
     valid,
 )
-from llm_marl_envs.records import Request, Response
-from llm_marl_envs.spaces import Message
 
 SEED_BITS = 31  # servers differ in how large a seed they take
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from llm_marl_envs.records import Request, Response
-from llm_marl_envs.rendering import print_text
-from llm_marl_envs.spaces import render_messages
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.core.rendering import print_text
+from llm_marl_envs.core.spaces import render_messages
 
 END_MARK = "."
 

@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.checks import check_maker, suggestion
-from llm_marl_envs.experts import AgreedPolicy, ExpertPolicy
+from llm_marl_envs.core.checks import check_maker, suggestion
+from llm_marl_envs.core.plugins import REFERENCE, Registry
+from llm_marl_envs.core.specs import spec
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.plugins import REFERENCE, Registry
 from llm_marl_envs.policies.base import Policy, check_team
 from llm_marl_envs.policies.endpoint import EndpointPolicy
+from llm_marl_envs.policies.expert import AgreedPolicy, ExpertPolicy
 from llm_marl_envs.policies.json_server import check_url
 from llm_marl_envs.policies.scripted import RandomPolicy, SilentPolicy
-from llm_marl_envs.specs import spec
 
 TEAM_FILE = "team.json"
 """A folder that holds it is a saved team."""

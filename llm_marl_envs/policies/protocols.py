@@ -2,7 +2,7 @@
 
 Each class is a policy that sits in every seat and asks the one inside, once or several times per
 action; what that costs in tokens is summed in `Response.usage`. Which protocol makes sense where is
-`evaluation/studies/baselines.py`.
+`measure/studies/baselines.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from llm_marl_envs.parsing import answer_of
+from llm_marl_envs.core.parsing import answer_of
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.core.spaces import Message, render_messages
 from llm_marl_envs.policies.base import Policy
-from llm_marl_envs.records import Request, Response
-from llm_marl_envs.seeds import derive_seed
-from llm_marl_envs.spaces import Message, render_messages
 
 HEADER = re.compile(r"^=== (\S+) ===[ \t]*$", re.MULTILINE)
 SINGLE_INTRO = "You write every part of this work alone. Each part has its own instructions."

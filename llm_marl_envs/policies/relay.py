@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llm_marl_envs.core.records import Request, Response
 from llm_marl_envs.policies.base import Policy, answers
 from llm_marl_envs.policies.named import Context, identity_of, named_policy
-from llm_marl_envs.records import Request, Response
 
 
 class Relay:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llm_marl_envs.records import Request, Response
-from llm_marl_envs.spaces import TextSpace
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.core.spaces import TextSpace
 
 
 class ScriptedPolicy:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from llm_marl_envs.evaluation.numbers.estimate import Estimate
-from llm_marl_envs.evaluation.numbers.format import interval, number, whole
+from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.format import interval, number, whole
 from llm_marl_envs.report.axes import Frame, labels
 from llm_marl_envs.report.series import Curve
 from llm_marl_envs.report.tables import Table, table

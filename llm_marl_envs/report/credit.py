@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
-from llm_marl_envs.evaluation.numbers.estimate import Estimate
-from llm_marl_envs.evaluation.numbers.format import number
 from llm_marl_envs.files.json_files import from_json, read_json
+from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.format import number
 from llm_marl_envs.report.axes import Frame
 from llm_marl_envs.report.charts import COLOURS, TABLE_ROWS, Chart, Line
 from llm_marl_envs.report.tables import Cell, Table, estimated, table

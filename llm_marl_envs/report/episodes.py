@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.evaluation.numbers.format import number
-from llm_marl_envs.records import Episode, Turn, countable, measured
+from llm_marl_envs.core.records import Episode, Turn, countable, measured
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.measure.numbers.format import number
 from llm_marl_envs.report.sources import Trail, Transcript
-from llm_marl_envs.spaces import Message
 
 LEVELS = 4
 """Strengths of a colour, for advantages and rewards alike."""

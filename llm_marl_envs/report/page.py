@@ -15,8 +15,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from llm_marl_envs import __version__
+from llm_marl_envs.core.rendering import visible
 from llm_marl_envs.files.atomic import replacing
-from llm_marl_envs.rendering import visible
 from llm_marl_envs.report import episodes, sections
 from llm_marl_envs.report.credit import credit
 from llm_marl_envs.report.pairings import pairings

@@ -1,6 +1,6 @@
 """What a report computes of its own: a success share, paired changes, curves over updates.
 
-Pure functions. What is measured of episodes, and its intervals, is `evaluation/numbers`; over
+Pure functions. What is measured of episodes, and its intervals, is `measure/numbers`; over
 updates or runs, of which there are few, an interval is Student's t.
 """
 
@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.evaluation.numbers.estimate import Estimate, over_tasks, share
-from llm_marl_envs.evaluation.numbers.estimators import t_interval
-from llm_marl_envs.evaluation.numbers.measuring import TaskKey, task_of
+from llm_marl_envs.core.records import Episode
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.records import Episode
+from llm_marl_envs.measure.numbers.estimate import Estimate, over_tasks, share
+from llm_marl_envs.measure.numbers.estimators import t_interval
+from llm_marl_envs.measure.numbers.measuring import TaskKey, task_of
 
 MOST_POINTS = 200
 """Points of a drawn curve; longer logs are averaged over equal stretches of updates."""

@@ -8,7 +8,7 @@ Files it knows, anywhere below the folder:
     transcripts_before.jsonl, transcripts_after.jsonl, episodes.jsonl    measured episodes
     transcripts/update-*.jsonl       groups of training, tokens and advantages where recorded
     transcripts/failed-*.jsonl       episodes of training whose environment raised
-    cross_play.json                  see `evaluation/studies/cross_play_files.py`
+    cross_play.json                  see `measure/studies/cross_play_files.py`
     credit_audit.json                an audit of credit, see `credit.py`
 """
 
@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.evaluation.studies.cross_play import CrossPlay
-from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
-from llm_marl_envs.evaluation.studies.zero_shot import ZeroShot
+from llm_marl_envs.core.records import Episode, episode_from_dict
 from llm_marl_envs.files.json_files import finite, read_json
-from llm_marl_envs.records import Episode, episode_from_dict
+from llm_marl_envs.measure.studies.cross_play import CrossPlay
+from llm_marl_envs.measure.studies.cross_play_files import read_cross_play
+from llm_marl_envs.measure.studies.zero_shot import ZeroShot
 from llm_marl_envs.report.credit import CreditAudit, read_credit_audit
 
 MEASURED = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from llm_marl_envs.evaluation.numbers.estimate import Estimate
-from llm_marl_envs.evaluation.numbers.format import NOTHING, interval, number
+from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.format import NOTHING, interval, number
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from llm_marl_envs.checks import check_maker
-from llm_marl_envs.plugins import REFERENCE, Registry
+from llm_marl_envs.core.checks import check_maker
+from llm_marl_envs.core.plugins import REFERENCE, Registry
 from llm_marl_envs.scorers.base import Scorer, Submission
 from llm_marl_envs.scorers.sharing import SharedScorer
 

@@ -13,10 +13,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llm_marl_envs.parsing import quote
+from llm_marl_envs.core.parsing import quote
+from llm_marl_envs.core.records import Request
+from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.policies.endpoint import EndpointPolicy
-from llm_marl_envs.records import Request
-from llm_marl_envs.spaces import Message
 
 from .base import Submission
 

@@ -43,9 +43,9 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from llm_marl_envs.checks import refuse_other, refuse_unknown
-from llm_marl_envs.core import TextEnv
-from llm_marl_envs.deliberation.statements import told
+from llm_marl_envs.core.checks import refuse_other, refuse_unknown
+from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.texts import told
 
 ALPHABET = string.ascii_letters + string.digits + string.punctuation + " "
 """What noise puts in the place of a character: any other one of these."""

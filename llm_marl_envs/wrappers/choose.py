@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from llm_marl_envs.experts.protocol import conventions_of, experts_of, text_env
+from llm_marl_envs.core.experts import conventions_of, experts_of, text_env
 from llm_marl_envs.wrappers.codecs import Reader, Words
 from llm_marl_envs.wrappers.numbers import (
     Form,

@@ -19,12 +19,12 @@ from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
+from llm_marl_envs.core.records import Request
+from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.policies.base import Policy, ask, check_team
 from llm_marl_envs.policies.named import Context, seated
-from llm_marl_envs.records import Request
-from llm_marl_envs.seeds import derive_seed
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.specs import env_name
 from llm_marl_envs.wrappers.numbers import check_joint, check_text
 
 DRAWS = 100

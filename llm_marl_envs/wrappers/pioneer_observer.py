@@ -19,12 +19,12 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
-from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv, described
-from llm_marl_envs.deliberation.statements import quoted
-from llm_marl_envs.experts import Experts, ListeningExperts
-from llm_marl_envs.outcome import Bounds, Outcome
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
+from llm_marl_envs.core.experts import Experts, ListeningExperts
+from llm_marl_envs.core.outcome import Bounds, Outcome
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.wrappers.single_seat import SingleSeat
 
 PIONEER, OBSERVER = "pioneer_0", "observer_0"

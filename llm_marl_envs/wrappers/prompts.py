@@ -23,10 +23,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from llm_marl_envs.checks import refuse_unknown
-from llm_marl_envs.core import TextEnv
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.core.checks import refuse_unknown
+from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Task
 
 PROMPT = "prompt"
 

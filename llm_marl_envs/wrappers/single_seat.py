@@ -17,11 +17,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from llm_marl_envs.core import TextAECEnv, TextEnv, TextParallelEnv, described
-from llm_marl_envs.experts import Demonstration, Experts, ListeningExperts
-from llm_marl_envs.outcome import Bounds, Outcome
-from llm_marl_envs.spaces import Message, Observation, render_messages
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
+from llm_marl_envs.core.experts import Demonstration, Experts, ListeningExperts
+from llm_marl_envs.core.outcome import Bounds, Outcome
+from llm_marl_envs.core.spaces import Message, Observation, render_messages
+from llm_marl_envs.core.tasks import Task
 
 WRITER = "writer_0"
 INTRO = "You write every part of this work alone. Each part has its own instructions."

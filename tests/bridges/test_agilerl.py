@@ -17,7 +17,7 @@ from agilerl.vector.pz_async_vec_env import AsyncPettingZooVecEnv
 from pettingzoo.test import parallel_api_test
 
 from llm_marl_envs import list_envs, make
-from llm_marl_envs.testing import check_text_env
+from llm_marl_envs.play.testing import check_text_env
 from llm_marl_envs.wrappers import Choose, Partners
 
 ID = "coop_writing_tldr-v0"

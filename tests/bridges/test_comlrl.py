@@ -14,10 +14,10 @@ from support.models import untrained
 from support.toys import Relay, WordPair
 
 from llm_marl_envs.bridges.comlrl import Branch, for_comlrl
-from llm_marl_envs.core import TextParallelEnv, described
-from llm_marl_envs.outcome import Outcome
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
+from llm_marl_envs.core.environment import TextParallelEnv, described
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
 from llm_marl_envs.wrappers import Partners
 
 actor_critic: Any = importlib.import_module("comlrl.trainers.actor_critic")

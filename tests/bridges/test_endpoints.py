@@ -22,9 +22,9 @@ from support.word_model import word_model_folder
 from transformers import AutoTokenizer
 
 from llm_marl_envs.bridges.harness import play_episode
-from llm_marl_envs.outcome import Outcome
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.records import Episode
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import Episode
 from trainers import LocalPolicy
 
 pytestmark = pytest.mark.long  # a server that takes long to start; make test-bridges runs it, too

@@ -15,9 +15,9 @@ from support.expert_server import answering
 from support.toys import Relay, WordPair
 
 from llm_marl_envs.bridges.harness import play_episode
+from llm_marl_envs.core.records import episode_from_dict
+from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import episode_from_dict
-from llm_marl_envs.spaces import Message
 
 pytest.importorskip("inspect_ai", reason="make test-bridges installs it")
 

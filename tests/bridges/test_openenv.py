@@ -20,13 +20,13 @@ import pytest
 from support.serve_app import serve_app
 
 from llm_marl_envs import list_envs, make
+from llm_marl_envs.core.records import Episode
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.testing import check_text_env
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 from llm_marl_envs.policies.named import Context, seated
-from llm_marl_envs.records import Episode
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.testing import check_text_env
-from llm_marl_envs.vector import VectorTextEnv
 
 pytest.importorskip("openenv", reason="make test-bridges installs it")
 

@@ -17,10 +17,10 @@ from support.models import tiny_tokenizer
 from support.toys import Relay, WordPair
 
 from llm_marl_envs import make, register
-from llm_marl_envs.core import TextParallelEnv, described
-from llm_marl_envs.outcome import Outcome
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
+from llm_marl_envs.core.environment import TextParallelEnv, described
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
 from trainers.bridges.tinker import TeamDatasetBuilder, TeamGroup
 
 completers: Any = importlib.import_module("tinker_cookbook.completers")

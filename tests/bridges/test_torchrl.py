@@ -19,10 +19,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from llm_marl_envs import list_envs, make
 from llm_marl_envs.bridges.torchrl import OnlyActing, TextChatEnv, trajectories
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import Choose, Tokenize
 
 IDS = [env_id for env_id in list_envs() if "/" not in env_id]

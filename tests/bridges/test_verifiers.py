@@ -15,8 +15,8 @@ from support.expert_server import answering, chat_completion
 from support.toys import Relay, WordPair
 
 from llm_marl_envs.bridges.harness import play_episode
+from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.spaces import Message
 
 pytest.importorskip("verifiers.v1", reason="make test-bridges installs it")
 

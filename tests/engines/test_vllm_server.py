@@ -26,14 +26,14 @@ from support.toys import Lower
 from llm_marl_envs.policies.json_server import LostServerError
 from llm_marl_envs.policies.named import Context, named_policy
 from llm_marl_envs.policies.vllm_check import abilities
+from trainers.batch.drift import EngineDriftError
 from trainers.engines.base import Draw
 from trainers.engines.generate import GenerateEngine
 from trainers.engines.vllm import VLLMEngine
 from trainers.engines.vllm_server import ServerProcess, calls_for
-from trainers.models.adapters import AdapterWeights
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
-from trainers.update.drift import EngineDriftError
+from trainers.weights.adapters import AdapterWeights
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
 pytestmark = pytest.mark.engines
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from golden.record import Things, digest
 from llm_marl_envs import list_envs, make
-from llm_marl_envs.evaluation.play.runner import fingerprint_of_tasks, starts_of
-from llm_marl_envs.evaluation.studies.benchmark import benchmark, benchmarks
-from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.core.records import Episode, Request, episode_to_dict, plain
+from llm_marl_envs.core.seeds import Start, derive_seed
+from llm_marl_envs.measure.runner import fingerprint_of_tasks, starts_of
+from llm_marl_envs.measure.studies.benchmark import benchmark, benchmarks
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import Policy, RandomPolicy
+from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.policies.scripted import ScriptedPolicy
-from llm_marl_envs.records import Episode, Request, episode_to_dict, plain
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start, derive_seed
-from llm_marl_envs.vector import VectorTextEnv
 
 CONTRACT = Path(__file__).parents[1] / "llm_marl_envs" / "test_contract.py"
 SEEDS = range(4)

@@ -15,16 +15,16 @@ from support.models import settings
 from support.toys import Relay, WordPair
 
 from golden.record import Things, Value, digest, numbers
-from llm_marl_envs.core import Outcome
+from llm_marl_envs.core.environment import Outcome
+from llm_marl_envs.core.records import Episode, EpisodeGroup, Response, Turn
+from llm_marl_envs.core.seeds import RESET_SEEDS, derive_seed
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import RandomPolicy
-from llm_marl_envs.records import Episode, EpisodeGroup, Response, Turn
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import RESET_SEEDS, derive_seed
-from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, make_algorithm
-from trainers.update.branching import grown
-from trainers.update.packing import micro_batches, pack_rows, plan_micro_batches, reward_array
-from trainers.update.returns import discounted_returns
+from trainers.batch.packing import micro_batches, pack_rows, plan_micro_batches, reward_array
+from trainers.batch.returns import discounted_returns
+from trainers.experience.branching import grown
 
 
 class OwnShares(WordPair):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from llm_marl_envs.envs.solve_and_evaluate import SolveAndEvaluateEnv
-from llm_marl_envs.outcome import Bounds
-from llm_marl_envs.questions import blind_guess, question_of
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.core.outcome import Bounds
+from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.envs.debate.solve_and_evaluate import SolveAndEvaluateEnv
+from llm_marl_envs.envs.questions import blind_guess, question_of
 
 
 def accuracy_bounds(env: SolveAndEvaluateEnv, task: Task) -> Bounds:

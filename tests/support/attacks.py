@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from llm_marl_envs.writing.words import STOP_WORDS, sentences_of, words_of
+from llm_marl_envs.envs.writing.words import STOP_WORDS, sentences_of, words_of
 
 Pair = tuple[str, str]
 Attack = Callable[[str, Pair, Random], Pair]

@@ -20,13 +20,13 @@ from support.registries import restored
 from torch.nn.utils.rnn import pad_sequence
 
 from llm_marl_envs import register
-from llm_marl_envs.core import TextParallelEnv, described
-from llm_marl_envs.experts import Experts
-from llm_marl_envs.outcome import Outcome
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
+from llm_marl_envs.core.environment import TextParallelEnv, described
+from llm_marl_envs.core.experts import Experts
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
 from trainers.bridges.trl import seat_environment
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer, warm_start
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer, warm_start
 
 DIGITS = "0123456789"
 LETTERS = "01234567abcdefgh"

@@ -21,9 +21,9 @@ from support.models import small
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertForSequenceClassification, PreTrainedTokenizerFast
 
-from llm_marl_envs.writing.divisions import plans, write
-from llm_marl_envs.writing.documents import LEXICONS, Fact, Kind, say
-from llm_marl_envs.writing.generate import document_at
+from llm_marl_envs.envs.writing.divisions import plans, write
+from llm_marl_envs.envs.writing.documents import LEXICONS, Fact, Kind, say
+from llm_marl_envs.envs.writing.generate import document_at
 
 LABELS = ("entailment", "not_entailment")
 STEPS, BATCH = 400, 64

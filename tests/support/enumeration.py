@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from support.episodes import episode, group_of
 
-from llm_marl_envs.records import Episode, Response, Turn
-from llm_marl_envs.spaces import Message
+from llm_marl_envs.core.records import Episode, Response, Turn
+from llm_marl_envs.core.spaces import Message
 from trainers.algorithms import AdvantageInputs, make_algorithm
-from trainers.update.returns import discounted_returns
+from trainers.batch.returns import discounted_returns
 
 NOBODY = -1
 """The word of an agent that does not take a turn."""

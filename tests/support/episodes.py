@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from llm_marl_envs.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
+from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
 
 AGENTS = ("a_0", "b_0")
 EOS, BETWEEN = 90, 91

@@ -9,10 +9,9 @@ from typing import Any
 
 from support.endpoint_server import Server
 
-from llm_marl_envs.experts import experts_of
-from llm_marl_envs.experts.protocol import text_env
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import hash_of
+from llm_marl_envs.core.experts import experts_of, text_env
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import hash_of
 
 
 def expert_answers(env: Any, tasks: Sequence[int]) -> Callable[[Sequence[Message]], str]:

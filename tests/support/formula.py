@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from llm_marl_envs.records import EpisodeGroup
+from llm_marl_envs.core.records import EpisodeGroup
 
 EPSILON = 0.2
 SAPO = (1.0, 1.05)  # tau for positive, negative advantages: TRL's defaults

@@ -20,8 +20,8 @@ from typing import Any
 
 from support.teams import Team, Turn, fuzz_team
 
-from llm_marl_envs.coding.rewards import TERM_RANGES
-from llm_marl_envs.envs.coop_coding import CoopCodingEnv
+from llm_marl_envs.envs.coding.coop_coding import CoopCodingEnv
+from llm_marl_envs.envs.coding.rewards import TERM_RANGES
 from llm_marl_envs.sandbox import Budget, Cost, Limits, Sandbox
 
 LIMITS = Limits(cpu_seconds=2, wall_seconds=1.5, memory_mib=128)

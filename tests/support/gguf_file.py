@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from trainers.models.tiny import CHAT_TEMPLATE, build_model
+from trainers.weights.tiny import CHAT_TEMPLATE, build_model
 
 SPECIAL = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
 NORMAL, CONTROL = 1, 3

@@ -14,8 +14,8 @@ from support.episodes import group, turn
 from support.models import make_trainer, tiny_tokenizer
 from support.toys import word_tasks
 
-from llm_marl_envs.core import Outcome, TextParallelEnv
-from llm_marl_envs.spaces import Message
+from llm_marl_envs.core.environment import Outcome, TextParallelEnv
+from llm_marl_envs.core.spaces import Message
 
 TEMPERATURE = 0.8
 

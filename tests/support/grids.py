@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_marl_envs.grids.base import PLANNER, TOOL
+from llm_marl_envs.envs.grids.base import PLANNER, TOOL
 
 
 def play(env: Any, *texts: str, task: Any = 0) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from support.paths import ROOT
@@ -11,6 +12,7 @@ from support.paths import ROOT
 PACKAGES = ("llm_marl_envs", "trainers")
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Dotted name -> file."""
     found = {}
@@ -20,18 +22,40 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def import_graph() -> dict[str, set[str]]:
+def rooms() -> dict[str, set[str]]:
+    """Room -> the rooms that it imports: lazy imports and those for a type checker count.
+
+    A room is a folder of modules, or a module beside the folders: `trainers.config` is one.
+    """
+    found: dict[str, set[str]] = {}
+    for module, targets in import_graph(typing=True).items():
+        room = room_of(module)
+        found.setdefault(room, set()).update({room_of(one) for one in targets} - {room})
+    return found
+
+
+def room_of(module: str) -> str:
+    """The folder in which a module lies, or its own name where it lies in a package itself."""
+    folder = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
+    return module if folder in PACKAGES else folder
+
+
+def import_graph(*, typing: bool = False) -> dict[str, set[str]]:
     """Module -> the modules that it imports, wherever the statement stands.
 
     Importing `a.b.c` runs `a.b` too, so that is counted, unless the importing module lies in it.
-    Imports for a type checker alone (`if TYPE_CHECKING`) are left out.
+    Imports for a type checker alone (`if TYPE_CHECKING`) count with `typing`.
     """
     known = modules()
     graph: dict[str, set[str]] = {}
     for module, path in known.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        named = {name for node in _run(tree) for name in _imported(node, package)}
+        named = {
+            name
+            for node in (ast.walk(tree) if typing else _run(tree))
+            for name in _imported(node, package)
+        }
         targets = {one for name in named for one in _with_parents(name) if one in known}
         graph[module] = {one for one in targets if not f"{module}.".startswith(f"{one}.")}
     return graph

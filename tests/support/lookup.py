@@ -9,13 +9,13 @@ from functools import lru_cache
 import numpy as np
 
 from llm_marl_envs import make, make_vec
-from llm_marl_envs.deliberation.sides import claims_of
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.envs.debate.sides import claims_of
+from llm_marl_envs.envs.questions import question_of
+from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.questions import question_of
-from llm_marl_envs.records import Request, Response
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.tasks import Task
 
 ID = "debate_pro_con-v0"
 CLAIM = re.compile(r"^\w+ claims: \[(.*)\]$", re.MULTILINE)

@@ -9,9 +9,9 @@ from peft import LoraConfig
 from support.toys import WORDS
 
 from trainers.config import MAGRPOConfig
-from trainers.models.sharding import full
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.sharding import full
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
 TEXTS = [f"Your word: {word}\nSay your word." for word in WORDS]
 SETTINGS = TinySettings(

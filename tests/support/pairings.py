@@ -6,9 +6,9 @@ from typing import Any
 
 from support.toys import SameCase
 
-from llm_marl_envs.evaluation.play.paired import Stage
-from llm_marl_envs.evaluation.play.runner import Plan
-from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.measure.paired import Stage
+from llm_marl_envs.measure.runner import Plan
+from llm_marl_envs.policies.expert import ExpertPolicy
 
 
 def experts(convention: str | None, env: Any = None) -> dict[str, ExpertPolicy]:

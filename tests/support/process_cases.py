@@ -25,10 +25,10 @@ from support.strangers import Growing
 from support.toys import Lower
 from torch.distributed.tensor import DTensor
 
-from llm_marl_envs.core import Outcome
+from llm_marl_envs.core.environment import Outcome
+from trainers.batch import prefixes
 from trainers.running import checkpoints
-from trainers.update import prefixes
-from trainers.update.schedules import TaskSchedule
+from trainers.schedules.schedules import TaskSchedule
 
 
 class Uneven(Lower):

@@ -9,8 +9,8 @@ from typing import Any
 
 import gymnasium
 
-from llm_marl_envs import specs
 from llm_marl_envs.commands import COMMANDS
+from llm_marl_envs.core import specs
 from llm_marl_envs.policies.named import POLICIES
 from llm_marl_envs.scorers import SCORERS
 
@@ -23,7 +23,7 @@ except ModuleNotFoundError:  # before 1.27, which libraries in tests/bridges may
 def registries() -> dict[str, dict[str, Any]]:
     """Everything that a name can be added to; algorithms only where torch is loaded anyway."""
     found: dict[str, dict[str, Any]] = {
-        "llm_marl_envs.specs": specs._specs(),
+        "llm_marl_envs.core.specs": specs._specs(),
         **{one.group: one.added for one in (POLICIES, SCORERS, COMMANDS)},
         "Gymnasium's registry": gymnasium.registry,
     }

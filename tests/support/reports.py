@@ -10,10 +10,7 @@ from typing import Any
 from support.pairings import experts, stage
 from support.toys import SameCase
 
-from llm_marl_envs.evaluation.studies.cross_play import cross_play
-from llm_marl_envs.evaluation.studies.cross_play_files import write_cross_play
-from llm_marl_envs.evaluation.studies.zero_shot import zero_shot
-from llm_marl_envs.records import (
+from llm_marl_envs.core.records import (
     Episode,
     Response,
     StopReason,
@@ -21,8 +18,11 @@ from llm_marl_envs.records import (
     episode_to_dict,
     write_jsonl,
 )
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.measure.studies.cross_play import cross_play
+from llm_marl_envs.measure.studies.cross_play_files import write_cross_play
+from llm_marl_envs.measure.studies.zero_shot import zero_shot
 from llm_marl_envs.report.page import TEMPLATES
-from llm_marl_envs.spaces import Message
 
 HOSTILE = (
     "</script><script>window.pwned = 1</script>",

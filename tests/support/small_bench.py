@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from llm_marl_envs.evaluation.play.runner import fingerprint_of_tasks, starts_of
-from llm_marl_envs.evaluation.studies.benchmark import Benchmark, Entry
+from llm_marl_envs.measure.runner import fingerprint_of_tasks, starts_of
+from llm_marl_envs.measure.studies.benchmark import Benchmark, Entry
 
 
 def entry(env_id: str, tasks: int, **kwargs: Any) -> Entry:

@@ -18,12 +18,12 @@ from typing import Any
 
 from support.program_grammar import Draw, power
 
-from llm_marl_envs.coding.feedback import MODES
-from llm_marl_envs.coding.functions import SPLITS
-from llm_marl_envs.coding.rewards import SCHEMES
-from llm_marl_envs.envs.coop_coding import HELPER, MAIN, CoopCodingEnv
-from llm_marl_envs.experts import experts_of
-from llm_marl_envs.tasks import Row, Task
+from llm_marl_envs.core.experts import experts_of
+from llm_marl_envs.core.tasks import Row, Task
+from llm_marl_envs.envs.coding.coop_coding import HELPER, MAIN, CoopCodingEnv
+from llm_marl_envs.envs.coding.feedback import MODES
+from llm_marl_envs.envs.coding.functions import SPLITS
+from llm_marl_envs.envs.coding.rewards import SCHEMES
 
 ROWS_SHARE = 0.5  # of tasks; the others are generated
 RIGHT_SHARE = 0.5  # of teams; the others may be right, too

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
 
-from llm_marl_envs.core import Bounds, Outcome, TextAECEnv, TextParallelEnv
-from llm_marl_envs.experts import Experts
-from llm_marl_envs.spaces import Message, TextSpace
-from llm_marl_envs.tasks import ListSource, Task, TaskSource
+from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.core.experts import Experts
+from llm_marl_envs.core.spaces import Message, TextSpace
+from llm_marl_envs.core.tasks import ListSource, Task, TaskSource
 
 WORDS = ("apple", "birch", "cedar", "daisy", "elder", "fig")
 

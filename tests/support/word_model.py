@@ -9,7 +9,7 @@ import pytest
 from support.models import tiny_tokenizer
 from support.toys import WORDS
 
-from trainers.models.tiny import TinySettings, build_model, warm_start
+from trainers.weights.tiny import TinySettings, build_model, warm_start
 
 SIZES = TinySettings(
     vocab_size=300,

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 from support.models import untrained
 
-from llm_marl_envs.records import read_jsonl
+from llm_marl_envs.core.records import read_jsonl
 from trainers.train import run_train
 
 PLAYED = Path("transcripts") / "update-000000.jsonl"

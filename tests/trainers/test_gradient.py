@@ -32,7 +32,7 @@ from support.gradients import (
 from support.models import make_trainer, tiny_tokenizer
 from support.toys import WordPair
 
-from trainers.update import prefixes
+from trainers.batch import prefixes
 
 
 @pytest.fixture(autouse=True)

@@ -17,11 +17,11 @@ import pytest
 import torch
 from support.models import settings
 
-from llm_marl_envs.core import Outcome, TextParallelEnv
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer, warm_start
+from llm_marl_envs.core.environment import Outcome, TextParallelEnv
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer, warm_start
 
 # The words of each turn.
 WORDS = (("ape", "bee", "cow"), ("dog", "elk", "fox"))

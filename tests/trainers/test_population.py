@@ -10,7 +10,7 @@ import torch
 from support.models import weights
 
 from llm_marl_envs import make
-from llm_marl_envs.records import Episode, read_jsonl
+from llm_marl_envs.core.records import Episode, read_jsonl
 from trainers.train import build_trainer
 
 UPDATES = 3

@@ -14,16 +14,16 @@ from support.toys import WordPair
 
 import llm_marl_envs
 from llm_marl_envs import make
-from llm_marl_envs.envs import crowd, regime
-from llm_marl_envs.evaluation import Plan
-from llm_marl_envs.evaluation.studies.measure import run_eval
-from llm_marl_envs.games.right_words import score
+from llm_marl_envs.core.records import read_jsonl
+from llm_marl_envs.core.specs import list_envs
+from llm_marl_envs.envs.games import crowd, regime
+from llm_marl_envs.envs.games.right_words import score
+from llm_marl_envs.measure import Plan
+from llm_marl_envs.measure.studies.measure import run_eval
 from llm_marl_envs.policies.named import Context, named_partners
-from llm_marl_envs.records import read_jsonl
-from llm_marl_envs.specs import list_envs
-from trainers.models.team_files import load_team
-from trainers.models.tiny import build_model
 from trainers.train import build_trainer, read_run, run_train
+from trainers.weights.team_files import load_team
+from trainers.weights.tiny import build_model
 
 RUN = """
 model: {model}

@@ -15,15 +15,15 @@ from support.toys import BareAEC, BareParallel, Lower, Relay
 from trl.trainer.grpo_config import GRPOConfig
 
 from llm_marl_envs import make
-from llm_marl_envs.core import Outcome
-from llm_marl_envs.evaluation.numbers.lookup import logged
+from llm_marl_envs.core.environment import Outcome
+from llm_marl_envs.core.records import read_jsonl
+from llm_marl_envs.measure.numbers.lookup import logged
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import read_jsonl
+from trainers.batch.packing import pack_rows
 from trainers.config import RANGES, MAGRPOConfig
-from trainers.models.team_files import load_team, read_team_file
-from trainers.models.tiny import build_model, build_tokenizer
 from trainers.trainer import MAGRPOTrainer
-from trainers.update.packing import pack_rows
+from trainers.weights.team_files import load_team, read_team_file
+from trainers.weights.tiny import build_model, build_tokenizer
 
 
 class Sick(Lower):

@@ -9,8 +9,8 @@ import transformers
 import trl
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from trainers.batch.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.trainer import MAGRPOTrainer
-from trainers.update.packing import ROW_LOSSES, TOKEN_LOSSES
 
 OVERRIDDEN = (
     "_prepare_inputs",

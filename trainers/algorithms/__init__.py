@@ -16,8 +16,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
-from llm_marl_envs.checks import check_types, refuse_unknown
-from llm_marl_envs.plugins import Registry
+from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.plugins import Registry
 from trainers.algorithms.base import AdvantageInputs, Algorithm
 
 ALGORITHMS = Registry("trainers.algorithms", "algorithm")

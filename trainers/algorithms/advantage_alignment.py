@@ -63,7 +63,7 @@ import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
-from llm_marl_envs.records import Branch, EpisodeGroup
+from llm_marl_envs.core.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Budget, Form, acts_at_once
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.relations import Kind, Relation

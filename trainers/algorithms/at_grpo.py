@@ -49,12 +49,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llm_marl_envs.records import Branch, EpisodeGroup, Turn
+from llm_marl_envs.core.records import Branch, EpisodeGroup, Turn
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
 from trainers.algorithms.magrpo import STD_EPSILON
 from trainers.algorithms.relations import Kind, Relation
 from trainers.algorithms.trees import step_of
-from trainers.update.returns import discounted_returns
+from trainers.batch.returns import discounted_returns
 
 JUDGED_BY = ("reward", "return")
 

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from pettingzoo import AECEnv
 
-from llm_marl_envs.core import TextParallelEnv
-from llm_marl_envs.records import Branch, EpisodeGroup
-from llm_marl_envs.seeds import Start, group_starts
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.core.environment import TextParallelEnv
+from llm_marl_envs.core.records import Branch, EpisodeGroup
+from llm_marl_envs.core.seeds import Start, group_starts
+from llm_marl_envs.core.tasks import Task
 from trainers.algorithms.relations import Relation
-from trainers.models.team_model import TeamModel
+from trainers.weights.team_model import TeamModel
 
 # Largest difference of returns that counts as none, as a share of everything that an episode paid:
 # far above the error of a sum in float64, far below a difference that means something.

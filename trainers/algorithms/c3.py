@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llm_marl_envs.records import Branch, EpisodeGroup
+from llm_marl_envs.core.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
 from trainers.algorithms.relations import Kind, Relation
 

@@ -41,11 +41,11 @@ import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm, acts_at_once
 from trainers.algorithms.relations import Kind, Relation
+from trainers.batch.packing import turns_taken
 from trainers.critics.base import CriticSettings, Seen
 from trainers.critics.registry import CRITIC_FILE, make_critic, save_critic
 from trainers.critics.sight import Sight
-from trainers.models.team_model import TeamModel
-from trainers.update.packing import turns_taken
+from trainers.weights.team_model import TeamModel
 
 UNBIASED = Relation(
     kind=Kind.VARIANCE, of="the policy gradient", when="always: whatever the critic has learned"

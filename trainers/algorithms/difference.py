@@ -35,7 +35,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llm_marl_envs.records import Branch, EpisodeGroup
+from llm_marl_envs.core.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
 from trainers.algorithms.c3 import after_messages, at_each_message, versions
 from trainers.algorithms.relations import Kind, Relation

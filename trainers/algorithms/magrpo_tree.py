@@ -42,7 +42,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from llm_marl_envs.records import Branch, EpisodeGroup
+from llm_marl_envs.core.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
 from trainers.algorithms.relations import Kind, Relation
 from trainers.algorithms.trees import Sample, Tree, left_at, step_of

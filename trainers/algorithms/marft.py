@@ -39,7 +39,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from llm_marl_envs.records import Episode
+from llm_marl_envs.core.records import Episode
 from trainers.algorithms.base import AdvantageInputs
 from trainers.algorithms.mappo import MAPPO, MAPPOSettings
 from trainers.algorithms.relations import Kind, Relation

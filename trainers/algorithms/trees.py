@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llm_marl_envs.records import Episode, EpisodeGroup, Turn
+from llm_marl_envs.core.records import Episode, EpisodeGroup, Turn
 
 Sample = tuple[int, int]
 """(owner's place in the group, step)"""

@@ -22,10 +22,10 @@ from typing import Any
 
 from pettingzoo import AECEnv
 
-from llm_marl_envs.core import task_ids
-from llm_marl_envs.registry import make
-from llm_marl_envs.seeds import RESET_SEEDS, derive_seed
-from llm_marl_envs.spaces import Message
+from llm_marl_envs.core.environment import task_ids
+from llm_marl_envs.core.seeds import RESET_SEEDS, derive_seed
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.play.registry import make
 from llm_marl_envs.wrappers import Partners
 
 try:

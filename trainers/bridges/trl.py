@@ -23,15 +23,15 @@ from typing import Any
 from datasets import Dataset
 
 from llm_marl_envs.bridges.seats import Team, made_once, one_seat, told_since
-from llm_marl_envs.core import task_ids
-from llm_marl_envs.records import Episode
-from llm_marl_envs.registry import make
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import RESET_SEEDS, Start, derive_seed
-from llm_marl_envs.vector import VectorTextEnv
-from trainers.models.team_model import FullWeights
-from trainers.models.token_policy import TokenPolicy
-from trainers.update.packing import Row
+from llm_marl_envs.core.environment import task_ids
+from llm_marl_envs.core.records import Episode
+from llm_marl_envs.core.seeds import RESET_SEEDS, Start, derive_seed
+from llm_marl_envs.play.registry import make
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
+from trainers.batch.packing import Row
+from trainers.policies.token_policy import TokenPolicy
+from trainers.weights.team_model import FullWeights
 
 RETURN = "episode_return"
 

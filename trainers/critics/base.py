@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import torch
 
-from trainers.models.team_model import TeamModel
+from trainers.weights.team_model import TeamModel
 
 T = TypeVar("T", bound=Hashable)
 

@@ -28,7 +28,7 @@ from trainers.critics.base import (
     distinct,
     refuse_body,
 )
-from trainers.models.team_model import TeamModel
+from trainers.weights.team_model import TeamModel
 
 
 @dataclass(frozen=True, slots=True)

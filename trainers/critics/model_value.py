@@ -31,8 +31,8 @@ from trainers.critics.base import (
     as_on_first_process,
     distinct,
 )
-from trainers.models.control_tokens import cleaned
-from trainers.models.team_model import TeamModel
+from trainers.weights.control_tokens import cleaned
+from trainers.weights.team_model import TeamModel
 
 BODY_FOLDER = "critic.model"
 """In a saved team; no policy has a dot in its name."""

@@ -14,10 +14,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from llm_marl_envs.core.plugins import Registry
 from llm_marl_envs.files.json_files import read_json, write_json
-from llm_marl_envs.plugins import Registry
 from trainers.critics.base import Critic, CriticSettings
-from trainers.models.team_model import TeamModel
+from trainers.weights.team_model import TeamModel
 
 CRITICS = Registry("trainers.critics", "critic")
 CRITIC_FILE = "critic.json"

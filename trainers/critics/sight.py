@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llm_marl_envs.records import Episode, Turn
+from llm_marl_envs.core.records import Episode, Turn
 from trainers.critics.base import Parts, Seen
 
 

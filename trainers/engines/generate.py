@@ -13,12 +13,12 @@ import transformers
 from torch import Tensor
 from transformers import DynamicCache, GenerationConfig
 
-from llm_marl_envs.checks import refuse_unknown
+from llm_marl_envs.core.checks import refuse_unknown
 from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.growing_cache import growing_cache
 from trainers.engines.kept_rows import KeptRows, fill, rows_of
 from trainers.engines.row_sampler import RowSampler
-from trainers.models.team_model import SamplingBatch, TeamModel
+from trainers.weights.team_model import SamplingBatch, TeamModel
 
 KEPT_MB = 512
 WORTH = 10**10

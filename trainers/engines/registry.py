@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_marl_envs.plugins import Registry
+from llm_marl_envs.core.plugins import Registry
 from trainers.engines.base import SamplingEngine
 
 ENGINES = Registry("trainers.engines", "engine")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from llm_marl_envs.checks import check_types, refuse_unknown
+from llm_marl_envs.core.checks import check_types, refuse_unknown
 from llm_marl_envs.policies.json_server import (
     EndpointError,
     JsonServer,
@@ -23,8 +23,8 @@ from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.generate import GenerateEngine
 from trainers.engines.vllm_server import ServerProcess, calls_for
 from trainers.engines.vllm_weights import ServedWeights, tell
-from trainers.models.adapters import AdapterWeights
-from trainers.models.team_model import SeparateWeights, TeamModel
+from trainers.weights.adapters import AdapterWeights
+from trainers.weights.team_model import SeparateWeights, TeamModel
 
 RETURNING = 9
 """Times that a lost server is asked again, with growing waits: about three minutes."""

@@ -21,7 +21,7 @@ from typing import Any, get_type_hints
 
 from peft import PeftConfig
 
-from llm_marl_envs.checks import check_types, refuse_unknown
+from llm_marl_envs.core.checks import check_types, refuse_unknown
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.policies.json_server import EndpointError
 

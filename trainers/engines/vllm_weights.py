@@ -4,7 +4,7 @@
 
 Adapters are loaded beside each other, under names that never mean two contents. Full weights are
 put in the place of the old ones; then an answer cannot name its version, and the measurement of
-log-probs (`trainers.update.drift`) is what notices a server that has others. Servers read the
+log-probs (`trainers.batch.drift`) is what notices a server that has others. Servers read the
 folders, so they and the trainer share a file system.
 """
 
@@ -20,9 +20,9 @@ from typing import Any
 
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.policies.json_server import EndpointError, JsonServer
-from trainers.models.adapters import AdapterWeights
-from trainers.models.sharding import as_bytes
-from trainers.models.team_model import TeamModel
+from trainers.weights.adapters import AdapterWeights
+from trainers.weights.sharding import as_bytes
+from trainers.weights.team_model import TeamModel
 
 KEPT = 2
 """Versions of a policy that servers keep: the present one and the one before."""

@@ -15,8 +15,8 @@ from transformers import ProgressCallback, TrainerCallback
 from transformers.trainer_callback import DefaultFlowCallback
 
 from llm_marl_envs.commands.ending import Stopped
-from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
-from llm_marl_envs.evaluation.play.progress import counter
+from llm_marl_envs.measure.numbers.diagnosis import diagnose
+from llm_marl_envs.measure.progress import counter
 from trainers.running.clock import REST
 
 SHOWN = ("sampling", "environments", "update")

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from itertools import takewhile
 from typing import Any
 
-from llm_marl_envs.records import EpisodeGroup
+from llm_marl_envs.core.records import EpisodeGroup
 from trainers.algorithms.trees import left_at, step_of
 
 CRITIC_TOKENS = "critic_tokens"

@@ -19,11 +19,11 @@ import torch
 from accelerate.utils import gather_object
 from transformers import AutoConfig, GenerationConfig
 
-from llm_marl_envs.evaluation.numbers.format import number, whole
-from trainers.models.chat import ChatTemplate
-from trainers.models.team_files import load_tokenizer
+from llm_marl_envs.measure.numbers.format import number, whole
 from trainers.running.memory import MIB
 from trainers.running.run_folder import recorded
+from trainers.weights.chat import ChatTemplate
+from trainers.weights.team_files import load_tokenizer
 
 RATES = {"LoRA adapters": 2e-4, "all weights": 2e-5}
 """Learning rate of what is trained; docs/pretrained.md has where they come from."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_marl_envs.branches import NotReplayableError
-from llm_marl_envs.records import Episode, countable, write_jsonl
-from llm_marl_envs.rollout import EpisodesFailedError, Failures, failure_name, failure_of
+from llm_marl_envs.core.records import Episode, countable, write_jsonl
+from llm_marl_envs.play.branches import NotReplayableError
+from llm_marl_envs.play.rollout import EpisodesFailedError, Failures, failure_name, failure_of
 from trainers.config import MAGRPOConfig
 from trainers.running.transcripts import TRANSCRIPTS
 

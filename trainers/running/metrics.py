@@ -1,7 +1,7 @@
 """The scalars of one update, and of an evaluation during training.
 
 Owns which episodes they are taken over. What each number means, and what computes it, is
-`evaluation/numbers/metrics.py`; names follow TRL's where TRL has the same scalar.
+`measure/numbers/metrics.py`; names follow TRL's where TRL has the same scalar.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llm_marl_envs.evaluation.numbers.measuring import mean, measure, over_actions
-from llm_marl_envs.evaluation.numbers.metrics import METRICS
-from llm_marl_envs.records import Episode, EpisodeGroup, countable, measured
+from llm_marl_envs.core.records import Episode, EpisodeGroup, countable, measured
+from llm_marl_envs.measure.numbers.measuring import mean, measure, over_actions
+from llm_marl_envs.measure.numbers.metrics import METRICS
 
 _OF_EPISODES = [one.name for one in METRICS.values() if one.of == "episode" and one.log]
 _OF_ACTIONS = [one for one in METRICS.values() if one.of == "action" and one.log]

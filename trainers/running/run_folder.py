@@ -25,22 +25,22 @@ from transformers.trainer import OPTIMIZER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
 
 from llm_marl_envs import __version__
-from llm_marl_envs.core import task_source
+from llm_marl_envs.core.environment import task_source
+from llm_marl_envs.core.records import plain
+from llm_marl_envs.core.specs import env_arguments, env_name, spec
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.files.json_files import differing, read_json, write_json
 from llm_marl_envs.files.locks import locked
-from llm_marl_envs.files.run_manifest import HASHED_TASKS, MANIFEST_FILE, sha256
+from llm_marl_envs.measure.run_manifest import HASHED_TASKS, MANIFEST_FILE, sha256
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import identity_of
-from llm_marl_envs.records import plain
-from llm_marl_envs.specs import env_arguments, env_name, spec
 from trainers.algorithms import ALGORITHMS, chosen_algorithm
 from trainers.config import MAGRPOConfig
 from trainers.engines.registry import engine_class
-from trainers.models.adapters import AdapterWeights
-from trainers.models.team_files import TEAM_FILE
-from trainers.models.team_model import TeamModel
 from trainers.running.transcripts import LOG_FILE
+from trainers.weights.adapters import AdapterWeights
+from trainers.weights.team_files import TEAM_FILE
+from trainers.weights.team_model import TeamModel
 
 SETTINGS_FILE = "settings.json"
 SETTINGS_VERSION = 1

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from transformers import TrainerCallback
 
+from llm_marl_envs.core.records import EpisodeGroup, Turn, episode_to_dict
 from llm_marl_envs.files.atomic import replacing
-from llm_marl_envs.records import EpisodeGroup, Turn, episode_to_dict
 from trainers.config import MAGRPOConfig
-from trainers.models.team_model import TeamModel
+from trainers.weights.team_model import TeamModel
 
 LOG_FILE = "log.jsonl"
 TRANSCRIPTS = "transcripts"

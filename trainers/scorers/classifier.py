@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-from trainers.models.control_tokens import cleaned
+from trainers.weights.control_tokens import cleaned
 
 BATCH_SIZE = 32
 DIGITS = 5

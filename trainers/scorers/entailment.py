@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from llm_marl_envs.envs.writing.words import sentences_of
 from llm_marl_envs.scorers import Submission
-from llm_marl_envs.writing.words import sentences_of
 from trainers.scorers.classifier import PairClassifier
 
 MAX_SENTENCES = 64

@@ -45,23 +45,23 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.core import task_source
+from llm_marl_envs.core.environment import task_source
+from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, Turn
+from llm_marl_envs.core.seeds import RESET_SEEDS, Start, branch_start, derive_seed, group_starts
+from llm_marl_envs.play.replay import check_replays
+from llm_marl_envs.play.rollout import Context, redraws, rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import Team
-from llm_marl_envs.records import Branch, Episode, EpisodeGroup, Turn
-from llm_marl_envs.replay import check_replays
-from llm_marl_envs.rollout import Context, redraws, rollout
-from llm_marl_envs.seeds import RESET_SEEDS, Start, branch_start, derive_seed, group_starts
-from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, Algorithm
 from trainers.algorithms.at_grpo import ATGRPO
 from trainers.algorithms.base import ROUNDING
 from trainers.algorithms.magrpo_tree import MAGRPOTree
 from trainers.algorithms.trees import left_at, step_of
+from trainers.batch.packing import reward_array
+from trainers.batch.returns import discounted_returns
+from trainers.experience.branching import grown
 from trainers.studies.credit_estimators import Memory, make_estimators
 from trainers.studies.credit_figures import Facts, Judged, Products, figures
-from trainers.update.branching import grown
-from trainers.update.packing import reward_array
-from trainers.update.returns import discounted_returns
 
 Gram = Callable[[Sequence[Turn]], Products]
 """Turns -> policy -> (which of them are its, inner products of their gradients of log-prob)."""

@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.checks import refuse_unknown
-from llm_marl_envs.evaluation.numbers.estimate import Estimate, as_filed
-from llm_marl_envs.evaluation.numbers.format import number, with_interval
-from llm_marl_envs.evaluation.numbers.table import format_table
-from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
+from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import write_json
+from llm_marl_envs.measure.numbers.estimate import Estimate, as_filed
+from llm_marl_envs.measure.numbers.format import number, with_interval
+from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.studies.heat_map import require_matplotlib
+from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.named import Context, Sampling, named_team
-from llm_marl_envs.registry import make
-from trainers.models.token_policy import TokenPolicy
+from trainers.policies.token_policy import TokenPolicy
 from trainers.studies.credit_audit import Audit, AuditPlan, Stage, credit_audit
 from trainers.studies.credit_figures import PRICES, Judged
 from trainers.studies.credit_gradients import gram_of

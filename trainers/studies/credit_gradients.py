@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from llm_marl_envs.records import Turn
-from trainers.models.token_policy import TokenPolicy
+from llm_marl_envs.core.records import Turn
+from trainers.policies.token_policy import TokenPolicy
 from trainers.studies.credit_audit import Gram
 
 

@@ -24,31 +24,31 @@ from transformers.utils.logging import disable_progress_bar
 
 from llm_marl_envs import make
 from llm_marl_envs.commands.ending import Stopped
-from llm_marl_envs.core import TextParallelEnv
-from llm_marl_envs.evaluation import (
+from llm_marl_envs.core.environment import TextParallelEnv
+from llm_marl_envs.core.records import Episode, read_jsonl, write_jsonl
+from llm_marl_envs.core.rendering import print_text
+from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.measure import (
     TeamResult,
     evaluate_team,
     measure_coordination,
 )
-from llm_marl_envs.evaluation.numbers.coordination import match_by_choice
-from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
-from llm_marl_envs.evaluation.numbers.format import interval, number, whole
-from llm_marl_envs.evaluation.numbers.lookup import title
-from llm_marl_envs.evaluation.numbers.table import format_table
-from llm_marl_envs.evaluation.play.progress import counter
-from llm_marl_envs.evaluation.studies.heat_map import require_matplotlib
-from llm_marl_envs.files.json_files import read_json, write_json
-from llm_marl_envs.files.run_manifest import MANIFEST_FILE
-from llm_marl_envs.records import Episode, read_jsonl, write_jsonl
-from llm_marl_envs.rendering import print_text
+from llm_marl_envs.measure.numbers.coordination import match_by_choice
+from llm_marl_envs.measure.numbers.diagnosis import diagnose
+from llm_marl_envs.measure.numbers.format import interval, number, whole
+from llm_marl_envs.measure.numbers.lookup import title
+from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.progress import counter
+from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
+from llm_marl_envs.measure.studies.heat_map import require_matplotlib
 from llm_marl_envs.report import write_report
-from trainers.models.fingerprints import fingerprint
-from trainers.models.team_files import build_team_model
-from trainers.models.token_policy import TokenPolicy
+from trainers.policies.token_policy import TokenPolicy
 from trainers.running.memory import PeakMemory
 from trainers.running.run_folder import begin_anew, get_last
 from trainers.train import TINY, build_trainer, model_path, read_run, settled
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.fingerprints import fingerprint
+from trainers.weights.team_files import build_team_model
 
 PRESET = "coop_coding_tiny"
 SPLIT = "test"

@@ -27,7 +27,7 @@ import torch
 from transformers import TrainerCallback
 
 from llm_marl_envs.commands.ending import Stopped
-from llm_marl_envs.evaluation.numbers.format import number, percent, whole
+from llm_marl_envs.measure.numbers.format import number, percent, whole
 from trainers.running.memory import MIB
 from trainers.train import build_trainer, read_run, settled
 from trainers.trainer import MAGRPOTrainer

@@ -29,12 +29,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_marl_envs.checks import check_types, refuse_unknown
-from llm_marl_envs.evaluation.numbers.estimate import over_runs
-from llm_marl_envs.evaluation.play.runner import Plan, starts_of
+from llm_marl_envs.core.checks import check_types, refuse_unknown
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.files.run_manifest import sha256
-from llm_marl_envs.registry import make
+from llm_marl_envs.measure.numbers.estimate import over_runs
+from llm_marl_envs.measure.run_manifest import sha256
+from llm_marl_envs.measure.runner import Plan, starts_of
+from llm_marl_envs.play.registry import make
 from trainers.train import KEYS as RUN_KEYS
 from trainers.train import TINY, read_run, read_yaml
 

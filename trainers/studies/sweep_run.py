@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from llm_marl_envs.commands.ending import Stopped, ending
-from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
-from llm_marl_envs.evaluation.numbers.format import whole
+from llm_marl_envs.core.plugins import import_plugins, plugin_options
 from llm_marl_envs.files.json_files import read_json, write_json
-from llm_marl_envs.files.run_manifest import MANIFEST_FILE
-from llm_marl_envs.plugins import import_plugins, plugin_options
+from llm_marl_envs.measure.numbers.diagnosis import diagnose
+from llm_marl_envs.measure.numbers.format import whole
+from llm_marl_envs.measure.run_manifest import MANIFEST_FILE
 from trainers.running.callbacks import LAUNCHED, SIGNALS
 from trainers.running.run_folder import BusyError, alone, begin_anew, get_last
 from trainers.studies.sweep import (
@@ -244,8 +244,8 @@ def measure_point(
 
     `team` and `partners` are as `named_team` takes them; files go to `folder`.
     """
-    from llm_marl_envs.evaluation.play.runner import Plan
-    from llm_marl_envs.evaluation.studies.measure import measure_team
+    from llm_marl_envs.measure.runner import Plan
+    from llm_marl_envs.measure.studies.measure import measure_team
     from llm_marl_envs.policies.named import Sampling
 
     asked: Any = point.evaluation

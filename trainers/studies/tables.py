@@ -18,11 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from llm_marl_envs.games.instances import WORDS, instances
-from llm_marl_envs.games.landscape import NOISE, softmax
-from llm_marl_envs.games.matrix import GAMES, MatrixGame, paid
-from llm_marl_envs.games.right_words import right_tasks, score
-from llm_marl_envs.records import (
+from llm_marl_envs.core.records import (
     Branch,
     Episode,
     EpisodeGroup,
@@ -31,13 +27,17 @@ from llm_marl_envs.records import (
     StopReason,
     Turn,
 )
-from llm_marl_envs.seeds import derive_seed
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.envs.games.instances import WORDS, instances
+from llm_marl_envs.envs.games.landscape import NOISE, softmax
+from llm_marl_envs.envs.games.matrix_rules import GAMES, MatrixGame, paid
+from llm_marl_envs.envs.games.right_words import right_tasks, score
 from trainers.algorithms import AdvantageInputs, Algorithm
+from trainers.batch.packing import reward_array
+from trainers.batch.returns import discounted_returns
 from trainers.running.costs import Costs, update_costs
-from trainers.update.packing import reward_array
-from trainers.update.returns import discounted_returns
 
 Key = tuple[str, str]
 """A seat, and the message it heard last."""
@@ -250,7 +250,7 @@ def regime_bed(task: Task) -> Bed:
 
 
 def bed_tasks(name: str, split: str) -> Sequence[Task]:
-    """The tasks of a bed: a game of `games/matrix.py`, "crowd" or "regime".
+    """The tasks of a bed: a game of `games/matrix_rules.py`, "crowd" or "regime".
 
     Raises:
         KeyError: no such bed.

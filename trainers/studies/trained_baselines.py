@@ -47,7 +47,7 @@ import yaml
 
 from llm_marl_envs.files.atomic import replacing
 from llm_marl_envs.files.json_files import read_json, write_json
-from llm_marl_envs.registry import make
+from llm_marl_envs.play.registry import make
 from trainers.algorithms import algorithm_name
 from trainers.algorithms.base import OPTIONS
 from trainers.algorithms.rejection import Rejection

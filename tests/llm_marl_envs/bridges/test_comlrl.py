@@ -10,7 +10,7 @@ from support.models import tiny_tokenizer
 from support.toys import Relay, WordPair
 
 from llm_marl_envs.bridges.comlrl import Replay, for_comlrl, prompt_of
-from llm_marl_envs.spaces import Message, Observation
+from llm_marl_envs.core.spaces import Message, Observation
 from llm_marl_envs.wrappers import Partners
 
 SEEN = Observation.of([Message("system", "Be short."), Message("user", "Your word: fig")])

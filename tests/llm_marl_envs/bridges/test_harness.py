@@ -16,9 +16,9 @@ from support.toys import Relay, SameCase, WordPair
 
 from llm_marl_envs import make
 from llm_marl_envs.bridges.harness import Awaited, Endpoint, divided, play_episode
-from llm_marl_envs.experts import ExpertPolicy
+from llm_marl_envs.core.records import Episode, Request, Response, episode_to_dict
+from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.policies.json_server import EndpointError
-from llm_marl_envs.records import Episode, Request, Response, episode_to_dict
 from llm_marl_envs.wrappers import Choose
 
 server = pytest.fixture(serving, name="server")

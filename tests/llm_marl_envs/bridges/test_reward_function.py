@@ -8,7 +8,7 @@ import pytest
 from trl.rewards.format_rewards import think_format_reward
 
 from llm_marl_envs.bridges.reward_function import RewardFunctionEnv
-from llm_marl_envs.testing import check_text_env
+from llm_marl_envs.play.testing import check_text_env
 
 ROWS = [
     {"prompt": "2 + 2?", "answer": "4"},

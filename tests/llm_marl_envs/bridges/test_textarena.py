@@ -17,15 +17,15 @@ from pettingzoo.test import api_test, seed_test
 
 from llm_marl_envs import list_envs, make, spec
 from llm_marl_envs.bridges.textarena import TextArenaEnv, marked, shown
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.testing import check_text_env
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.testing import check_text_env
-from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import Choose, GymSeat, Partners
 from trainers.config import MAGRPOConfig
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer, warm_start
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer, warm_start
 
 pytest.importorskip("textarena")
 KUHN = "textarena/KuhnPoker-v0"

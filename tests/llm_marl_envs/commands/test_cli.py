@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from support.toys import Relay, RelayExperts, WordPair
 
-from llm_marl_envs import cli, specs
+from llm_marl_envs import cli
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands import COMMANDS, Command
 from llm_marl_envs.commands.options import assignments
-from llm_marl_envs.core import TextEnv
-from llm_marl_envs.specs import EnvSpec, list_envs, namespaces
+from llm_marl_envs.core import specs
+from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.specs import EnvSpec, list_envs, namespaces
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llm_marl_envs.checks import suggestion
 from llm_marl_envs.commands.ending import Stopped, ending
+from llm_marl_envs.core.checks import suggestion
+from llm_marl_envs.core.records import Episode, StopReason
 from llm_marl_envs.files.json_files import read_json
-from llm_marl_envs.records import Episode, StopReason
-from llm_marl_envs.registry import make
-from llm_marl_envs.rollout import Failures
+from llm_marl_envs.play.registry import make
+from llm_marl_envs.play.rollout import Failures
 
 
 def bug_in_a_call() -> None:
@@ -108,7 +108,7 @@ def test_a_stop_that_knows_more_says_it(capsys: pytest.CaptureFixture[str]):
 def test_numbers_that_are_not_finite_are_a_failure_and_no_mistake(
     capsys: pytest.CaptureFixture[str],
 ):
-    from trainers.update.collect import not_finite
+    from trainers.experience.collect import not_finite
 
     def work() -> None:
         from accelerate import Accelerator

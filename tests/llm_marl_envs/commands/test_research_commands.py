@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from support.toys import Relay, WordPair
 
-from llm_marl_envs import cli, make, specs
+from llm_marl_envs import cli, make
 from llm_marl_envs.cli import main
 from llm_marl_envs.commands.options import named_arguments
-from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
-from llm_marl_envs.files.dataset import read_dataset
-from llm_marl_envs.specs import EnvSpec
+from llm_marl_envs.core import specs
+from llm_marl_envs.core.specs import EnvSpec
+from llm_marl_envs.measure.dataset import read_dataset
+from llm_marl_envs.measure.studies.cross_play_files import read_cross_play
 
 COMMANDS = ("cross-play", "contribution", "sweep", "table", "collect")
 
@@ -242,8 +243,8 @@ def test_a_team_of_another_environment_needs_leave(tmp_path: Path, capsys: Any):
     pytest.importorskip("torch")
     from support.models import SETTINGS
 
-    from trainers.models.team_files import build_team_model, save_team
-    from trainers.models.tiny import build_model, build_tokenizer
+    from trainers.weights.team_files import build_team_model, save_team
+    from trainers.weights.tiny import build_model, build_tokenizer
 
     tokenizer = build_tokenizer(["Your word is: fig"], SETTINGS.vocab_size)
     build_model(tokenizer, 0, SETTINGS).save_pretrained(tmp_path / "model")

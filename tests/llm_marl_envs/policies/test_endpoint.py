@@ -15,12 +15,12 @@ from support.serving import served
 from support.toys import WordPair
 
 from llm_marl_envs.cli import main
-from llm_marl_envs.evaluation import evaluate_team
+from llm_marl_envs.core.records import Request
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.policies import EndpointPolicy, json_server
 from llm_marl_envs.policies.control_strings import without_control
 from llm_marl_envs.policies.json_server import EndpointError
-from llm_marl_envs.records import Request
-from llm_marl_envs.spaces import Message
 
 server = pytest.fixture(serving, name="server")
 stranger = pytest.fixture(serving, name="stranger")
@@ -460,7 +460,7 @@ def test_a_real_server_plays_as_the_local_model_does(tmp_path: Any):
     """`transformers serve` on a CPU with the embedded model, greedy, beside `LocalPolicy`."""
     from llm_marl_envs import make
     from trainers import LocalPolicy
-    from trainers.models.tiny import TinySettings, tiny_model
+    from trainers.weights.tiny import TinySettings, tiny_model
 
     model = tiny_model(tmp_path / "tiny", settings=TinySettings(steps=30, demonstrations=500))
     how: Any = {"max_completion_length": 16, "temperature": 0}

@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 from support.toys import BareParallel, WordExperts, WordPair
 
-from llm_marl_envs.experts import ExpertPolicy, Experts
+from llm_marl_envs.core.experts import Experts
+from llm_marl_envs.core.records import Request
+from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.policies import (
     HumanPolicy,
     Policy,
@@ -14,10 +18,7 @@ from llm_marl_envs.policies import (
     ScriptedPolicy,
     check_team,
 )
-from llm_marl_envs.records import Request
-from llm_marl_envs.seeds import derive_seed
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import Task
+from llm_marl_envs.policies.expert import ExpertPolicy
 
 
 def request(**changes: Any) -> Request:

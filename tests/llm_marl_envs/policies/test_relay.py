@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from llm_marl_envs import make
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import Policy, ScriptedPolicy
 from llm_marl_envs.policies.named import Context, named_policy, named_team
 from llm_marl_envs.policies.relay import Relay, make_relay
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 
 
 def says(word: str) -> ScriptedPolicy:

@@ -8,11 +8,11 @@ import pytest
 from support.serving import ask, served
 
 from llm_marl_envs import make
-from llm_marl_envs.records import Request
-from llm_marl_envs.seeds import derive_seed
-from trainers.models.team_files import build_team_model
-from trainers.models.tiny import TinySettings, tiny_model
-from trainers.models.token_policy import TokenPolicy
+from llm_marl_envs.core.records import Request
+from llm_marl_envs.core.seeds import derive_seed
+from trainers.policies.token_policy import TokenPolicy
+from trainers.weights.team_files import build_team_model
+from trainers.weights.tiny import TinySettings, tiny_model
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from support.charts import odd_charts
 from support.chromium import CHROMIUM, Browser
 from support.reports import HOSTILE, a_cross_play, a_run
 
-from llm_marl_envs.rendering import visible
+from llm_marl_envs.core.rendering import visible
 from llm_marl_envs.report import write_report
 
 

@@ -11,7 +11,7 @@ from support.paths import ROOT
 from support.reports import HOSTILE, Reader, a_run
 
 from llm_marl_envs.cli import main
-from llm_marl_envs.evaluation.numbers.format import number, with_interval
+from llm_marl_envs.measure.numbers.format import number, with_interval
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.credit import credit, read_credit_audit, seen
 from llm_marl_envs.report.tables import Noted

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from support.reports import Reader, episode
 
-from llm_marl_envs.records import Idle, write_jsonl
+from llm_marl_envs.core.records import Idle, write_jsonl
+from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.episodes import pairs, shade, telling
-from llm_marl_envs.spaces import Message
 
 
 def test_transcripts_that_share_no_task(tmp_path: Path):

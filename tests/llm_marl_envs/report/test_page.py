@@ -9,10 +9,10 @@ import pytest
 from support.reports import HOSTILE, Reader, a_run, episode, lines
 
 from llm_marl_envs.cli import main
-from llm_marl_envs.records import (
+from llm_marl_envs.core.records import (
     write_jsonl,
 )
-from llm_marl_envs.rendering import visible
+from llm_marl_envs.core.rendering import visible
 from llm_marl_envs.report import write_report
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.reports import Reader, a_cross_play
 
-from llm_marl_envs.evaluation.studies.cross_play_files import read_cross_play
-from llm_marl_envs.evaluation.studies.heat_map import heights
+from llm_marl_envs.measure.studies.cross_play_files import read_cross_play
+from llm_marl_envs.measure.studies.heat_map import heights
 from llm_marl_envs.report import write_report
 
 

@@ -11,18 +11,18 @@ import pytest
 from support.reports import Reader, episode
 from support.toys import WordPair
 
-from llm_marl_envs.evaluation import evaluate_team
-from llm_marl_envs.evaluation.numbers.estimate import over_tasks
-from llm_marl_envs.evaluation.numbers.estimators import t_interval
-from llm_marl_envs.evaluation.numbers.measuring import measure, per_task
-from llm_marl_envs.evaluation.numbers.results import result_to_dict, summarise
-from llm_marl_envs.evaluation.numbers.table import result_table
-from llm_marl_envs.experts import ExpertPolicy
-from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import (
+from llm_marl_envs.core.records import (
     EpisodeGroup,
     write_jsonl,
 )
+from llm_marl_envs.measure import evaluate_team
+from llm_marl_envs.measure.numbers.estimate import over_tasks
+from llm_marl_envs.measure.numbers.estimators import t_interval
+from llm_marl_envs.measure.numbers.measuring import measure, per_task
+from llm_marl_envs.measure.numbers.results import result_to_dict, summarise
+from llm_marl_envs.measure.numbers.table import result_table
+from llm_marl_envs.policies import ScriptedPolicy
+from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.series import change, curve, estimate_success
 from trainers.running.metrics import group_metrics

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.reports import Reader, a_run, episode, lines, with_tokens
 
-from llm_marl_envs.records import (
+from llm_marl_envs.core.records import (
     episode_to_dict,
 )
 from llm_marl_envs.report import write_report

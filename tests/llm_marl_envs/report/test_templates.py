@@ -10,7 +10,7 @@ from jinja2 import UndefinedError
 from support.reports import HOSTILE, Reader, macro
 
 from llm_marl_envs import report
-from llm_marl_envs.rendering import visible
+from llm_marl_envs.core.rendering import visible
 from llm_marl_envs.report.page import TEMPLATES
 from llm_marl_envs.report.tables import Noted, table
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import llm_marl_envs
-from llm_marl_envs.coding.rows import task_of_row
+from llm_marl_envs.envs.coding.rows import task_of_row
 from llm_marl_envs.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")

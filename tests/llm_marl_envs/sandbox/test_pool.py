@@ -10,9 +10,12 @@ import threading
 import pytest
 from support.jobs import MAIN, TESTS, alone
 
-from llm_marl_envs.envs.coop_coding import CoopCodingEnv
-from llm_marl_envs.experts import ExpertPolicy, experts_of
-from llm_marl_envs.rollout import rollout
+from llm_marl_envs.core.experts import experts_of
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.envs.coding.coop_coding import CoopCodingEnv
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
+from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.sandbox import (
     LAYERS,
     Budget,
@@ -25,8 +28,6 @@ from llm_marl_envs.sandbox import (
 from llm_marl_envs.sandbox.layers import processor
 from llm_marl_envs.sandbox.records import Job
 from llm_marl_envs.sandbox.worker import Worker
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
 

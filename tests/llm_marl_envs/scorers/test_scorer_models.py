@@ -21,12 +21,12 @@ from transformers import (
 )
 
 from llm_marl_envs import make, make_vec
+from llm_marl_envs.play.testing import JUNK
 from llm_marl_envs.scorers import Submission, open_scorer
-from llm_marl_envs.testing import JUNK
-from trainers.models.tiny import TinySettings, tiny_model
 from trainers.scorers.classifier import DIGITS, PairClassifier
 from trainers.scorers.entailment import MAX_SENTENCES, EntailmentScorer
 from trainers.scorers.reward_model import RewardModelScorer
+from trainers.weights.tiny import TinySettings, tiny_model
 
 TLDR = "coop_writing_tldr-v0"
 

@@ -169,7 +169,7 @@ class Counting:
 def test_copies_that_step_together_are_scored_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     counting = Counting(seconds=0.1)
     shared = SharedScorer(counting)
-    monkeypatch.setattr("llm_marl_envs.writing.authors.open_scorer", lambda name: shared)
+    monkeypatch.setattr("llm_marl_envs.envs.writing.authors.open_scorer", lambda name: shared)
     copies = make_vec("coop_writing_tldr-v0", 24, **POSTS, reward="reference")
     copies.reset(seeds=list(range(24)))
     results = copies.step([{"brief_0": "x" * n, "detailed_0": "y"} for n in range(24)])

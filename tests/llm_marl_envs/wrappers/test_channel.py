@@ -16,15 +16,15 @@ import pytest
 from support.toys import BareParallel
 
 from llm_marl_envs import list_envs, make, make_vec
-from llm_marl_envs.core import TextEnv
+from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.records import Branch, Episode, Request, read_jsonl, write_jsonl
+from llm_marl_envs.core.seeds import Start, branch_start
+from llm_marl_envs.play.replay import replay
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.testing import check_text_env
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, seated
-from llm_marl_envs.records import Branch, Episode, Request, read_jsonl, write_jsonl
-from llm_marl_envs.replay import replay
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start, branch_start
-from llm_marl_envs.testing import check_text_env
-from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import Channel, Partners
 from llm_marl_envs.wrappers.channel import ALPHABET, Courier, Rules, size
 

@@ -11,10 +11,10 @@ from support.models import tiny_tokenizer
 from support.toys import BareParallel, Relay, SameCase, WordPair
 
 from llm_marl_envs import make
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import (
     Bytes,
     Choose,

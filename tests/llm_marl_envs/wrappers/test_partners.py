@@ -11,14 +11,14 @@ import pytest
 from support.toys import BareParallel, Relay, SameCase, WordPair
 
 from llm_marl_envs import make
-from llm_marl_envs.outcome import Outcome
+from llm_marl_envs.core.outcome import Outcome
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.core.specs import env_arguments, env_name
+from llm_marl_envs.play.registry import make_gym
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import Request, Response
-from llm_marl_envs.registry import make_gym
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.specs import env_arguments, env_name
-from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import Choose, GymSeat, Partners, SingleSeat
 
 

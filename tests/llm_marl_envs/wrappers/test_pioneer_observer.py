@@ -13,17 +13,17 @@ from pettingzoo.test import api_test
 from support.toys import BareParallel, WordPair
 
 from llm_marl_envs import make
-from llm_marl_envs.core import Bounds, Outcome, TextParallelEnv
-from llm_marl_envs.experts import experts_of
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv
+from llm_marl_envs.core.experts import experts_of
+from llm_marl_envs.core.records import Episode, Request, read_jsonl, write_jsonl
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
+from llm_marl_envs.play.replay import replay
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.testing import check_text_env
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy, Team
-from llm_marl_envs.records import Episode, Request, read_jsonl, write_jsonl
-from llm_marl_envs.replay import replay
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
-from llm_marl_envs.testing import check_text_env
-from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import PioneerObserver, SingleSeat
 
 PIONEER, OBSERVER = SEATS = ("pioneer_0", "observer_0")

@@ -12,14 +12,14 @@ import pytest
 from support.toys import BareParallel
 
 from llm_marl_envs import list_envs, make, make_vec
-from llm_marl_envs.experts import ExpertPolicy
-from llm_marl_envs.experts.demonstrations import demonstrations
-from llm_marl_envs.records import read_jsonl, write_jsonl
-from llm_marl_envs.replay import replay
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.testing import check_text_env
-from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.core.records import read_jsonl, write_jsonl
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.demonstrations import demonstrations
+from llm_marl_envs.play.replay import replay
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.testing import check_text_env
+from llm_marl_envs.play.vector import VectorTextEnv
+from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.wrappers import Prompts
 
 CODING = "coop_coding-v0"

@@ -10,15 +10,15 @@ from pettingzoo.test import parallel_api_test
 from support.toys import BareParallel, Relay, WordPair
 
 from llm_marl_envs import make
-from llm_marl_envs.evaluation import cooperation_index, evaluate_team
-from llm_marl_envs.experts import experts_of
-from llm_marl_envs.experts.demonstrations import demonstrations
+from llm_marl_envs.core.experts import experts_of
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.core.spaces import Message, render_messages
+from llm_marl_envs.measure import cooperation_index, evaluate_team
+from llm_marl_envs.play.demonstrations import demonstrations
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.testing import check_text_env
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.spaces import Message, render_messages
-from llm_marl_envs.testing import check_text_env
-from llm_marl_envs.vector import VectorTextEnv
 from llm_marl_envs.wrappers import SingleSeat
 
 WRITER = "writer_0"

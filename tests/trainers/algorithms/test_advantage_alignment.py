@@ -13,7 +13,7 @@ from support.episodes import episode, group_of
 from support.models import make_trainer
 from support.toys import BareParallel, Lower, Relay
 
-from llm_marl_envs.records import Branch, StopReason
+from llm_marl_envs.core.records import Branch, StopReason
 from trainers.algorithms.advantage_alignment import past_advantages
 
 ALIGNED: dict[str, Any] = {"name": "advantage_alignment", "weight": 2.0}

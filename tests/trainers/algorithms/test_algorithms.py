@@ -12,7 +12,7 @@ from support.enumeration import algorithm_of as neutral
 from support.enumeration import inputs_of, two_turns
 
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class, make_algorithm
-from trainers.update.returns import discounted_returns
+from trainers.batch.returns import discounted_returns
 
 NO = False
 

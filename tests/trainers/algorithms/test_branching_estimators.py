@@ -23,7 +23,7 @@ import pytest
 import torch
 from support.episodes import BETWEEN, EOS, Chats, episode, group_of
 
-from llm_marl_envs.records import Branch, Episode, EpisodeGroup, StopReason, Turn
+from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, StopReason, Turn
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class
 from trainers.algorithms.advantage_alignment import AdvantageAlignment
 from trainers.algorithms.at_grpo import ATGRPO
@@ -33,8 +33,8 @@ from trainers.algorithms.difference import Difference
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.magrpo_tree import MAGRPOTree
 from trainers.algorithms.relations import Kind
-from trainers.update.packing import pack_rows, reward_array
-from trainers.update.returns import discounted_returns
+from trainers.batch.packing import pack_rows, reward_array
+from trainers.batch.returns import discounted_returns
 
 AGENTS = ("left_0", "right_0")
 BLANK = 2

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llm_marl_envs.core import Outcome, TextParallelEnv
-from llm_marl_envs.records import Chance, EpisodeGroup, Request, Response
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import derive_seed
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
-from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.core.environment import Outcome, TextParallelEnv
+from llm_marl_envs.core.records import Chance, EpisodeGroup, Request, Response
+from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from trainers.algorithms import AdvantageInputs, make_algorithm
-from trainers.update.packing import reward_array
-from trainers.update.returns import discounted_returns
+from trainers.batch.packing import reward_array
+from trainers.batch.returns import discounted_returns
 
 SEATS: tuple[str, ...] = ("left_0", "right_0")
 SIZE = 8

@@ -13,16 +13,16 @@ from support.models import make_trainer, small, tiny_tokenizer, untrained, weigh
 from support.toys import BareAEC, Lower, Relay, WordPair
 from transformers import AutoModel, BertModel, TrainerCallback
 
-from llm_marl_envs.records import Episode, Request, Response
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
+from llm_marl_envs.core.records import Episode, Request, Response
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from trainers.algorithms import chosen_algorithm
 from trainers.critics.base import CriticSettings, Seen
 from trainers.critics.registry import load_critic, make_critic
 from trainers.critics.sight import Sight
-from trainers.models.team_files import build_team_model, load_team, read_team_file
 from trainers.running.run_folder import differences
+from trainers.weights.team_files import build_team_model, load_team, read_team_file
 
 KINDS = ("words", "model", "head")
 FEW_KINDS = ["words", "model", pytest.param("head", marks=pytest.mark.long)]

@@ -23,7 +23,7 @@ from support.enumeration import (
 from support.models import make_trainer
 from support.toys import BareParallel, Lower
 
-from llm_marl_envs.records import Episode
+from llm_marl_envs.core.records import Episode
 from trainers.critics.base import CriticSettings
 from trainers.critics.registry import CRITIC_FILE
 from trainers.critics.sight import Sight

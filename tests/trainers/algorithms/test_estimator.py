@@ -22,10 +22,10 @@ import pytest
 import torch
 from support.episodes import BETWEEN, EOS, Chats, episode, group_of
 
-from llm_marl_envs.records import Episode, EpisodeGroup
+from llm_marl_envs.core.records import Episode, EpisodeGroup
 from trainers.algorithms import AdvantageInputs, make_algorithm
-from trainers.update.packing import Row, pack_rows, reward_array
-from trainers.update.returns import discounted_returns
+from trainers.batch.packing import Row, pack_rows, reward_array
+from trainers.batch.returns import discounted_returns
 
 AGENTS = ("left_0", "right_0")
 LEFT, RIGHT = 0, 1

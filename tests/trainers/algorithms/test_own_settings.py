@@ -116,7 +116,7 @@ def test_a_sweep_over_one_setting(run_file: Path):
 FLAT = [name for name in ALGORITHMS.names() if not algorithm_class(name).branching]
 
 
-@pytest.mark.parametrize("name", FLAT)  # those that branch: update/test_branching.py
+@pytest.mark.parametrize("name", FLAT)  # those that branch: experience/test_branching.py
 def test_a_run_of_two_updates(tmp_path: Path, name: str):
     """Every algorithm moves the weights of every policy."""
     credit = "team" if name == "marft" else "own"

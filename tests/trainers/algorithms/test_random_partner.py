@@ -13,10 +13,11 @@ from support.models import make_trainer
 from support.toys import BareParallel, Relay, SameCase, WordExperts, WordPair, shaky
 
 from llm_marl_envs import make
-from llm_marl_envs.experts import ExpertPolicy, Experts, experts_of
+from llm_marl_envs.core.experts import Experts, experts_of
+from llm_marl_envs.core.records import Episode
 from llm_marl_envs.policies import Team
-from llm_marl_envs.records import Episode
-from trainers.update.collect import Collector
+from llm_marl_envs.policies.expert import ExpertPolicy
+from trainers.experience.collect import Collector
 
 SEATS = ("left_0", "right_0")
 

@@ -16,7 +16,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from llm_marl_envs import register
-from llm_marl_envs.outcome import Outcome
+from llm_marl_envs.core.outcome import Outcome
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import register_policy
 from trainers.bridges.trl import SeatRollout, episode_return, seat_dataset, seat_environment

@@ -14,12 +14,12 @@ from support.models import lora, make_trainer, small, tiny_tokenizer, untrained,
 from support.toys import WordPair
 from transformers import GPT2LMHeadModel, LlamaForCausalLM
 
+from trainers.batch.drift import EngineDriftError
 from trainers.engines import generate, kept_rows
 from trainers.engines.base import Draw, Drawn
 from trainers.engines.generate import GenerateEngine
-from trainers.models.team_files import build_team_model
-from trainers.models.team_model import FullWeights, TeamModel
-from trainers.update.drift import EngineDriftError
+from trainers.weights.team_files import build_team_model
+from trainers.weights.team_model import FullWeights, TeamModel
 
 AGENTS = ["left_0", "right_0"]
 MODES: dict[str, dict[str, Any]] = {
@@ -105,7 +105,7 @@ def test_turns_are_those_of_whole_rows(
     mode: str, size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if mode == "adapters that PEFT mixes":
-        monkeypatch.setattr("trainers.models.adapters.why_not_stacked", lambda model: "asked for")
+        monkeypatch.setattr("trainers.weights.adapters.why_not_stacked", lambda model: "asked for")
     team = team_of(mode)
     engine, draws = GenerateEngine(team, size), openings(team)
     for turn in range(4):

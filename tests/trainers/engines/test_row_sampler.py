@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from support.models import untrained
 
-from llm_marl_envs.records import Request
-from llm_marl_envs.spaces import Message
+from llm_marl_envs.core.records import Request
+from llm_marl_envs.core.spaces import Message
 from trainers.engines.generate import GenerateEngine
 from trainers.engines.row_sampler import RowSampler, gumbel_noise
-from trainers.models.team_model import FullWeights
-from trainers.models.token_policy import TokenPolicy
+from trainers.policies.token_policy import TokenPolicy
+from trainers.weights.team_model import FullWeights
 
 
 def request(text: str, seed: int, episode: int = 0, agent: str = "left_0") -> Request:

@@ -20,14 +20,14 @@ from support.toys import Lower
 from llm_marl_envs.policies import json_server
 from llm_marl_envs.policies.json_server import EndpointError, LostServerError
 from llm_marl_envs.policies.named import Context, named_policy
+from trainers.batch.drift import EngineDriftError
 from trainers.engines.base import Draw
 from trainers.engines.generate import GenerateEngine
 from trainers.engines.vllm import VLLMEngine
 from trainers.engines.vllm_weights import digest_of
-from trainers.models.adapters import AdapterWeights
-from trainers.models.team_files import read_team_file
-from trainers.models.team_model import FullWeights, SeparateWeights
-from trainers.update.drift import EngineDriftError
+from trainers.weights.adapters import AdapterWeights
+from trainers.weights.team_files import read_team_file
+from trainers.weights.team_model import FullWeights, SeparateWeights
 
 SEATS = {"left_0": "left_0", "right_0": "right_0"}
 

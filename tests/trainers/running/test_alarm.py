@@ -13,14 +13,14 @@ from support.models import make_trainer
 from support.toys import Lower
 
 from llm_marl_envs import make
-from llm_marl_envs.core import Outcome
+from llm_marl_envs.core.environment import Outcome
+from llm_marl_envs.core.records import Request
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import Request
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.config import MAGRPOConfig
+from trainers.experience.collect import Collector
 from trainers.running.callbacks import FlatRewards
 from trainers.running.metrics import group_metrics
-from trainers.update.collect import Collector
 
 
 def log(alarm: FlatRewards, *shares: float, every: int = 1, main: bool = True) -> None:

@@ -12,10 +12,10 @@ from support.models import make_trainer
 from support.toys import WordPair
 
 from trainers import trainer as trainer_module
+from trainers.experience.collect import evaluation_episodes
 from trainers.running import clock
 from trainers.running.checkpoints import Checkpoints
 from trainers.running.clock import Clock
-from trainers.update.collect import evaluation_episodes
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 from support.models import make_trainer, settings, weights
 from support.toys import Lower
 
-from llm_marl_envs.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
+from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup, Response, StopReason, Turn
 from trainers.running.costs import CRITIC_TOKENS, Costs, costs_of, update_costs
 
 
@@ -160,7 +160,7 @@ def test_a_budget_says_what_it_needs(tmp_path: Path):
 
 
 def test_a_manifest_holds_the_costs(tmp_path: Path):
-    from llm_marl_envs.files.run_manifest import recording
+    from llm_marl_envs.measure.run_manifest import recording
 
     with recording(tmp_path, "train", {}) as costs:
         costs.tokens, costs.counts = 5, asdict(Costs(tokens=5, calls=2))

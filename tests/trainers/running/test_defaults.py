@@ -16,11 +16,11 @@ from support.launch import under_one_launcher
 from support.models import SHORT, untrained
 
 from llm_marl_envs import make
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.running import defaults
 from trainers.running.defaults import bytes_per_token, choices
 from trainers.running.run_folder import get_last
 from trainers.train import read_run, run_train, settled
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
 ENV = "coop_writing_tldr-v0"
 

@@ -13,9 +13,9 @@ import torch
 from support.models import make_trainer
 from support.toys import Lower, WordPair
 
-from llm_marl_envs.core import Outcome
-from llm_marl_envs.evaluation.numbers.diagnosis import diagnose
-from trainers.update.optimizer import cosines
+from llm_marl_envs.core.environment import Outcome
+from llm_marl_envs.measure.numbers.diagnosis import diagnose
+from trainers.batch.optimizer import cosines
 
 LOGS = Path(__file__).parents[2] / "support" / "training_logs.json"
 

@@ -16,7 +16,7 @@ from support.toys import Lower
 from transformers import TrainerCallback
 
 from llm_marl_envs import make
-from trainers.models.team_files import read_team_file
+from trainers.weights.team_files import read_team_file
 
 
 def counted(trainer: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import transformers
 from support.models import make_trainer, tiny_tokenizer
 from support.toys import Lower
 
-from llm_marl_envs.records import read_jsonl
+from llm_marl_envs.core.records import read_jsonl
 from llm_marl_envs.report import write_report
 from llm_marl_envs.report.sources import read_results
 from trainers.running.transcripts import token_texts

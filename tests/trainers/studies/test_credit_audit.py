@@ -19,14 +19,14 @@ from support import formula
 from support.models import make_trainer
 from support.toys import BareAEC, Lower
 
-from llm_marl_envs.core import Outcome, TextAECEnv, TextParallelEnv
-from llm_marl_envs.evaluation.numbers.estimate import Estimate
+from llm_marl_envs.core.environment import Outcome, TextAECEnv, TextParallelEnv
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import ListSource, Task
+from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies import ScriptedPolicy, Team
-from llm_marl_envs.records import Request, Response
-from llm_marl_envs.registry import make
 from llm_marl_envs.report import write_report
-from llm_marl_envs.spaces import Message
-from llm_marl_envs.tasks import ListSource, Task
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_class, make_algorithm
 from trainers.commands import CREDIT_AUDIT
 from trainers.studies.credit_audit import Audit, AuditPlan, Stage, credit_audit

@@ -11,13 +11,13 @@ import yaml
 from support.models import SHORT, untrained
 
 from llm_marl_envs.commands.ending import Stopped
-from llm_marl_envs.records import read_jsonl
-from trainers.models.team_files import build_team_model
-from trainers.models.token_policy import TokenPolicy
+from llm_marl_envs.core.records import read_jsonl
+from trainers.policies.token_policy import TokenPolicy
 from trainers.running import defaults
 from trainers.studies import demo
 from trainers.studies.demo import measure
 from trainers.trainer import MAGRPOTrainer
+from trainers.weights.team_files import build_team_model
 
 
 @pytest.fixture(scope="module")

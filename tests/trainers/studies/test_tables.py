@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from llm_marl_envs import make
-from llm_marl_envs.envs import regime
+from llm_marl_envs.core.records import Branch, Episode, Request
+from llm_marl_envs.core.seeds import Start
+from llm_marl_envs.envs.games import regime
+from llm_marl_envs.play.rollout import rollout
+from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
-from llm_marl_envs.records import Branch, Episode, Request
-from llm_marl_envs.rollout import rollout
-from llm_marl_envs.seeds import Start
-from llm_marl_envs.vector import VectorTextEnv
 from trainers.algorithms import make_algorithm
 from trainers.studies.tables import (
     BONUS,

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from support.toys import Lower, WordPair, word_tasks
 
-from llm_marl_envs import make, specs
+from llm_marl_envs import make
 from llm_marl_envs.cli import main
+from llm_marl_envs.core import specs
+from llm_marl_envs.core.specs import EnvSpec
 from llm_marl_envs.files.json_files import write_json
-from llm_marl_envs.specs import EnvSpec
 from trainers import MAGRPOConfig
 from trainers.algorithms import make_algorithm
-from trainers.models.tiny import TinySettings, build_model, build_tokenizer
 from trainers.studies import trained_baselines
 from trainers.studies.sweep import collect_results, read_sweep
 from trainers.studies.sweep_run import alone, run_point
@@ -27,6 +27,7 @@ from trainers.studies.trained_baselines import (
     run_trained_baselines,
 )
 from trainers.studies.trained_baselines_report import baselines_table, headline, save_picture
+from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from llm_marl_envs import Message, Outcome, Task, TextParallelEnv
 from llm_marl_envs.commands import Command
+from llm_marl_envs.core.tasks import ListSource
 from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context
-from llm_marl_envs.tasks import ListSource
 
 WORDS = ("apple", "birch", "cedar")
 

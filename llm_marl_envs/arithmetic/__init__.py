@@ -1,1 +1,0 @@
-"""Arithmetic for a team: cards and questions about them, rows of mathematics, equal answers."""

@@ -1,1 +1,0 @@
-"""Rules of the cooperative coding tasks: procedural functions, parsing of programs, scoring."""

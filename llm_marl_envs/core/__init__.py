@@ -1,0 +1,1 @@
+"""What an environment is made of: its classes, tasks, outcome, records, seeds, texts, rendering."""

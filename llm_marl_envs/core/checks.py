@@ -1,0 +1,175 @@
+"""What people write by hand: names that nobody knows, and values of the wrong type.
+
+Owns the words of these errors. Which names and types there are is known where they are read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+MOST_SUGGESTIONS = 5
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def suggestion(name: Any, known: Iterable[str], also: Iterable[str] = ()) -> str:
+    """What to add to an error: at most five names that are near, or all where they are few.
+
+    Empty where none is near and there are many.
+
+    Args:
+        name: what was written.
+        known: what there is.
+        also: names that are known to be mistaken for `name`, shown first.
+    """
+    names = [str(one) for one in known]
+    text = str(name).lower()
+    near = difflib.get_close_matches(text, names, n=MOST_SUGGESTIONS)
+    parts = [one for one in names if len(text) > 2 and text in one]
+    found = list(dict.fromkeys([*also, *near, *parts]))[:MOST_SUGGESTIONS]
+    if found:
+        return f"; did you mean {' or '.join(map(repr, found))}?"
+    return f"; known: {sorted(names)}" if len(names) <= MOST_SUGGESTIONS else ""
+
+
+def refuse_unknown(
+    where: Any,
+    given: Mapping[Any, Any],
+    known: Iterable[str],
+    mistaken: Mapping[str, str] | None = None,
+    listed: str = "",
+) -> None:
+    """Raise where a key is unknown.
+
+    Args:
+        where: begins the message.
+        given: its keys are looked at.
+        known: the keys that there are.
+        mistaken: what people write -> the key that they mean.
+        listed: where all are listed; said where none is near.
+
+    Raises:
+        ValueError: names the first unknown key and at most five near ones.
+    """
+    names = list(known)
+    for key in given:
+        if key not in names:
+            meant = [mistaken[key]] if mistaken and key in mistaken else []
+            hint = suggestion(key, names, meant) or (listed and f"; {listed} lists them")
+            raise ValueError(f"{where}: unknown key {key!r}{hint}")
+
+
+def refuse_other(name: str, given: Any, known: Sequence[Any]) -> None:
+    """Raise `ValueError` where the argument `name` is none of the values `known`."""
+    if given not in known:
+        raise ValueError(f"{name}={given!r}: expected one of {tuple(known)}")
+
+
+def check_whole(name: str, given: Any, low: int, high: int | None = None) -> None:
+    """Raise `ValueError` where an argument is no whole number from `low` to `high` (None: any)."""
+    whole = isinstance(given, int) and not isinstance(given, bool)
+    if not whole or given < low or (high is not None and given > high):
+        expected = f"at least {low}" if high is None else f"{low} to {high}"
+        raise ValueError(f"{name}={given!r:.60}: expected a whole number, {expected}")
+
+
+def check_types(where: str, given: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+    """Raise where a value cannot be of the type that stands in a hint.
+
+    Looks at numbers, texts, truth values, lists and maps, and at the unions of them; any other
+    hint accepts everything. A whole number is a number, a truth value is none.
+
+    Args:
+        where: begins the message; may be empty.
+        given: name -> value.
+        hints: name -> its type; names without one are not looked at.
+
+    Raises:
+        TypeError: names the first value that cannot be right.
+    """
+    for name, value in given.items():
+        accepted = _words(hints[name], value) if name in hints else None
+        if accepted is not None:
+            begin = f"{where}: " if where else ""
+            hint = ", without quotes" if isinstance(value, str) and _is_number(value) else ""
+            raise TypeError(
+                f"{begin}{name}={value!r:.80}: expected {' or '.join(accepted)}{hint}, "
+                f"got {type(value).__name__}"
+            )
+
+
+def check_maker(what: str, make: Any, arguments: Iterable[Any], expected: str) -> None:
+    """Raise where what a name stands for cannot be called as it will be.
+
+    Args:
+        what: begins the message.
+        make: what the name stands for.
+        arguments: what it will be called with.
+        expected: what it should be, in words.
+
+    Raises:
+        TypeError: it is nothing to call, or takes other arguments.
+    """
+    try:
+        inspect.signature(make).bind(*arguments)
+    except TypeError as error:
+        raise TypeError(f"{what}: expected {expected}, got {make!r:.80} ({error})") from error
+    except ValueError:  # built in: it does not say what it takes
+        return
+
+
+def _words(hint: Any, value: Any) -> list[str] | None:
+    """What a hint accepts, in words, where `value` is none of it; None where it may be."""
+    accepted: dict[str, None] = {}
+    for one in _members(hint):
+        fits, words = _fit(one, value)
+        if fits:
+            return None
+        accepted |= dict.fromkeys(words)
+    return list(accepted)
+
+
+def _fit(hint: Any, value: Any) -> tuple[bool, list[str]]:
+    """Whether a hint that is no union accepts `value`, and what it accepts, in words."""
+    kind = typing.get_origin(hint) or hint
+    if kind is typing.Literal:
+        options = typing.get_args(hint)
+        return value in options, [repr(option) for option in options]
+    if kind is type(None):
+        return value is None, ["nothing"]
+    if kind in (list, tuple):
+        return isinstance(value, (list, tuple)), ["a list"]
+    if kind in (dict, Mapping):
+        return isinstance(value, Mapping), ["a map"]
+    if kind in _WORDS:
+        return _is_a(value, kind), [_WORDS[kind]]
+    if isinstance(kind, type) and issubclass(kind, Enum) and issubclass(kind, str):
+        return isinstance(value, str), ["text"]
+    return True, []
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if union else (hint,)
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    if kind is str or kind is bool:
+        return isinstance(value, kind)
+    if isinstance(value, (bool, str)):
+        return False
+    name = "__index__" if kind is int else "__float__"  # of numpy, too
+    return hasattr(value, name)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

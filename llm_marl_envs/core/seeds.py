@@ -1,0 +1,132 @@
+"""How seeds become episodes: of a group, an update, an evaluation.
+
+A run's seed is never used as it is. It is mixed with what tells one use from another, so that no
+two uses share their random numbers, and so that anything can be drawn again without what came
+before. Whoever needs a seed of its own mixes one with `derive_seed`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llm_marl_envs.core.records import Branch, Chance, Episode, Redraw
+from llm_marl_envs.core.tasks import Task, hash_of
+
+RESET_SEEDS = 2**32
+"""PettingZoo's reset seeds have 32 bits."""
+
+
+def derive_seed(*parts: object) -> int:
+    """A 63-bit seed mixed (SHA-256) from the parts; the same in every process.
+
+    Mixed, not added: with sums, seed s item i+1 would be seed s+1 item i.
+    """
+    return hash_of("/".join(map(str, parts))) >> 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where one episode begins.
+
+    Attributes:
+        task: index, id or `Task` for `options={"task": ...}`; None sends no option.
+        seed: the reset seed; the episodes of a group share it unless `chance="episode"`.
+        sample_seed: seed of the policies' randomness; the episodes of a group differ in it.
+        record: the recorded episode that a branch goes on from; None begins at the reset.
+        branch: where it leaves the record.
+        chance: seed of what chance deals after the branch; None: what it dealt in the record.
+        redraws: where chance is drawn anew in an episode that is no branch, as in the one that it
+            repeats; a branch has those of its record.
+    """
+
+    task: int | str | Task | None = None
+    seed: int = 0
+    sample_seed: int = 0
+    record: Episode | None = None
+    branch: Branch | None = None
+    chance: int | None = None
+    redraws: tuple[Redraw, ...] = ()
+
+
+def group_starts(
+    task: int | str | Task | None, seed: int, size: int, chance: Chance = "group"
+) -> list[Start]:
+    """A group: `size` episodes of one task, whose policies draw differently.
+
+    Chance in an environment comes from the reset seed. With `chance="group"` all share it, and what
+    is dealt to one is dealt to all; with "episode" each has one of its own, drawn from `seed`.
+    """
+    own = chance == "episode"
+    return [
+        Start(
+            task=task,
+            seed=derive_seed("chance", seed, episode) % RESET_SEEDS if own else seed,
+            sample_seed=derive_seed("sample", seed, episode),
+        )
+        for episode in range(size)
+    ]
+
+
+def branch_start(
+    start: Start, record: Episode, branch: Branch, sibling: int, chance: Chance = "group"
+) -> Start:
+    """An episode that leaves a recorded one.
+
+    Args:
+        start: how the recorded episode, or the one that it left in turn, began.
+        record: the recorded episode.
+        branch: where to leave it.
+        sibling: a number that no other branch of the group has.
+        chance: "group": chance deals what it dealt in the record; "episode": anew.
+    """
+    drawn = derive_seed("branch", start.sample_seed, branch.agent, branch.turn, sibling)
+    return Start(
+        task=start.task,
+        seed=record.seed,
+        sample_seed=drawn,
+        record=record,
+        branch=branch,
+        chance=derive_seed("chance", drawn) if chance == "episode" else None,
+    )
+
+
+def evaluation_starts(
+    n_tasks: int, seeds: Sequence[int], samples: int, *, with_tasks: bool
+) -> list[Start]:
+    """An evaluation, task by task, then seed by seed; samples of both share the reset seed.
+
+    `with_tasks=False` is for an environment without tasks: its episodes differ by reset seed alone.
+    """
+    return [
+        Start(
+            task=task if with_tasks else None,
+            seed=derive_seed("evaluate", seed, task) % RESET_SEEDS,
+            sample_seed=derive_seed("evaluate", seed, task, sample),
+        )
+        for task in range(n_tasks)
+        for seed in seeds
+        for sample in range(samples)
+    ]
+
+
+def held_out_starts(seed: int, count: int, *, with_tasks: bool) -> list[Start]:
+    """The episodes that a training run evaluates on, the same at each evaluation."""
+    seeds = [derive_seed("eval", seed, i) % RESET_SEEDS for i in range(count)]
+    return [
+        Start(task=i if with_tasks else None, seed=one, sample_seed=one)
+        for i, one in enumerate(seeds)
+    ]
+
+
+def update_seed(seed: int, update: int, position: int) -> int:
+    """The reset seed of one group of an update."""
+    return derive_seed("reset", seed, update, position) % RESET_SEEDS
+
+
+def epoch_order(seed: int, epoch: int, n_tasks: int) -> list[int]:
+    """The order in which an epoch visits its tasks."""
+    order = list(range(n_tasks))
+    random.Random(derive_seed("epoch", seed, epoch)).shuffle(order)
+    return order

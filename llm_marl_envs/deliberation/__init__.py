@@ -1,1 +1,0 @@
-"""Rules that the debate environments share: statements, votes, experts, a judge."""

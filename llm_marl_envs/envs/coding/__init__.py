@@ -1,0 +1,1 @@
+"""Cooperative coding: the environment, procedural functions, parsing of programs, scoring."""

@@ -1,0 +1,1 @@
+"""The debate environments and their rules: votes, experts, a judge."""

@@ -1,0 +1,1 @@
+"""Small games with a known landscape: payoffs, equilibria, exact gradients."""

@@ -1,0 +1,270 @@
+"""# crowd-v0: many seats, each with a right word of its own; one score for all.
+
+## Description
+A test bed for credit. Each of 2 to 16 members says a word at once. One word is right for each, and
+nobody is told which: it shows in the team's score alone. With many seats, some of them frozen, lazy
+or noisy, the score says little of a single word. Algorithms differ in how they find their own part
+in it.
+
+## An episode
+Task `train/0`, four members, three words. Right are green, blue, green and green.
+
+    member_0 is told   You are member_0 of 4. Answer with one line, one of these words:
+                       red, green, blue. One is right for you
+    member_0 says      green
+    member_1 says      blue
+    member_2 says      red
+    member_3 says      I believe it is green.
+    all earn           0.5
+
+    member_2 says      green
+    member_3 says      I believe it is green.
+                       Action: green
+    all earn           1.0
+
+In the first attempt two of four were right; the text of the last member took no action.
+
+## The landscape
+`games/right_words.py` computes it, and a test compares. `arm="sum"`: the score is the mean over
+seats of weight times right. `arm="pairs"`: the mean over pairs of seats of the product of both, so
+a right word counts only beside other right words. The optimum, 1 with weights of 1, is that all are
+right. It is the only equilibrium of `sum`. In `pairs` nobody gains alone either where all are
+wrong.
+
+Ends of the exact policy gradient, from 200 near-uniform starts, with Adam at rate 0.05: the mean
+probability of the right word, and the share of starts in which it is above 0.9 for every learner.
+
+| members, words | arm | after 100 updates |
+|---|---|---|
+| 4 learn, 3 words | sum | 0.987 (1.00) |
+| 4 learn, 3 words | pairs | 0.992 (1.00) |
+| 2 learn, 10 at random with weight 3, 8 words | sum | 0.985 (1.00) |
+| 2 learn, 10 at random with weight 3, 8 words | pairs | 0.987 (1.00) |
+
+So here the exact gradient finds the best from every start. What an algorithm misses is a matter of
+its noise: this bed separates by variance alone, where `matrix_game-v1` separates by fixed points.
+
+## Agents
+`member_0` to `member_<n-1>`. They act at the same time.
+
+Others than learners sit in a seat by name, in a training's `partners` or in the wrapper `Partners`:
+
+- frozen and noisy: `expert` draws a word by lot in each episode. A weight above 1 makes its noise
+  large.
+- lazy: `expert:wrong_1` always says a wrong word. A seat with a small weight is hardly felt.
+- perfect: `expert:right`.
+
+## Observations
+One user message with the words and the number of members. With more turns, the score so far.
+
+## Actions
+One of the words, read as in `matrix_game-v1`: exactly one line of the text is the word alone, or
+behind `Action:`. Any other text is a wrong word.
+
+## Rewards
+| term | value |
+|---|---|
+| score | the gain: the team's score of this turn minus that of the turn before |
+
+All are paid the same, times the seat's scale in the task. The undiscounted return is the last
+score: to be right later never pays more. It is 0 at least, and at most that of all right.
+
+**Entries of `info`**: `success`, all are right; `right`, this seat is; `readable`, its text took an
+action.
+
+`bounds(task)` is exact: all at random; the seat with most to add is right and the others are at
+random; all are right.
+
+## Episode end
+When all are right, or after `turns` turns. Never truncated.
+
+## Arguments
+- `weights`: one number above 0 per seat, for 2 to 16 seats.
+- `choices`: 2 to 8 words.
+- `arm`: "sum" or "pairs".
+- `tasks`: rows with `rights`, a list that holds one list, the right word of each seat, and perhaps
+  `scale`; or None.
+- `split`: "train", "val", "test" or "ood".
+- `scales`: one entry per task, by which its rewards are multiplied: a number, or a list with one
+  for each seat. Splits other than train have up to 6 tasks, at least one per entry.
+- `turns`: how often all may choose.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## Tasks and licence
+A task draws each seat's right word. Rewards of `val` are also multiplied by 0.7 or 1.4, of `test`
+by 0.6 or 1.7, of `ood` by 0.3 or 2.9, so no task is in two splits. Settings are chosen on `val`, by
+learning its tasks anew.
+
+No seat is told a part of the answer. If it were, reading would be learned, and not credit. What is
+divided here is the score.
+
+## The embedded tiny model
+    llm-marl train --config crowd_tiny --override seed=100 --override tiny.seed=100
+
+Preset `crowd_tiny`: six seats, of which four learn with `magrpo`. One is noisy and weighs twice as
+much, one is lazy. Pay of the first update, before anything is learned, and mean of the last ten of
+100 updates, with seeds 100, 101 and 102:
+
+| arm | before | after | most that the four can reach |
+|---|---|---|---|
+| sum | 0.38, 0.27, 0.32 | 0.76, 0.76, 0.76 | 0.778 |
+| pairs (`--override env_kwargs.arm=pairs`) | 0.14, 0.10, 0.10 | 0.56, 0.55, 0.55 | 0.578 |
+| sum, `--override shuffle_rewards=true` | 0.38, 0.27 | 0.25, 0.22 | 0.778 |
+
+With rewards dealt at random (seeds 100 and 101) teams do not rise; they lose the words. Settings
+were chosen with seeds 0 and 1 on the same task, for `sum` alone. So other seeds guard against luck,
+and not against settings that fit this task.
+
+## What it is for, what it does not show
+- Whether credit is found among many seats: `games.right_words.contributions` gives what each seat
+  really adds.
+- In `sum` a counterfactual credit is exact by construction, for the others' noise cancels. Only
+  `pairs` asks more of it: there a seat's part depends on who else is right.
+- Replacing one's own word needs further scores, which must be counted as episodes.
+- It shows nothing of language.
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from llm_marl_envs.core.actions import MAX_ACTION_CHARS
+from llm_marl_envs.core.checks import check_whole, refuse_other
+from llm_marl_envs.core.environment import (
+    Bounds,
+    Outcome,
+    TextParallelEnv,
+    aec_form,
+    described,
+    gains,
+    parallel_form,
+)
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.envs.games.instances import WORDS
+from llm_marl_envs.envs.games.right_words import (
+    ARMS,
+    RightExperts,
+    right_task_of_row,
+    right_tasks,
+    said_right,
+    score,
+)
+from llm_marl_envs.envs.games.scales import check_scales, task_scales
+
+ASK = (
+    "Crowd {task}. You are {agent} of {n}. Answer with one line, one of these words: {words}. "
+    "One is right for you; the team's score tells."
+)
+AGAIN = "The team's score is {score:g}. Choose again."
+
+
+class CrowdEnv(TextParallelEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or more scales than different tasks.
+        TypeError: weights or scales that are no numbers.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("crowd-v0")
+
+    def __init__(
+        self,
+        *,
+        weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+        choices: int = 3,
+        arm: str = "sum",
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        scales: Sequence[float | Sequence[float]] = (1.0,),
+        turns: int = 1,
+        render_mode: str | None = None,
+    ) -> None:
+        self.weights = check_scales("weights", weights)
+        seats = len(self.weights)
+        check_whole("weights, their number", seats, 2, 16)
+        check_whole("choices", choices, 2, len(WORDS))
+        refuse_other("arm", arm, ARMS)
+        shape, of_tasks = (1, seats, choices), task_scales(scales, seats)
+        super().__init__(
+            agents=[f"member_{i}" for i in range(seats)],
+            source=open_tasks(
+                tasks,
+                split=split,
+                procedural=lambda one: right_tasks("crowd", one, of_tasks, shape),
+                from_row=lambda row: right_task_of_row(row, shape),
+            ),
+            max_turns=turns,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        self.choices, self.arm = choices, arm
+        most = max(one for task in self.source for one in task.data["scale"])
+        self.reward_range = (0.0, most * self._expected(1.0, 1.0))
+        self._scores: list[float] = []
+
+    def _expected(self, one: float, others: float) -> float:
+        """The best expected score where one seat and the others are right so often."""
+        n = len(self.possible_agents)
+        right = np.full((n, n), others)
+        np.fill_diagonal(right, one)
+        return float(score(self.arm, right, self.weights).max())
+
+    def experts(self) -> RightExperts:
+        """Members who know the right word, and others."""
+        return RightExperts(self.possible_agents, self.choices)
+
+    def bounds(self, task: Task) -> Bounds:
+        """Exact: all at random; the best seat right, the others at random; all right."""
+        lot = 1 / self.choices
+        unit = sum(task.data["scale"]) / len(self.weights)
+        return Bounds(
+            random=unit * self._expected(lot, lot),
+            solo=unit * self._expected(1.0, lot),
+            team=unit * self._expected(1.0, 1.0),
+        )
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """The words."""
+        self._scores = []
+        n, words = len(self.possible_agents), ", ".join(WORDS[: self.choices])
+        return {
+            agent: (Message("user", ASK.format(task=task.id, agent=agent, n=n, words=words)),)
+            for agent in self.possible_agents
+        }
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """Score what all said."""
+        texts = [joint_action[agent] for agent in self.agents]
+        right = said_right(self.task, 0, self.choices, texts)
+        found = float(score(self.arm, np.array([bool(one) for one in right]), self.weights))
+        self._scores.append(found)
+        gain, solved = gains(self._scores)[-1], all(right)
+        return Outcome(
+            reward_terms={
+                agent: {"score": gain * scale}
+                for agent, scale in zip(self.agents, self.task.data["scale"], strict=True)
+            },
+            feedback={}
+            if solved or len(self._scores) == self.max_turns
+            else dict.fromkeys(self.agents, AGAIN.format(score=self._scores[-1])),
+            ended=solved,
+            success=solved,
+            facts={
+                agent: {"readable": one is not None, "right": bool(one)}
+                for agent, one in zip(self.agents, right, strict=True)
+            },
+        )
+
+
+parallel_env = partial(parallel_form, CrowdEnv)
+env = partial(aec_form, CrowdEnv)

@@ -1,0 +1,268 @@
+"""# regime-v0: a coin that is tossed early decides most of what all earn.
+
+## Description
+A test bed for baselines over several turns. In each turn each member says a word, and one word is
+right for each, as in `crowd-v0`. After the first turn a coin is tossed, and all are told how it
+fell: at the end everybody is paid `bonus` more, or nothing more. Nobody can change that. But it
+stands in every return, so a baseline that mixes both falls of the coin sees little of the words.
+
+## An episode
+Task `train/0`, two members, three words, three turns, bonus 5. Right are blue and blue, then red
+and red, then blue and green.
+
+    member_0 is told   You are member_0 of 2. There are 3 turns. In each, answer
+                       with one line, one of these words: red, green, blue.
+    member_0 says      blue
+    member_1 says      blue
+    all earn           1.0
+    member_0 hears     The coin fell high: at the end 5 is added. Turn 2 of 3.
+    member_0 says      red
+    member_1 says      blue
+    all earn           1.5
+    member_0 says      blue
+    member_1 says      Action: green
+    all earn           7.5
+
+## The landscape
+The words of different turns and seats have nothing to do with each other, and the score adds them
+up. So the optimum, all right, pays `turns` plus `bonus` / 2 in the mean, and it is the only
+equilibrium. From 200 near-uniform starts with two members the exact gradient (Adam, rate 0.05) is
+right with probability 0.990 of three words and 0.989 of five after 120 updates, from every start.
+What an algorithm misses here is a matter of its noise. The share of the return's variance that is
+the coin's, where two members choose at random in three turns:
+
+| bonus | three words | five words |
+|---|---|---|
+| 0 | 0.000 | 0.000 |
+| 2 | 0.750 | 0.806 |
+| 5 | 0.949 | 0.963 |
+| 10 | 0.987 | 0.990 |
+
+The comparison of algorithms (docs/conclusions.md) has three words and a bonus of 10, in
+three turns.
+
+## Agents
+`member_0` to `member_<n-1>`. They act at the same time.
+
+## Observations
+Chat messages, append-only: the words and the number of turns; after the first turn how the coin
+fell; the number of the turn. What is right is never told.
+
+## Actions
+One of the words, read as in `matrix_game-v1`: exactly one line of the text is the word alone, or
+behind `Action:`. Any other text is a wrong word.
+
+## Rewards
+| term | value |
+|---|---|
+| right | the share of members that are right, at each turn |
+| regime | `bonus` or nothing, at the last turn |
+
+All are paid the same, times the seat's scale in the task. Each turn has words of its own, so turns
+are paid and not gains. The range is 0 to `turns` + `bonus`, times the largest scale.
+
+**Entries of `info`**: `success`, all were right at every turn; `right`, this seat is; `readable`,
+its text took an action; `regime`, whether the bonus is paid.
+
+`bounds(task)` is exact, the coin's mean included: all at random; one seat right, the others at
+random; all right.
+
+## Episode end
+After `turns` turns. Never truncated.
+
+## Arguments
+- `turns`: at least 1; of interest from 3 on. `bonus`: 0 or more.
+- `n_agents`: 2 to 16. `choices`: 2 to 8 words.
+- `tasks`: rows with `rights`, for each turn a list with the right word of each seat, and perhaps
+  `scale`; or None.
+- `split`: "train", "val", "test" or "ood".
+- `scales`: one entry per task, by which its rewards are multiplied: a number, or a list with one
+  for each seat. Splits other than train have up to 6 tasks, at least one per entry.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## Tasks and licence
+A task draws the right words. Rewards of `val` are also multiplied by 0.7 or 1.4, of `test` by 0.6
+or 1.7, of `ood` by 0.3 or 2.9, so no task is in two splits. Settings are chosen on `val`, by
+learning its tasks anew.
+
+The coin is drawn from the reset seed, which the episodes of a group share: use `chance: episode`,
+or there is nothing to see. A branch that leaves an episode after the first turn keeps its coin.
+
+Everybody is told the same (`info="split"` does not exist here). If only one seat knew the coin, the
+others could not use it as a state, and the question was whether an algorithm does.
+
+## The embedded tiny model
+    llm-marl train --config regime_tiny --override seed=100 --override tiny.seed=100
+
+Preset `regime_tiny`: two members, three words, a bonus of 2, `central_critic`. Right words of three
+(`reward_terms/right` in the log, which no coin moves) in the first update, before anything is
+learned, and in the mean of the last ten of 100 updates, with seeds 100, 101 and 102:
+
+| rewards | before | after |
+|---|---|---|
+| as paid | 0.88, 1.13, 0.91 | 1.78, 1.69, 1.93 |
+| `--override shuffle_rewards=true` | 0.88, 1.13 | 1.24, 0.16 |
+
+The best is 3. A team whose members say one word each in all turns is worth 1.5 at most. So trained
+teams tell turns apart, in part. With rewards dealt at random (seeds 100 and 101) teams drift: one
+rose to 1.24, which is below 1.5, the other lost the words. Two runs do not tell such a drift from a
+small rise. Settings were chosen with seed 0 on the same task. There three runs with a bonus of 5
+and half as many episodes in an update ended at 1.4 to 1.5, one of them with a seat that had left
+the words; with twice the rate both left them.
+
+## What it is for, what it does not show
+- Whether a baseline knows what happened before: returns are compared with episodes of another coin,
+  with siblings that share it, or with a critic.
+- Siblings and critics cost episodes or parameters. Count them.
+- It shows nothing of language.
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.core.actions import MAX_ACTION_CHARS
+from llm_marl_envs.core.checks import check_whole
+from llm_marl_envs.core.environment import (
+    Bounds,
+    Outcome,
+    TextParallelEnv,
+    aec_form,
+    described,
+    parallel_form,
+)
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.envs.games.instances import WORDS
+from llm_marl_envs.envs.games.right_words import (
+    RightExperts,
+    right_task_of_row,
+    right_tasks,
+    said_right,
+)
+from llm_marl_envs.envs.games.scales import task_scales
+
+ASK = (
+    "Regime {task}. You are {agent} of {n}. There are {turns} turns. In each, answer with one "
+    "line, one of these words: {words}. One is right for you; the team's pay tells."
+)
+COINS = (
+    "The coin fell low: at the end nothing is added.",
+    "The coin fell high: at the end {bonus:g} is added.",
+)
+TURN = "Turn {turn} of {turns}."
+
+
+class RegimeEnv(TextParallelEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or more scales than different tasks.
+        TypeError: scales that are no numbers.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("regime-v0")
+
+    def __init__(
+        self,
+        *,
+        turns: int = 3,
+        bonus: float = 5.0,
+        n_agents: int = 2,
+        choices: int = 3,
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        scales: Sequence[float | Sequence[float]] = (1.0,),
+        render_mode: str | None = None,
+    ) -> None:
+        check_whole("turns", turns, 1)
+        check_whole("n_agents", n_agents, 2, 16)
+        check_whole("choices", choices, 2, len(WORDS))
+        if not (math.isfinite(bonus) and bonus >= 0):
+            raise ValueError(f"bonus={bonus!r}: expected a number, 0 or more")
+        shape, of_tasks = (turns, n_agents, choices), task_scales(scales, n_agents)
+        super().__init__(
+            agents=[f"member_{i}" for i in range(n_agents)],
+            source=open_tasks(
+                tasks,
+                split=split,
+                procedural=lambda one: right_tasks("regime", one, of_tasks, shape),
+                from_row=lambda row: right_task_of_row(row, shape),
+            ),
+            max_turns=turns,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        self.choices, self.bonus = choices, float(bonus)
+        most = max(one for task in self.source for one in task.data["scale"])
+        self.reward_range = (0.0, most * (turns + self.bonus))
+        self._high, self._solved = False, True
+
+    def experts(self) -> RightExperts:
+        """Members who know the right words, and others."""
+        return RightExperts(self.possible_agents, self.choices)
+
+    def bounds(self, task: Task) -> Bounds:
+        """Exact, in the mean of the coin: all at random; one seat right; all right."""
+        n, lot = len(self.possible_agents), 1 / self.choices
+        shares = (lot, (1 + (n - 1) * lot) / n, 1.0)
+        random, solo, team = (
+            sum(task.data["scale"]) / n * (self.max_turns * share + self.bonus / 2)
+            for share in shares
+        )
+        return Bounds(random=random, solo=solo, team=team)
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """The words and the number of turns."""
+        self._high, self._solved = False, True
+        told = {
+            "task": task.id,
+            "n": len(self.possible_agents),
+            "turns": self.max_turns,
+            "words": ", ".join(WORDS[: self.choices]),
+        }
+        return {
+            agent: (Message("user", ASK.format(agent=agent, **told)),)
+            for agent in self.possible_agents
+        }
+
+    def play(self, joint_action: Mapping[str, str]) -> Outcome:
+        """Pay the turn's right words; toss the coin after the first, pay it after the last."""
+        agents, turn = self.agents, self._taken[self.agents[0]]
+        if turn == 1:
+            self._high = self.chance.random() < 0.5
+        right = said_right(self.task, turn - 1, self.choices, [joint_action[a] for a in agents])
+        self._solved &= all(right)
+        scales, last = (
+            dict(zip(agents, self.task.data["scale"], strict=True)),
+            turn == self.max_turns,
+        )
+        share = sum(map(bool, right)) / len(right)
+        terms = {agent: {"right": scale * share} for agent, scale in scales.items()}
+        news = dict.fromkeys(agents, TURN.format(turn=turn + 1, turns=self.max_turns))
+        for agent, scale in scales.items():
+            if last:
+                terms[agent]["regime"] = scale * self.bonus * self._high
+            if turn == 1:
+                coin = COINS[self._high].format(bonus=scale * self.bonus)
+                news[agent] = f"{coin} {news[agent]}"
+        return Outcome(
+            reward_terms=terms,
+            feedback={} if last else news,
+            success=self._solved,
+            facts={
+                agent: {"readable": one is not None, "right": bool(one), "regime": self._high}
+                for agent, one in zip(agents, right, strict=True)
+            },
+        )
+
+
+parallel_env = partial(parallel_form, RegimeEnv)
+env = partial(aec_form, RegimeEnv)

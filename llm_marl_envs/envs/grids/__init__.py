@@ -1,0 +1,1 @@
+"""The grid environments: generators, search that verifies, symmetries, exact bounds."""

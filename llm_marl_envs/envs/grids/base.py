@@ -1,0 +1,198 @@
+"""The environment that all grids are in: in each turn a tool speaks, then a planner answers.
+
+Owns who hears what, the tool's program, and pay. What an answer is worth, and the words of a task,
+are those of the environments.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_marl_envs.core.checks import check_whole, refuse_other
+from llm_marl_envs.core.environment import Outcome, TextAECEnv, gains
+from llm_marl_envs.core.parsing import quote
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Task, TaskSource
+from llm_marl_envs.core.texts import quoted
+from llm_marl_envs.envs.grids.programs import MOST_PRINTED, run_program
+from llm_marl_envs.sandbox import Sandbox, default_sandbox
+
+TOOL, PLANNER = "tool_0", "planner_0"
+SEATS = (TOOL, PLANNER)
+TOOLS = ("text", "python")
+MAX_ACTION_CHARS = 8192
+
+TELL = f"You are {TOOL}. Tell {PLANNER} what it needs; its answer counts for both."
+PROGRAM = (
+    f"You are {TOOL}. Write a Python program. Its standard input is the grid above, as you see it. "
+    f"{PLANNER} reads the program and what it prints, at most {MOST_PRINTED} characters; its "
+    "answer counts for both."
+)
+PLAN = f"You are {PLANNER}. {TOOL} speaks first; your answer counts for both."
+AGAIN = "There are {turns} turns."
+PRINTED = "The program of tool_0 printed:"
+FAILED = "It failed: {error}"
+NEXT = {TOOL: "Speak again.", PLANNER: f"{TOOL} speaks again first."}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What an answer of the planner is worth.
+
+    Attributes:
+        terms: parts of the score, which is in [0, 1]; every answer has the same parts.
+        solved: whether the task is solved.
+        readable: whether there was an answer.
+        news: what came of it, for each seat, told where the episode goes on.
+        facts: more entries of `info`.
+        over: whether the episode ends here, solved or not.
+    """
+
+    terms: Mapping[str, float]
+    solved: bool
+    readable: bool
+    news: Mapping[str, str]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    over: bool = False
+
+
+class GridEnv(TextAECEnv):
+    """A tool and a planner.
+
+    Args:
+        source: tasks.
+        info: "split" or "full", checked.
+        tool: "text", or "python": what the tool writes is a program.
+        turns: how often both act.
+        render_mode: as in `TextEnv`.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    reward_range = (0.0, 1.0)
+
+    def __init__(
+        self,
+        *,
+        source: TaskSource,
+        info: str,
+        tool: str,
+        turns: int,
+        render_mode: str | None,
+    ) -> None:
+        check_whole("turns", turns, 1)
+        refuse_other("tool", tool, TOOLS)
+        super().__init__(
+            agents=SEATS,
+            source=source,
+            max_turns=turns,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        self.info_mode, self.tool = info, tool
+        self.blocking = tool == "python"
+        self.sandbox: Sandbox | None = None
+        self._terms: list[Mapping[str, float]] = []  # of each turn, as scores
+        self._facts: dict[str, dict[str, Any]] = {}
+        self._said = ""
+
+    @property
+    def divided(self) -> bool:
+        """Whether each seat sees its own part alone; else both see everything."""
+        return self.info_mode == "split"
+
+    # -- what an environment provides -------------------------------------------------------------
+    @abstractmethod
+    def rules(self, task: Task, agent: str) -> str:
+        """What is to be done, and the grid as a seat sees it."""
+
+    @abstractmethod
+    def given(self, task: Task) -> str:
+        """The grid as the tool sees it: its program's standard input."""
+
+    @abstractmethod
+    def form(self, task: Task) -> str:
+        """What the planner's answer looks like."""
+
+    @abstractmethod
+    def judge(self, action: str) -> Judged:
+        """What an answer of the planner is worth."""
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
+        self._terms, self._said = [], ""
+        self._facts = {agent: {} for agent in SEATS}
+
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per seat."""
+        does = {TOOL: PROGRAM if self.tool == "python" else TELL, PLANNER: PLAN}
+        more = [AGAIN.format(turns=self.max_turns)] if self.max_turns > 1 else []
+        told = {agent: [self.rules(task, agent), does[agent], *more] for agent in SEATS}
+        told[PLANNER].append(self.form(task))
+        return {agent: (Message("user", "\n".join(lines)),) for agent, lines in told.items()}
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        """The planner hears the tool; or its answer is judged and paid."""
+        if agent == TOOL:
+            self._said, heard = self._hear(action), self._quoted(TOOL, action, PLANNER)
+            news = "\n".join([heard, self._said] if self._said else [heard])
+            return Outcome(reward_terms={}, feedback={PLANNER: news}, facts=self._facts)
+        found = self.judge(action)
+        self._terms.append(found.terms)
+        self._facts[PLANNER] = {"readable": found.readable, **found.facts}
+        paid = {name: gains([one[name] for one in self._terms])[-1] for name in found.terms}
+        last = found.solved or found.over or self._taken[PLANNER] >= self.max_turns
+        heard = "" if last else self._quoted(PLANNER, action, TOOL)
+        news = {
+            TOOL: [self._said, heard, found.news[TOOL], NEXT[TOOL]],
+            PLANNER: [found.news[PLANNER], NEXT[PLANNER]],
+        }
+        return Outcome(
+            reward_terms=dict.fromkeys(SEATS, paid),
+            feedback={}
+            if last
+            else {agent: "\n".join(filter(None, lines)) for agent, lines in news.items()},
+            ended=last,
+            success=found.solved,
+            facts=self._facts,
+        )
+
+    def clusters(self, task: Task) -> tuple[str, ...]:
+        """The two prompts: each comes in many tasks, beside many others."""
+        return tuple(told[-1].content for told in self.first_words(task).values())
+
+    def _quoted(self, speaker: str, action: str, listener: str) -> str:
+        """A text as the other seat is shown it."""
+        return quoted(speaker, self.pass_on(speaker, action, [listener])[listener])
+
+    def links(self) -> Mapping[str, Mapping[str, int]]:
+        """The planner hears the tool; with more turns the tool is shown the planner's answers.
+
+        Raises:
+            ValueError: with `tool="python"`, where the planner also reads what a program prints.
+        """
+        if self.tool == "python":
+            raise ValueError(
+                "with tool='python' the planner also reads what the program prints, which does not "
+                "pass through a channel; use tool='text'"
+            )
+        turns = self.max_turns
+        return {PLANNER: {TOOL: turns}, **({TOOL: {PLANNER: turns - 1}} if turns > 1 else {})}
+
+    def _hear(self, action: str) -> str:
+        """What the tool's program printed, in words; nothing where the tool only speaks."""
+        if self.tool == "text":
+            return ""
+        sandbox = default_sandbox() if self.sandbox is None else self.sandbox
+        printed = run_program(action, self.given(self.task), sandbox)
+        self._facts[TOOL] = {"readable": not printed.error and bool(printed.text.strip())}
+        lines = [PRINTED, quote(printed.text)]
+        if printed.error:
+            lines.append(FAILED.format(error=" ".join(printed.error.split())))
+        return "\n".join(lines)

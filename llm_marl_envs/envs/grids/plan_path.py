@@ -1,0 +1,295 @@
+"""# plan_path-v1: a tool and a planner find the way on one map.
+
+## Description
+`tool_0` speaks, `planner_0` walks. The tool sees the walls, the planner sees the start and the goal
+(`info="split"`, the default), so neither can plan alone. What the tool says is free text, or a
+Python program whose output the planner reads (`tool="python"`). With several turns the planner goes
+on from where it stands, unless it has walked into a wall: then it is out (`info="split"` alone).
+
+## An episode
+Task `train/3`. The planner sees question marks where the tool sees what is free (a dot) or a wall.
+
+    tool_0 is told     . # . . .
+                       . . . . .
+                       . . # . #
+                       # . # . #
+                       . . . . .
+    planner_0 is told  ? ? G ? ?
+                       ? ? ? ? ?
+                       ? ? ? ? ?
+                       ? ? ? ? ?
+                       ? S ? ? ?
+
+    tool_0 says        The map: .#... ..... ..#.# #.#.# .....
+    planner_0 hears    tool_0 says:
+                       > The map: .#... ..... ..#.# #.#.# .....
+    planner_0 says     Answer: U U U U R
+    both earn          0.3
+
+    planner_0 says     Answer: U U U R U
+    both earn          1.0
+
+First the planner read the map column by column: its fourth move led into a wall, and it came three
+of five moves nearer. Row by row it arrives. With several turns the first walk would have been its
+last: of a divided map, who walks into a wall is out.
+
+With `info="full"` both see everything, as in the paper of AT-GRPO (arXiv 2510.11062). Then one seat
+could do everything: measure one agent with the same tool, turns and tokens beside the team,
+`make("plan_path-v1", single_seat=True, ...)`.
+
+## Agents
+`tool_0` acts first in each turn, `planner_0` second (AEC). Two seats, the paper's roles.
+
+## Observations
+Chat messages, append-only. First the map as the seat sees it. The planner is shown the tool's text
+and, with `tool="python"`, what its program printed. After a walk that does not end at the goal the
+planner is told where it ended. With `info="full"` it is also told which move led into a wall or
+over the edge, and so is the tool. Else the tool is told the answer alone: if it knew where the
+planner stands, it could send it from place to place.
+
+`state()` is the two chats; together they hold the map, and no way. `render_mode="html"` shows the
+map with the walk so far.
+
+## Actions
+**The planner**: exactly one line `Answer: ...` with moves `U`, `D`, `L` and `R`, with or without
+spaces, commas, quotation marks and brackets. No such line, several, or another letter is no answer,
+and nobody moves. The walk ends before the first wall or edge; what follows is not walked, and with
+`info="split"` the episode is over. To pass the goal and walk on is not to arrive. So no long list
+of moves finds the goal by luck, and no planner feels its way along the walls.
+
+**The tool**: any text. With `tool="python"` the code in it, fenced or not, is a program. It runs in
+the sandbox, without files and network, under the sandbox's limits (2 s of processor time). Its
+standard input is the map as the tool sees it; with `info="full"` in later turns the map as it is
+then, `S` where the planner stands. The planner reads the program and the first 2000 characters that
+it printed, and why it failed. Texts are cut after 8192 characters.
+
+## Rewards
+Both agents get the team's number. A turn is paid the *gain*: the score after it minus the score
+before. So the return is the score of the place where the planner ends: who walks away and comes
+back earns nothing by it, and to arrive later never returns more.
+
+| term | score |
+|---|---|
+| progress | 0.5 x (1 - moves left / moves from the start), 0 at least; both by shortest ways |
+| arrived | 0.5 at the goal |
+
+Shortest ways are found by search. The return is in [0, 1].
+
+**Entries of `info`**: `success`, the planner is at the goal; `readable`, its text has an answer, or
+the tool's program printed something and did not fail; `walked`, moves so far.
+
+`bounds(task)` is exact with `info="full"`: one random move in each turn; 1, for one seat may do
+everything; 1. With `info="split"` it raises `ValueError`: the best walk of a seat alone is a search
+over walks and all maps that agree with what it saw, too many to count. So there is no cooperation
+index. A test shows that no seat alone can be sure of the goal in one turn. A planner would need one
+walk for all maps of the split that have its start and goal: there is one for 1.5 % of the tasks of
+`train`, 7.1 % of `val`, 3.0 % of `test`. A tool would need one for all starts and goals of its map:
+no map of `val` has one.
+
+Further turns tell a planner alone nothing: as long as it goes on, it has met no wall. So its turns
+are one walk in pieces. The best planner alone that we could write knows how maps are drawn, keeps
+those that agree with its start and goal, and walks where the mean score over them is best. It
+returns, and arrives in (200 tasks of `test`, `python -m benchmarks.lone_planner`):
+
+| turns | 5x5 | 10x10 |
+|---|---|---|
+| 1 | 0.38, 0.33 | 0.26, 0.18 |
+| 2 | 0.38, 0.33 | 0.26, 0.18 |
+| 3 | 0.38, 0.33 | 0.26, 0.18 |
+| 5 | 0.38, 0.33 | 0.26, 0.18 |
+
+## Episode end
+At the goal, after `turns` turns, or, with `info="split"`, at the first wall. Never truncated.
+
+## Arguments
+- `level`: "5x5", or "10x10", the paper's size with the wall share of its authors' code, 0.22.
+- `distance`: moves of the shortest way, at least; None takes 4 or 6. At most 6 or 12.
+- `tasks`: None (generated), rows with `map`, a list of lines or a text of lines with `.`, `#`, one
+  `S` and one `G`; a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
+- `split`: "train", "val", "test" or "ood"; "all" for rows.
+- `info`: "split" (generated tasks only) or "full"; None takes the default.
+- `tool`: "text" or "python".
+- `turns`: K, at least 1. The paper's form is `info="full", tool="python", turns=5`.
+  A run file with all of it, for a GPU and not run yet: `benchmarks/gpu/plan_path.yaml`.
+- `render_mode`: None, "ansi", "human" or "html".
+
+The attribute `sandbox` says where programs run: the process-wide pool unless it is set.
+
+## Tasks and licence
+A split has maps of its own, 256 in `train`, 64 in `val` and `ood`, 128 in `test`, each with 32
+pairs of a start and a goal. No map of a split is a map of another that was turned or mirrored.
+`ood` has larger maps, 7x7 or 14x14, and longer ways: prompts that neither seat has read. In the
+other splits the tool's prompts are new; the planner's, a start and a goal, are not. Texts and tasks
+were made for this library and share its licence.
+
+**Not comparable with the paper's numbers.** Prompts, the format of answers, pay and maps are this
+library's own. The authors' code ignores moves into walls and walks on, and pays each move.
+
+A program that looks at a clock or is stopped by a limit of time may do something else when it is
+run again; all else replays exactly.
+
+**The embedded tiny model has no preset here.** Warm-started on ways of at least 3 moves
+(`distance=3`, `tiny: {steps: 1000, demonstrations: 12000, learning_rate: 5e-3, hidden_size: 64,
+intermediate_size: 128}`, 105 s of one core, seed 0) it answers in the form, and its planner makes
+little of the map. Of 120 tasks of `test` a team of it earns 0.40 [0.32, 0.48] greedy and 0.25 at
+temperature 1; greedy on 120 of `train` 0.43. Its planner earns 0.40 greedy beside `expert:rows` as
+the tool and 0.41 beside `expert:columns` (`llm-marl eval plan_path-v1 --set distance=3 --split test
+--tasks 120 --seed 1234 --greedy --max-tokens 12`, with `--partner`). More steps were not tried.
+
+A single agent with the same tool, turns and texts (`single_seat=True`, the same warm start, 64
+tokens for an action) earns 0.26 greedy on these tasks, and 0.14 at temperature 1: one set of
+weights has both texts to learn, and sees all.
+
+**What was not measured.** No team was trained from these warm starts, and no seat alone. A scripted
+planner beside a silent tool returns 0.36, and two experts 1 (docs/bench.md).
+
+## Version history
+- v1: with `info="split"` a walk into a wall ends the episode, and the prompt of several turns says
+  so. In v0 the planner was told which move met a wall and went on. One that took note of walls
+  arrived alone in 0.65 of tasks with 2 turns, 0.84 with 3 and 0.98 with 5 (5x5). With one turn
+  nothing has changed but the name, so what was measured with one turn stands.
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.core.checks import check_whole, refuse_other
+from llm_marl_envs.core.environment import described, info_of
+from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.envs.grids.base import PLANNER, TOOL, Judged
+from llm_marl_envs.envs.grids.map_env import MapEnv
+from llm_marl_envs.envs.grids.map_experts import MapExperts
+from llm_marl_envs.envs.grids.map_tasks import (
+    GOAL,
+    LEVELS,
+    START,
+    marked,
+    named,
+    procedural,
+    task_of_row,
+)
+from llm_marl_envs.envs.grids.maps import FREE, WALL, expected_blind, score_terms, size_of, walk
+from llm_marl_envs.envs.grids.moves import ASKED, UNREAD, read_moves
+from llm_marl_envs.envs.grids.pictures import grid_svg
+
+RULES = (
+    "A map of {size} rows and {size} columns. A dot is free, # is a wall, S is the start, G the "
+    "goal.{hidden}\n{map}"
+)
+HIDDEN = {
+    TOOL: " planner_0 alone sees S and G.",
+    PLANNER: " A question mark is free or a wall; tool_0 alone sees which.",
+}
+FORM = f"{ASKED} A walk ends before a wall; it must end at the goal."
+OUT = " Who walks into a wall has no further turn."
+MISSED = "Not at the goal."
+STANDS = "You are at {place}, not at the goal."
+STOPPED = " Move {number}, {move}, led into a wall."
+COLOURS = {FREE: "#ffffff", WALL: "#444444"}
+TRAIL, ENDS, HERE = "#c9efc9", "#ffe9c7", "#7fc97f"
+
+
+class PlanPathEnv(MapEnv[int]):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or `info="split"` for rows.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("plan_path-v1")
+    asks, hidden, answers = RULES, HIDDEN, FORM
+
+    def __init__(
+        self,
+        *,
+        level: str = "5x5",
+        distance: int | None = None,
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        info: str | None = None,
+        tool: str = "text",
+        turns: int = 1,
+        render_mode: str | None = None,
+    ) -> None:
+        refuse_other("level", level, tuple(LEVELS))
+        least = LEVELS[level].least if distance is None else distance
+        check_whole("distance", least, 1, LEVELS[level].most)
+        source = open_tasks(
+            tasks,
+            split=split,
+            procedural=lambda one: procedural(level, one, least),
+            from_row=task_of_row,
+        )
+        super().__init__(
+            source=source,
+            info=info_of(info, "whole" not in source[0].data),
+            tool=tool,
+            turns=turns,
+            render_mode=render_mode,
+        )
+
+    # -- the map ----------------------------------------------------------------------------------
+    def begins(self, task: Task) -> int:
+        """As `MapEnv.begins`: the place of the planner."""
+        return task.data["start"]
+
+    def whole(self, task: Task, state: int) -> str:
+        """As `MapEnv.whole`; S is where the planner stands."""
+        return marked(task.data["map"], {state: START, task.data["goal"]: GOAL})
+
+    def part(self, task: Task, agent: str) -> str:
+        """As `MapEnv.part`: the walls, or start and goal."""
+        cells, ends = task.data["map"], {task.data["start"]: START, task.data["goal"]: GOAL}
+        return cells if agent == TOOL else marked("?" * len(cells), ends)
+
+    def blind(self, task: Task) -> float:
+        """As `MapEnv.blind`."""
+        return expected_blind(
+            task.data["map"], task.data["start"], task.data["goal"], self.max_turns
+        )
+
+    def form(self, task: Task) -> str:
+        """As `GridEnv.form`."""
+        return super().form(task) + OUT * (self.divided and self.max_turns > 1)
+
+    # -- the episode ------------------------------------------------------------------------------
+    def judge(self, action: str) -> Judged:
+        """As `GridEnv.judge`; the walk goes on from where the last one ended."""
+        cells, start, goal = (self.task.data[key] for key in ("map", "start", "goal"))
+        moves = read_moves(action)
+        places = walk(cells, self._trail[-1], moves or "")
+        self._trail += places[1:]
+        place, done = places[-1], len(places) - 1
+        news = UNREAD if moves is None else ""
+        if place != goal:
+            news = " ".join(filter(None, [news, STANDS.format(place=named(place, size_of(cells)))]))
+            if moves is not None and done < len(moves):
+                news += STOPPED.format(number=done + 1, move=moves[done])
+        terms = score_terms(cells, start, goal, place)
+        facts = {"walked": len(self._trail) - 1}
+        heard = self.news(news, MISSED)
+        # Who was told of walls one by one would find the way without the tool.
+        over = self.divided and moves is not None and done < len(moves)
+        return Judged(terms, place == goal, moves is not None, heard, facts, over)
+
+    def picture(self) -> str:
+        """The map, with start, goal and the walk so far."""
+        data = self.task.data
+        texts = {data["start"]: START, data["goal"]: GOAL}
+        colours = [COLOURS[cell] for cell in data["map"]]
+        for place in self._trail:
+            colours[place] = TRAIL
+        for place in texts:
+            colours[place] = ENDS
+        colours[self._trail[-1]] = HERE
+        cells = [texts.get(at, "") for at in range(len(data["map"]))]
+        return grid_svg(cells, colours, size_of(data["map"]))
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def experts(self) -> MapExperts:
+        """A tool that reads out the map, a planner that searches it."""
+        return MapExperts(self.divided, self.tool == "python")

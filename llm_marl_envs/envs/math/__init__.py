@@ -1,0 +1,1 @@
+"""Arithmetic for a team: cards and questions about them, rows of mathematics."""

@@ -1,0 +1,420 @@
+r"""# math_team-v1: one thinks and one answers, or one solves and one verifies.
+
+## Description
+Two seats answer one question of mathematics. With `form="reasoner_actor"` a reasoner speaks and an
+actor answers, as in the paper of C3 (arXiv 2603.06859). With `form="solver_verifier"` a solver
+answers, a verifier objects or approves, and the solver answers again.
+
+Generated questions are about four cards (`info="split"`, the default for them). One seat knows the
+numbers on the cards, the other the question, so neither can answer alone.
+
+## An episode
+Task `train/3`, `form="reasoner_actor"`.
+
+    reasoner_0 is told   Four cards show numbers from 1 to 6: red 6, blue 3, green 5, white 4.
+                         actor_0 alone knows the question.
+    actor_0 is told      Four cards show numbers from 1 to 6: red, blue, green, white.
+                         reasoner_0 alone knows the numbers.
+                         What is red / blue?
+
+    reasoner_0 says      6 3 5 4
+    actor_0 hears        reasoner_0 says:
+                         > 6 3 5 4
+    actor_0 says         Answer: 4/5
+    both earn            0.0
+
+    actor_0 says         Answer: 2
+    both earn            1.0
+
+First the actor took the last number for red: the cards can be read out in two orders, and the
+numbers do not say in which.
+
+## Agents
+`reasoner_0`, then `actor_0`; or `solver_0`, then `verifier_0` (AEC). The actor and the solver
+answer, `turns` times. The verifier speaks after each answer but the last. Two seats, the papers'
+roles. There is nothing to draw beside the chats.
+
+## Observations
+Chat messages, append-only: the question, or the part of it that the seat knows, then the other's
+texts, each line behind `> `. Nobody is told whether an answer is right. With `info="full"`, the
+papers' setting, both are told everything; then one seat could do everything.
+
+## Actions
+Any text; beyond 4096 characters it is cut. An answer is exactly one line `Answer: ...`, outside of
+fences and quotations, of at most 200 characters. Several such lines are no answer. A verifier
+approves with exactly one line `Verdict: right`. Then the episode ends, and the answer stands.
+
+- `compare="exact"`: whole numbers, decimals and fractions (`-3`, `2.5`, `5/2`) are compared as
+  numbers, other texts by their letters. To a row a fraction in its lowest terms is an answer.
+- `compare="math"`: what is not the same so is compared by
+  [math-verify](https://github.com/huggingface/Math-Verify), which knows LaTeX. It runs in a process
+  of its own with 3 s of processor time for each answer. What it cannot read, or not in that time,
+  is wrong; near that limit another machine may judge otherwise.
+
+The library takes `2+2` for 4. So an answer to a row must be *worked out*, too. To "What is 17*23?"
+neither `17*23` is an answer nor `{17*23}`, `y=17*23`, `\max(17*23)` or `340+51`. What only wraps a
+formula is taken off on both sides: braces, brackets, boxes, dollars, fonts, a name before `=`.
+Then, in every element of a set, a tuple, an interval or an equation, too:
+
+- No more steps are left to the reader than in the right answer. A step joins numbers (`3+4`,
+  `6/8`, `2^5`, `\sqrt{49}`, `7!`), like terms (`x+x`), equal factors (`x*x`) or something neutral
+  (`f+0`, `f/1`). A fraction in its lowest terms, a decimal and a mixed number have none.
+- It applies no function that the right answer does not, but for roots and `\exp`.
+- It has at most two more numbers, letters and functions, where the right answer is no number. It
+  divides by no letter where the right answer does not.
+- No formula of the question stands in it that does not stand in the right answer. Nor is it a
+  number of the question in the same form where the right answer has another (`0.75` for
+  `\frac{3}{4}`).
+- Its exponents are at most 12, or as large as one of the right answer. So towers of powers and
+  factorials cost no process.
+
+115 ways to say the question again were tried on 32 rows in the style of MATH. None is right in any
+row; in v0 braces were right in 0.78 of them. Of 96 answers that take one step of the work, five are
+right: algebra that is about as short as the right answer, such as `x(x+5)+6` for `(x+2)(x+3)`. All
+of 201 answers in other correct forms are right (`pytest
+tests/llm_marl_envs/envs/math/test_worked.py`). Where the right answer itself cannot be read so,
+only its own letters are right.
+
+So some honest forms are wrong, too: `10^6` for 1000000, `\frac{\sin x}{\cos x}` for `\tan x`,
+`\frac{n(n-1)}{2}` for `\binom{n}{2}`, and `1/3` for `0.\overline{3}`, which the library cannot
+read.
+
+## Rewards
+Both seats get the team's number. An answer is paid the *gain*: 1 if it is right, minus 1 if the one
+before was right. So the return is 1 if the last answer is right, else 0, and to be right earlier
+never returns less.
+
+| term | value |
+|---|---|
+| team | the gain of an answer: 1, 0 or -1 |
+
+**Entries of `info`**
+
+- `success`: the last answer is right.
+- For who answers: `answer`, `readable` (there is one), `right`.
+- For who tells: `copied`, its text says the last answer of the other again, in a line of its own or
+  quoted; that is measured and never paid more. `approved`, for a verifier. `convention`: in which
+  order it read out the cards, where that was all it said.
+- At the end, for both: `level`, `kind`, and `refinement`: last answer right minus first answer
+  right: 1, 0 or -1.
+
+## Episode end
+After the last answer, or when the verifier approves. Never truncated.
+
+## Arguments
+- `form`: "reasoner_actor" or "solver_verifier".
+- `tasks`: None (cards), rows in a list or a JSONL file, `"hub:<dataset>"`, or a `TaskSource`. Rows
+  have the columns of GSM8K (`question`, `answer` with `####`) or of MATH (`problem`, `answer`, or
+  `solution` with a `\boxed{}`), or those of `debate-v0`.
+- `level`: 1 (two cards in a formula) or 2 (three).
+- `split`: "train", "val", "test" or "ood"; "all" for rows.
+- `info`: "split" (cards only) or "full"; None takes "split" for cards.
+- `compare`: "exact" or "math" (extra `math`); None takes "exact" for cards, "math" for rows.
+- `turns`: how often the answering seat acts. None takes 1 for an actor; a solver takes 2 at least.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## What is known, and what remains
+`bounds(task)` is exact for cards: `random` is an answer drawn from all that occur in the split,
+`team` is 1. `solo` with `info="split"` counts, over all tasks of the split, the best answer to each
+question without the cards, and the best for each deal without the question; it takes the larger.
+Nobody is told whether an answer is right, so more turns give a lone seat nothing. Rows have no
+bounds.
+
+| level | split | tasks | random | solo |
+|---|---|---|---|---|
+| 1 | train | 33120 | 0.023 | 0.154 |
+| | val | 2736 | 0.026 | 0.180 |
+| | test | 10800 | 0.023 | 0.173 |
+| | ood | 77760 | 0.003 | 0.054 |
+| 2 | train | 55200 | 0.008 | 0.108 |
+| | val | 4560 | 0.014 | 0.113 |
+| | test | 18000 | 0.009 | 0.105 |
+| | ood | 69984 | 0.001 | 0.109 |
+
+`make("math_team-v1", level=1, split="train")` and its `bounds(env.source[0])` give a row. Experts
+who draw their orders are right in 0.57 of 500 tasks of `test` as reasoner and actor, and in 0.60 as
+solver and verifier: `llm-marl eval math_team-v1 --team expert --split test --tasks 500 --seed 7`,
+and the same with `--set form=solver_verifier`. Those who agree are always right.
+
+- A solver can tell the verifier the question, and the verifier can calculate. That is cooperation.
+- `copied` finds an answer that is said again, not one that is put in other words.
+
+## Tasks and licence
+A split has deals of its own: no deal of a split is one of another with its numbers exchanged. Each
+comes with every question of the level. The questions are the same in train, val and test, so there
+only the prompt of the seat that knows the cards is new. `ood` has numbers from 7 to 12 and the
+formulas of the level above: prompts that neither seat has read. Small calculations such as 3 - 5
+occur in every split but `ood`. Texts and tasks were made for this library and share its licence.
+
+GSM8K and MATH (their authors say MIT) are read, not shipped. **Both are old and public: models have
+met them in training, with answers.** A score on them is no proof of reasoning. Measure one agent
+beside the team.
+
+**Not comparable with published numbers.** Those hold for their authors' prompts, parser, data,
+horizon and model. Here the prompts, the answer line and what counts as equal are this library's
+own. C3's form is `info="full", turns=1` with rows of MATH, and its prompts ask for `\boxed{}`.
+A run file with this form, for a GPU and not run yet: `benchmarks/gpu/math_team.yaml`.
+
+**The embedded tiny model has no preset here.** Warm-started for 450 steps (`tiny: {steps: 450,
+learning_rate: 6e-3}`, 65 s of one core) it answers in the form and at chance. Of 100 tasks of
+`test`, seed 7, a team of it solves 0.11 greedy and 0.04 at temperature 1. As the reasoner beside
+`expert:forward` it solves 0.21 greedy, as the actor 0.11, less than the solo bound (`llm-marl eval
+math_team-v1 --split test --tasks 100 --seed 7 --greedy`, with `--partner`). More steps were not
+tried.
+
+**What was not measured.** No seat was trained alone here, nor a team without messages. One seat's
+bound is exact for cards (`bounds`). The best guess beside a silent reasoner is right in 0.18 of 100
+tasks (docs/bench.md). No row of GSM8K or MATH was played.
+
+## Version history
+- v1: an answer to a row must be worked out, however the question's formula is wrapped. Cards, their
+  prompts and their tasks are those of v0, so numbers measured on cards stand.
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.core.checks import check_whole, refuse_other
+from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, gains, info_of
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import Row, Task, Tasks, TaskSource, open_tasks, read_once
+from llm_marl_envs.core.texts import quoted
+from llm_marl_envs.envs.math.answers import COMPARISONS, read_line, same_value
+from llm_marl_envs.envs.math.card_experts import CardExperts
+from llm_marl_envs.envs.math.card_tasks import LEVELS, alone_in, card_tasks, cards_of, of_cards
+from llm_marl_envs.envs.math.cards import COLOURS
+from llm_marl_envs.envs.math.formulas import check_installed, same_formula
+from llm_marl_envs.envs.math.rows import math_task_of_row
+from llm_marl_envs.envs.math.seats import (
+    ACTOR,
+    REASONER,
+    SOLVER,
+    TEAMS,
+    VERIFIER,
+    approves,
+    copied,
+)
+from llm_marl_envs.envs.math.worked import bare, same_number, worked_out
+from llm_marl_envs.envs.questions import question_of, same_answer
+
+MAX_ACTION_CHARS = 4096
+ROLES = {
+    REASONER: f"You are {REASONER}. Tell {ACTOR} what it needs; its answer counts for both.",
+    ACTOR: f"You are {ACTOR}. {REASONER} speaks first; your answer counts for both.",
+    SOLVER: f"You are {SOLVER}. {VERIFIER} reads each answer; your last one counts for both.",
+    VERIFIER: (
+        f"You are {VERIFIER}. Tell {SOLVER} what is wrong or missing; its last answer counts for "
+        "both. A line 'Verdict: right' ends the work."
+    ),
+}
+FORM = "End with one line: Answer: and then {what}, nothing else."
+NUMBER, FORMULA = "a whole number or a fraction", "a number or a formula"
+CARDS = "Four cards show numbers from {low} to {high}: {cards}."
+HIDDEN = "{other} alone knows the {what}."
+QUESTION = "What is {asked}?"
+AGAIN = "{answers} answers {turns} times."
+
+
+class MathTeamEnv(TextAECEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or `info="split"` for rows.
+        ImportError: `compare="math"` without math-verify.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("math_team-v1")
+    reward_range = (0.0, 1.0)
+
+    def __init__(
+        self,
+        *,
+        form: str = "reasoner_actor",
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        level: int = 1,
+        split: str = "train",
+        info: str | None = None,
+        compare: str | None = None,
+        turns: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        refuse_other("form", form, tuple(TEAMS))
+        refuse_other("compare", compare, (None, *COMPARISONS))
+        refuse_other("level", level, LEVELS)
+        self.team = TEAMS[form]
+        turns = self.team.turns if turns is None else turns
+        check_whole("turns", turns, self.team.turns)
+        source = _opened(tasks, split, level)
+        generated = of_cards(source[0])
+        self.info_mode = info_of(info, generated)
+        self.compare = compare or ("exact" if generated else "math")
+        if self.compare == "math":
+            check_installed()
+        super().__init__(
+            agents=self.team.seats,
+            source=source,
+            max_turns=turns,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        self._right: list[bool] = []  # of each answer
+        self._answered = ""  # the last text of who answers
+        self._facts: dict[str, dict[str, Any]] = {}
+
+    @property
+    def divided(self) -> bool:
+        """Whether one seat knows the cards alone and the other the question."""
+        return self.info_mode == "split"
+
+    # -- texts ------------------------------------------------------------------------------------
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per seat."""
+        what = NUMBER if of_cards(task) else FORMULA
+        told = {agent: [*self._known(task, agent), ROLES[agent]] for agent in self.team.seats}
+        for lines in told.values():
+            if self.max_turns > 1:
+                lines.append(AGAIN.format(answers=self.team.answers, turns=self.max_turns))
+        told[self.team.answers].append(FORM.format(what=what))
+        return {agent: (Message("user", "\n".join(lines)),) for agent, lines in told.items()}
+
+    def _known(self, task: Task, agent: str) -> list[str]:
+        """What a seat is told of a task."""
+        if not of_cards(task):
+            return [f"Question: {question_of(task).text}"]
+        cards = cards_of(task)
+        low, high = cards.numbers
+        numbers = [f"{colour} {at}" for colour, at in zip(COLOURS, cards.deal, strict=True)]
+        shown = CARDS.format(low=low, high=high, cards=", ".join(numbers))
+        asked = QUESTION.format(asked=cards.asked.text)
+        if not self.divided:
+            return [shown, asked]
+        if agent == self.team.tells:
+            return [shown, HIDDEN.format(other=self.team.answers, what="question")]
+        hidden = CARDS.format(low=low, high=high, cards=", ".join(COLOURS))
+        return [hidden, HIDDEN.format(other=self.team.tells, what="numbers"), asked]
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
+        self._right, self._answered = [], ""
+        self._facts = {agent: {} for agent in self.team.seats}
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        """The other seat hears it; an answer is judged and paid."""
+        paid: float | None = None
+        if agent == self.team.answers:
+            paid = self._judge(agent, action)
+            last = self._taken[agent] >= self.max_turns
+        else:
+            last = self._hear(agent, action)
+        terms = {} if paid is None else {seat: {"team": paid} for seat in self.team.seats}
+        return Outcome(
+            reward_terms=terms,
+            feedback={} if last else self._heard(agent, action),
+            ended=last,
+            success=bool(self._right) and self._right[-1],
+            facts=self._finished() if last else self._facts,
+        )
+
+    def _heard(self, agent: str, action: str) -> dict[str, str]:
+        heard = self.pass_on(agent, action, [self.next_agent(agent)])
+        return {other: quoted(agent, text) for other, text in heard.items()}
+
+    def links(self) -> Mapping[str, Mapping[str, int]]:
+        """Who acts second hears the first; with more turns both hear each other."""
+        first, second = self.team.seats
+        there = self.max_turns - (first == self.team.answers)  # its last answer ends the episode
+        back = self.max_turns - 1
+        return {second: {first: there}, **({first: {second: back}} if back else {})}
+
+    def _judge(self, agent: str, action: str) -> float:
+        """What an answer is paid."""
+        answer = read_line(action)
+        self._answered = action
+        self._right.append(answer is not None and self.is_right(self.task, answer))
+        self._facts[agent] = {
+            "answer": answer,
+            "readable": answer is not None,
+            "right": self._right[-1],
+        }
+        return float(gains(self._right)[-1])
+
+    def _hear(self, agent: str, action: str) -> bool:
+        """Note what the seat that tells has said; whether it ends the episode."""
+        approved = agent == VERIFIER and approves(action)
+        self._facts[agent] = {
+            "copied": copied(action, self._answered),
+            "convention": self.experts().read(self.task, agent, action),
+            **({"approved": approved} if agent == VERIFIER else {}),
+        }
+        return approved
+
+    def _finished(self) -> dict[str, dict[str, Any]]:
+        """The entries of the last infos."""
+        rows = not of_cards(self.task)
+        verdict = {
+            "kind": question_of(self.task).kind if rows else "cards",
+            "level": self.task.data["level"],
+            "refinement": int(self._right[-1]) - int(self._right[0]),
+        }
+        return {agent: {**own, **verdict} for agent, own in self._facts.items()}
+
+    def is_right(self, task: Task, answer: str) -> bool:
+        """Whether an answer, as `answers.read_line` gives it, is a right one."""
+        if of_cards(task):
+            cards = cards_of(task)
+            return same_value(answer, str(cards.asked.answer(cards.deal)))
+        question = question_of(task)
+        return any(self._agrees(answer, one, question.text) for one in question.right)
+
+    def _agrees(self, answer: str, right: str, question: str) -> bool:
+        if same_answer(answer, right):
+            return True
+        if self.compare == "exact":
+            return same_value(answer, right) and worked_out(answer, right, question)
+        ours, theirs = bare(answer, right)
+        if same_answer(ours, theirs):
+            return True
+        return worked_out(answer, right, question) and (
+            same_number(ours, theirs) or same_formula(ours, theirs)
+        )
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def experts(self) -> CardExperts:
+        """One reads out the cards, the other calculates."""
+        return CardExperts(self.divided)
+
+    def clusters(self, task: Task) -> tuple[str, ...]:
+        """The two prompts: a deal comes with many questions, and they with many deals."""
+        if not self.divided:
+            return ()
+        return tuple(told[-1].content for told in self.first_words(task).values())
+
+    def bounds(self, task: Task) -> Bounds:
+        """Known returns of cards, over all tasks of the split.
+
+        Raises:
+            ValueError: for rows.
+        """
+        if not of_cards(task):
+            raise ValueError(
+                f"task {task.id!r}: bounds are known for generated cards, not for rows"
+            )
+        known = alone_in(task.split, task.data["level"])
+        solo = max(known.cards, known.question) if self.divided else 1.0
+        return Bounds(random=known.random, solo=solo, team=1.0)
+
+
+@read_once
+def _opened(tasks: Tasks, split: str, level: int) -> TaskSource:
+    return open_tasks(
+        tasks,
+        split=split,
+        procedural=lambda one: card_tasks(one, level),
+        from_row=math_task_of_row,
+    )

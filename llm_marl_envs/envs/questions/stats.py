@@ -1,0 +1,52 @@
+"""What can be had without understanding: the accuracy of the best constant answer."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+
+from llm_marl_envs.core.answers import canonical
+from llm_marl_envs.core.tasks import TaskSource
+from llm_marl_envs.envs.questions.question import question_of
+
+SAMPLE = 512
+"""Tasks looked at, the first of a source."""
+
+
+MAX_SOURCES = 64
+"""Sources whose figures are kept."""
+# By identity: a source may be a dataclass, which has no hash.
+_known: OrderedDict[int, tuple[TaskSource, dict[str, float]]] = OrderedDict()
+
+
+def constant_accuracy(source: TaskSource) -> dict[str, float]:
+    """Kind -> accuracy of the best constant on its questions, from the first `SAMPLE` tasks.
+
+    A constant is one answer for all ("always 4") or one place among the choices ("always the
+    first"). The most frequent of few is chosen with hindsight, so the figure errs upwards.
+    """
+    known = _known.get(id(source))
+    if known is None:
+        # The source is kept too, so that no other one gets its id.
+        known = _known[id(source)] = (source, _counted(source))
+        if len(_known) > MAX_SOURCES:
+            _known.popitem(last=False)
+    return known[1]
+
+
+def _counted(source: TaskSource) -> dict[str, float]:
+    words: dict[str, Counter[str]] = {}
+    places: dict[str, Counter[int]] = {}
+    totals: Counter[str] = Counter()
+    for index in range(min(len(source), SAMPLE)):
+        question = question_of(source[index])
+        totals[question.kind] += 1
+        words.setdefault(question.kind, Counter()).update(map(canonical, question.right))
+        options = [canonical(choice) for choice in question.choices]
+        if canonical(question.answer) in options:
+            place = options.index(canonical(question.answer))
+            places.setdefault(question.kind, Counter())[place] += 1
+    best: dict[str, float] = {}
+    for kind, total in totals.items():
+        counts = [*words[kind].values(), *places.get(kind, Counter()).values()]
+        best[kind] = max(counts) / total
+    return best

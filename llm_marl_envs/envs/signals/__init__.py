@@ -1,0 +1,1 @@
+"""Signalling games: objects, messages and what they can tell apart, scripted codes."""

@@ -1,0 +1,523 @@
+"""# referential-v0: a speaker names an object in a few tokens; a listener must find it.
+
+## Description
+A signalling game (Lewis 1969) with objects to choose from (Lazaridou et al., arXiv 1612.07182).
+Both seats see the same objects, each in an order of its own. The speaker alone knows which is
+meant. By default it can say a few tokens only, and they have no meaning. So the two must agree on
+one: which token stands for which word, which comes first, or anything else.
+
+## An episode
+Task `train/11`.
+
+    speaker_0 is told    Objects: flat blue cross, flat blue circle, small blue star,
+                         tall green circle.
+                         The target: tall green circle.
+                         It is hidden from listener_0, who must name it; ...
+                         Answer with one line: at most 3 of the tokens ba, di, ku, mo.
+    listener_0 is told   Objects: tall green circle, small blue star, flat blue circle,
+                         flat blue cross.
+                         speaker_0 alone knows the target and tells you.
+                         Answer with one line: the target.
+                         It can say at most 3 of the tokens ba, di, ku, mo.
+
+    speaker_0 says       mo ku ba
+    listener_0 hears     speaker_0 says:
+                         > mo ku ba
+    listener_0 says      flat blue cross
+    both earn            0.0
+
+    listener_0 says      tall green circle
+    both earn            1.0
+
+The speaker has a token for each word: `mo` for tall, `ku` for green, `ba` for circle. The listener
+of the first attempt knows the same tokens and reads them from the end. What it read is none of the
+objects, so it took the one whose name it would spell most alike.
+
+## Agents
+`speaker_0`, then `listener_0` (AEC). With `seats=[2, 3]` there are `speaker_0`, `speaker_1`,
+`listener_0`, `listener_1` and `listener_2`. Each listener hears one speaker: listener 0 hears
+speaker 0, listener 1 speaker 1, listener 2 speaker 0 again.
+
+## Observations
+Chat messages, append-only. A speaker is told the objects and the target, a listener the objects and
+then the message. The order of the objects follows from the objects and the seat, not from which is
+meant, and orders of two seats have nothing to do with each other. So "the second" says nothing.
+
+There is no argument `info`: what is divided is the target, and a listener who knew it would need
+nobody. `state()`, which a critic may read and no seat, holds all chats, and so the target.
+
+## Actions
+**A message.** In the languages `tokens` and `renamed` it is the one line of the text that holds
+tokens alone, perhaps behind `Message:`. Of a text with no such line, or with several, nothing is
+heard. Case, spaces and all other lines are not heard either. Tokens beyond `budget` are cut. In
+`words` any text is a message; its lines are joined, and characters beyond `budget` are cut.
+
+**A choice.** Exactly one line of the text is one of the objects, as it is written in the list,
+alone or behind `Action:`. Any other text is a wrong choice.
+
+**Other names (`renamed`).** Every seat has its own names for the tokens, drawn anew for each
+episode from its reset seed. What the speaker writes as `ku ba` the listener may read as `mo di`. So
+no agreement on names is worth anything, as in other-play (Hu et al., arXiv 2003.02979), which pays
+a policy beside partners who are renamed by symmetries of the game. Tokens alone are renamed, not
+the words of objects. What survives is what no renaming changes: how many tokens there are, and
+which of them are the same. Nothing, `ba`, `ba ba` and `ba di` are four messages; `ba di` and
+`ku mo` are one. The episodes of a group share the reset seed, and so the names, unless a run says
+`chance: episode`.
+
+## Rewards
+A speaker and its listeners get the same, when all have chosen.
+
+| term | value |
+|---|---|
+| right | the share of the speaker's listeners who named the target |
+| cut | -0.1 if its message was longer than the budget |
+
+The range is -0.1 to 1. With several speakers each team is paid for itself: train with
+`credit: own`.
+
+**Entries of `info`**
+
+- `success`: every listener is right.
+- Of a speaker: `message`, what counts of its text, cut to the budget, in its own names;
+  `readable`; `cut`; `convention`, the experts' code that it follows.
+- Of a listener: `heard`, what it was shown of that, in its own names; `answer`, the object that it
+  chose, or None; `readable`; `right`. Without a channel (docs/howto/channel.md) and without other
+  names, `heard` is the speaker's `message`.
+
+## Episode end
+When the last listener has chosen. Never truncated. There is one message: nobody can ask back.
+
+## Arguments
+- `candidates`: 2 to 16 objects; with `attributes=2` at most 4.
+- `attributes`: 2 to 4 words of an object: colour and shape, also size, also pattern. Each has four
+  values.
+- `language`: "tokens" (four of them), "renamed" or "words".
+- `budget`: most tokens of a message, 0 to 8; in "words" most characters, 0 to 200. With 0 nothing
+  can be said, and all are told so.
+- `seats`: how many speakers and listeners, at least as many listeners, 2 to 16 together.
+- `tasks`: rows with `candidates`, a list of texts of as many lower-case words each, and `target`,
+  one of them; or None.
+- `split`: "train", "val", "test" or "ood"; "all" for rows.
+- `render_mode`: None, "ansi", "human" or "html".
+
+## What is known
+`bounds(task)` is exact. Alone, and without a message, a seat is right in 1 of n objects: `random`
+and `solo`. Each choice of objects comes with every target, so who knows all tasks by heart knows no
+more. A team with m messages that a listener can tell apart is right in min(m, n) of n. No
+team is better, because each message leads to one choice. And one reaches it: the seats can agree
+that a message stands for the target's rank among the objects in the order of the alphabet. Four
+tokens give m = 1 + 4 + 16 + ... messages. Where names are drawn anew, m counts the ways in which
+tokens can be the same: 1 + 1 + 2 + 5 + 15 + ... (Stirling numbers of the second kind). Tests
+compare both with all messages under all renamings, and the bounds with all teams of small games.
+
+| budget | m, tokens | m, renamed | best of 4 objects | of 16 | renamed, of 4 | of 16 |
+|---|---|---|---|---|---|---|
+| 0 | 1 | 1 | 0.25 | 0.0625 | 0.25 | 0.0625 |
+| 1 | 5 | 2 | 1 | 0.3125 | 0.5 | 0.125 |
+| 2 | 21 | 4 | 1 | 1 | 1 | 0.25 |
+| 3 | 85 | 9 | 1 | 1 | 1 | 0.5625 |
+| 4 | 341 | 24 | 1 | 1 | 1 | 1 |
+
+**Codes of the experts.** `big red star` is spelled `di ba ku` by `values`, a token for each word;
+`ku di mo` by `other_values`; `ku ba di` by `backward`; and `ku ku ku` by `holistic`, a list of
+messages of which no part has a meaning. `rank` and `rank_back` name the place among the objects in
+the order of the alphabet, so they also go with objects that were never met; they alone go with
+`renamed`. In `words` there is `description`, too.
+
+Two who follow one code are always right (`--team expert:values`). Experts who draw their codes are
+not: of 500 tasks of `test`, seed 7, they are right in 0.37 with `tokens`, 0.50 with `renamed` (two
+codes) and 0.44 with `words` of 40 characters (`llm-marl eval referential-v0 --team expert --split
+test --tasks 500 --seed 7`, with `--set language=renamed`, or `--set language=words --set
+budget=40`).
+
+**Topographic similarity** (Brighton and Kirby 2006; Chaabouni et al., arXiv 2004.09124) says
+whether objects that are alike have messages that are alike. Every evaluation of this environment
+has it for each speaker, of what it said (`message`), beside the share of ways to deal the same
+messages that have as much. One message for everything has none: `summary.json` says so under
+`reason`. Codes on 500 tasks of `train`, seed 7, where all are always right (`llm-marl eval
+referential-v0 --team expert:values --split train --tasks 500 --seed 7`):
+
+| code | similarity | as much by chance |
+|---|---|---|
+| `values`, `other_values`, `backward` | 0.92 | 0.001 |
+| `rank` | 0.33 | 0.001 |
+| `holistic` | -0.06 | 0.92 |
+| `description`, in `words` | 1.00 | 0.001 |
+
+It does not say whether a team is right, nor whether it can name what it never met.
+
+**Attacks** do not earn more than chance. Mean return over 300 tasks of each split; with the
+languages of the columns, 4 objects and 3 tokens (`words`: 40 characters), and with 16 objects and 2
+tokens. `ATTACKS` of `tests/llm_marl_envs/envs/signals/test_referential.py`:
+
+| both seats | tokens | renamed | words | 16 objects |
+|---|---|---|---|---|
+| silent | 0.00 | 0.00 | 0.00 | 0.00 |
+| stalling | 0.00 | 0.00 | 0.00 | 0.00 |
+| the first object | 0.26 | 0.26 | 0.26 | 0.06 |
+| the last object | 0.24 | 0.24 | 0.24 | 0.06 |
+| one object for all | 0.24 | 0.24 | 0.24 | 0.06 |
+| the target's place | 0.25 | 0.25 | 0.25 | 0.00 |
+| copying | 0.00 | 0.00 | -0.10 | 0.00 |
+| repeating the message | 0.00 | 0.00 | 0.00 | 0.00 |
+| all objects | 0.00 | 0.00 | -0.10 | 0.00 |
+| shouting | -0.10 | -0.10 | -0.10 | -0.10 |
+| a forged reward | 0.00 | 0.00 | 0.00 | 0.00 |
+| experts who agree | 1.00 | 1.00 | 1.00 | 1.00 |
+
+## Tasks and licence
+A split has objects of its own, in every place: of the 64 combinations of three attributes 32 are
+shown in `train`, 16 in `val` and 16 in `test`. So a listener cannot find the target of a test by
+what it never met. Each word occurs in `train`, and only the combinations are new. A code for words
+goes over to them, a list of messages does not. `ood` has other words and other sentences: prompts
+that neither seat has read. A code that was learned for words says nothing there; ranks do, and in
+`words` objects can be described. Texts and tasks were made for this library and share its licence.
+
+## A population
+With one speaker and one listener any agreement will do, and it is theirs alone. With
+`seats: [3, 3]` and
+
+    schedules:
+      population: {}
+
+the policies of the speakers change seats by lot at each update, and so do those of the listeners.
+Every speaker comes to talk to every listener (docs/training.md). A test makes three updates of a
+small warm-started model with this schedule: lots are drawn, all six policies learn, and a resumed
+run draws the same. What a population comes to was not measured, nor what `renamed` does.
+
+**Not comparable with published numbers.** Those hold for their authors' objects, often pictures,
+their networks and their training. Here the objects are words, and the listener reads them.
+
+**What the embedded tiny model learns here.** Preset `referential_tiny`: `language: words` with
+four attributes. Five fresh seeds: success was 0.10 to 0.17 before training and 0.64 to 0.94 after.
+With shuffled rewards it fell to 0.04 and less. Chance is 0.25, and so is the best without a
+message. No code was invented: the speaker repeats the target's words, and the listener what it
+hears. See [the measurement](../tiny_presets.md).
+
+**With `tokens` no preset was found.** A first one (one seed) had `attributes=2,
+budget=2`, a warm start of 700 steps on 4000 demonstrations (`learning_rate: 5e-3`), and 80 updates
+of `coop_coding_tiny`'s settings with 8 tokens per action. The return rises from 0.22 to 0.35 (means
+of the first and the last 10 updates). Of 200 tasks of `train`, seed 7, the team solves 0.34 at
+temperature 1. It loses 0.08 [0.02, 0.14] where the message is blanked (`llm-marl contribution`), so
+without it there is chance. The same objects stood in another order in each task then. More updates
+and fewer codes in the warm start were not tried.
+
+Two objects in place of four were tried too, seed 0, with `matrix_game_tiny`'s rate and weights and
+60 updates of 8 tasks (`llm-marl demo`). `legal`: the listener names an object that it was shown.
+
+| attributes, budget | warm start: steps, demonstrations | legal, `test` | success, `test` |
+|---|---|---|---|
+| 2, 1 | 500, 4000 | 0.00 -> 0.00 (12 tasks) | 0.00 -> 0.00 |
+| 4, 1 | 800, 8000 | 0.26 -> 0.18 | 0.12 -> 0.06 |
+| 3, 3 | 1200, 8000 | 0.26 -> 0.18 | 0.13 -> 0.07 |
+| 4, 4 | 2000, 12000 | 0.31, not trained | 0.15, not trained |
+
+What fails is copying: the listener joins words of both objects (`big red cross` of `tall red cross`
+and `big red square`). So there is little to be paid for. Tokens that end before commas and full
+stops did not help (3, 3 with 800 steps: 0.24 legal). A budget of 1 has a second fault: for two
+objects `rank` and `rank_back` are the same two messages, exchanged. A listener who learns from both
+learns nothing of what a message says.
+
+Two more ways were tried, seed 0, without training after the warm start, and not kept. Where the
+listener's list was numbered and it answered with a number, all answers were legal, and right by
+chance only: 0.49 of 100 tasks of `test` (two objects of three attributes, experts of one code, 700
+steps). Where experts had the codes `values` and `other_values` only, so that a listener could
+translate what it hears without the list, 0.07 and 0.02 were right (three attributes, eight objects,
+400 steps; four attributes, four objects, 600 steps).
+
+## Version history
+- v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
+from llm_marl_envs.core.checks import check_whole, refuse_other
+from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described
+from llm_marl_envs.core.rendering import Cell, table_svg
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.tasks import SPLITS, Row, Task, TaskSource, open_tasks
+from llm_marl_envs.core.texts import quoted
+from llm_marl_envs.envs.signals.codes import SPEAKER, SignalExperts
+from llm_marl_envs.envs.signals.messages import (
+    LANGUAGES,
+    RENAMED,
+    TOKENS,
+    WORDS,
+    Heard,
+    best,
+    hear,
+    renamed,
+    spelled,
+    told_apart,
+)
+from llm_marl_envs.envs.signals.objects import (
+    ATTRIBUTES,
+    MAX_CANDIDATES,
+    combinations,
+    object_task_of_row,
+    object_tasks,
+    ordered,
+)
+from llm_marl_envs.envs.signals.objects import described as in_words
+
+LISTENER = "listener"
+MAX_SEATS = 16
+MAX_BUDGET = {WORDS: 200}
+MOST_TOKENS = 8
+CHARGE = -0.1
+"""What a message that is cut costs."""
+
+KNOWN = {False: "Objects: {objects}.", True: "In the room: {objects}."}
+TARGET = {False: "The target: {target}.", True: "Point at this one: {target}."}
+HIDDEN = {
+    False: "It is hidden from {listeners}, who must name it; the objects stand in another order "
+    "there.",
+    True: "From another side of the room {listeners} must say which one is meant.",
+}
+ASKED = {
+    False: "{speaker} alone knows the target and {tells}. Answer with one line: the target.",
+    True: "{speaker} alone knows which one is meant and {tells}. Answer with one line: that one.",
+}
+TELLS = {False: "cannot tell you", True: "tells you"}
+"""Whether the budget leaves a speaker anything to say."""
+SAY_NOTHING = "You can say nothing. Answer with an empty text."
+HEAR_NOTHING = "It can say nothing: what you hear is empty."
+SAY_TOKENS = "Answer with one line: at most {budget} of the tokens {tokens}."
+SAY_WORDS = "Answer with at most {budget} characters."
+HEAR_TOKENS = "It can say at most {budget} of the tokens {tokens}."
+HEAR_WORDS = "It can say at most {budget} characters."
+RIGHT, WRONG = "#cfe8cf", "#f3c9c9"
+"""Colours of a picture."""
+OTHER_NAMES = "Tokens have other names for each seat, drawn anew each time."
+
+
+class ReferentialEnv(TextAECEnv):
+    """The environment of this page; arguments as listed there.
+
+    Raises:
+        ValueError: an argument out of range, or more candidates than a split has objects.
+        TypeError: tasks that are no rows.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = described("referential-v0")
+    reward_range = (CHARGE, 1.0)
+
+    def __init__(
+        self,
+        *,
+        candidates: int = 4,
+        attributes: int = 3,
+        language: str = "tokens",
+        budget: int = 3,
+        seats: Sequence[int] = (1, 1),
+        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
+        split: str = "train",
+        render_mode: str | None = None,
+    ) -> None:
+        refuse_other("language", language, LANGUAGES)
+        check_whole("budget", budget, 0, MAX_BUDGET.get(language, MOST_TOKENS))
+        check_whole("attributes", attributes, 2, len(ATTRIBUTES))
+        check_whole("candidates", candidates, 2, MAX_CANDIDATES)
+        if split in SPLITS and tasks is None:
+            there = min(len(combinations(one, attributes)) for one in SPLITS)
+            if candidates > there:
+                raise ValueError(
+                    f"candidates={candidates}: a split of objects with {attributes} attributes may "
+                    f"have no more than {there}; use fewer candidates or more attributes"
+                )
+        speakers, listeners = _checked(seats)
+        self.language, self.budget = language, budget
+        self.speakers = [f"{SPEAKER}_{one}" for one in range(speakers)]
+        self.listeners = [f"{LISTENER}_{one}" for one in range(listeners)]
+        super().__init__(
+            agents=[*self.speakers, *self.listeners],
+            source=open_tasks(
+                tasks,
+                split=split,
+                procedural=lambda one: object_tasks(one, attributes, candidates),
+                from_row=object_task_of_row,
+            ),
+            max_turns=1,
+            max_action_chars=MAX_ACTION_CHARS,
+            render_mode=render_mode,
+        )
+        if language == RENAMED:  # a text of its own for each listener
+            self.texts_per_turn = max(len(self.hear_me(one)) for one in self.speakers)
+        self._names: dict[str, list[int]] = {}
+        self._heard: dict[str, Heard] = {}  # speaker -> what counts of its text
+        self._arrived: dict[str, str] = {}  # listener -> what it was shown of that
+        self._codes: dict[str, str | None] = {}
+        self._chosen: dict[str, str | None] = {}
+
+    def heard_by(self, listener: str) -> str:
+        """The speaker whom a listener hears."""
+        return self.speakers[self.listeners.index(listener) % len(self.speakers)]
+
+    def hear_me(self, speaker: str) -> list[str]:
+        """The listeners who hear a speaker."""
+        return [one for one in self.listeners if self.heard_by(one) == speaker]
+
+    # -- texts ------------------------------------------------------------------------------------
+    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+        """One user message per seat."""
+        return {
+            agent: (Message("user", "\n".join(self._told(task, agent))),)
+            for agent in self.possible_agents
+        }
+
+    def _told(self, task: Task, agent: str) -> list[str]:
+        new = task.split == "ood"
+        form = {"budget": self.budget, "tokens": ", ".join(TOKENS)}
+        say, hearing = SAY_NOTHING, HEAR_NOTHING
+        if self.budget:
+            words = self.language == WORDS
+            say, hearing = (SAY_WORDS, HEAR_WORDS) if words else (SAY_TOKENS, HEAR_TOKENS)
+        objects = ", ".join(map(in_words, ordered(task, agent)))
+        lines = [f"You are {agent}.", KNOWN[new].format(objects=objects)]
+        if agent in self.speakers:
+            listeners = " and ".join(self.hear_me(agent))
+            lines += [
+                TARGET[new].format(target=in_words(task.data["target"])),
+                HIDDEN[new].format(listeners=listeners),
+                say.format(**form),
+            ]
+        else:
+            lines += [
+                ASKED[new].format(speaker=self.heard_by(agent), tells=TELLS[self.budget > 0]),
+                hearing.format(**form),
+            ]
+        return [*lines, OTHER_NAMES] if self.language == RENAMED and self.budget else lines
+
+    # -- the episode ------------------------------------------------------------------------------
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """As `TextAECEnv.reset`."""
+        super().reset(seed=seed, options=options)
+        self._heard, self._arrived, self._codes, self._chosen = {}, {}, {}, {}
+        names = range(len(TOKENS))
+        self._names = {one: self.chance.sample(names, len(names)) for one in self.possible_agents}
+
+    def play_one(self, agent: str, action: str) -> Outcome:
+        """A message is passed on; the last choice is paid, for all."""
+        if agent in self.speakers:
+            heard = self._heard[agent] = hear(action, self.language, self.budget)
+            self._codes[agent] = self.experts().read(self.task, agent, action)
+            arrived = self._arriving(agent, heard)
+            self._arrived |= arrived
+            told = {one: quoted(agent, text) for one, text in arrived.items()}
+            return Outcome(reward_terms={}, feedback=told, facts=self._facts())
+        legal = list(map(in_words, self.task.data["candidates"]))
+        self._chosen[agent] = read_action(action, legal)
+        if agent != self.listeners[-1]:
+            return Outcome(reward_terms={}, facts=self._facts())
+        terms = {}
+        for speaker in self.speakers:
+            hearing = self.hear_me(speaker)
+            right = sum(map(self._right, hearing)) / len(hearing)
+            cut = CHARGE if self._heard[speaker].cut else 0.0
+            terms |= {one: {"right": right, "cut": cut} for one in (speaker, *hearing)}
+        return Outcome(
+            reward_terms=terms,
+            ended=True,
+            success=all(map(self._right, self.listeners)),
+            facts=self._facts(),
+        )
+
+    def _arriving(self, speaker: str, heard: Heard) -> dict[str, str]:
+        """What each listener is shown of a message."""
+        listeners = self.hear_me(speaker)
+        if self.language != RENAMED:
+            return self.pass_on(speaker, heard.text, listeners)
+        # Renamed first: a piece of a token that a channel cut would keep its speaker's name.
+        return {
+            one: self.pass_on(speaker, self._as_named(heard, one), [one])[one] for one in listeners
+        }
+
+    def links(self) -> Mapping[str, Mapping[str, int]]:
+        """Each listener hears one speaker, where a message can say anything."""
+        return {one: {self.heard_by(one): 1} for one in self.listeners} if self.budget else {}
+
+    def _as_named(self, heard: Heard, listener: str) -> str:
+        """A message in the names of a listener."""
+        own, theirs = self._names[self.heard_by(listener)], self._names[listener]
+        return spelled(renamed(renamed(heard.tokens, _inverse(own)), theirs))
+
+    def _right(self, listener: str) -> bool:
+        return self._chosen.get(listener) == in_words(self.task.data["target"])
+
+    def _facts(self) -> dict[str, dict[str, Any]]:
+        """What infos say of the messages and choices so far, each seat's own."""
+        facts: dict[str, dict[str, Any]] = {}
+        for agent, heard in self._heard.items():
+            facts[agent] = {
+                "message": heard.text,
+                "readable": heard.readable,
+                "cut": heard.cut,
+                "convention": self._codes[agent],
+            }
+        for agent, choice in self._chosen.items():
+            facts[agent] = {
+                "heard": self._arrived[agent],
+                "answer": choice,
+                "readable": choice is not None,
+                "right": self._right(agent),
+            }
+        return facts
+
+    def picture(self) -> str:
+        """Each seat's objects: green the target, red another one that a listener chose.
+
+        Beside them what a speaker said, or what a listener heard.
+        """
+        target, rows = in_words(self.task.data["target"]), []
+        for agent in self.possible_agents:
+            speaks = agent in self.speakers
+            marked = target if speaks else self._chosen.get(agent)
+            heard = self._heard.get(agent)
+            said = (heard.text if heard else "") if speaks else self._arrived.get(agent, "")
+            fill = RIGHT if marked == target else WRONG
+            objects = map(in_words, ordered(self.task, agent))
+            cells = [Cell(one, fill) if one == marked else Cell(one) for one in objects]
+            told = f"{'says' if speaks else 'hears'}: {said}" if said else ""
+            rows.append([Cell(agent, framed=False), *cells, Cell(told, framed=False)])
+        return table_svg("candidates", rows)
+
+    # -- what is known of tasks -------------------------------------------------------------------
+    def experts(self) -> SignalExperts:
+        """Speakers and listeners, each with a code."""
+        return SignalExperts(self.language, self.budget)
+
+    def clusters(self, task: Task) -> tuple[str, ...]:
+        """The target: a code that names it well does so in every task."""
+        return (in_words(task.data["target"]),)
+
+    def meaning(self, task: Task) -> tuple[str, ...]:
+        """The target's words."""
+        return task.data["target"]
+
+    def bounds(self, task: Task) -> Bounds:
+        """Exact: a choice at random, which is also all that one seat alone can do; `best`."""
+        n = len(task.data["candidates"])
+        return Bounds(
+            random=1 / n, solo=1 / n, team=best(told_apart(self.language, self.budget), n)
+        )
+
+
+def _checked(seats: Sequence[int]) -> tuple[int, int]:
+    """The argument `seats`; `ValueError` where it is no pair that fits."""
+    pair = tuple(seats) if isinstance(seats, (list, tuple)) else ()
+    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in pair)
+    if len(pair) != 2 or not whole or not 1 <= pair[0] <= pair[1] or sum(pair) > MAX_SEATS:
+        raise ValueError(
+            f"seats={seats!r:.80}: expected [speakers, listeners], at least one speaker, as many "
+            f"listeners or more, at most {MAX_SEATS} seats together"
+        )
+    return pair[0], pair[1]
+
+
+def _inverse(names: Sequence[int]) -> list[int]:
+    return [list(names).index(one) for one in range(len(names))]

@@ -1,0 +1,138 @@
+"""Questions without a word: what is most likely by the own part and what everybody knows.
+
+Three debaters do better than each its best guess. A majority needs two who say the same, so they
+share out the cases: each knows one dial and bets on cases in which it has that word, two on each
+case.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from llm_marl_envs.core.records import Request
+from llm_marl_envs.envs.debate.stations import REFINER
+from llm_marl_envs.envs.math.card_tasks import LEVELS
+from llm_marl_envs.envs.math.cards import best_guess, by_text
+from llm_marl_envs.envs.questions.dials import PER_LEVEL
+from llm_marl_envs.envs.questions.kinds import MAX_LEVEL, SAFE
+from llm_marl_envs.envs.questions.stock import ways
+from llm_marl_envs.envs.questions.vocabulary import listed, table
+from llm_marl_envs.envs.wordless.reading import answers_now, found, told
+
+WORD = re.compile(r"\[([^\[\]]+)\]")
+
+
+def best_number(request: Request) -> str:
+    """`math_team`: the actor gives the answer that most deals give."""
+    if not request.agent.startswith("actor"):
+        return ""
+    opening = told(request)
+    low, high = map(int, found(r"from ([0-9]+) to ([0-9]+)", opening).groups())
+    text = found(r"What is (.+)\?", opening)[1]
+    level = next(one for one in (*LEVELS, LEVELS[-1] + 1) if text in by_text(one))
+    return f"Answer: {best_guess(by_text(level)[text], low, high)}"
+
+
+def first_object(request: Request) -> str:
+    """`referential`: the listener names the first object that it is shown."""
+    if not request.agent.startswith("listener"):
+        return ""
+    return found(r"Objects: ([^,]+),", told(request))[1]
+
+
+def shared_bets(request: Request) -> str:
+    """`debate`, dials: three debaters bet on cases, two on each, in the last round."""
+    if not answers_now(request):
+        return ""
+    lure, dial, own = _dials(told(request))
+    words = _words(lure, own)
+    return _answer(lure, words, _bet(dial, words, own, lure))
+
+
+def own_part(request: Request) -> str:
+    """`solve_critique_refine`: the refiner answers by its own part: dials or numbers to add."""
+    if request.agent.rpartition("_")[0] != REFINER:
+        return ""
+    opening = told(request)
+    if "dials" not in opening:
+        return f"Answer: [{_total(opening)}]"
+    lure, dial, own = _dials(opening)
+    words = _words(lure, own)
+    others = [0] * len(lure)
+    others[dial] = _case(words, lure[dial], own)
+    return _answer(lure, words, tuple(others))
+
+
+# -- dials ----------------------------------------------------------------------------------------
+def _dials(opening: str) -> tuple[list[str], int, str]:
+    """The manual's words, the own dial counted from 0, and its word in the manual's description."""
+    lure = WORD.findall(found(r"The manual says (\S+)\.", opening)[1])
+    dial = found(r"Dial ([0-9]+): (\S+)", opening)
+    # What the manual names is the first description that has not worn off, as on the dial.
+    return lure, int(dial[1]) - 1, WORD.findall(dial[2])[0]
+
+
+def _words(lure: list[str], own: str) -> tuple[str, ...]:
+    """The words of the description, of the lowest level that has those of the manual.
+
+    All know the manual, so all come to the same; the own word may need a higher level, where the
+    bet of this seat is lost.
+    """
+    tables = [
+        table(words, level, PER_LEVEL)
+        for level in range(1, MAX_LEVEL + 1)
+        for words in SAFE.words
+        if {*lure} <= {*table(words, level, PER_LEVEL)}
+    ]
+    return next((words for words in tables if own in words), tables[0])
+
+
+def _case(words: tuple[str, ...], lure: str, own: str) -> int:
+    """Which of the words that the manual does not say at a dial."""
+    return [word for word in words if word != lure].index(own)
+
+
+def _bet(dial: int, words: tuple[str, ...], own: str, lure: list[str]) -> tuple[int, ...]:
+    """The case on which a debater bets, for each dial which of the words left.
+
+    With m words left, debaters 0 and 1 share (m + 1) // 2 cases, 0 and 2 the rest of those of 0, 1
+    and 2 the rest of those of 1. That is as many as there can be: each has m bets, and each case
+    takes two. More debaters bet on the first case.
+    """
+    left, case = len(words) - 1, _case(words, lure[dial], own)
+    both = (left + 1) // 2
+    rest = left - both
+    cases = [(at, at, 0) for at in range(both)]
+    cases += [(both + at, 0, at) for at in range(rest)]
+    cases += [(0, both + at, rest + at) for at in range(rest)]
+    bettors = [(0, 1)] * both + [(0, 2)] * rest + [(1, 2)] * rest
+    if len(lure) == len(cases[0]):
+        for at, who in zip(cases, bettors, strict=True):
+            if dial in who and at[dial] == case:
+                return at
+    return tuple(case if at == dial else 0 for at in range(len(lure)))
+
+
+def _answer(lure: list[str], words: tuple[str, ...], case: tuple[int, ...]) -> str:
+    said = [
+        [word for word in words if word != wrong][number]
+        for wrong, number in zip(lure, case, strict=True)
+    ]
+    return f"Answer: {listed(said)}"
+
+
+# -- numbers to add -------------------------------------------------------------------------------
+def _total(opening: str) -> int:
+    """The likeliest choice: neither the number that all have heard nor what that is misread as."""
+    choices = [int(one) for one in WORD.findall(found(r"Choices: (\S+)", opening)[1])]
+    parts, places = map(int, found(r"There are ([0-9]+) \w+ of ([0-9]+) ", opening).groups())
+    lure = int(found(r"says ([0-9]+)\.", opening)[1])
+    own = int(found(r"Only you know:\n\w+ [0-9]+: ([0-9]+) ", opening)[1])
+    left = [one for one in choices if one not in (lure, parts * places - lure)]
+    return max(left, key=lambda total: _likely(places, parts, total, own))
+
+
+@lru_cache(maxsize=4096)
+def _likely(places: int, parts: int, total: int, own: int) -> float:
+    return ways(places, parts - 1)[total - own] / ways(places, parts)[total]

@@ -1,1 +1,0 @@
-"""Playing a plan of episodes: runs, runs that go on, runs in pairs."""

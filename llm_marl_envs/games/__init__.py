@@ -1,1 +1,0 @@
-"""Small games with a known landscape: payoffs, equilibria, exact gradients. No text, no torch."""

@@ -1,1 +1,0 @@
-"""Rules of the grid environments: generators, search that verifies, symmetries, exact bounds."""

@@ -1,0 +1,394 @@
+"""Is one side better than the other, and what does the answer hold for?
+
+With one result a side the tasks are what varies, and the answer is about *these two checkpoints*:
+another training run may differ. With several training runs a side the runs are permuted, and the
+answer is about the way they were trained. Owns both tests and the sentences that report them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from llm_marl_envs.files.json_files import read_json
+from llm_marl_envs.measure.numbers.estimators import (
+    RESAMPLES,
+    bootstrap_interval,
+    interquartile_mean,
+    quantile_interval,
+    wilson_interval,
+)
+from llm_marl_envs.measure.numbers.format import interval, number, p_value, percent
+from llm_marl_envs.measure.numbers.result_files import EVALUATION, POINT_FILE, read_results
+
+MAX_EXACT = 20_000
+"""Up to so many permutations all are counted; beyond, as many are drawn."""
+LEAST_DRAWN = 1 / (MAX_EXACT + 1)
+AT_ONCE = 2_000_000
+"""So many numbers are permuted at once, however many tasks there are: SciPy holds copies of all."""
+METRICS = ("return", "success")
+# Sums of floats in another order differ in the last bits; such differences are alike.
+TIE = 1e-12
+
+Scores = Mapping[str, float]
+"""task id -> one run's mean score on it"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What was found; differences are B minus A.
+
+    Attributes:
+        of: "checkpoints" (one a side, paired over tasks) or "runs" (several a side).
+        metric: "return" or "success".
+        n_tasks: tasks that every run played.
+        runs: number of runs of A and of B.
+        means: mean score of A and of B.
+        iqm: interquartile mean over all runs and tasks, of A and of B.
+        difference: mean of B - mean of A.
+        ci95: its 95 % bootstrap interval: over tasks, or over runs and then tasks. Of checkpoints
+            whose difference is the same on every task: that difference, for the return; for success
+            the interval if as many tasks differed from it as could with so many that do not.
+        iqm_difference, iqm_ci95: the same of the interquartile means; only for runs.
+        p: two-sided p-value of the permutation test.
+        smallest_p: the least that so few tasks or runs could give.
+        exact: whether all permutations were counted.
+        failed: episodes of A and of B whose environment raised; they earned their floor.
+        alike: whether the difference of two checkpoints is the same on every task.
+        temperatures: those that A and B sampled at, where they are not the same; else nothing.
+    """
+
+    of: str
+    metric: str
+    n_tasks: int
+    runs: tuple[int, int]
+    means: tuple[float, float]
+    iqm: tuple[float, float]
+    difference: float
+    ci95: tuple[float, float]
+    iqm_difference: float | None
+    iqm_ci95: tuple[float, float] | None
+    p: float
+    smallest_p: float
+    exact: bool
+    failed: tuple[int, int] = (0, 0)
+    alike: bool = False
+    temperatures: tuple[str, ...] = ()
+
+
+def compare(
+    a: Sequence[Scores], b: Sequence[Scores], *, metric: str = "return", seed: int = 0
+) -> Comparison:
+    """Compare two sides of one or more runs, each a map task -> score.
+
+    Args:
+        a: one run or several of side A.
+        b: of side B.
+        metric: what the scores are; only a name here.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: a side is empty, one run against several, the runs played other tasks, or a
+            score is no finite number.
+    """
+    tasks = _shared_tasks([*a, *b]) if a and b else []
+    if not tasks or (len(a) == 1) != (len(b) == 1):
+        raise ValueError(
+            f"{len(a)} runs against {len(b)}: expected one each (these two checkpoints), or at "
+            "least two each (runs are permuted)"
+        )
+    left, right = (np.array([[run[t] for t in tasks] for run in side]) for side in (a, b))
+    if not (np.isfinite(left).all() and np.isfinite(right).all()):
+        raise ValueError("a score is NaN or infinite; nothing can be said of its side")
+    paired = len(a) == 1
+    test = _sign_flips(right[0] - left[0], seed) if paired else _run_permutations(left, right, seed)
+    p, smallest, exact = test
+    difference = float(right.mean() - left.mean())
+    iqm = interquartile_mean(left.ravel().tolist()), interquartile_mean(right.ravel().tolist())
+    if paired:
+        ci, iqm_ci = _paired_interval(right[0] - left[0], metric, seed), None
+    else:
+        ci, iqm_ci = _stratified_intervals(left, right, seed)
+    return Comparison(
+        of="checkpoints" if paired else "runs",
+        metric=metric,
+        n_tasks=len(tasks),
+        runs=(len(a), len(b)),
+        means=(float(left.mean()), float(right.mean())),
+        iqm=iqm,
+        difference=difference,
+        ci95=ci,
+        iqm_difference=None if paired else iqm[1] - iqm[0],
+        iqm_ci95=iqm_ci,
+        p=p,
+        smallest_p=smallest,
+        exact=exact,
+        alike=paired and float(np.ptp(right[0] - left[0])) <= TIE,
+    )
+
+
+def _shared_tasks(runs: Sequence[Scores]) -> list[str]:
+    first = list(runs[0])
+    if not first:
+        raise ValueError("a run without tasks; expected at least one")
+    for run in runs[1:]:
+        if set(run) != set(first):
+            odd = sorted(set(run) ^ set(first))
+            raise ValueError(
+                f"the runs played different tasks: {len(odd)} are not in all, e.g. {odd[:3]}; "
+                "evaluate both with the same --split, --tasks and --set"
+            )
+    return first
+
+
+def _sign_flips(differences: np.ndarray, seed: int) -> tuple[float, float, bool]:
+    """Two-sided sign-flip test of a mean of zero: (p, smallest possible p, exact).
+
+    If the sides are alike, each task's difference is as likely with the other sign.
+    """
+    if len(differences) == 1:  # either sign is as far from zero; SciPy wants two numbers or more
+        return 1.0, 1.0, True
+
+    def far(values: np.ndarray, axis: int) -> np.ndarray:
+        return _tied(values.sum(axis=axis))
+
+    exact = 2 ** len(differences) <= MAX_EXACT
+    p = _permuted((differences,), far, "samples", seed)
+    return p, 2.0 / 2 ** len(differences) if exact else LEAST_DRAWN, exact
+
+
+def _permuted(data: tuple[np.ndarray, ...], far: Any, kind: Any, seed: int) -> float:
+    """The p-value of a statistic whose large values speak against chance; all are counted if few.
+
+    `far` is an absolute value: SciPy's own two-sided test would double the smaller tail.
+    """
+    from scipy.stats import permutation_test
+
+    return float(
+        permutation_test(
+            data,
+            far,
+            permutation_type=kind,
+            alternative="greater",
+            n_resamples=MAX_EXACT,
+            vectorized=True,
+            batch=max(1, AT_ONCE // sum(map(len, data))),
+            rng=np.random.default_rng(seed),
+        ).pvalue
+    )
+
+
+def _tied(distances: np.ndarray) -> np.ndarray:
+    """Their sizes, without the last bits in which sums of floats in another order differ."""
+    return np.round(np.abs(distances), 12)
+
+
+def _paired_interval(differences: np.ndarray, metric: str, seed: int) -> tuple[float, float]:
+    """Bootstrap over tasks; of differences of success that are all alike, what could be otherwise.
+
+    Then at most the share `_unseen` of such tasks has another difference, which is from -1 to 1.
+    """
+    low, high = bootstrap_interval(differences.tolist(), seed=seed)
+    if metric == "success" and high - low <= TIE:
+        unseen = _unseen(len(differences))
+        return low - unseen * (1 + low), high + unseen * (1 - high)
+    return low, high
+
+
+def _unseen(n: int) -> float:
+    """The largest share of tasks, at 95 %, of a kind of which n tasks showed none (Wilson)."""
+    return wilson_interval(0, n)[1]
+
+
+def _run_permutations(left: np.ndarray, right: np.ndarray, seed: int) -> tuple[float, float, bool]:
+    """Two-sided permutation test of run means: (p, smallest possible p, exact)."""
+
+    def far(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
+        return _tied(other.mean(axis=axis) - one.mean(axis=axis))
+
+    count = math.comb(len(left) + len(right), len(left))
+    p = _permuted((left.mean(axis=1), right.mean(axis=1)), far, "independent", seed)
+    # With as many runs a side, exchanging the sides gives the same distance.
+    least = (2 if len(left) == len(right) else 1) / count
+    exact = count <= MAX_EXACT
+    return p, least if exact else LEAST_DRAWN, exact
+
+
+def _stratified_intervals(
+    left: np.ndarray, right: np.ndarray, seed: int
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """95 % intervals of the differences of means and of interquartile means.
+
+    Runs are drawn anew within each side, then tasks, the same tasks for all runs.
+    """
+    rng = np.random.default_rng(seed)
+    means, iqms = [], []
+    for _ in range(RESAMPLES):
+        tasks = rng.integers(left.shape[1], size=left.shape[1])
+        a, b = (
+            side[rng.integers(len(side), size=len(side))][:, tasks].ravel()
+            for side in (left, right)
+        )
+        means.append(b.mean() - a.mean())
+        iqms.append(_iqm(b) - _iqm(a))
+    return quantile_interval(means), quantile_interval(iqms)
+
+
+def _iqm(values: np.ndarray) -> float:
+    ordered = np.sort(values)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def results_at(path: str | Path) -> list[dict[str, Any]]:
+    """The runs of one side that a path stands for, see `result_files`.
+
+    The runs of a sweep's folder are one side as long as they differ in their seeds alone.
+
+    Raises:
+        ValueError: none there, one is damaged, or they are runs of several settings.
+    """
+    found, settings = [], {}
+    for file, result in read_results(path):
+        found.append(result)
+        point = file.parent.parent / POINT_FILE
+        if file.parent.name == EVALUATION and point.is_file():
+            setting = read_json(point).get("settings")
+            settings.setdefault(json.dumps(setting, sort_keys=True), point.parent)
+    if len(settings) > 1:
+        examples = ", ".join(f"{folder} ({one})" for one, folder in [*settings.items()][:4])
+        raise ValueError(
+            f"{path}: runs of {len(settings)} settings, e.g. {examples}: expected those of one a "
+            "side; a pattern names them, e.g. 'runs/sweep/learning_rate=0.001*'"
+        )
+    return found
+
+
+def sides_at(side: str) -> list[dict[str, Any]]:
+    """The runs of a side as the command line names it: a path, or several separated by commas.
+
+    Raises:
+        ValueError: as `results_at`.
+    """
+    paths = [side] if Path(side).exists() else side.split(",")
+    return [result for path in paths for result in results_at(path)]
+
+
+def scores_of(result: Mapping[str, Any], metric: str) -> dict[str, float]:
+    """Task id -> mean over its episodes.
+
+    Raises:
+        ValueError: an unknown metric, success where the environment does not report it, or two
+            tasks of one id.
+    """
+    if metric not in METRICS:
+        raise ValueError(f"metric={metric!r}: expected one of {METRICS}")
+    field = "returns" if metric == "return" else "solved"
+    found: dict[str, float] = {}
+    for task in result["tasks"]:
+        values = task[field]
+        if values is None:
+            raise ValueError(f"task {task['task_id']!r} has no success; compare the return")
+        if task["task_id"] in found:
+            raise ValueError(f"task {task['task_id']!r} is there twice; tasks cannot be paired")
+        found[task["task_id"]] = sum(values) / len(values)
+    return found
+
+
+def compare_results(
+    a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]], metric: str = "return"
+) -> Comparison:
+    """Compare results as `read_result` gives them.
+
+    Raises:
+        ValueError: results of different environments, arguments or tasks, one team that stands for
+            several runs, and as `compare`.
+    """
+    for field in ("env_id", "env_kwargs", "tasks_sha256"):
+        values = [one[field] for one in (*a, *b) if one.get(field) is not None]
+        if odd := [value for value in values if value != values[0]]:
+            raise ValueError(
+                f"results of different environments: {field} is {values[0]!r} and {odd[0]!r}"
+            )
+    if len(a) > 1 or len(b) > 1:
+        _refuse_repeats([*a, *b])
+    failed = tuple(sum(one.get("failed", 0) for one in side) for side in (a, b))
+    sides = ([scores_of(one, metric) for one in side] for side in (a, b))
+    found = compare(*sides, metric=metric)
+    return replace(found, failed=failed, temperatures=_temperatures(a, b))
+
+
+def _temperatures(*sides: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Of each side, if not all results say the same one."""
+    said = [sorted({str(one.get("temperature", "unknown")) for one in side}) for side in sides]
+    return () if len({*said[0], *said[1]}) == 1 else tuple(map(" and ".join, said))
+
+
+def _refuse_repeats(results: Sequence[Mapping[str, Any]]) -> None:
+    """Evaluations of one team, however many, are one run.
+
+    Counted as several, their sampling noise would stand for the differences between runs.
+    """
+    seen: list[Any] = []
+    for one in results:
+        identity = one.get("identity")
+        if identity is not None and identity in seen:
+            raise ValueError(
+                f"{one.get('team')!r} is there more than once ({identity}); runs are trainings of "
+                "their own, so for more episodes of one team evaluate it once with more --seed or "
+                "--samples"
+            )
+        seen.append(identity)
+
+
+def report(found: Comparison) -> str:
+    """What was found, in sentences."""
+    lines = [
+        f"mean {found.metric}: A {number(found.means[0])}, B {number(found.means[1])}; "
+        f"B - A = {_change(found.difference, found.ci95)}"
+    ]
+    if found.iqm_ci95 is not None and found.iqm_difference is not None:
+        lines.append(
+            f"interquartile mean: A {number(found.iqm[0])}, B {number(found.iqm[1])}; "
+            f"B - A = {_change(found.iqm_difference, found.iqm_ci95)}"
+        )
+    if any(found.failed):
+        lines.append(
+            f"episodes that failed, because the environment raised: A {found.failed[0]}, "
+            f"B {found.failed[1]}; each counts as the smallest return that the environment declares"
+        )
+    if found.temperatures:
+        a, b = found.temperatures
+        lines.append(
+            f"A sampled at temperature {a}, B at {b}: that may be the difference, or a part of it"
+        )
+    if found.alike:
+        lines.append(
+            f"B - A is the same on each of the {found.n_tasks} tasks. That is no certainty: up to "
+            f"{percent(_unseen(found.n_tasks))} of all tasks like these may be otherwise (95 %)."
+        )
+    how = "exact" if found.exact else f"{MAX_EXACT} draws"
+    if found.of == "checkpoints":
+        lines += [
+            f"sign-flip test over {found.n_tasks} tasks ({how}): p = {p_value(found.p)}",
+            "This holds for these two checkpoints: the tasks vary, the training does not. "
+            "To compare ways of training, give several runs a side.",
+        ]
+    else:
+        lines += [
+            f"permutation test of {found.runs[0]} against {found.runs[1]} runs ({how}): "
+            f"p = {p_value(found.p)}; the least that so many runs can give is "
+            f"{p_value(found.smallest_p)}",
+            "This holds for runs trained in these two ways; the interval draws runs, then tasks.",
+        ]
+    return "\n".join(lines)
+
+
+def _change(difference: float, ci95: tuple[float, float]) -> str:
+    return f"{number(difference, sign=True)}, 95 % interval {interval(ci95, sign=True)}"

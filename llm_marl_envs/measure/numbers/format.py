@@ -1,0 +1,70 @@
+"""How a measured number is written, in tables, pictures and pages alike.
+
+Owns the digits. Widths and columns are `table.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from llm_marl_envs.measure.numbers.estimate import Estimate
+
+NOTHING = "-"
+"""What is not known."""
+ALIKE = "all alike"
+"""An interval without width, for that is no certainty."""
+# What sums of floats leave behind is no number to show.
+DUST = 1e-12
+
+
+def number(value: float | None, *, sign: bool = False) -> str:
+    """Two decimals below 100, none above; two digits that matter below 0.005.
+
+    Args:
+        value: "-" for None, NaN and infinities.
+        sign: put "+" before what is positive.
+    """
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    plus, size = "+" if sign else "", abs(value)
+    if size < DUST:
+        return f"{0.0:{plus}.2f}"
+    if size < 0.005 or size >= 1e9:
+        return f"{value:{plus}.2g}"
+    return f"{value:{plus}.{2 if size < 100 else 0}f}"
+
+
+def whole(value: float | None) -> str:
+    """A count, without decimals; "-" for None."""
+    return NOTHING if value is None else f"{value:.0f}"
+
+
+def interval(ci95: Sequence[float] | None, *, sign: bool = False) -> str:
+    """`[0.40, 0.60]`, `all alike` of one without width, "-" for None."""
+    if ci95 is None:
+        return NOTHING
+    low, high = ci95
+    if low == high:
+        return ALIKE
+    return f"[{number(low, sign=sign)}, {number(high, sign=sign)}]"
+
+
+def with_interval(one: Estimate | None) -> str:
+    """`0.50 [0.40, 0.60]`, `0.50 [all alike]`, `0.50` without interval; "-" for None."""
+    if one is None:
+        return NOTHING
+    if one.ci95 is None:
+        return number(one.mean)
+    shown = interval(one.ci95)
+    return f"{number(one.mean)} {f'[{ALIKE}]' if shown == ALIKE else shown}"
+
+
+def p_value(p: float) -> str:
+    """Four digits that matter."""
+    return f"{p:.4g}"
+
+
+def percent(share: float) -> str:
+    """A share as `12.3%`."""
+    return f"{share:.1%}"

@@ -1,0 +1,152 @@
+"""Metrics as `evaluate.Metric` classes: built directly, no Hub, usable in `evaluate.combine`.
+
+    from llm_marl_envs.measure.numbers.hf_metrics import CoopReturn
+    CoopReturn().compute(returns=[0.5, 1.0], task_ids=["a", "b"])
+
+Owns inputs and names; every number comes from `estimators.py`. `evaluate` (and with it pandas) is
+imported when a class is first asked for, so that importing this library stays light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from llm_marl_envs.measure.numbers import estimators
+
+if TYPE_CHECKING:
+    from evaluate import Metric
+
+    CoopReturn: type[Metric]
+    SuccessRate: type[Metric]
+    PassAtK: type[Metric]
+    RewardTerms: type[Metric]
+    ContributionBalance: type[Metric]
+    AnswerAgreement: type[Metric]
+    Rouge: type[Metric]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _METRICS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {[*_METRICS]}")
+    globals()[name] = _metric(name, *_METRICS[name])
+    return globals()[name]
+
+
+# Each takes its inputs and options by name; `evaluate.combine` passes those of the others, too.
+
+
+def _coop_return(returns: Any, task_ids: Any, **_: Any) -> dict[str, Any]:
+    """Mean team return with a 95 % bootstrap interval over tasks."""
+    means = estimators.task_means(task_ids, returns)
+    low, high = estimators.bootstrap_interval(means)
+    return {"mean_return": sum(means) / len(means), "return_low": low, "return_high": high}
+
+
+def _success_rate(successes: Any, task_ids: Any, clusters: Any = None, **_: Any) -> dict[str, Any]:
+    """Share of solved episodes with its 95 % interval, Wilson's at the effective size.
+
+    Option `clusters`: task -> what it shares with others, see `estimators.success_interval`.
+    """
+    means = estimators.task_means(task_ids, successes)
+    low, high = estimators.success_interval(task_ids, successes, clusters)
+    return {"success_rate": sum(means) / len(means), "success_low": low, "success_high": high}
+
+
+def _pass_at_k(successes: Any, task_ids: Any, k: Any = 1, **_: Any) -> dict[str, Any]:
+    """pass@k, unbiased (Chen et al. 2021), mean over tasks; option `k`, a number or several."""
+    each = [k] if isinstance(k, int) else list(k)
+    return {f"pass@{one}": estimators.mean_pass_at_k(task_ids, successes, one) for one in each}
+
+
+def _reward_terms(term_names: Any, term_values: Any, **_: Any) -> dict[str, Any]:
+    """Each named reward term, mean over episodes; per episode the names and their values."""
+    episodes = []
+    for names, values in zip(term_names, term_values, strict=True):
+        if len(names) != len(values):
+            raise ValueError(f"{len(names)} term names for {len(values)} term values in an episode")
+        if len(set(names)) < len(names):
+            raise ValueError(f"an episode names a term twice: {list(names)}")
+        episodes.append(dict(zip(names, values, strict=True)))
+    return estimators.mean_terms(episodes)
+
+
+def _contribution_balance(contributions: Any, **_: Any) -> dict[str, Any]:
+    """Smallest over mean contribution of the agents, mean over episodes that have any."""
+    found = [estimators.contribution_balance(one) for one in contributions]
+    known = [one for one in found if one is not None]
+    return {"contribution_balance": sum(known) / len(known) if known else None}
+
+
+def _answer_agreement(answers: Any, **_: Any) -> dict[str, Any]:
+    """Share of pairs of agents with the same answer, mean over episodes; None: no answer."""
+    found = [estimators.answer_agreement(one) for one in answers]
+    return {"answer_agreement": sum(found) / len(found)}
+
+
+def _rouge(
+    predictions: Any, references: Any, rouge_types: Any = estimators.ROUGE_TYPES, **_: Any
+) -> dict[str, Any]:
+    """ROUGE F-measures; option `rouge_types`."""
+    return estimators.rouge(predictions, references, rouge_types)
+
+
+# class -> (its function, input -> its dtype, in a list where an episode has several)
+_METRICS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any]]] = {
+    "CoopReturn": (_coop_return, {"returns": "float64", "task_ids": "string"}),
+    "SuccessRate": (_success_rate, {"successes": "bool", "task_ids": "string"}),
+    "PassAtK": (_pass_at_k, {"successes": "bool", "task_ids": "string"}),
+    "RewardTerms": (_reward_terms, {"term_names": ["string"], "term_values": ["float64"]}),
+    "ContributionBalance": (_contribution_balance, {"contributions": ["float64"]}),
+    "AnswerAgreement": (_answer_agreement, {"answers": ["string"]}),
+    "Rouge": (_rouge, {"predictions": "string", "references": "string"}),
+}
+
+
+def _metric(name: str, function: Callable[..., dict[str, Any]], inputs: dict[str, Any]) -> type:
+    try:
+        import datasets
+        import evaluate
+    except ImportError as error:
+        raise ImportError(
+            "these metrics need `evaluate`: pip install 'llm-marl-envs[eval]'"
+        ) from error
+
+    def feature(dtype: Any) -> Any:
+        if isinstance(dtype, list):
+            return datasets.List(datasets.Value(dtype[0]))
+        return datasets.Value(dtype)
+
+    class Metric(evaluate.Metric):
+        __doc__ = function.__doc__
+
+        def _info(self) -> Any:
+            return evaluate.MetricInfo(
+                description=f"{self.__doc__} Inputs, one entry per episode: {inputs}.",
+                citation="",
+                inputs_description="",  # `evaluate` appends it to `compute` at each construction
+                features=datasets.Features({one: feature(kind) for one, kind in inputs.items()}),
+            )
+
+        def add_batch(self, **given: Any) -> None:
+            """As `evaluate.Metric.add_batch`, which `compute` calls, too.
+
+            Raises:
+                ValueError: an input is missing, empty or of another length, or a success is
+                    neither true nor false.
+            """
+            for one in inputs:
+                if given.get(one) is None or not len(given[one]):
+                    raise ValueError(
+                        f"{name}: input {one!r} is missing or empty; expected an entry per episode"
+                    )
+            for one in given.get("successes", ()):
+                if one not in (True, False):  # `evaluate` would take any text for True
+                    raise ValueError(f"{name}: {one!r} is neither True nor False")
+            super().add_batch(**given)
+
+        def _compute(self, **given: Any) -> dict[str, Any]:
+            return function(**given)
+
+    Metric.__name__ = Metric.__qualname__ = name
+    return Metric

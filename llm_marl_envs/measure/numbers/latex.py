@@ -1,0 +1,273 @@
+r"""Results as a table of text, Markdown or LaTeX (booktabs): mean and 95 % interval, one row each.
+
+The best value of a column is marked where that is asked for, and claims nothing: where intervals
+overlap the order may be chance.
+
+>>> rows = [TableRow(label="a_b", cells={"success": Estimate(0.5, (0.4, 0.6))})]
+>>> print(latex_table(rows, ["success"]).splitlines()[4])
+a\_b & $0.50$ {\scriptsize $[0.40, 0.60]$} \\
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.files.json_files import from_json, read_json
+from llm_marl_envs.measure.numbers.estimate import Estimate
+from llm_marl_envs.measure.numbers.format import ALIKE, number, with_interval
+from llm_marl_envs.measure.numbers.lookup import named, read, title
+from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
+from llm_marl_envs.measure.numbers.result_files import EVALUATION, SWEEP_FILE, read_results
+from llm_marl_envs.measure.numbers.table import format_table
+
+TERM = "reward_terms/<term>"
+DEFAULT_COLUMNS = ("mean_return", "success", "cooperation", "match")
+FAILED = "failed"
+RUN_COLUMNS = {"prompt_tokens": "train_prompt_tokens"}
+"""Columns of a sweep that have the name of another number of an evaluation."""
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A label and column name -> number; columns that are not there stay empty.
+
+    Attributes:
+        label: text.
+        cells: column -> number.
+        trained: whether it is of the runs of a sweep.
+    """
+
+    label: str
+    cells: Mapping[str, Estimate]
+    trained: bool = False
+
+
+def rows_at(path: str | Path) -> list[TableRow]:
+    """The rows that a file or folder gives.
+
+    Args:
+        path: the `results.json` of a sweep or the folder that holds it (a row per setting), or what
+            `result_files` takes (a row per result).
+
+    Raises:
+        ValueError: nothing of that kind there, or a file is damaged.
+    """
+    path = Path(path)
+    if path.name == SWEEP_FILE or (path / SWEEP_FILE).is_file():
+        return _sweep_rows(path / SWEEP_FILE if path.is_dir() else path)
+    return [_result_row(*one) for one in read_results(path)]
+
+
+def _result_row(file: Path, found: Mapping[str, Any]) -> TableRow:
+    folder = file.parent.parent if file.parent.name == EVALUATION else file.parent
+    cells: dict[str, Estimate] = {}
+    for metric in METRICS.values():
+        if metric.name != TERM:
+            cells |= read(metric, found)
+    for name, one in read(METRICS[TERM], found).items():  # a term may have a metric's name
+        term = name.removeprefix(TERM.partition("<")[0])
+        cells[title(name) if named(term) else term] = one
+    return TableRow(str(found.get("team") or folder.name), cells)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    results: Mapping[str, Estimate]
+
+
+def _sweep_rows(path: Path) -> list[TableRow]:
+    groups = read_json(path).get("groups")
+    if not groups:
+        raise ValueError(f"{path}: no groups; expected the results of `llm-marl sweep`")
+    rows = []
+    for group in from_json(tuple[_Group, ...], groups, f"{path}, groups"):
+        settings = ", ".join(f"{key}={value}" for key, value in group.settings.items())
+        label = f"{settings or 'all'} ({len(group.seeds)} seeds)"
+        rows.append(TableRow(label, group.results, trained=True))
+    return rows
+
+
+def _metric(rows: Sequence[TableRow], column: str) -> Metric | None:
+    """What a column shows; None where the table of metrics does not say, e.g. a reward term."""
+    trained = all(row.trained for row in rows if column in row.cells)
+    return named(RUN_COLUMNS.get(column, column) if trained else column)
+
+
+def _heads(rows: Sequence[TableRow], columns: Sequence[str]) -> list[str]:
+    metrics = [_metric(rows, column) for column in columns]
+    return [one.title if one else name for one, name in zip(metrics, columns, strict=True)]
+
+
+def known_columns(rows: Sequence[TableRow], columns: Sequence[str] | None) -> list[str]:
+    """The columns to show: those asked for, else the default ones that some row has.
+
+    Beside the default ones stands how many episodes failed, where any did.
+
+    Raises:
+        ValueError: no rows, or a column that no row has; the message lists what there is.
+    """
+    there = list(dict.fromkeys(name for row in rows for name in row.cells))
+    if columns is None:
+        columns = [name for name in DEFAULT_COLUMNS if name in there] or there
+        if any(row.cells[FAILED].mean for row in rows if FAILED in row.cells):
+            columns = list(dict.fromkeys([*columns, FAILED]))
+    unknown = [name for name in columns if name not in there]
+    if unknown or not rows or not columns:
+        raise ValueError(f"columns {unknown or 'none'}: there are {there}")
+    return list(columns)
+
+
+def latex_table(
+    rows: Sequence[TableRow],
+    columns: Sequence[str] | None = None,
+    *,
+    caption: str | None = None,
+    label: str | None = None,
+    best: bool = False,
+) -> str:
+    r"""A `tabular` with booktabs rules, in a `table` where a caption or label is given.
+
+    Needs `\usepackage{booktabs}`.
+
+    Args:
+        rows: one line each.
+        columns: names of cells; those of `DEFAULT_COLUMNS` that there are where None.
+        caption: text, printed as it is.
+        label: for `\ref`; letters, digits and `:._/+-`.
+        best: set the best value of each column in bold, see `best_places`.
+
+    Raises:
+        ValueError: no rows, a column that no row has, or another label.
+    """
+    columns = known_columns(rows, columns)
+    if label is not None and not re.fullmatch(r"[A-Za-z0-9:._/+-]+", label):
+        raise ValueError(f"label {label!r}: expected letters, digits and :._/+- , e.g. tab:main")
+    heads = ["", *map(escape, _heads(rows, columns))]
+    lines = [rf"\begin{{tabular}}{{l{'c' * len(columns)}}}", r"\toprule"]
+    lines += [_line(heads), r"\midrule"]
+    lines += [_line([escape(name), *cells]) for name, cells in _cells(rows, columns, _latex, best)]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if caption is not None or label is not None:
+        around = [r"\begin{table}", r"\centering", *lines]
+        around += [rf"\caption{{{escape(caption)}}}"] if caption is not None else []
+        around += [rf"\label{{{label}}}"] if label is not None else []
+        lines = [*around, r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def text_table(
+    rows: Sequence[TableRow], columns: Sequence[str] | None = None, *, best: bool = False
+) -> str:
+    """The same as plain text, the best values with a star."""
+    columns = known_columns(rows, columns)
+    lines = [[label, *cells] for label, cells in _cells(rows, columns, _text, best)]
+    return format_table(["", *_heads(rows, columns)], lines)
+
+
+def markdown_table(
+    rows: Sequence[TableRow], columns: Sequence[str] | None = None, *, best: bool = False
+) -> str:
+    """The same in Markdown, the best values in bold."""
+    columns = known_columns(rows, columns)
+    lines = [["", *map(_markdown_text, _heads(rows, columns))]]
+    lines += [["---", *["---:"] * len(columns)]]
+    lines += [
+        [_markdown_text(label), *cells] for label, cells in _cells(rows, columns, _markdown, best)
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def best_places(rows: Sequence[TableRow], column: str) -> frozenset[int]:
+    """Rows with the best value of a column, ties as the numbers are shown.
+
+    Empty where nobody can say which way is better, or where fewer than two rows have the column.
+    """
+    metric = _metric(rows, column)
+    sign = metric.better if metric else 0
+    values = {
+        place: row.cells[column].mean for place, row in enumerate(rows) if column in row.cells
+    }
+    known = {place: value for place, value in values.items() if math.isfinite(value)}
+    if not sign or len(known) < 2:
+        return frozenset()
+    best = number(max(known.values(), key=lambda value: sign * value))
+    return frozenset(place for place, value in known.items() if number(value) == best)
+
+
+def _cells(
+    rows: Sequence[TableRow],
+    columns: Sequence[str],
+    show: Callable[[Estimate | None, bool], str],
+    best: bool,
+) -> list[tuple[str, list[str]]]:
+    """(label, its cells) of each row."""
+    marked = {name: best_places(rows, name) if best else frozenset() for name in columns}
+    return [
+        (row.label, [show(row.cells.get(name), place in marked[name]) for name in columns])
+        for place, row in enumerate(rows)
+    ]
+
+
+def escape(text: str) -> str:
+    """Text that LaTeX prints as it is; line ends and control characters become spaces."""
+    printable = "".join(sign if sign.isprintable() else " " for sign in text)
+    escaped = "".join(_SPECIAL.get(sign, sign) for sign in printable)
+    return " ".join(re.sub("-(?=-)", "-{}", escaped).split())  # two of them would be a dash
+
+
+def _line(cells: Sequence[str]) -> str:
+    # What follows a line's end, a bracket or a star, would be taken as its argument.
+    guard = "{}" if cells[0].startswith(("[", "*")) else ""
+    return guard + " & ".join(cells) + r" \\"
+
+
+def _latex(cell: Estimate | None, best: bool) -> str:
+    if cell is None:
+        return "--"
+    mean = _tex(cell.mean)
+    shown = rf"$\mathbf{{{mean}}}$" if best else f"${mean}$"
+    if cell.ci95 is None:
+        return shown
+    if cell.ci95[0] == cell.ci95[1]:
+        return rf"{shown} {{\scriptsize [{ALIKE}]}}"
+    low, high = map(_tex, cell.ci95)
+    return rf"{shown} {{\scriptsize $[{low}, {high}]$}}"
+
+
+def _tex(value: float) -> str:
+    return re.sub(r"e([+-])0*(\d+)$", r"\\cdot 10^{\1\2}", number(value)).replace("{+", "{")
+
+
+def _text(cell: Estimate | None, best: bool) -> str:
+    if cell is None:
+        return "-"
+    return with_interval(cell) + ("*" if best else "")
+
+
+def _markdown_text(text: str) -> str:
+    printable = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(re.sub(r"([\\`*_{}\[\]<>|~$&#])", r"\\\1", printable).split())
+
+
+def _markdown(cell: Estimate | None, best: bool) -> str:
+    if cell is None:
+        return "-"
+    mean = number(cell.mean)
+    interval = with_interval(cell).removeprefix(mean)
+    return (f"**{mean}**" if best else mean) + interval

@@ -1,0 +1,325 @@
+"""What an evaluation found: the summary of its episodes, its JSON form and its table.
+
+Owns which numbers a result has and how they are read back. Playing episodes is
+`measure/runner.py`, the estimators are `estimators.py`. Episodes that failed are counted as
+`records.measured` says, and their number stands beside the means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.core.records import Episode, measured, plain
+from llm_marl_envs.files.json_files import finite, from_json, read_json
+from llm_marl_envs.measure.numbers import estimators
+from llm_marl_envs.measure.numbers.coordination import CooperationIndex
+from llm_marl_envs.measure.numbers.estimate import over_tasks, share
+from llm_marl_envs.measure.numbers.measuring import mean, measure, over_actions
+from llm_marl_envs.measure.numbers.topography import Topography
+from llm_marl_envs.play.rollout import EpisodesFailedError, failure_of
+
+RESULT_VERSION = 1
+RESULT_FILE = "summary.json"
+TERMS = "reward_terms/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskScore:
+    """One task's episodes.
+
+    Attributes:
+        task_id: the task, "#<index>" where the environment names none.
+        returns: undiscounted team return of each episode.
+        solved: whether each solved it, None where the environment does not say.
+        failed: how many of them failed.
+    """
+
+    task_id: str
+    returns: tuple[float, ...]
+    solved: tuple[bool, ...] | None
+    failed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.returns:
+            raise ValueError(f"task {self.task_id!r} has no returns")
+        if self.solved is not None and len(self.solved) != len(self.returns):
+            raise ValueError(f"task {self.task_id!r}: expected as many 'solved' as 'returns'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the episodes took; each number as the table of metrics (`metrics.py`) says.
+
+    None stands for what nobody counted, or for a clock that nobody looked at. Summaries of older
+    releases hold the sum of turns over agents, as `turns`.
+    """
+
+    seconds: float | None
+    turns_per_agent: float
+    chars: float
+    prompt_tokens: float | None
+    completion_tokens: float | None
+    tokens_per_second: float | None
+    text_balance: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """What went wrong apart from wrong answers: shares in [0, 1], see the table of metrics.
+
+    None where no action was asked for a form (`info["readable"]`).
+    """
+
+    truncated_episodes: float
+    cut_actions: float
+    overlong_actions: float
+    unreadable_actions: float | None
+    format_success: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamResult:
+    """What a team earned. An episode that failed earned its floor and solved nothing.
+
+    Attributes:
+        episodes: every episode, grouped by task (`samples` per seed in a row).
+        failed: how many of them failed, because the environment raised.
+        n_tasks: tasks played.
+        samples: episodes per task and seed.
+        seeds: of resets and sampling; every task is played under each.
+        success: share of episodes that solved their task, None where the environment does not say.
+        success_ci95: its 95 % interval, Wilson's at an effective size (`estimate.share`).
+        pass_at_k: k -> chance that one of k samples solves a task (unbiased), for k = 1, 2, 4, ...
+            and the number of episodes per task; empty where `success` is None.
+        mean_return: undiscounted team return, mean over episodes.
+        return_ci95: its 95 % bootstrap interval over tasks.
+        reward_terms: name -> its sum over an episode, mean over episodes and agents; `failed` is
+            what episodes that failed are counted at.
+        cooperation: the cooperation index, None where its bounds are not known.
+        match: share of episodes whose agents' first actions follow one convention, None where the
+            tasks have none.
+        answer_agreement: share of pairs of agents whose last answers (`info["answer"]`) agree, None
+            where fewer than two are asked for one.
+        cost, faults, tasks: see there.
+        topography: agent -> its topographic similarity; empty where nobody sends messages that the
+            environment knows the meaning of.
+    """
+
+    episodes: tuple[Episode, ...]
+    failed: int
+    n_tasks: int
+    samples: int
+    seeds: tuple[int, ...]
+    success: float | None
+    success_ci95: tuple[float, float] | None
+    pass_at_k: dict[int, float]
+    mean_return: float
+    return_ci95: tuple[float, float]
+    reward_terms: dict[str, float]
+    cooperation: CooperationIndex | None
+    match: float | None
+    answer_agreement: float | None
+    cost: Cost
+    faults: Faults
+    tasks: tuple[TaskScore, ...]
+    topography: dict[str, Topography] = field(default_factory=dict)
+
+
+def summarise(
+    episodes: Sequence[Episode],
+    samples: int,
+    *,
+    seeds: Sequence[int] = (0,),
+    seconds: float | None = None,
+    cooperation: CooperationIndex | None = None,
+    match: float | None = None,
+) -> TeamResult:
+    """The result of episodes that come in runs of `samples * len(seeds)` per task.
+
+    Raises:
+        ValueError: no episodes, a number that does not divide into such runs, a return that is not
+            finite, or an episode that failed and has no floor.
+        EpisodesFailedError: every episode failed.
+    """
+    per_task = samples * len(seeds)
+    if not episodes or per_task < 1 or len(episodes) % per_task:
+        raise ValueError(
+            f"{len(episodes)} episodes: expected a multiple of {per_task} "
+            f"({samples} samples x {len(seeds)} seeds), and at least one task"
+        )
+    if all(episode.failed for episode in episodes):
+        raise EpisodesFailedError(
+            f"all {len(episodes)} episodes failed. The first: {failure_of(episodes[0])}"
+        )
+    counted = measured(episodes)
+    values = measure(counted)
+    for episode, earned in zip(counted, values["mean_return"], strict=True):
+        if not finite(earned):
+            raise ValueError(
+                f"task {episode.task_id!r}, reset seed {episode.seed}: the return is "
+                f"{earned}; the environment paid something that is no number"
+            )
+    places = [index // per_task for index in range(len(episodes))]
+    returns = over_tasks(estimators.task_means(places, _known(values["mean_return"])))
+    solved = _known(values["success"])
+    known = len(solved) == len(counted)
+    success = share(places, solved, _clusters(counted, per_task)) if known else None
+    terms = {name: of for name, of in values.items() if name.startswith(TERMS)}
+    return TeamResult(
+        episodes=tuple(episodes),
+        failed=sum(episode.failed for episode in episodes),
+        n_tasks=len(episodes) // per_task,
+        samples=samples,
+        seeds=tuple(seeds),
+        success=success and success.mean,
+        success_ci95=success and success.ci95,
+        pass_at_k=_pass_at_k(places, solved, per_task) if known else {},
+        mean_return=returns.mean,
+        return_ci95=returns.ci95 or (returns.mean, returns.mean),
+        reward_terms={name.removeprefix(TERMS): mean(of) or 0.0 for name, of in terms.items()},
+        cooperation=cooperation,
+        match=match,
+        answer_agreement=mean(values["answer_agreement"]),
+        cost=_cost(values, seconds),
+        faults=_faults(counted, values),
+        tasks=_tasks(counted, per_task),
+    )
+
+
+def _clusters(episodes: Sequence[Episode], per_task: int) -> dict[int, tuple[str, ...]]:
+    """Place of a task -> what it shares with others; an episode that failed may not say it."""
+    return {i // per_task: one.clusters for i, one in enumerate(episodes) if one.clusters}
+
+
+def _pass_at_k(places: Sequence[int], solved: Sequence[float], per_task: int) -> dict[int, float]:
+    """pass@k for k = 1, 2, 4, ... and the number of episodes per task."""
+    powers = [2**i for i in range(per_task.bit_length())]
+    return {
+        k: estimators.mean_pass_at_k(places, solved, k) for k in dict.fromkeys([*powers, per_task])
+    }
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [one for one in values if one is not None]
+
+
+def _tasks(episodes: Sequence[Episode], per_task: int) -> tuple[TaskScore, ...]:
+    scores = []
+    for index, first in enumerate(range(0, len(episodes), per_task)):
+        group = episodes[first : first + per_task]
+        solved = [e.success for e in group]
+        scores.append(
+            TaskScore(
+                task_id=next((e.task_id for e in group if e.task_id), f"#{index}"),
+                returns=tuple(e.team_return for e in group),
+                solved=None if None in solved else tuple(map(bool, solved)),
+                failed=sum(e.failed for e in group),
+            )
+        )
+    return tuple(scores)
+
+
+def _cost(values: Mapping[str, Sequence[float | None]], seconds: float | None) -> Cost:
+    written = _known(values["completion_tokens"])
+    return Cost(
+        seconds=seconds,
+        turns_per_agent=_per_episode(values["turns_per_agent"]) or 0.0,
+        chars=_per_episode(values["chars"]) or 0.0,
+        prompt_tokens=_per_episode(values["prompt_tokens"]),
+        completion_tokens=_per_episode(values["completion_tokens"]),
+        tokens_per_second=sum(written) / seconds if written and seconds else None,
+        text_balance=mean(values["text_balance"]),
+    )
+
+
+def _per_episode(counted: Sequence[float | None]) -> float | None:
+    """The mean over all episodes, in which what nobody counted is 0; None if all are such."""
+    known = _known(counted)
+    return sum(known) / len(counted) if known else None
+
+
+def _faults(episodes: Sequence[Episode], values: Mapping[str, Sequence[float | None]]) -> Faults:
+    turns = [turn for episode in episodes for turn in episode.turns]
+    return Faults(
+        truncated_episodes=mean(values["truncated_episodes"]) or 0.0,
+        cut_actions=over_actions("cut_actions", turns) or 0.0,
+        overlong_actions=over_actions("overlong_actions", turns) or 0.0,
+        unreadable_actions=over_actions("unreadable_actions", turns),
+        format_success=mean(values["format_success"]),
+    )
+
+
+def result_to_dict(result: TeamResult) -> dict[str, Any]:
+    """A result without its episodes, as it reads back from JSON, which knows no NaN."""
+    fields = asdict(replace(result, episodes=()))
+    del fields["episodes"]
+    for one in fields["topography"].values():
+        one |= {name: None for name in ("value", "p") if not finite(one[name])}
+    if not fields["topography"]:
+        del fields["topography"]
+    return {"version": RESULT_VERSION, **plain(fields)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Index:
+    mean: float | None
+    ci95: tuple[float, float] | None
+
+    def __post_init__(self) -> None:
+        if (self.mean is None) is not (self.ci95 is None):
+            raise ValueError("cooperation: expected mean and ci95, or neither")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """What readers of a summary rely on; what has a default older releases did not write."""
+
+    tasks: tuple[TaskScore, ...]
+    mean_return: float
+    return_ci95: tuple[float, float]
+    success: float | None
+    success_ci95: tuple[float, float] | None
+    cooperation: _Index | None
+    pass_at_k: Mapping[str, float]
+    reward_terms: Mapping[str, float]
+    cost: Mapping[str, float | None]
+    faults: Mapping[str, float | None]
+    match: float | None = None
+    failed: int = 0
+
+
+def read_result(path: str | Path) -> dict[str, Any]:
+    """The summary of an evaluation, from its file or the folder that holds it.
+
+    Raises:
+        ValueError: no such file, no JSON, another version, or a part of it is damaged.
+    """
+    path = Path(path)
+    file = path / RESULT_FILE if path.is_dir() else path
+    if not file.is_file():
+        raise ValueError(f"{path}: no {RESULT_FILE} there; expected the output of `llm-marl eval`")
+    found = read_json(file)
+    if found.get("version") != RESULT_VERSION:
+        raise ValueError(
+            f"{file}: result version {found.get('version')!r}, this release reads "
+            f"{RESULT_VERSION}; run `llm-marl eval` again"
+        )
+    try:
+        summary = from_json(_Summary, found, file)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; run `llm-marl eval` again into the same folder, which plays only what is "
+            "missing"
+        ) from error
+    if not summary.tasks:
+        raise ValueError(f"{file}: its list of tasks is empty")
+    each = found.get("samples", 1) * len(found.get("seeds", [0]))
+    if summary.failed and any(len(task.returns) < each for task in summary.tasks):
+        raise ValueError(
+            f"{file}: {summary.failed} episodes failed, and an older release left them out of all "
+            "means; delete the folder and run `llm-marl eval` again"
+        )
+    return found

@@ -1,0 +1,326 @@
+"""A frozen benchmark: the same episodes for everybody, and one file of scores to compare.
+
+Owns what a benchmark is, the check that this release still plays it, its scores, and the file of
+them. The benchmarks themselves are `data/bench-*.yaml`. `bench_run.py` plays, `bench_check.py`
+plays a folder again, `fresh_tasks.py` makes a private set.
+
+    llm-marl bench --team expert --output runs/bench/expert
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llm_marl_envs import __version__
+from llm_marl_envs.core.environment import task_source
+from llm_marl_envs.core.records import plain
+from llm_marl_envs.files.json_files import finite, read_json
+from llm_marl_envs.measure.numbers.estimate import Estimate, over_tasks
+from llm_marl_envs.measure.numbers.format import number, with_interval
+from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.runner import Plan, fingerprint_of_tasks, starts_of
+from llm_marl_envs.play.registry import make
+from llm_marl_envs.policies.named import Sampling
+
+BENCH_FILE = "bench.json"
+ROUNDING = 1e-9
+"""By which numbers may differ that another machine summed up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An environment as a benchmark plays it.
+
+    Attributes:
+        id: of the environment.
+        kwargs: its arguments, the split among them.
+        tasks: the first so many of the split.
+        floor: mean return of the best team known that tells nothing (`--team wordless`), which
+            scores 0.
+        floor_rule: which of its rules that is.
+        ceiling: the most that a team can return on average, which scores 1.
+        tasks_sha256: of what these tasks ask; another value is another benchmark.
+    """
+
+    id: str
+    kwargs: Mapping[str, Any]
+    tasks: int
+    floor: float
+    floor_rule: str
+    ceiling: float
+    tasks_sha256: str
+
+    @property
+    def plan(self) -> Plan:
+        """One episode of each task."""
+        return Plan(n_tasks=self.tasks)
+
+    def made(self) -> Any:
+        """The environment; what a file says of it counts for nothing."""
+        return make(self.id, **self.kwargs)
+
+    def score(self, mean_return: float) -> float:
+        """A return on the scale from `floor` to `ceiling`; below 0 is worse than silence."""
+        return (mean_return - self.floor) / (self.ceiling - self.floor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """What everybody plays.
+
+    Attributes:
+        name: with its version.
+        max_tokens: most tokens of one action, for models.
+        temperature: at which models sample.
+        entries: by name.
+        sha256: of the file that says all this.
+    """
+
+    name: str
+    max_tokens: int
+    temperature: float
+    entries: Mapping[str, Entry]
+    sha256: str
+
+    @property
+    def sampling(self) -> Sampling:
+        """How models sample."""
+        return Sampling(temperature=self.temperature, max_completion_length=self.max_tokens)
+
+
+def benchmarks() -> list[str]:
+    """Names of those that this release has."""
+    found = files("llm_marl_envs").joinpath("data").iterdir()
+    return sorted(
+        one.name.removesuffix(".yaml")
+        for one in found
+        if one.name.startswith("bench-") and one.name.endswith(".yaml")
+    )
+
+
+def benchmark(name: str) -> Benchmark:
+    """A benchmark by name.
+
+    Raises:
+        ValueError: this release has none of this name.
+    """
+    if name not in benchmarks():
+        raise ValueError(f"benchmark {name!r}: expected one of {benchmarks()}")
+    data = files("llm_marl_envs").joinpath("data", f"{name}.yaml").read_bytes()
+    told = yaml.safe_load(data)
+    entries = {key: Entry(**one) for key, one in told.pop("entries").items()}
+    return Benchmark(**told, entries=entries, sha256=hashlib.sha256(data).hexdigest())
+
+
+def check_tasks(name: str, entry: Entry) -> None:
+    """Refuse tasks that are not those which were frozen.
+
+    Raises:
+        ValueError: this release generates others.
+    """
+    env = entry.made()
+    found = fingerprint_of_tasks(env, starts_of(entry.plan, env))
+    if found != entry.tasks_sha256:
+        raise ValueError(
+            f"{name}: this release ({__version__}) has other tasks ({found}) than the benchmark "
+            f"({entry.tasks_sha256}); its scores could not be compared"
+        )
+
+
+# -- what a file holds ----------------------------------------------------------------------------
+def scored(
+    entry: Entry, returns: Mapping[str, float | None], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What `bench.json` holds of an entry: all that follows from each task's return.
+
+    Args:
+        entry: as it was played.
+        returns: task -> team return; None where the episode failed, which counts as the least that
+            the environment pays.
+        about: what follows from nothing: `team`, `identity`, perhaps `seat`.
+
+    Raises:
+        ValueError: other tasks than those of the entry, or a return that is no number or outside of
+            the environment's range.
+    """
+    env = entry.made()
+    _check_returns(entry, env, returns)
+    least = env.unwrapped.reward_range[0]
+    known = over_tasks([least if one is None else one for one in returns.values()])
+    ends = known.ci95 or (known.mean, known.mean)
+    return {
+        "score": entry.score(known.mean),
+        "score_ci95": [entry.score(end) for end in ends],
+        "mean_return": known.mean,
+        "return_ci95": [*ends],
+        "failed": sum(one is None for one in returns.values()),
+        "env_id": entry.id,
+        "env_kwargs": plain(entry.kwargs),
+        "tasks_sha256": entry.tasks_sha256,
+        "floor": entry.floor,
+        "ceiling": entry.ceiling,
+        **about,
+        "returns": dict(returns),
+    }
+
+
+def _check_returns(entry: Entry, env: Any, returns: Mapping[str, float | None]) -> None:
+    source, (low, high) = task_source(env), env.unwrapped.reward_range
+    assert source is not None  # entries without tasks have no digest of them
+    asked = [source[index].id for index in range(entry.tasks)]
+    if [*returns] != asked:
+        other = sorted({*returns} ^ {*asked}) or "another order"
+        raise ValueError(
+            f"{len(returns)} tasks, expected {len(asked)}; what differs: {other!r:.200}"
+        )
+    for task, one in returns.items():
+        fits = one is None or (finite(one) and low - ROUNDING <= one <= high + ROUNDING)
+        if not fits:
+            raise ValueError(f"task {task!r} returned {one!r}, expected {low:g} to {high:g}")
+
+
+def summed_up(chosen: Benchmark, entries: Mapping[str, Any], *, solo: bool) -> dict[str, Any]:
+    """What `bench.json` holds, of entries as `scored` has them."""
+    scores = [one["score"] for one in entries.values()]
+    return {
+        "benchmark": chosen.name,
+        "sha256": chosen.sha256,
+        "library": __version__,
+        "solo": solo,
+        "score": sum(scores) / len(scores) if len(scores) == len(chosen.entries) else None,
+        "entries": dict(entries),
+    }
+
+
+def read_bench(path: str | Path, chosen: Benchmark) -> dict[str, Any]:
+    """The scores in a `bench.json` or in its folder, worked out anew from each task's return.
+
+    Args:
+        path: the file, or its folder.
+        chosen: what was played.
+
+    Raises:
+        ValueError: there is none; it is of another benchmark; its tasks are not the frozen ones, or
+            a return cannot be; or it states what does not follow from its returns.
+    """
+    file = Path(path)
+    file = file / BENCH_FILE if file.is_dir() else file
+    given = read_json(file)
+    try:
+        return _read_again(given, chosen)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _read_again(given: Mapping[str, Any], chosen: Benchmark) -> dict[str, Any]:
+    if not (isinstance(given.get("entries"), dict) and isinstance(given.get("solo"), bool)):
+        raise ValueError("expected what `llm-marl bench` wrote")
+    kind = given.get("benchmark"), given.get("sha256")
+    if kind != (chosen.name, chosen.sha256):
+        raise ValueError(
+            f"of {kind[0]!r} ({kind[1]!s:.8}), expected {chosen.name!r} ({chosen.sha256:.8}); "
+            "scores of different benchmarks, or of other --seed-from, are not comparable"
+        )
+    found = {}
+    for name, one in given["entries"].items():
+        if name not in chosen.entries or not isinstance(one, dict):
+            raise ValueError(f"entry {name!r}: expected one of {[*chosen.entries]}")
+        try:
+            found[name] = _entry_again(one, chosen.entries[name], given["solo"])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    again = {**summed_up(chosen, found, solo=given["solo"]), "library": given.get("library")}
+    _refuse_other("the whole", {**given, "entries": {}}, {**again, "entries": {}})
+    return again
+
+
+def _entry_again(given: Mapping[str, Any], entry: Entry, solo: bool) -> dict[str, Any]:
+    returns = given.get("returns")
+    agents = entry.made().possible_agents
+    about = {key: given.get(key) for key in ("team", "identity", *(["seat"] if solo else []))}
+    if not isinstance(returns, dict) or not isinstance(about["team"], str):
+        raise ValueError("expected `team`, a text, and `returns`, a number for each task")
+    if not isinstance(about["identity"], dict) or {*about["identity"]} != {*agents}:
+        raise ValueError(
+            f"identity={about['identity']!r:.200}: expected a text for each of {agents}"
+        )
+    if solo and about["seat"] not in agents:
+        raise ValueError(f"seat {about['seat']!r}: expected one of {agents}")
+    again = scored(entry, returns, about)
+    _refuse_other("the entry", given, again)
+    return again
+
+
+def _refuse_other(what: str, given: Mapping[str, Any], again: Mapping[str, Any]) -> None:
+    """Raise `ValueError` where a file states something else than what follows from its returns."""
+    wrong = differences(given, again)
+    if wrong:
+        raise ValueError(f"{what} states what its returns do not give: {'; '.join(wrong)}")
+
+
+def differences(given: Any, again: Any, where: str = "") -> list[str]:
+    """Where two JSON values differ, as texts; numbers may differ by `ROUNDING`."""
+    if isinstance(given, Mapping) and isinstance(again, Mapping):
+        keys = dict.fromkeys([*given, *again])
+        return [
+            text
+            for key in keys
+            for text in differences(
+                given.get(key, "nothing"), again.get(key, "nothing"), f"{where}.{key}".lstrip(".")
+            )
+        ]
+    if isinstance(given, (list, tuple)) and isinstance(again, (list, tuple)):
+        if len(given) == len(again):
+            pairs = enumerate(zip(given, again, strict=True))
+            return [text for i, pair in pairs for text in differences(*pair, f"{where}[{i}]")]
+    elif _alike(given, again):
+        return []
+    return [f"{where}: {given!r:.120} there, {again!r:.120} found"]
+
+
+def _alike(given: Any, again: Any) -> bool:
+    if finite(given) and finite(again):
+        return math.isclose(given, again, rel_tol=ROUNDING, abs_tol=ROUNDING)
+    return type(given) is type(again) and given == again
+
+
+def bench_table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """`bench_rows` as plain text; arguments and errors as there."""
+    heading, *rows = bench_rows(results)
+    return format_table(heading, rows)
+
+
+def bench_rows(results: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """Entries down, results across: scores with their 95 % intervals; headings first, means last.
+
+    Args:
+        results: heading -> what `run_benchmark` or `read_bench` returns.
+
+    Raises:
+        ValueError: results of different benchmarks.
+    """
+    kinds = {(one["benchmark"], one["sha256"]) for one in results.values()}
+    if len(kinds) > 1:
+        named = sorted(f"{name} ({digest[:8]})" for name, digest in kinds)
+        raise ValueError(f"results of different benchmarks: {', '.join(named)}")
+    columns = results.values()
+    names = dict.fromkeys(name for one in columns for name in one["entries"])
+    rows = [[name, *(_cell(one["entries"].get(name)) for one in columns)] for name in names]
+    scores = [one["score"] for one in columns]
+    means = ["" if one is None else number(one) for one in scores]
+    return [["score", *results], *rows, ["mean", *means]]
+
+
+def _cell(entry: Mapping[str, Any] | None) -> str:
+    if entry is None:
+        return ""
+    low, high = entry["score_ci95"]
+    return with_interval(Estimate(entry["score"], (low, high)))

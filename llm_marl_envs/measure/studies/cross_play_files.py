@@ -1,0 +1,104 @@
+"""The JSON form of a cross-play: names and matrix for a heat map, and all the scores behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from llm_marl_envs.core.records import plain
+from llm_marl_envs.files.json_files import from_json, read_json, write_json
+from llm_marl_envs.measure.numbers.estimate import Estimate, as_filed
+from llm_marl_envs.measure.numbers.format import number, whole, with_interval
+from llm_marl_envs.measure.numbers.lookup import title
+from llm_marl_envs.measure.numbers.table import format_table
+from llm_marl_envs.measure.studies.cross_play import CrossPlay, Matrix, axes_of
+from llm_marl_envs.measure.studies.zero_shot import ZeroShot
+
+CROSS_PLAY_VERSION = 1
+
+
+def write_cross_play(
+    path: str | Path, result: CrossPlay, partners: Sequence[ZeroShot] = ()
+) -> None:
+    """Write a result as JSON; "teams" and "matrix" are what a heat map needs."""
+    strangers = [asdict(one, dict_factory=as_filed) for one in partners]
+    found = plain(asdict(result, dict_factory=as_filed))
+    write_json(path, {"version": CROSS_PLAY_VERSION, **found, "zero_shot": strangers})
+
+
+def read_cross_play(path: str | Path) -> tuple[CrossPlay, tuple[ZeroShot, ...]]:
+    """What `write_cross_play` wrote, or a file of another tool with teams and matrix.
+
+    Raises:
+        ValueError: no such file, half-written, another version, a matrix that does not fit the
+            teams, or a field that is no such thing as it should be.
+    """
+    data = read_json(path)
+    if data.get("version", CROSS_PLAY_VERSION) != CROSS_PLAY_VERSION:
+        raise ValueError(
+            f"{path}: version {data['version']!r}, this release reads {CROSS_PLAY_VERSION}"
+        )
+    if isinstance(data.get("teams"), list):  # others may number theirs
+        data["teams"] = [str(team) for team in data["teams"]]
+    for name in data.keys() & {"matrix", "success_matrix", "match_matrix"}:
+        data[name] = _without_nan(data[name])
+    found: CrossPlay = from_json(CrossPlay, data, path)
+    _check_shapes(found, path)
+    if found.failed is None and found.seatings:  # of a release that counted them there alone
+        found = replace(found, failed=sum(one.failed for one in found.seatings))
+    strangers = data.get("zero_shot") or []
+    return found, from_json(tuple[ZeroShot, ...], strangers, f"{path}, zero_shot")
+
+
+def _without_nan(rows: Any) -> Any:
+    """A matrix with null for NaN, as others write that nobody played."""
+    if isinstance(rows, list):
+        return [_without_nan(one) for one in rows]
+    return rows if rows == rows else None
+
+
+def _check_shapes(found: CrossPlay, where: str | Path) -> None:
+    n = len(found.teams)
+    if not n:
+        raise ValueError(f"{where}: no teams")
+    for matrix in (found.matrix, found.success_matrix, found.match_matrix):
+        if matrix is not None and {len(matrix), *map(len, matrix)} != {n}:
+            raise ValueError(f"{where}: a matrix must be {n} x {n}, as the teams")
+    rows = found.scores
+    lengths = {len(entry) for row in rows for entry in row}
+    if rows and ({len(rows), *map(len, rows)} != {n} or len(lengths) != 1 or not min(lengths)):
+        raise ValueError(
+            f"{where}: scores of {n} teams: expected {n} rows of {n} lists of one length, got rows "
+            f"of {[len(row) for row in rows]} lists of lengths {sorted(lengths)}"
+        )
+
+
+def report(result: CrossPlay, partners: Sequence[ZeroShot] = ()) -> str:
+    """The matrix, the gap and the strangers as plain text."""
+    row, column = axes_of(result.agents)
+    about = f"Team return. Rows: the team that {row}. Columns: the team that {column}."
+    matrix: Matrix = result.matrix
+    lines = [(name, *map(number, of)) for name, of in zip(result.teams, matrix, strict=True)]
+    parts = [f"{about}\n{format_table(('row / column', *result.teams), lines)}"]
+    names = ("self_play", "cross_play", "gap")
+    rows = [(title(name), with_interval(getattr(result, name))) for name in names]
+    if result.gap is not None and result.gap_ci95_over_teams is not None:
+        over_teams = Estimate(result.gap.mean, result.gap_ci95_over_teams)
+        rows.append((title("gap_over_teams"), with_interval(over_teams)))
+    rows.append((title("failed"), whole(result.failed)))
+    parts.append(format_table(("", "95 % interval"), rows))
+    if partners:
+        strangers = [
+            (
+                f"{one.team}, {one.agent} beside {one.convention}",
+                with_interval(one.mean_return),
+                number(one.expert_return),
+                whole(one.failed),
+            )
+            for one in partners
+        ]
+        heading = [title(name) for name in ("mean_return", "expert_return", "failed")]
+        parts.append(format_table(("scripted partners", *heading), strangers))
+    return "\n\n".join(parts)

@@ -1,0 +1,1 @@
+"""Environments by id, episodes of a team, and the contract that every environment keeps."""

@@ -1,0 +1,640 @@
+"""(environments, team, tasks, seeds) -> episodes: the one place that drives environments.
+
+Many episodes advance in lockstep: every acting (episode, agent) is gathered, each policy is asked
+once for all of its seats, then the environments step. Owns the chat that a policy sees where the
+environment sends bare strings, and what becomes of an episode whose environment raises. No
+gradients, no reward arithmetic.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
+
+from llm_marl_envs.core.checks import refuse_other
+from llm_marl_envs.core.environment import task_source
+from llm_marl_envs.core.records import (
+    Episode,
+    Idle,
+    Redraw,
+    Request,
+    Response,
+    StopReason,
+    Turn,
+    countable,
+)
+from llm_marl_envs.core.seeds import Start, derive_seed
+from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.specs import env_arguments, env_name
+from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.files.json_files import finite
+from llm_marl_envs.play.branches import Known
+from llm_marl_envs.play.vector import VectorTextEnv
+from llm_marl_envs.policies.base import Team, ask, check_team
+from llm_marl_envs.sandbox import SandboxError
+
+Context = Literal["append", "fresh"]
+CONTEXTS = ("append", "fresh")
+NEWLINES = ("\n", "\r")
+LONGEST_FAILURE = 20_000
+"""Characters of a traceback that are kept, half of them from its end."""
+INFRASTRUCTURE = (BrokenExecutor, ConnectionError, SandboxError)
+"""What an environment raises where something outside of it broke: a pool, a server, the sandbox.
+
+It says nothing of what agents did, and no text of an agent may lead to it. All else that an
+environment raises is its own.
+"""
+REPEATS = 2
+"""How often a measurement plays an episode again that ended so."""
+
+T = TypeVar("T")
+
+
+def appends(context: Context) -> bool:
+    """Whether an agent's bare observations add to one chat; else each begins its own."""
+    return context == "append"
+
+
+class EpisodesFailedError(RuntimeError):
+    """So many environments raised that there is nothing, or too little, to go on with."""
+
+
+class Failures:
+    """Lets a rollout go on where an environment raises: that episode fails, the others play on.
+
+    What counts is any `Exception` that comes of driving one environment: out of `reset`, `step` or
+    `observe`, or because what they return is no observation, reward or info. What a policy raises
+    is no failure of an episode.
+
+    Learning drops such an episode. A measurement counts it (`records.measured`), so it refuses what
+    cannot be counted, and plays again what `INFRASTRUCTURE` ended.
+
+    Args:
+        make_env: makes a fresh environment. It takes the place of the copy that raised, which may
+            be in any state.
+        repeats: how often an episode that `INFRASTRUCTURE` ended is played again, from its start.
+
+    Attributes:
+        first: what was raised first, in the order of the episodes; None so far.
+        uncounted: the first that leaves an episode without a floor; None so far.
+    """
+
+    def __init__(self, make_env: Callable[[], Any], repeats: int = 0) -> None:
+        self.make_env = make_env
+        self.repeats = repeats
+        self.first: Exception | None = None
+        self.uncounted: Exception | None = None
+
+    def refuse_if_all(self, episodes: Sequence[Episode]) -> None:
+        """Check that some episode was played to its end.
+
+        Raises:
+            Exception: none was; what the first environment raised, with a note that says so.
+            EpisodesFailedError: none was, and the first one failed in another process.
+        """
+        if episodes and all(episode.failed for episode in episodes):
+            told = f"none of {len(episodes)} episodes was played to its end: the environment raised"
+            raise _noted(self.first, episodes[0], told)
+
+    def refuse_uncounted(self, episodes: Sequence[Episode]) -> None:
+        """Check that a measurement can count every episode that failed.
+
+        Raises:
+            Exception: one has no floor; what its environment raised, with a note that says why.
+            EpisodesFailedError: one has none, and it failed in another process.
+        """
+        lost = [one for one in episodes if not countable(one)]
+        if not lost:
+            return
+        told = (
+            "an environment that raises is counted at the smallest return that it declares, and "
+            "it declares no `reward_range`"
+        )
+        if isinstance(self.uncounted, INFRASTRUCTURE):
+            told = f"something outside of the environment broke, {1 + self.repeats} times"
+        raise _noted(self.uncounted, lost[0], told)
+
+
+def _noted(error: Exception | None, first: Episode, told: str) -> Exception:
+    """What an environment raised, with a note; where it is lost, an error with the record's."""
+    if error is None:
+        return EpisodesFailedError(f"{told}. The first: {failure_of(first)}")
+    error.add_note(f"{told} ({failure_name(first)})")
+    return error
+
+
+def failure_of(episode: Episode) -> str:
+    """A failed episode's task, reset seed and traceback, to be read."""
+    return f"{failure_name(episode)}\n\n{episode.failure}"
+
+
+def failure_name(episode: Episode) -> str:
+    """Environment, task and reset seed."""
+    return f"{episode.env_id}, task {episode.task_id!r}, reset seed {episode.seed}"
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A turn whose reward is still arriving."""
+
+    agent: str
+    index: int
+    messages: tuple[Message, ...]
+    response: Response
+    given: bool
+    step: int
+    state: str | None
+    reward: float = 0.0
+    team_reward: float = 0.0
+    terms: dict[str, float] = field(default_factory=dict)
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def turn(self) -> Turn:
+        """The record so far."""
+        return Turn(
+            agent=self.agent,
+            index=self.index,
+            messages=self.messages,
+            response=self.response,
+            reward=self.reward,
+            reward_terms=self.terms,
+            team_reward=self.team_reward,
+            info=self.info,
+            given=self.given,
+            step=self.step,
+            state=self.state,
+        )
+
+
+@dataclass(slots=True)
+class _Early:
+    """What arrives for an agent before its first action."""
+
+    reward: float = 0.0
+    terms: dict[str, float] = field(default_factory=dict)
+
+
+class _Live:
+    """One running episode of either PettingZoo form; `keep` makes what it raises its end.
+
+    `states`: whether turns hold what the environment's `state()` said before them.
+    """
+
+    def __init__(
+        self, env: Any, start: Start, context: Context, *, keep: bool, states: bool = False
+    ) -> None:
+        if isinstance(env, turn_based_aec_to_parallel_wrapper):
+            env = env.aec_env  # that form would ask agents whose answers it throws away
+        self.env, self.start, self.keep = env, start, keep
+        self.states = states
+        self.state: str | None = None
+        self.known = Known(start)
+        self.redraws: list[Redraw] = []
+        self.steps = 0
+        self.context: Context = context
+        self.error: Exception | None = None
+        # Of an episode that failed.
+        self.failure: str | None = None
+        self.aec = isinstance(env, AECEnv)
+        self.drafts: list[_Draft] = []
+        # Each agent's own, so that long episodes of many agents stay linear.
+        self.taken: dict[str, list[_Draft]] = {a: [] for a in env.possible_agents}
+        self.early: dict[str, _Early] = {}
+        self.chats: dict[str, list[Message]] = {a: [] for a in env.possible_agents}
+        self.seen: dict[str, str] = {}
+        self.success: bool | None = None
+        self.truncated = False
+        self.observations: dict[str, str] = {}
+        self.task_id = ""
+        # Reward terms that are booked: an info may stand unchanged through several steps.
+        self.booked: dict[str, tuple[Any, dict[str, float]]] = {}
+        self.guarded(self._begin, None)
+
+    def guarded(self, act: Callable[[], T], otherwise: T) -> T:
+        """What driving the environment gives; `otherwise` once it has raised and that is kept."""
+        if self.error is not None:
+            return otherwise
+        try:
+            return act()
+        except Exception as error:  # an environment may raise anything; it is kept in the record
+            if not self.keep:
+                raise
+            self.error, self.failure = error, _shortened(error)
+            return otherwise
+
+    def _begin(self) -> None:
+        env, start = self.env, self.start
+        options = None if start.task is None else {"task": start.task}
+        first = env.reset(seed=start.seed, options=options)
+        self.observations = {} if self.aec else first[0]
+        infos = env.infos if self.aec else first[1]
+        self.task_id = str(next((i["task_id"] for i in infos.values() if "task_id" in i), ""))
+
+    def requests(self, number: int) -> list[Request]:
+        """What the agents that act now are asked; `number` is the episode's in the rollout."""
+        found, pending, name = [], self.pending(), env_name(self.env)
+        if self.states and pending:
+            self.state = self._state()
+        for agent in pending:
+            if agent not in self.chats:
+                raise ValueError(
+                    f"{name} wants an action of {agent!r}; its agents are {list(self.chats)}"
+                )
+            turn = len(self.taken[agent])
+            before = self._open(agent)
+            found.append(
+                Request(
+                    env_id=name,
+                    agent=agent,
+                    turn=turn,
+                    episode=number,
+                    task_id=self.task_id,
+                    messages=self.messages(agent),
+                    observation=str(self.observations[agent]),
+                    seed=derive_seed(self.start.sample_seed, agent, turn),
+                    before=before.turn() if before is not None and before.given else None,
+                )
+            )
+        return found
+
+    def _state(self) -> str:
+        state = self.env.state()
+        if not isinstance(state, str):
+            raise TypeError(
+                f"state() of {env_name(self.env)}: expected str, got {type(state).__name__}"
+            )
+        return state
+
+    def pending(self) -> list[str]:
+        """The agents to act now; dead agents of an AEC environment are stepped over."""
+        if not self.aec:
+            return list(self.env.agents)
+        while self.env.agents:
+            agent = self.env.agent_selection
+            if not (self.env.terminations[agent] or self.env.truncations[agent]):
+                self.observations = {agent: self.env.observe(agent)}
+                return [agent]
+            self.env.step(None)
+        return []
+
+    def messages(self, agent: str) -> tuple[Message, ...]:
+        """The chat `agent` sees: the observation's own, or one built from bare strings."""
+        if agent not in self.observations:
+            raise ValueError(
+                f"{env_name(self.env)} sent no observation for {agent}, which is to act; "
+                f"there are some for {sorted(self.observations)}"
+            )
+        observation = self.observations[agent]
+        own = getattr(observation, "messages", None)
+        if own is not None:
+            return own
+        if not isinstance(observation, str):
+            raise TypeError(
+                f"observation of {agent}: expected str, got {type(observation).__name__}; "
+                "only text environments can be rolled out, without `Choose` and `Tokenize`"
+            )
+        if not appends(self.context):
+            return (Message("user", observation),)
+        shown = _news(self.seen.get(agent, ""), observation)
+        self.chats[agent].append(Message("user", shown))
+        self.seen[agent] = observation
+        return tuple(self.chats[agent])
+
+    def told(self, requests: Sequence[Request]) -> dict[str, Response]:
+        """Agent -> what it says in a branch without being asked; errors as `Known.said`."""
+        if not self.known.on:
+            return {}
+        paid = {(draft.agent, draft.index): draft.reward for draft in self.drafts}
+        return self.known.said(requests, paid)
+
+    def note(
+        self, agent: str, messages: tuple[Message, ...], response: Response, given: bool
+    ) -> None:
+        """Record an action before the environment judges it."""
+        early = self.early.pop(agent, _Early())
+        index = len(self.taken[agent])
+        draft = _Draft(agent, index, messages, response, given, self.steps, self.state)
+        draft.reward, draft.terms = early.reward, early.terms
+        self.drafts.append(draft)
+        self.taken[agent].append(draft)
+        self.chats[agent].append(Message("assistant", response.text))
+
+    def step(self, actions: Mapping[str, str]) -> None:
+        """Step the environment and book what it paid."""
+        redraw = self.known.redraw(self.steps)
+        self.steps += 1
+        if redraw is not None:
+            self.env.unwrapped.redraw(redraw.seed)
+            self.redraws.append(redraw)
+        if self.aec:
+            self.env.step(next(iter(actions.values())))
+            paid, infos = self.env.rewards, self.env.infos
+            self.truncated |= any(self.env.truncations.values())
+        else:
+            self.observations, paid, _, cut, infos = self.env.step(actions)
+            self.truncated |= any(cut.values())
+        # The team's number is a mean over all seats, and it reaches those that have left: what the
+        # team earns later is a consequence of what they did.
+        seats = self.env.possible_agents
+        team = sum(float(reward) for reward in paid.values()) / len(seats)
+        for agent in seats:
+            self._pay(agent, float(paid.get(agent, 0.0)), team)
+        for agent in paid:
+            self._inform(agent, infos.get(agent, {}))
+
+    def _open(self, agent: str) -> _Draft | None:
+        """The agent's last action, to which what comes now belongs."""
+        taken = self.taken.get(agent)
+        return taken[-1] if taken else None
+
+    def _pay(self, agent: str, reward: float, team: float) -> None:
+        draft = self._open(agent)
+        if draft is None:
+            # What the team earned before is no consequence of this agent's actions.
+            self.early.setdefault(agent, _Early()).reward += reward
+            return
+        draft.reward += reward
+        draft.team_reward += team
+
+    def _inform(self, agent: str, info: Mapping[str, Any]) -> None:
+        draft = self._open(agent)
+        rest = dict(info)
+        terms = dict(rest.pop("reward_terms", {}))
+        of, booked = self.booked.get(agent, (None, {}))
+        if of is not info or booked != terms:
+            paid = self.early.setdefault(agent, _Early()) if draft is None else draft
+            for name, value in terms.items():
+                paid.terms[name] = paid.terms.get(name, 0.0) + float(value)
+            self.booked[agent] = (info, terms)
+        if draft is None:
+            return
+        draft.info = rest
+        if rest.get("success") is not None:
+            self.success = bool(rest["success"])
+
+    def episode(self) -> Episode:
+        """The finished record."""
+        return Episode(
+            env_id=env_name(self.env),
+            env_kwargs=env_arguments(self.env),
+            task_id=self.task_id or ("" if self.error is None else _task_named(self)),
+            seed=self.start.seed,
+            agents=tuple(self.env.possible_agents),
+            turns=tuple(draft.turn() for draft in self.drafts),
+            stop_reason=self._stop_reason(),
+            success=self.success if self.error is None else None,
+            failure=self.failure,
+            floor=self.floor,
+            branch=self.start.branch,
+            redraws=tuple(self.redraws),
+            idle={
+                agent: Idle(reward=early.reward, reward_terms=early.terms)
+                for agent, early in self.early.items()
+                if early.reward or any(early.terms.values())
+            },
+        )
+
+    @property
+    def broken(self) -> bool:
+        """Whether something outside of the environment ended it."""
+        return isinstance(self.error, INFRASTRUCTURE)
+
+    @property
+    def floor(self) -> float | None:
+        """What a measurement counts the episode at, where it failed by the environment's doing."""
+        return None if self.error is None or self.broken else floor_of(self.env)
+
+    def _stop_reason(self) -> StopReason:
+        if self.error is not None:
+            return StopReason.FAILED
+        return StopReason.TRUNCATED if self.truncated else StopReason.TERMINATED
+
+
+def floor_of(env: Any) -> float | None:
+    """The smallest return of an episode that an environment declares, None where it declares none.
+
+    A stranger's `reward_range` may be anything, (-inf, inf) too.
+    """
+    declared = getattr(getattr(env, "unwrapped", env), "reward_range", None)
+    if not isinstance(declared, (tuple, list)) or len(declared) != 2 or not finite(declared[0]):
+        return None
+    return float(declared[0])
+
+
+def _shortened(error: Exception) -> str:
+    """The traceback of an error as text; the middle of a very long one is left out."""
+    text = "".join(traceback.format_exception(error))
+    half, left = LONGEST_FAILURE // 2, len(text) - LONGEST_FAILURE
+    return text if left <= 0 else f"{text[:half]}\n[{left} characters]\n{text[-half:]}"
+
+
+def _task_named(live: _Live) -> str:
+    """The task of an episode whose environment did not come to say it, "" if nobody can."""
+    task = live.start.task
+    if task is None or isinstance(task, str):
+        return task or ""
+    if isinstance(task, Task):
+        return task.id
+    with suppress(Exception):  # the tasks themselves may be what raised
+        source = task_source(live.env)
+        return "" if source is None else source[task].id
+    return ""
+
+
+def _news(before: str, observation: str) -> str:
+    """The lines that an observation adds to the one before; all of it where it adds none.
+
+    A cut inside a line would show "2" where "Score: 1" became "Score: 12", and an observation that
+    did not change would be an empty message.
+    """
+    rest = observation.removeprefix(before)
+    whole_lines = before.endswith(NEWLINES) or rest.startswith(NEWLINES)
+    return rest if whole_lines and rest.strip() else observation
+
+
+def rollout(
+    copies: VectorTextEnv,
+    team: Team,
+    starts: Sequence[Start],
+    *,
+    context: Context = "append",
+    progress: Callable[[int], object] | None = None,
+    chunks: int = 1,
+    failures: Failures | None = None,
+    states: bool = False,
+) -> list[Episode]:
+    """Play one episode per start.
+
+    Args:
+        copies: environment copies; as many episodes run at once.
+        team: agent -> policy, for every agent.
+        starts: one per episode. One with a record goes on from there: what was said before is
+            played again, no policy being asked, and what the environment shows and pays must be
+            what the record holds.
+        context: for environments that send bare strings: "append" keeps the chat and adds each
+            observation, or only its new lines where it is the one before with lines added; "fresh"
+            shows the last observation alone.
+        progress: called with the number of episodes just finished.
+        chunks: parts into which the episodes that run at once are divided; each policy is asked for
+            one part while the environments of the others step, if these block. The episodes are the
+            same for any number, as long as an answer does not depend on its neighbours in a batch.
+        failures: makes of an environment that raises a failed episode (`StopReason.FAILED`) with
+            what was played so far and the traceback, and says what is played again; None raises it.
+        states: whether turns hold what the environment's `state()` said before the step, a text.
+
+    Returns:
+        Episodes in the order of `starts`.
+
+    Raises:
+        ValueError: the team does not fit, an unknown context, a policy that answers another
+            number of requests than it got, or a live agent without an observation.
+        TypeError: observations or states that are no text, or answers that are no `Response`.
+        NotReplayableError: the environment does not come to where a branch leaves its record, or
+            comes there otherwise.
+        Exception: what an environment raises, where `failures` is None.
+    """
+    refuse_other("context", context, CONTEXTS)
+    if not (isinstance(chunks, int) and chunks >= 1):
+        raise ValueError(f"chunks must be a whole number >= 1, got {chunks!r}")
+    _check(copies.envs[0], team, starts)
+    episodes: list[Episode] = []
+    for first in range(0, len(starts), len(copies)):
+        wave = starts[first : first + len(copies)]
+        begun = partial(_Live, context=context, keep=failures is not None, states=states)
+        live = [begun(copies.envs[i], start) for i, start in enumerate(wave)]
+        play = partial(_play, copies, live, team, first, chunks)
+        play()
+        if failures is not None:
+            _play_again(copies, live, begun, play, failures)
+        _settle(copies, live, failures)
+        episodes += [one.episode() for one in live]
+        if progress is not None:
+            progress(len(wave))
+    return episodes
+
+
+def _check(env: Any, team: Team, starts: Sequence[Start]) -> None:
+    """Refuse, before anything is played, what does not fit together."""
+    seats = getattr(env, "possible_agents", None)
+    if seats is None:
+        raise TypeError(f"{type(env).__name__} has no `possible_agents`; a rollout needs all seats")
+    check_team(team, seats)
+    if any(map(_draws_anew, starts)) and not redraws(env):
+        raise TypeError(
+            f"{env_name(env)} has no redraw(seed): what chance deals after a branch can be drawn "
+            "anew in environments of this library only; use chance='group'"
+        )
+
+
+def _draws_anew(start: Start) -> bool:
+    record = start.record.redraws if start.record is not None else start.redraws
+    return start.chance is not None or bool(record)
+
+
+def redraws(env: Any) -> bool:
+    """Whether chance can be drawn anew in the middle of an episode; see `TextEnv.redraw`."""
+    return hasattr(getattr(env, "unwrapped", env), "redraw")
+
+
+def _play_again(
+    copies: VectorTextEnv,
+    live: list[_Live],
+    begun: Callable[..., _Live],
+    play: Callable[[], None],
+    failures: Failures,
+) -> None:
+    """Play what `INFRASTRUCTURE` ended from its start, in fresh environments."""
+    for _ in range(failures.repeats):
+        broken = [place for place, one in enumerate(live) if one.broken]
+        for place in broken:
+            copies.replace(place, failures.make_env())
+            live[place] = begun(copies.envs[place], live[place].start)
+        if broken:  # the others are at their ends and stay there
+            play()
+
+
+def _settle(copies: VectorTextEnv, live: Sequence[_Live], failures: Failures | None) -> None:
+    """Check that branches left their records; fresh environments for those that raised."""
+    for place, one in enumerate(live):
+        if one.error is None:
+            one.known.check_left(one.task_id)
+        elif failures is not None:
+            _replace_failed(copies, place, one, failures)
+
+
+def _replace_failed(copies: VectorTextEnv, place: int, one: _Live, failures: Failures) -> None:
+    """A fresh environment for one that raised, before the next episode begins there."""
+    if failures.first is None:
+        failures.first = one.error
+    if failures.uncounted is None and one.floor is None:
+        failures.uncounted = one.error
+    try:
+        copies.replace(place, failures.make_env())
+    except Exception as error:  # noqa: BLE001 - kept in the record
+        replacing = f"While the environment was replaced:\n{_shortened(error)}"
+        one.failure = f"{one.failure}\n{replacing}"
+
+
+def _play(
+    copies: VectorTextEnv, live: Sequence[_Live], team: Team, first: int, chunks: int
+) -> None:
+    """Play the episodes to their ends; chunks take turns in a fixed order, whatever is faster."""
+    size = -(-len(live) // chunks)
+    waiting: deque[tuple[range, list[Callable[[], None]]]] = deque(
+        (range(start, min(start + size, len(live))), []) for start in range(0, len(live), size)
+    )
+    try:
+        while waiting:
+            part, steps = waiting[0]
+            while steps:
+                steps.pop(0)()
+            actions = _ask(live, part, team, first)
+            waiting.popleft()
+            if actions:
+                step = partial(_step, live, actions)
+                if len(live) == 1:
+                    step(0)
+                    waiting.append((part, []))
+                else:
+                    waiting.append((part, copies.submit(step, [*actions])))
+    finally:
+        # After an error no step goes on behind the caller's back; the first one is raised.
+        for _, steps in waiting:
+            for step in steps:
+                with suppress(Exception):
+                    step()
+
+
+def _step(live: Sequence[_Live], actions: Mapping[int, Mapping[str, str]], index: int) -> None:
+    live[index].guarded(partial(live[index].step, actions[index]), None)
+
+
+def _ask(
+    live: Sequence[_Live], part: Sequence[int], team: Team, first: int
+) -> dict[int, dict[str, str]]:
+    """Ask each policy once for what is pending in a part; position in `live` -> joint action."""
+    pending: list[tuple[int, Request]] = []
+    told: dict[int, dict[str, Response]] = {}
+    for position in part:
+        one = live[position]
+        requests = one.guarded(partial(one.requests, first + position), [])
+        pending += [(position, request) for request in requests]
+        told[position] = one.told(requests)
+    asked = [request for place, request in pending if request.agent not in told[place]]
+    answers = iter(ask(team, asked))
+    actions: dict[int, dict[str, str]] = {}
+    for position, request in pending:
+        given = told[position].get(request.agent)
+        response = next(answers) if given is None else given
+        live[position].note(request.agent, request.messages, response, given is not None)
+        actions.setdefault(position, {})[request.agent] = response.text
+    return actions

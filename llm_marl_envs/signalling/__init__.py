@@ -1,1 +1,0 @@
-"""Rules of signalling games: objects, messages and what they can tell apart, scripted codes."""

@@ -1,0 +1,1 @@
+"""One update's experience: tasks -> who sits where -> episodes -> returns -> advantages."""

@@ -1,0 +1,258 @@
+"""The pool while it plays: past selves of a team, their files, and seats of other players.
+
+Who plays whom is `pool.py`. A past self is sampled by its name (`TeamModel.keep`), an opponent is
+asked as any policy. What they do is not trained on: their turns carry their names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from llm_marl_envs.core.records import Request, Response
+from llm_marl_envs.core.seeds import derive_seed
+from llm_marl_envs.policies.base import Policy, Team, answers
+from llm_marl_envs.policies.named import Context, named_partners
+from trainers.config import MAGRPOConfig
+from trainers.engines.registry import engine_class
+from trainers.experience.collect import Collector
+from trainers.policies.token_policy import TokenPolicy
+from trainers.schedules.pool import MARK, Match, checked
+from trainers.weights.team_model import TeamModel
+
+FOLDER = "pool"
+"""In a checkpoint: one file for each past self."""
+
+
+class LineUps:
+    """Who plays which seats of a run's groups; without a pool present weights play all.
+
+    Attributes:
+        opponents: name -> policy.
+        kept: policy -> the updates before which its past selves were kept, oldest first.
+
+    Raises:
+        ValueError: the run has something that does not go together with a pool.
+    """
+
+    def __init__(self, team: TeamModel, collector: Collector) -> None:
+        self.team = team
+        self.collector = collector
+        self.pool = collector.schedules.pool
+        self.opponents: dict[str, Policy] = {}
+        self.kept: dict[str, list[int]] = {}
+        self._files: dict[str, Path] = {}
+        if self.pool is None:
+            return
+        _refuse(collector.args, team, keeps=self.pool.keeps, branches=collector.algorithm.branching)
+        self.strategy = self.pool.make_strategy()
+        for name in self.pool.opponents or {}:
+            if name in team.policies:
+                raise ValueError(f"schedules, pool, opponents: {name!r} is a policy of this run")
+            named = dict.fromkeys(collector.trained, name)
+            found = named_partners(named, Context(env=collector.env))
+            self.opponents[name] = found[collector.trained[0]]
+
+    def keep(self, update: int) -> None:
+        """Keep the present weights of every trained policy, where it is time."""
+        if self.pool is None or not self.pool.keeps or update % self.pool.every:
+            return
+        for policy in self.team.trained_policies:
+            updates = self.kept.setdefault(policy, [])
+            if update in updates:  # an update that is played again, or goes on
+                continue
+            if len(updates) == self.pool.size:
+                seed = self.collector.args.seed
+                place = self.pool.leaving(seed, policy, update, len(updates))
+                self._forget(policy, updates.pop(place))
+            self.team.keep(policy, _name(policy, update))
+            updates.append(update)
+
+    def of(self, update: int) -> list[dict[str, str]]:
+        """The line-up of each group of an update, those of all processes."""
+        tasks, found = self.collector.args.tasks_per_update, []
+        for place in range(tasks):
+            line_up: dict[str, str] = {}
+            if self.pool is not None:
+                match = self._match(update, place)
+                line_up = checked(self.strategy.line_up(match), match, self.pool.strategy)
+            found.append(line_up)
+        return found
+
+    def _match(self, update: int, place: int) -> Match:
+        collector, trained = self.collector, self.collector.trained
+        learners = collector.schedules.learners(update, trained)
+        size = collector.args.tasks_per_update
+        past = {
+            seat: tuple(_name(policy, one) for one in self.kept.get(policy, ()) if one < update)
+            for seat, policy in collector.seats(update).items()
+            if seat in trained
+        }
+        return Match(
+            seed=derive_seed("pool", collector.args.seed, update, place),
+            update=update,
+            learner=learners[(update * size + place) % len(learners)],
+            seats=trained,
+            past=past,
+            opponents=tuple(self.opponents),
+        )
+
+    @contextmanager
+    def seated(self, update: int, team: Team, policy: TokenPolicy) -> Iterator[Team]:
+        """The team of this process's groups, while the block runs.
+
+        Args:
+            update: its line-ups.
+            team: agent -> policy, with present weights.
+            policy: the one that plays with the weights of this run.
+        """
+        if self.pool is None:
+            yield team
+            return
+        own = self.of(update)[self.collector.share]
+        size = self.collector.args.num_generations
+        seats = {
+            (place * size + number, seat): name
+            for place, line_up in enumerate(own)
+            for seat, name in line_up.items()
+            for number in range(size)
+        }
+        policy.stand_ins = {k: name for k, name in seats.items() if name not in self.opponents}
+        others = {k: name for k, name in seats.items() if name in self.opponents}
+        try:
+            shared = _Seats(policy, self.opponents, others)
+            yield {**team, **dict.fromkeys(self.collector.trained, shared)}
+        finally:
+            policy.stand_ins = {}
+
+    def logged(self, update: int) -> dict[str, float]:
+        """Seats, over all groups of the update, by who played there: `pool/<name>`."""
+        if self.pool is None:
+            return {}
+        line_ups = self.of(update)
+        played = Counter(name for line_up in line_ups for name in line_up.values())
+        present = len(line_ups) * len(self.collector.trained) - played.total()
+        return {
+            "pool/present": float(present),
+            **{f"pool/{name}": float(played[name]) for name in (*self.names, *self.opponents)},
+        }
+
+    # -- files ------------------------------------------------------------------------------------
+    @property
+    def names(self) -> list[str]:
+        """Of all past selves."""
+        return [_name(policy, one) for policy, updates in self.kept.items() for one in updates]
+
+    def write(self, folder: Path) -> None:
+        """Write every past self into a checkpoint that is being written.
+
+        One that an earlier checkpoint holds is the same file, where the file system can do that.
+        """
+        for name in self.names:
+            path = folder / FOLDER / f"{name}.safetensors"
+            path.parent.mkdir(exist_ok=True)
+            try:
+                os.link(self._files[name], path)
+            except (KeyError, OSError):  # new, gone with its checkpoint, or another file system
+                weights = enumerate(self.team.kept(name))
+                state = {str(i): one.detach().cpu().contiguous() for i, one in weights}
+                safetensors.torch.save_file(state, path)
+            # Where it will be once the checkpoint is moved to its place.
+            self._files[name] = folder.parent.parent / folder.name / FOLDER / path.name
+
+    @torch.no_grad()
+    def restore(self, checkpoint: Path, kept: Mapping[str, Sequence[int]]) -> None:
+        """Have the past selves of a checkpoint, and no others; `kept` as the attribute."""
+        for policy, updates in self.kept.items():
+            for update in updates:
+                self._forget(policy, update)
+        self.kept = {policy: list(updates) for policy, updates in kept.items()}
+        for policy, updates in self.kept.items():
+            for name in (_name(policy, update) for update in updates):
+                file = checkpoint / FOLDER / f"{name}.safetensors"
+                state = safetensors.torch.load_file(file)
+                self.team.keep(policy, name)
+                for number, weight in enumerate(self.team.kept(name)):
+                    weight.copy_(state[str(number)])
+                self._files[name] = file
+
+    def _forget(self, policy: str, update: int) -> None:
+        name = _name(policy, update)
+        self.team.forget(name)
+        self._files.pop(name, None)
+
+
+class _Seats:
+    """Plays the trained seats of a rollout: asks an opponent where one is seated, else the team.
+
+    Args:
+        policy: of the team.
+        opponents: name -> policy.
+        seated: (episode, agent) -> opponent.
+    """
+
+    def __init__(
+        self,
+        policy: TokenPolicy,
+        opponents: Mapping[str, Policy],
+        seated: Mapping[tuple[int, str], str],
+    ) -> None:
+        self.policy = policy
+        self.opponents = opponents
+        self.seated = seated
+
+    def act(self, requests: Sequence[Request]) -> list[Response]:
+        """As `Policy`; an opponent's answers carry its name."""
+        names = [self.seated.get((one.episode, one.agent), "") for one in requests]
+        found: dict[int, Response] = {}
+        for name in dict.fromkeys(names):
+            places = [place for place, one in enumerate(names) if one == name]
+            asked = self.opponents[name] if name else self.policy
+            said: Any = answers(asked, [requests[place] for place in places])
+            if name:
+                said = [dataclasses.replace(one, policy=name) for one in said]
+            found |= zip(places, said, strict=True)
+        return [found[place] for place in range(len(requests))]
+
+
+def _name(policy: str, update: int) -> str:
+    return f"{policy}{MARK}{update}"
+
+
+def _refuse(args: MAGRPOConfig, team: TeamModel, *, keeps: bool, branches: bool) -> None:
+    """What a pool does not go together with.
+
+    Raises:
+        ValueError: says what, and what to do.
+    """
+    if branches:
+        raise ValueError(
+            "schedules, pool: this algorithm samples branches, which would have to be played by "
+            "the line-up of their episode; choose one that does not, such as algorithm: magrpo"
+        )
+    if args.random_partner:
+        raise ValueError(
+            "schedules, pool: random_partner pays every seat beside scripted experts, whoever "
+            "plays; set one of the two"
+        )
+    if not keeps:
+        return
+    only = "or play fixed opponents alone (past: 0)"
+    if engine_class(args.engine)[0].remote:
+        raise ValueError(
+            f"schedules, pool: the servers of this engine hold present weights, and no past "
+            f"selves; set engine: generate, {only}"
+        )
+    if args.shard_weights:
+        raise ValueError(
+            "schedules, pool: past selves of divided weights are not supported; leave "
+            f"shard_weights out, {only}"
+        )

@@ -1,0 +1,145 @@
+"""The episodes of an update: the engine takes the weights, this process's share is played.
+
+An update that loses a sampling server is played again, on every process.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar
+
+from llm_marl_envs.core.records import EpisodeGroup
+from llm_marl_envs.core.specs import env_name
+from llm_marl_envs.play.branches import NotReplayableError
+from llm_marl_envs.policies import Policy
+from llm_marl_envs.policies.json_server import LostServerError
+from trainers.experience.collect import Collector
+from trainers.experience.line_ups import LineUps
+from trainers.policies.token_policy import TokenPolicy
+from trainers.running.clock import Clock
+from trainers.running.failures import FailedEpisodes
+from trainers.running.processes import Processes
+
+T = TypeVar("T")
+REPEATS = 2
+"""Times that an update is played again after a sampling server was lost."""
+
+
+class Play:
+    """Plays this process's share of an update.
+
+    Args:
+        collector: plays and judges.
+        line_ups: who plays beside the learners.
+        policy: of the seats that play with the weights of this run.
+        partners: agent -> policy, of the others.
+        processes: of the run.
+        failures: saves before the run is stopped.
+        clock: of the run.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        line_ups: LineUps,
+        policy: TokenPolicy,
+        partners: Mapping[str, Policy],
+        processes: Processes,
+        failures: FailedEpisodes,
+        clock: Clock,
+    ) -> None:
+        self.collector = collector
+        self.line_ups = line_ups
+        self.policy = policy
+        self.partners = partners
+        self.processes = processes
+        self.failures = failures
+        self.clock = clock
+
+    @property
+    def seats(self) -> dict[str, Policy]:
+        """Agent -> policy, partners included, in the seats of the beginning."""
+        return {**dict.fromkeys(self.policy.team.policy_of, self.policy), **self.partners}
+
+    def groups(self, update: int) -> list[EpisodeGroup]:
+        """This process's groups, whatever servers are lost up to `REPEATS` times.
+
+        Raises:
+            Exception: what stopped this process or another one.
+        """
+        for left in reversed(range(REPEATS + 1)):
+            again, repeats = left < REPEATS, left > 0
+            if again and not self._together(self._recover, update, repeats=repeats):
+                continue
+            if self._together(lambda: self._publish(update), update, repeats=repeats):
+                with self._weights():
+                    found = self._together(lambda: self.once(update), update, repeats=repeats)
+                if found is not None:
+                    return found
+        raise AssertionError("the last time, a lost server is raised")
+
+    def once(self, update: int) -> list[EpisodeGroup]:
+        """This process's groups, policies in the seats of this update; weights as they are."""
+        team = self.policy.team
+        begun_with = team.policy_of
+        team.policy_of = self.collector.seats(update)
+        try:
+            with self.line_ups.seated(update, self.seats, self.policy) as seated:
+                return self.collector.play(update, seated)
+        finally:
+            team.policy_of = begun_with
+
+    def ready(self, update: int) -> AbstractContextManager[None]:
+        """Present weights at the engine, on every process; the block may sample.
+
+        Raises:
+            Exception: what stopped this process or another one.
+        """
+        self._together(lambda: self._publish(update), update, repeats=False)
+        return self._weights()
+
+    @contextmanager
+    def _weights(self) -> Iterator[None]:
+        """All sharded weights on this process, unless others sample (an exact engine is proven).
+
+        What the engine kept for next turns is let go at the end.
+        """
+        engine = self.policy.engine
+        elsewhere = engine.remote and not engine.exact
+        try:
+            with nullcontext() if elsewhere else self.policy.team.whole():
+                yield
+        finally:
+            engine.let_go()
+
+    def _recover(self) -> bool:
+        """Let the engine wait until it can begin anew."""
+        self.policy.engine.recover()
+        return True
+
+    def _publish(self, update: int) -> bool:
+        """Let the engine sample with the present weights; sharded ones take every process."""
+        with self.clock.part("publishing"):
+            self.policy.engine.publish(update)
+        return True
+
+    def _together(self, act: Callable[[], T], update: int, *, repeats: bool) -> T | None:
+        """What comes of it on this process, once every process has done it.
+
+        None where a sampling server was lost on one of them and `repeats` says to try again.
+        """
+        result, error = None, None
+        try:
+            result = act()
+        except Exception as raised:  # noqa: BLE001 - raised again once every process knows of it
+            error = raised
+        if self.processes.any(isinstance(error, LostServerError)) and repeats:
+            warnings.warn(f"update {update} is played again: {error}", stacklevel=2)
+            return None
+        branches = self.collector.algorithm.branching
+        if branches and self.processes.any(isinstance(error, NotReplayableError)):
+            error = self.failures.not_replayed(update, env_name(self.collector.env), error)
+        self.processes.stop(error)
+        return result

@@ -1,0 +1,1 @@
+"""What is trained on when, and who plays whom."""

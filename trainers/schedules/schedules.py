@@ -1,0 +1,454 @@
+"""What is trained on when: tasks, reset seeds, and the schedules that a run file asks for.
+
+    schedules:
+      exchange: {every: 5}                                  # policies change seats, in turn
+      population: {every: 1}                                # the same by lot, within each role
+      in_turn: {every: 10, order: [[helper_0], [main_0]]}   # who learns
+      horizon: {every: 100, turns: [1, 2, 4]}               # how long episodes are
+      difficulty: {lowest: 0.1, highest: 0.9}               # which groups count
+      pool: {every: 20, past: 0.4}                          # who plays beside a learner
+      sequential: {}                                        # policies learn one after the other
+
+Everything here is a function of (seed, update) or of the episodes of one update, so a resumed run
+needs no state of it, except the past selves of a pool (`pool.py`, `line_ups.py`). An update is one
+rollout, whatever `num_iterations` makes of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.records import EpisodeGroup
+from llm_marl_envs.core.seeds import derive_seed, epoch_order, update_seed
+from llm_marl_envs.core.specs import env_arguments
+from llm_marl_envs.wrappers.single_seat import SingleSeat
+from trainers.schedules.pool import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSchedule:
+    """Visits every task once per epoch, in an order drawn anew for each epoch.
+
+    An epoch ends where its tasks end, in the middle of an update too: the next one fills the rest.
+
+    Attributes:
+        n_tasks: size of the task source; None for an environment that has none, whose groups
+            differ by their reset seed alone.
+        per_update: P, tasks of one update.
+        seed: the run's seed.
+    """
+
+    n_tasks: int | None
+    per_update: int
+    seed: int
+
+    @property
+    def updates_per_epoch(self) -> int:
+        """Updates that visit all tasks, rounded up."""
+        return -(-(self.n_tasks or self.per_update) // self.per_update)
+
+    def tasks(self, update: int) -> list[int | None]:
+        """Task indices of an update; None where the environment has no task source."""
+        if self.n_tasks is None:
+            return [None] * self.per_update
+        visits = range(update * self.per_update, (update + 1) * self.per_update)
+        orders = {
+            epoch: epoch_order(self.seed, epoch, self.n_tasks)
+            for epoch in {v // self.n_tasks for v in visits}
+        }
+        return [orders[v // self.n_tasks][v % self.n_tasks] for v in visits]
+
+    def reset_seed(self, update: int, position: int) -> int:
+        """The seed of one group, from which its episodes' reset seeds follow; fits 32 bits."""
+        return update_seed(self.seed, update, position)
+
+
+def _check_every(name: str, every: int) -> None:
+    if every < 1:
+        raise ValueError(f"schedules, {name}, every={every}: expected at least 1 update")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Policies move on by one seat every so many updates (CORY, NeurIPS 2024).
+
+    CORY writes both models and loads them crosswise, which loses the optimiser's moments. Here they
+    stay with their weights. A saved team and an evaluation have the seats of the beginning.
+
+    Attributes:
+        every: updates between two exchanges.
+
+    Raises:
+        ValueError: out of range.
+    """
+
+    every: int = 5
+
+    def __post_init__(self) -> None:
+        _check_every("exchange", self.every)
+
+    def check(self, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
+        """Refuse seats that have nothing to exchange.
+
+        Raises:
+            ValueError: one trained seat, or several with one policy.
+        """
+        policies = [policy_of[agent] for agent in trained]
+        if len(policies) < 2 or len(set(policies)) < len(policies):
+            raise ValueError(
+                f"schedules, exchange: the trained seats {[*trained]} play with {policies}; "
+                "expected two seats or more, each with a policy of its own (weights: adapters or "
+                "separate)"
+            )
+
+    def seats(
+        self, update: int, trained: Sequence[str], policy_of: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The policy of each agent in an update."""
+        own = [policy_of[agent] for agent in trained]
+        first = update // self.every % len(own)
+        return {**policy_of, **dict(zip(trained, own[first:] + own[:first], strict=True))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Population:
+    """Policies change seats by lot, among the seats of one role, every so many updates.
+
+    With speaker_0, speaker_1, listener_0 and listener_1, where each listener hears one speaker,
+    every speaker comes to talk to every listener, and no two can agree on a language of their own.
+    A role is what stands before the number. A saved team and an evaluation have the seats of the
+    beginning.
+
+    Attributes:
+        every: updates between two draws.
+
+    Raises:
+        ValueError: out of range.
+    """
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        _check_every("population", self.every)
+
+    def check(self, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
+        """Refuse seats among which there is nothing to draw.
+
+        Raises:
+            ValueError: no two trained seats of one role, or several with one policy.
+        """
+        policies = [policy_of[agent] for agent in trained]
+        most = max(map(len, _roles(trained).values()), default=0)
+        if most < 2 or len(set(policies)) < len(policies):
+            raise ValueError(
+                f"schedules, population: the trained seats {[*trained]} play with {policies}; "
+                "expected two seats or more of one role, such as speaker_0 and speaker_1, and for "
+                "each a policy of its own (weights: adapters or separate)"
+            )
+
+    def seats(
+        self, update: int, trained: Sequence[str], policy_of: Mapping[str, str], seed: int
+    ) -> dict[str, str]:
+        """The policy of each agent in an update of the run with this seed."""
+        found = dict(policy_of)
+        for role, seats in _roles(trained).items():
+            own = [policy_of[agent] for agent in seats]
+            drawn = derive_seed("population", seed, update // self.every, role)
+            random.Random(drawn).shuffle(own)
+            found |= zip(seats, own, strict=True)
+        return found
+
+
+def _roles(agents: Sequence[str]) -> dict[str, list[str]]:
+    """Role -> its agents, in seat order; a name without `_` is a role of its own."""
+    roles: dict[str, list[str]] = {}
+    for agent in agents:
+        roles.setdefault(agent.rpartition("_")[0] or agent, []).append(agent)
+    return roles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTurn:
+    """Only some agents learn in an update, others play on: round-robin, or a leader alone (MLPO).
+
+    Attributes:
+        every: updates of one turn.
+        order: the agents that learn, turn by turn, then from the beginning; None: each trained
+            agent alone, in seat order. `[[main_0]]` trains one seat alone, also where several
+            share their weights.
+
+    Raises:
+        ValueError: out of range, or no agents.
+    """
+
+    every: int = 1
+    order: list[list[str]] | None = None
+
+    def __post_init__(self) -> None:
+        _check_every("in_turn", self.every)
+        lists = self.order is None or all(isinstance(one, (list, tuple)) for one in self.order)
+        if not lists or (self.order is not None and not all([self.order, *self.order])):
+            raise ValueError(
+                f"schedules, in_turn, order={self.order!r}: expected lists of agents, as in "
+                "[[helper_0], [main_0]]"
+            )
+
+    def check(self, trained: Sequence[str]) -> None:
+        """Refuse agents that are not trained.
+
+        Raises:
+            ValueError: names them.
+        """
+        unknown = sorted({agent for each in self.order or () for agent in each} - set(trained))
+        if unknown:
+            raise ValueError(
+                f"schedules, in_turn, order: {unknown} are not trained; expected some of "
+                f"{[*trained]}"
+            )
+
+    def learners(self, update: int, trained: Sequence[str]) -> tuple[str, ...]:
+        """The agents that learn in an update."""
+        order = self.order or [[agent] for agent in trained]
+        return tuple(order[update // self.every % len(order)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """Episodes grow longer in steps; the last length stays (ScalingInter-RL, arXiv 2509.08755).
+
+    The environment itself has fewer turns, so that prompts and payments are those of an episode of
+    that length. Evaluations keep their own.
+
+    Attributes:
+        turns: most turns per agent, step by step.
+        every: updates of one step.
+
+    Raises:
+        ValueError: out of range, or no lengths.
+    """
+
+    turns: list[int]
+    every: int = 100
+
+    def __post_init__(self) -> None:
+        _check_every("horizon", self.every)
+        if not self.turns or not all(type(one) is int and one >= 1 for one in self.turns):
+            raise ValueError(
+                f"schedules, horizon, turns={self.turns!r}: expected whole numbers of at least 1"
+            )
+
+    def check(self, env: Any) -> None:
+        """Refuse an environment whose turns cannot be set, or that has fewer.
+
+        Raises:
+            ValueError: says which, and what to do.
+        """
+        inner = getattr(env, "unwrapped", env)
+        if not isinstance(inner, TextEnv) or isinstance(inner, SingleSeat):
+            raise ValueError(
+                f"schedules, horizon: the turns of {type(inner).__name__} cannot be set; expected "
+                "an environment of this library, not behind single_seat"
+            )
+        taken = inspect.signature(type(inner)).parameters
+        passed_on = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+        by_default = taken["turns"].default if "turns" in taken else inner.max_turns
+        turns = env_arguments(inner).get("turns", by_default)
+        wrong = inner.spec is not None and turns != inner.max_turns
+        if wrong or not ("turns" in taken or passed_on):
+            raise ValueError(
+                f"schedules, horizon: an episode of {type(inner).__name__} does not have as many "
+                "turns as its argument `turns` says, so it cannot be cut; leave the horizon out"
+            )
+        if max(self.turns) > inner.max_turns:
+            raise ValueError(
+                f"schedules, horizon, turns={self.turns}: the environment has {inner.max_turns} "
+                f"turns; set env_kwargs: {{turns: {max(self.turns)}}}"
+            )
+
+    def at(self, update: int) -> int:
+        """Most turns per agent in an update."""
+        return self.turns[min(update // self.every, len(self.turns) - 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difficulty:
+    """Groups that succeed too often or too seldom are not trained on.
+
+    They stay in the divisor of the loss: what is left out makes the step shorter, not the others
+    weigh more. Nothing is sampled in their place.
+
+    Attributes:
+        lowest: share of a group's episodes that succeed, in [0, 1]; a group below it is left out.
+        highest: as `lowest`, a group above it. MLPO leaves out 0.75 and more.
+
+    Raises:
+        ValueError: out of range.
+    """
+
+    lowest: float = 0.0
+    highest: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lowest <= self.highest <= 1:
+            raise ValueError(
+                f"schedules, difficulty: lowest={self.lowest}, highest={self.highest}: expected "
+                "0 <= lowest <= highest <= 1"
+            )
+
+    def keeps(self, group: EpisodeGroup) -> bool:
+        """Whether a group is trained on.
+
+        Raises:
+            ValueError: its environment does not say what succeeds.
+        """
+        played = group.roots.living  # what branches come to was not asked for by the task
+        solved = [one.success for _, one in played if one.success is not None]
+        if played and not solved:
+            raise ValueError(
+                f"schedules, difficulty: {group.episodes[0].env_id} does not say whether an "
+                "episode succeeded (info['success']); leave difficulty out"
+            )
+        return bool(solved) and self.lowest <= sum(solved) / len(solved) <= self.highest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequential:
+    """Policies learn one after the other from one rollout (HAPPO), see `experience/sequential.py`.
+
+    Attributes:
+        clip: the ratio of what earlier policies said is held in [1 - clip, 1 + clip], more than 0
+            (A2PO); None, as in the paper: it is not.
+
+    Raises:
+        ValueError: out of range.
+    """
+
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.clip is not None and not 0 < self.clip <= 1:
+            raise ValueError(
+                f"schedules, sequential, clip={self.clip}: expected more than 0 and at most 1"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedules:
+    """The schedules of a run; None for each that it does without."""
+
+    exchange: Exchange | None = None
+    population: Population | None = None
+    in_turn: InTurn | None = None
+    horizon: Horizon | None = None
+    difficulty: Difficulty | None = None
+    pool: Pool | None = None
+    sequential: Sequential | None = None
+
+    def check(self, env: Any, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
+        """Refuse a run that cannot follow them.
+
+        Raises:
+            ValueError: what does not fit, and what to do.
+        """
+        if self.exchange is not None:
+            self.exchange.check(trained, policy_of)
+        if self.population is not None:
+            self.population.check(trained, policy_of)
+        moving = [name for name in ("exchange", "population") if getattr(self, name) is not None]
+        if len(moving) > 1:
+            raise ValueError(
+                "schedules: exchange and population both say who sits where; expected one of them"
+            )
+        if self.in_turn is not None:
+            self.in_turn.check(trained)
+        if self.horizon is not None:
+            self.horizon.check(env)
+        if self.pool is not None and moving:
+            raise ValueError(
+                f"schedules: with {moving[0]} a seat's past selves would be another policy's; "
+                f"expected pool or {moving[0]}, not both"
+            )
+        if self.pool is not None:
+            self.pool.check(trained, policy_of)
+
+    def seats(
+        self, update: int, trained: Sequence[str], policy_of: Mapping[str, str], seed: int
+    ) -> dict[str, str]:
+        """The policy of each agent in an update of the run with this seed."""
+        if self.exchange is not None:
+            return self.exchange.seats(update, trained, policy_of)
+        if self.population is not None:
+            return self.population.seats(update, trained, policy_of, seed)
+        return dict(policy_of)
+
+    def learners(self, update: int, trained: Sequence[str]) -> tuple[str, ...]:
+        """The trained agents that may learn in an update."""
+        return tuple(trained) if self.in_turn is None else self.in_turn.learners(update, trained)
+
+    def trained_on(
+        self, update: int, groups: Sequence[EpisodeGroup], trained: Sequence[str]
+    ) -> np.ndarray:
+        """bool, (P, 1, A, 1): which agents learn from which groups."""
+        learners = self.learners(update, trained)
+        agents = np.array([agent in learners for agent in trained])
+        kept = [self.difficulty is None or self.difficulty.keeps(group) for group in groups]
+        return np.array(kept, dtype=bool)[:, None, None, None] & agents[:, None]
+
+    def logged(self, update: int, groups: Sequence[EpisodeGroup]) -> dict[str, float]:
+        """What an update's log says of them."""
+        found = {}
+        if self.horizon is not None:
+            found["schedule/turns"] = float(self.horizon.at(update))
+        if self.difficulty is not None:
+            kept = [self.difficulty.keeps(group) for group in groups]
+            found["schedule/kept"] = sum(kept) / len(kept)
+        return found
+
+
+KINDS = {
+    "exchange": Exchange,
+    "population": Population,
+    "in_turn": InTurn,
+    "horizon": Horizon,
+    "difficulty": Difficulty,
+    "pool": Pool,
+    "sequential": Sequential,
+}
+
+
+def make_schedules(given: Mapping[str, Any] | None) -> Schedules:
+    """The schedules that a run asks for: name -> settings.
+
+    Raises:
+        ValueError: an unknown schedule or setting, or one out of range.
+        TypeError: a setting of the wrong type.
+    """
+    given = given or {}
+    refuse_unknown("schedules", given, KINDS)
+    check_types("schedules", given, dict.fromkeys(given, dict[str, Any]))
+    made = {}
+    for name, settings in given.items():
+        kind, where = KINDS[name], f"schedules, {name}"
+        fields = dataclasses.fields(kind)
+        refuse_unknown(where, settings, [field.name for field in fields])
+        check_types(where, settings, get_type_hints(kind))
+        missing = [f.name for f in fields if f.default is dataclasses.MISSING]
+        if set(missing) - set(settings):
+            raise ValueError(f"{where}: needs {missing}")
+        made[name] = kind(**settings)
+    return Schedules(**made)
+
+
+def settings_of(schedules: Schedules) -> dict[str, Any] | None:
+    """What `make_schedules` makes these of, nothing left out."""
+    found = {name: getattr(schedules, name) for name in KINDS}
+    return {n: dataclasses.asdict(one) for n, one in found.items() if one is not None} or None

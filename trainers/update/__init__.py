@@ -1,1 +1,0 @@
-"""One update: episodes, returns, tensors, the optimiser's step."""

@@ -1,0 +1,186 @@
+"""One frozen base and one PEFT adapter per policy: the weight mode `adapters`.
+
+Owns what is peculiar to PEFT: which parameters belong to whom, switching, and an adapter's folder.
+How rows of several adapters share a forward pass is `stacked.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from peft import PeftConfig, TaskType, get_peft_model
+from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from llm_marl_envs.core.seeds import derive_seed
+from trainers.weights.sharding import like, on_cpu
+from trainers.weights.stacked import can_mix, stacked, why_not_stacked
+from trainers.weights.team_model import SamplingBatch, TeamModel
+
+
+class AdapterWeights(TeamModel):
+    """One frozen base and one PEFT adapter per policy.
+
+    Two measured traps of PEFT are met here: `set_adapter` freezes every other adapter, and a new
+    adapter is born frozen, so an optimizer or DDP built on `requires_grad` would silently miss it.
+    After every switch all adapters are made trainable again.
+
+    Args:
+        model: the base; wrapped in place.
+        tokenizer: of the base.
+        policy_of: agent -> adapter name.
+        peft_config: of every adapter.
+        seed: adapters are initialised from (seed, name).
+
+    Raises:
+        ValueError: PEFT refuses the configuration, or a name cannot be an adapter's.
+    """
+
+    mode = "adapters"
+    reserved = ("default",)  # PEFT saves that one elsewhere
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: Tokenizer,
+        policy_of: Mapping[str, str],
+        peft_config: PeftConfig,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(dict.fromkeys(policy_of.values(), tokenizer), policy_of)
+        if peft_config.task_type is None:  # without it PEFT's own auto classes cannot load a folder
+            peft_config = copy.copy(peft_config)
+            peft_config.task_type = TaskType.CAUSAL_LM
+        if peft_config.is_prompt_learning or getattr(peft_config, "trainable_token_indices", None):
+            raise ValueError(
+                f"{peft_config.peft_type}: learned prompts and tokens are not supported as weights "
+                "of several policies; use LoRA"
+            )
+        peft_model: Any = None
+        with torch.random.fork_rng():
+            for name in self.policies:
+                torch.manual_seed(derive_seed("adapter", seed, name))
+                try:
+                    if peft_model is None:
+                        peft_model = get_peft_model(model, peft_config, adapter_name=name)
+                    else:
+                        peft_model.add_adapter(name, peft_config)
+                except (TypeError, ValueError) as error:  # of targets, ranks: PEFT looks only now
+                    raise ValueError(f"adapter of {name!r}: {error}") from error
+        self.module = peft_model
+        self._mixes = can_mix(peft_config)
+        self._names = {name: self._only(name) for name in self.policies}
+        self._active = ""
+        self.activate(self.policies[0])
+
+    def _only(self, policy: str) -> list[str]:
+        """Names of what PEFT makes trainable when this adapter alone is active."""
+        self.module.set_adapter(policy)
+        return [name for name, p in self.module.named_parameters() if p.requires_grad]
+
+    def activate(self, policy: str) -> None:
+        """Switch adapters and keep all of them trainable, but the frozen ones."""
+        if policy != self._active:
+            self.module.set_adapter(policy)
+            self._active = policy
+        for name in self.policies:
+            for parameter in self.parameters(name):
+                parameter.requires_grad_(name not in self.frozen)
+        for name in self.past:
+            for parameter in self.parameters(name):
+                parameter.requires_grad_(False)
+
+    def parameters(self, policy: str) -> list[torch.nn.Parameter]:
+        """The adapter's parameters; sharding puts others in their place, under the same names."""
+        return [self.module.get_parameter(name) for name in self._names[policy]]
+
+    def model_of(self, policy: str) -> Any:
+        """The one model that holds all adapters."""
+        return self.module
+
+    def sampling_batches(self, policies: Sequence[str]) -> list[SamplingBatch]:
+        """One batch of all rows, rows of a policy together; one batch each where none can mix."""
+        each = super().sampling_batches(policies)
+        if not self._mixes or len(each) < 2:
+            return each
+        rows = [row for batch in each for row in batch.rows]
+        return [SamplingBatch(rows, self.module, [policies[row] for row in rows])]
+
+    @contextmanager
+    def acting(self, policies: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """As the base class; rows of several adapters by the fastest pass that serves them."""
+        with super().acting(policies) as kwargs:
+            if len(set(policies)) == 1:
+                yield kwargs
+            elif why_not_stacked(self.module):
+                yield {"adapter_names": list(policies)}
+            else:
+                with stacked(self.module, policies):
+                    yield kwargs
+
+    def keep(self, policy: str, name: str) -> None:
+        """As the base class; a past self is a further frozen adapter, so rows of all can mix."""
+        active = self._active
+        with torch.random.fork_rng():  # PEFT draws weights, which are replaced
+            self.module.add_adapter(name, self.module.peft_config[policy])
+        self._names[name] = self._only(name)
+        with torch.no_grad():
+            for new, old in zip(self.parameters(name), self.parameters(policy), strict=True):
+                new.copy_(old)
+        self.past[name] = policy
+        self._active = ""  # PEFT switched to the new one
+        self.activate(active)
+
+    def forget(self, name: str) -> None:
+        """As the base class."""
+        self.activate(self.was(name))  # PEFT would choose another one itself
+        self.module.delete_adapter(name)
+        del self.past[name], self._names[name]
+
+    def kept(self, name: str) -> Sequence[torch.Tensor]:
+        """As the base class."""
+        return self.parameters(name)
+
+    def save_policy(self, policy: str, folder: Path, *, writes: bool = True) -> None:
+        """An ordinary PEFT folder: adapter_config.json and weights at its root."""
+        cpu = on_cpu(get_peft_model_state_dict(self.module, adapter_name=policy), keep=writes)
+        if not writes:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        safetensors.torch.save_file(
+            cpu, folder / "adapter_model.safetensors", metadata={"format": "pt"}
+        )
+        self.module.peft_config[policy].save_pretrained(str(folder))
+        _sort_names(folder / "adapter_config.json")
+        self.tokenizers[policy].save_pretrained(folder)
+
+    def load_policy(self, policy: str, folder: Path) -> None:
+        """Copy the folder's adapter over this one."""
+        state = safetensors.torch.load_file(Path(folder) / "adapter_model.safetensors")
+        present = get_peft_model_state_dict(self.module, adapter_name=policy)
+        state = {name: like(tensor, present.get(name)) for name, tensor in state.items()}
+        result = set_peft_model_state_dict(self.module, state, adapter_name=policy)
+        if result.unexpected_keys:
+            raise ValueError(
+                f"{folder} does not fit adapter {policy!r}: unexpected {result.unexpected_keys[:3]}"
+            )
+
+
+def _sort_names(file: Path) -> None:
+    """Write the sets in a config in one order: PEFT's changes with the process's hash seed.
+
+    A saved team is known by its files, so equal teams must have equal ones.
+    """
+    config = json.loads(file.read_text(encoding="utf-8"))
+    for key in ("target_modules", "exclude_modules"):
+        if isinstance(config.get(key), list):
+            config[key] = sorted(config[key])
+    file.write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")

@@ -1,0 +1,273 @@
+"""Building, saving and loading teams.
+
+Owns the choice of the weight mode, `team.json` and the folder of a saved team: one folder per
+policy that plain PEFT or Transformers can load. What the weights do is `team_model.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftConfig
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from llm_marl_envs import __version__
+from llm_marl_envs.files.json_files import read_json, write_json
+from trainers.weights.adapters import AdapterWeights
+from trainers.weights.model_card import write_cards
+from trainers.weights.team_model import (
+    SHARED,
+    WEIGHT_MODES,
+    FullWeights,
+    SeparateWeights,
+    TeamModel,
+    check_policy_names,
+)
+
+TEAM_FILE = "team.json"
+TEAM_VERSION = 1
+
+Models = str | PreTrainedModel | Mapping[str, str | PreTrainedModel]
+Tokenizers = Tokenizer | Mapping[str, Tokenizer]
+
+
+def build_team_model(
+    model: Models,
+    agents: Sequence[str],
+    *,
+    weights: str,
+    peft_config: PeftConfig | None = None,
+    tokenizer: Tokenizers | None = None,
+    policies: Mapping[str, str] | None = None,
+    seed: int = 0,
+    init_kwargs: Mapping[str, Any] | None = None,
+) -> TeamModel:
+    """The weights of a team that plays `agents`.
+
+    Args:
+        model: a name or folder that `from_pretrained` takes, or a loaded model; for "separate" also
+            policy -> one of these.
+        agents: the seats to play.
+        weights: "shared" (one policy for every seat; a LoRA adapter if `peft_config` is given),
+            "adapters" (one adapter per policy) or "separate" (one full model per policy).
+        peft_config: e.g. `LoraConfig`; needed for "adapters".
+        tokenizer: loaded from `model` where None; for "separate" also policy -> tokenizer.
+        policies: agent -> policy name, where seats share one; each agent its own where None.
+        seed: initialises adapters.
+        init_kwargs: for `from_pretrained`; float32 unless they say another `dtype`.
+
+    Raises:
+        ValueError: unknown mode, a missing or superfluous `peft_config`, `policies` for other
+            agents, or models for other policies.
+    """
+    if weights not in WEIGHT_MODES:
+        raise ValueError(f"weights={weights!r}: expected one of {WEIGHT_MODES}")
+    if weights == "adapters" and peft_config is None:
+        raise ValueError("weights='adapters' needs peft_config=, e.g. peft.LoraConfig(r=16)")
+    if policies is not None and (weights == SHARED or set(policies) != set(agents)):
+        raise ValueError(
+            f"policies={dict(policies)}: expected one name for each of {list(agents)}, "
+            "with weights='adapters' or 'separate'"
+        )
+    policy_of = {agent: (policies or {}).get(agent, agent) for agent in agents}
+    if weights == "separate":
+        if peft_config is not None:
+            raise ValueError("weights='separate' trains whole models; for LoRA use 'adapters'")
+        return _separate(model, tokenizer, policy_of, init_kwargs)
+    if isinstance(model, Mapping) or isinstance(tokenizer, Mapping):
+        raise ValueError(f"several models or tokenizers need weights='separate', not {weights!r}")
+    loaded: Any = load_base(model, init_kwargs) if isinstance(model, str) else model
+    reader: Any = tokenizer
+    if reader is None:
+        reader = load_tokenizer(loaded.config.name_or_path)
+    if peft_config is None:
+        return FullWeights(loaded, reader, agents)
+    if weights == SHARED:
+        policy_of = dict.fromkeys(agents, SHARED)
+    return AdapterWeights(loaded, reader, policy_of, peft_config, seed)
+
+
+def _separate(
+    model: Models,
+    tokenizer: Tokenizers | None,
+    policy_of: Mapping[str, str],
+    init_kwargs: Mapping[str, Any] | None,
+) -> SeparateWeights:
+    names = list(dict.fromkeys(policy_of.values()))
+    # Of one model, each policy begins as a copy.
+    given = model if isinstance(model, Mapping) else {name: copy.deepcopy(model) for name in names}
+    if set(given) != set(names):
+        raise ValueError(f"models for {sorted(given)}: expected one for each policy, {names}")
+    models: dict[str, Any] = {name: given[name] for name in names}
+    for name, one in models.items():
+        if isinstance(one, str):
+            models[name] = load_base(one, init_kwargs)
+    if tokenizer is None:
+        tokenizer = {name: load_tokenizer(one.config.name_or_path) for name, one in models.items()}
+    if not isinstance(tokenizer, Mapping):
+        tokenizer = dict.fromkeys(names, tokenizer)
+    if set(tokenizer) != set(names):
+        raise ValueError(f"tokenizers for {sorted(tokenizer)}: expected one for each of {names}")
+    return SeparateWeights(models, tokenizer, policy_of)
+
+
+def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTrainedModel:
+    """As `AutoModelForCausalLM.from_pretrained`, with an error that says what was tried.
+
+    Raises:
+        ValueError: nothing loadable under that name, or its weights are damaged.
+    """
+    try:
+        # In the weights' own bf16, AdamW would round most small updates away.
+        return AutoModelForCausalLM.from_pretrained(
+            model, **{"dtype": torch.float32, **(init_kwargs or {})}
+        )
+    except SafetensorError as error:
+        raise ValueError(f"model {model!r}: its weights are damaged ({error})") from error
+    except OSError as error:
+        raise ValueError(
+            f"model {model!r}: neither a folder with a Transformers model nor a name that the "
+            f"Hugging Face Hub could give ({error})"
+        ) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        own = {k: v for k, v in (init_kwargs or {}).items() if k != "trust_remote_code"}
+        if not (own or isinstance(error, ValueError)):
+            raise
+        given = f" with model_init_kwargs={own}" if own else ""
+        raise ValueError(f"model {model!r} cannot be loaded{given} ({error})") from error
+
+
+def load_tokenizer(model: str | Path | None) -> Any:
+    """As `AutoTokenizer.from_pretrained`, with an error that says what was tried.
+
+    Raises:
+        ValueError: there is no tokenizer.
+    """
+    if not model:
+        raise ValueError("the model has no name, so its tokenizer is unknown: processing_class=")
+    try:
+        return AutoTokenizer.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(model)!r} has no tokenizer that can be read ({error})") from error
+
+
+def save_team(
+    team: TeamModel,
+    folder: str | Path,
+    *,
+    env: Mapping[str, Any],
+    trained: Mapping[str, Any] | None = None,
+    writes: bool = True,
+) -> None:
+    """Write a team: one folder per policy, `team.json`, which `load_team` reads, and model cards.
+
+    Args:
+        team: what to save. Seats that it leaves behind are not in the saved team.
+        folder: created where missing; existing files of the same names are replaced.
+        env: what the team plays, kept in `team.json`: "env_id", "env_kwargs",
+            "max_completion_length", "temperature" and, where there are any, "chat_template_kwargs"
+            and "sampled_by" (an engine other than `generate`); JSON values.
+        trained: how, for the cards; see `model_card.training_facts`.
+        writes: whether this process writes. Of sharded weights every process must call this.
+    """
+    folder = Path(folder)
+    for policy in team.policies:
+        team.save_policy(policy, folder / policy, writes=writes)
+    if not writes:
+        return
+    # A seat left behind played with older weights than those saved under its policy's name.
+    seats = {seat: name for seat, name in team.policy_of.items() if seat not in team.left_behind}
+    description = {
+        "version": TEAM_VERSION,
+        "weights": team.mode,
+        "agents": seats,
+        "base": team.model_of(team.policies[0]).config.name_or_path,
+        **env,
+        "written_by": f"llm-marl-envs {__version__}",
+    }
+    write_cards(team, folder, description, trained or {})
+    write_json(folder / TEAM_FILE, description)
+
+
+def load_team(folder: str | Path, base: str | None = None) -> TeamModel:
+    """Read a team written by `save_team` (every checkpoint of a run is one, too).
+
+    Args:
+        folder: holds `team.json`.
+        base: the base model of its adapters, where it moved since. The one that `team.json` names,
+            a folder or a name on the Hub, is the only thing that is read outside of `folder`.
+
+    Raises:
+        ValueError: no team there, one of another version, adapters whose base is unknown, or
+            damaged weights.
+    """
+    folder = Path(folder)
+    description = read_team_file(folder)
+    agents: dict[str, str] = description["agents"]
+    first = folder / next(iter(agents.values()))
+    if description["weights"] == SeparateWeights.mode:
+        folders = {policy: str(folder / policy) for policy in agents.values()}
+        return build_team_model(folders, list(agents), weights="separate", policies=agents)
+    tokenizer = load_tokenizer(first)
+    if description["weights"] == FullWeights.mode:
+        return FullWeights(load_base(str(first)), tokenizer, list(agents))
+    config = PeftConfig.from_pretrained(str(first))
+    if not (base or description["base"]):
+        raise ValueError(
+            f"{folder}: its adapters were trained on a model that had no name; save that model and "
+            "pass its folder as base="
+        )
+    model = load_base(base or description["base"])
+    team = AdapterWeights(model, tokenizer, agents, config)
+    for policy in team.policies:
+        try:
+            team.load_policy(policy, folder / policy)
+        except SafetensorError as error:
+            raise ValueError(f"{folder / policy}: its weights are damaged ({error})") from error
+    return team
+
+
+def read_team_file(folder: str | Path) -> dict[str, Any]:
+    """The contents of `team.json`, which may come from a stranger: it names folders beside it only.
+
+    Single files in these folders may be links, as the Hub's cache makes them: whatever they lead to
+    is read as weights or as a tokenizer, or refused.
+
+    Raises:
+        ValueError: it is missing, no JSON, of another version or damaged, or a policy lies outside
+            of the team's folder, by its name or by a link.
+    """
+    path = Path(folder) / TEAM_FILE
+    if not path.is_file():
+        raise ValueError(f"{folder}: no {TEAM_FILE} there; expected a folder written by save_team")
+    description = read_json(path)
+    if description.get("version") != TEAM_VERSION:
+        raise ValueError(
+            f"{path}: version {description.get('version')!r} of the format, written by "
+            f"{description.get('written_by', 'an unknown version')}; llm-marl-envs {__version__} "
+            f"reads version {TEAM_VERSION}"
+        )
+    seats = description.get("agents")
+    if not isinstance(seats, dict) or not seats:
+        raise ValueError(f"{path}: 'agents' is missing or damaged; expected seat -> policy")
+    try:
+        check_policy_names(seats.values())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if "weights" not in description:
+        raise ValueError(f"{path}: 'weights' is missing")
+    home = path.parent.resolve()
+    for policy in seats.values():
+        place = (home / policy).resolve()
+        if place.parent != home:
+            raise ValueError(
+                f"{path}: the policy {policy!r} is a link to {place}, outside of the team's "
+                "folder; copy it into the folder if you trust it"
+            )
+    return description

@@ -1,0 +1,257 @@
+"""A warm start of any model: it learns what scripted experts say, by TRL's `SFTTrainer`.
+
+    llm-marl warm-start --model models/smollm2 coop_coding-v0 models/coder
+
+Experts follow several conventions at random, so each seat becomes competent and the team is not
+coordinated: what is left to learn is to agree. The result is an ordinary Transformers folder, LoRA
+merged into it, with `warm_start.json`, which says what the model was shown.
+
+The embedded model has a loop of its own (`tiny.py`): at its size `SFTTrainer` takes 1.4 times as
+long, and every recorded number of that model would move.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import PrinterCallback, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
+
+from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.measure.progress import counter
+from trainers.weights.cache import cache_folder, made_once, written_whole
+from trainers.weights.chat import ChatTemplate
+from trainers.weights.fingerprints import fingerprint
+from trainers.weights.shown import demonstrations_of, encoded
+from trainers.weights.team_files import load_base, load_tokenizer
+
+RECORD = "warm_start.json"
+FORMAT = 1  # raised when this module makes another model from the same settings
+RATES = {"lora": 1e-3, "full": 5e-5}
+"""Learning rate where none is given; docs/pretrained.md has how they were found."""
+RISING = 5
+"""Steps over which the rate rises; then it falls linearly to 0."""
+CHECKPOINTS = 5
+"""In a warm start: a stopped one goes on from the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStart:
+    """What is shown, and how it is learned.
+
+    Attributes:
+        demonstrations: how many the experts write.
+        steps: of the optimiser.
+        batch_size: demonstrations of a step.
+        learning_rate: peak of AdamW; None: 1e-3 with LoRA, 5e-5 without.
+        lora_rank: of the adapter on every linear layer, merged at the end; 0 trains all weights.
+        conventions: those that experts follow; None: all, drawn at random.
+        seed: of the demonstrations, the adapter and the order.
+
+    Raises:
+        ValueError: a number out of range.
+    """
+
+    demonstrations: int = 880
+    steps: int = 110
+    batch_size: int = 8
+    learning_rate: float | None = None
+    lora_rank: int = 16
+    conventions: list[str] | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"demonstrations": 1, "steps": 1, "batch_size": 1, "lora_rank": 0, "seed": 0}
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise ValueError(f"warm_start, {name}={getattr(self, name)}: at least {low}")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"warm_start, learning_rate={self.learning_rate}: more than 0")
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, where none is given that of its kind."""
+        return self.learning_rate or RATES["lora" if self.lora_rank else "full"]
+
+
+def settings_of(given: Mapping[str, Any]) -> WarmStart:
+    """The settings of a `warm_start` section.
+
+    Raises:
+        ValueError: an unknown one, or a value out of range.
+    """
+    hints = get_type_hints(WarmStart)
+    refuse_unknown("warm_start", given, hints)
+    check_types("warm_start", given, hints)
+    return WarmStart(**given)
+
+
+def warm_started(
+    base: str,
+    env_id: str,
+    env_kwargs: Mapping[str, Any] | None = None,
+    settings: WarmStart | None = None,
+    folder: str | Path | None = None,
+    *,
+    fresh: bool = False,
+) -> str:
+    """The folder of a model that was shown an environment's experts, made on the first call.
+
+    A later call with the same base, settings and demonstrations returns it at once; one that was
+    stopped goes on from its last checkpoint.
+
+    Args:
+        base: a name or folder that `from_pretrained` takes.
+        env_id: whose experts; tasks of its train split.
+        env_kwargs: further arguments of `make`.
+        settings: see `WarmStart`.
+        folder: where it shall be; None: in the cache, under a name made from all that decides it.
+        fresh: make it again even if it is there.
+
+    Raises:
+        ValueError: `folder` holds something else, an environment without experts, a split other
+            than `train`, or several processes and a model that is not there yet.
+    """
+    settings, kwargs = settings or WarmStart(), dict(env_kwargs or {})
+    if kwargs.pop("split", "train") != "train":
+        raise ValueError("a warm start shows tasks of the split 'train'; leave out another split")
+    shown = demonstrations_of(
+        (env_id,), settings.demonstrations, settings.seed, kwargs, settings.conventions
+    )
+    of_base = fingerprint(base) if Path(base).is_dir() else base
+    made_from = json.dumps([FORMAT, of_base, asdict(settings), shown])
+    key = hashlib.sha256(made_from.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    home = Path(folder).expanduser() if folder is not None else cache_folder() / f"warm-{key}"
+    about = {"key": key, "base": base, "env_id": env_id, "env_kwargs": kwargs, **asdict(settings)}
+    with made_once(home):
+        _make(home, shown, settings, about, fresh=fresh)
+    return str(home)
+
+
+def _make(
+    home: Path, shown: Any, settings: WarmStart, about: Mapping[str, Any], *, fresh: bool
+) -> None:
+    """Write the model, unless it is there."""
+    key, record = about["key"], home / RECORD
+    found = read_json(record)["key"] if record.is_file() else None
+    there = home.exists() and (not home.is_dir() or any(home.iterdir()))
+    if there and (found is None or (found != key and not fresh)):
+        raise ValueError(
+            f"{home} is there and is not this warm start (its key is {found}, expected {key}); "
+            "choose another folder, or pass fresh to replace an older warm start"
+        )
+    if found == key and not fresh:
+        return
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(
+            f"{home} is not made yet, and one process makes it: call `llm-marl estimate` with the "
+            "same run file first, or `llm-marl warm-start` and name its folder as the model"
+        )
+    begun, unfinished = time.perf_counter(), home.with_name(f"{home.name}.{key}.unfinished")
+    if fresh:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    model, tokenizer, loss = _trained(about["base"], shown, settings, unfinished)
+    # The experts' words are most of what is left to sample: no need to sharpen it.
+    model.generation_config.do_sample, model.generation_config.temperature = True, 1.0
+    with written_whole(home) as made:
+        model.save_pretrained(made)
+        tokenizer.save_pretrained(made)
+        seconds = round(time.perf_counter() - begun, 1)
+        write_json(made / RECORD, {**about, "loss": loss, "seconds": seconds})
+    shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[Any, Any, float]:
+    """The model in plain form, its tokenizer, and the mean loss of the last tenth."""
+    tokenizer = load_tokenizer(base)
+    chat = ChatTemplate(tokenizer)
+    rows = [encoded(chat, *one) for one in shown]
+    lora = LoraConfig(
+        r=max(settings.lora_rank, 1),
+        lora_alpha=2 * max(settings.lora_rank, 1),
+        target_modules="all-linear",
+    )
+    trainer = SFTTrainer(
+        load_base(base),
+        SFTConfig(
+            str(folder),
+            max_steps=settings.steps,
+            per_device_train_batch_size=settings.batch_size,
+            learning_rate=settings.rate,
+            lr_scheduler_type="linear",
+            warmup_steps=min(RISING, settings.steps // 2),
+            seed=settings.seed,
+            bf16=False,
+            fp16=False,
+            gradient_checkpointing=False,
+            max_length=None,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            dataset_kwargs={"skip_prepare_dataset": True},  # the rows are ids and labels already
+            logging_steps=1,
+            save_steps=max(1, settings.steps // CHECKPOINTS),
+            save_total_limit=2,  # the older one goes before the new one is known to be whole
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_list([dict(zip(ROW, row, strict=True)) for row in rows]),
+        processing_class=tokenizer,
+        peft_config=lora if settings.lora_rank else None,
+        callbacks=[_Bar(), _MarkWhole()],
+    )
+    trainer.remove_callback(PrinterCallback)  # the bar shows the loss
+    for one in folder.glob("checkpoint-*"):
+        if not (one / WHOLE).is_file():  # it was stopped while it wrote this one
+            shutil.rmtree(one)
+    begun = folder.is_dir() and get_last_checkpoint(str(folder)) is not None
+    trainer.train(resume_from_checkpoint=begun)
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    tail = losses[-max(1, len(losses) // 10) :]
+    model: Any = trainer.model
+    return (
+        model.merge_and_unload() if settings.lora_rank else model,
+        tokenizer,
+        sum(tail) / len(tail),
+    )
+
+
+ROW = ("input_ids", "labels")
+WHOLE = "whole"
+"""Empty file of a checkpoint that was written to its end."""
+
+
+class _MarkWhole(TrainerCallback):
+    """Says of a checkpoint that all of it is there."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / WHOLE).touch()
+
+
+class _Bar(TrainerCallback):
+    """Steps and the newest loss."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.bar = counter(state.max_steps, "warm start", unit="step")
+        self.bar.update(state.global_step)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if "loss" in (logs or {}):
+            self.bar.set_postfix(loss=f"{float(logs['loss']):.3f}")
+            self.bar(1)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.bar.close()
