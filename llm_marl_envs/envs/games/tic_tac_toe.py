@@ -147,8 +147,8 @@ With `start="empty"` each split has one task, the same but for the words of `ood
       credit: own
       schedules: {pool: {every: 4, size: 20, past: 0.8, opponents: {expert:greedy: 0.1}}}
 
-Past selves and opponents are explained in [Training](../training.md#past-selves-and-opponents). A
-test makes two updates with a pool.
+Past selves and opponents are explained in
+[Settings](../training_settings.md#past-selves-and-opponents). A test makes two updates with a pool.
 
 **The embedded tiny model**: preset `tic_tac_toe_tiny`, self-play with past selves. Five fresh
 seeds: its value against perfect play was -0.76 to -0.72 before training and -0.74 to -0.51 after.

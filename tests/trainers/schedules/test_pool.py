@@ -355,7 +355,7 @@ def test_only_those_in_turn_are_learners(tmp_path: Path):
 
 
 def test_the_rule_on_the_page_plays(tmp_path: Path):
-    page = (Path(__file__).parents[3] / "docs" / "training.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "training_settings.md").read_text()
     block = re.search(r"```python\n(class Newest.*?)```", page, re.S)
     assert block is not None
     namespace: dict[str, Any] = {}
