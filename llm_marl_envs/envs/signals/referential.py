@@ -183,7 +183,8 @@ With one speaker and one listener any agreement will do, and it is theirs alone.
 the policies of the speakers change seats by lot at each update, and so do those of the listeners.
 Every speaker comes to talk to every listener (docs/training_settings.md). A test makes three
 updates of a small warm-started model with this schedule: lots are drawn, all six policies learn,
-and a resumed run draws the same. What a population comes to was not measured, nor what `renamed` does.
+and a resumed run draws the same. What a population comes to was not measured, nor what `renamed`
+does.
 
 **Not comparable with published numbers.** Those hold for their authors' objects, often pictures,
 their networks and their training. Here the objects are words, and the listener reads them.
