@@ -7,7 +7,6 @@ from typing import Any
 
 from latex2mathml.converter import convert
 
-from llm_marl_envs import list_envs, spec
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
 
 KINDS = {
@@ -24,7 +23,7 @@ FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in `{{ metrics }}`, `{{ environments }}` and `{{ refused }}`.
+    """Fill in `{{ metrics }}` and `{{ refused }}`.
 
     What stands between two lines of `$$` is a formula in LaTeX.
     """
@@ -32,8 +31,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         markdown = markdown.replace("{{ refused }}", _refused())
     if "{{ metrics }}" in markdown:
         markdown = markdown.replace("{{ metrics }}", _metrics())
-    if "{{ environments }}" in markdown:
-        markdown = markdown.replace("{{ environments }}", _environments())
     return FORMULA.sub(lambda found: _formula(found[1]), markdown)
 
 
@@ -65,11 +62,3 @@ def _refused() -> str:
     rows = {"`loss_type: bnpo`": SPLIT, **{f"`{name}`": why for name, why in NOT_READ.items()}}
     lines = [f"| {name} | {reason} |" for name, reason in rows.items()]
     return "\n".join(["| setting | why, or what instead |", "|---|---|", *lines])
-
-
-def _environments() -> str:
-    rows = [
-        f"| `{one.id}` | {one.api} | {', '.join(f'`{a}`' for a in one.agents)} | {one.summary} |"
-        for one in map(spec, list_envs())
-    ]
-    return "\n".join(["| id | native form | seats | |", "|---|---|---|---|", *rows])

@@ -15,15 +15,21 @@ import yaml
 from support.imports import PACKAGES, import_graph, rooms
 from support.paths import ROOT
 
-from llm_marl_envs.core.specs import list_envs, read_registry, registry_file
+from llm_marl_envs.core.specs import EnvSpec, list_envs, read_registry, registry_file
 
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 8  # without self
 MAX_OPTIONS = 9  # of an environment, which takes each by name
+MAX_README_LINES = 130
 IMPORT_SECONDS = 0.5
 BRING_TORCH = ("bridges.benchmarl", "bridges.torchrl")
 """Bridges to libraries that import torch themselves; nobody but their users imports them."""
+FORMS = {"parallel": "parallel", "AEC": "aec"}
+ROW = re.compile(
+    r"^\| (?:\[)?`(?P<id>[^`]+-v\d+|\w+/\*)`(?:\]\(\S+\))? \| (?P<form>\w+) \| (?P<rest>.+)", re.M
+)
+"""A row of a table of environments."""
 
 
 def name(path: Path) -> str:
@@ -121,10 +127,61 @@ def test_every_environment_names_its_agents_right() -> None:
         assert tuple(make(env_id).possible_agents) == spec(env_id).agents
 
 
-def test_the_readme_knows_every_environment() -> None:
+def test_the_table_of_environments_knows_all_of_them() -> None:
+    """Each with its form, its seats (the first and the last one, if not all) and its page."""
+    page = ROOT / "docs" / "environments" / "index.md"
+    rows = [*ROW.finditer(page.read_text(encoding="utf-8"))]
+    registry = read_registry(registry_file())
+    assert [row["id"] for row in rows] == list(registry)
+    for row in rows:
+        one = registry[row["id"]]
+        assert FORMS[row["form"]] == one.api, row[0]
+        assert row[0].startswith(f"| [`{one.id}`]("), row[0]
+        for agent in (one.agents[:1] + one.agents[-1:]) or ("player_0",):
+            assert f"`{agent}`" in row["rest"].split(" | ")[0], row[0]
+    assert broken_links(page) == []
+
+
+def test_the_readme_shows_one_environment_of_each_family() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for env_id in read_registry(registry_file()):
-        assert f"`{env_id}`" in text
+    registry = read_registry(registry_file())
+    rows = [*ROW.finditer(text)]
+    for row in rows:
+        assert FORMS[row["form"]] == registry[row["id"]].api, row[0]
+    shown = sorted(family(registry[row["id"]]) for row in rows)
+    assert shown == sorted({family(one) for one in registry.values() if one.agents})
+    assert set(re.findall(r"\b[a-z_]+-v\d+\b", text)) <= set(registry)
+
+
+def test_the_readme_is_short_and_its_links_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_README_LINES
+    assert text.count("](") > 15
+    assert broken_links(ROOT / "README.md") == []
+
+
+def family(one: EnvSpec) -> str:
+    """The folder of an environment's module below `envs`."""
+    return str(one.entry_point).split(".")[2]
+
+
+def broken_links(page: Path) -> list[str]:
+    """Links of a Markdown page to files, or headings in them, that are not there."""
+    wrong = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        place, _, heading = link.partition("#")
+        there = page.parent / place if place else page
+        if re.match(r"https?:", link):
+            continue
+        if not there.is_file() or (heading and heading not in headings(there)):
+            wrong.append(link)
+    return wrong
+
+
+def headings(page: Path) -> set[str]:
+    """What a link may name behind #, of titles in plain words."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:

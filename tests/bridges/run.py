@@ -5,9 +5,9 @@
 
 Libraries pin what others need otherwise, so each has its own environment under runs/bridges. It
 sees the packages of the environment that runs this, and torch stays the build that is installed
-there. Results go to docs/bridges.json, library by library; the tables of
-docs/howto/other_trainers.md and of the README are made of it. Where tests/bridges/test_NAME.py
-exists, it runs there too. Exit code 1: something failed, or a reward did not rise by 0.2.
+there. Results go to docs/bridges.json, library by library; the table of
+docs/howto/other_trainers.md is made of it. Where tests/bridges/test_NAME.py exists, it runs there
+too. Exit code 1: something failed, or a reward did not rise by 0.2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from support.bridge_table import RECORDS, failed, write_tables  # noqa: E402
+from support.bridge_table import RECORDS, failed, write_table  # noqa: E402
 from support.digits import toy  # noqa: E402
 
 from llm_marl_envs.files.json_files import write_json  # noqa: E402
@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = [one for one in kept if one["name"] in order]
         kept.sort(key=lambda one: order.index(one["name"]))
         write_json(RECORDS, kept)
-        write_tables()
+        write_table()
     print("\n".join(wrong) or "all rose, or paid what they pay in process")
     return 1 if wrong else 0
 

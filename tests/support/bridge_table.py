@@ -1,4 +1,4 @@
-"""The table of what was tried with other libraries: docs/bridges.json as Markdown."""
+"""The table of what was tried with other libraries: docs/bridges.json as Markdown in a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "docs" / "bridges.json"
-PAGES = (ROOT / "docs" / "howto" / "other_trainers.md", ROOT / "README.md")
+PAGE = ROOT / "docs" / "howto" / "other_trainers.md"
 BLOCK = re.compile(r"(<!-- bridges -->\n).*?(<!-- /bridges -->)", re.DOTALL)
 RISE = 0.2
 """What the mean reward must gain between the first and the last fifth of a run."""
@@ -83,17 +83,15 @@ def with_table(page: str, text: str) -> str:
     return BLOCK.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page)
 
 
-def pages() -> dict[Path, str]:
-    """Each page that holds the table, as it should be."""
-    text = table(json.loads(RECORDS.read_text()))
-    return {page: with_table(page.read_text(), text) for page in PAGES}
+def page() -> str:
+    """The page as it should be."""
+    return with_table(PAGE.read_text(), table(json.loads(RECORDS.read_text())))
 
 
-def write_tables() -> None:
-    """Bring the pages up to date."""
-    for page, text in pages().items():
-        page.write_text(text)
+def write_table() -> None:
+    """Bring the page up to date."""
+    PAGE.write_text(page())
 
 
 if __name__ == "__main__":
-    write_tables()
+    write_table()
