@@ -117,7 +117,7 @@ def test_verdicts_say_what_cannot_be_told_apart(comparison: SimpleNamespace, tmp
     said = comparison.report.verdicts(entries)
     assert said["climbing", "rejection"][1] == "more often"
     assert said["climbing", "rejection"][0] == pytest.approx(2 * 2 / 184756)  # two comparisons
-    assert said["climbing", "difference"] == (1.0, "cannot be told apart")
+    assert said["climbing", "difference"] == (1.0, "undecided")
     both = comparison.report.verdicts({**entries, "text_climbing": entries["climbing"]})
     assert both["climbing", "rejection"][0] == pytest.approx(4 * 2 / 184756)  # one correction
     text = comparison.report.table("climbing", entries["climbing"], said)
@@ -151,7 +151,12 @@ def test_a_report_is_written(
     page.write_text(f"# A\n{empty.format('overview')}between\n{empty.format('tables')}end\n")
     filled(comparison, tmp_path / "results")
     comparison.report.report(tmp_path / "results")
-    assert page.read_text().count("1 of 10 [0.00, 0.45] cannot be told apart") == 1
+    row = "| [climbing](#climbing) | 0 of 10 | `rejection` 10 of 10 | none | 1 |"
+    assert page.read_text().count(f"{row}\n") == 1
+    assert "Decided: 1 of 2 comparisons with `magrpo`." in page.read_text()
+    assert page.read_text().count("\n| difference | 1 of 10 [0.00, 0.45] |\n") == 1
+    assert page.read_text().count("**10 of 10 [0.69, 1.00] more often**") == 1
+    assert page.read_text().count("<details") == page.read_text().count("</details>") == 3
     assert "before it" not in page.read_text()
     assert page.read_text().endswith("<!-- /tables -->\nend\n")
     assert (tmp_path / "comparison.png").stat().st_size > 1000

@@ -20,6 +20,8 @@ REACHED = 0.9
 REFERENCE = "magrpo"
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = "conclusions.md"
+MORE, LESS, UNDECIDED = "more often", "less often", "undecided"
+"""What a comparison with the reference can say."""
 AXES = ("tokens", "evaluator calls", "updates")
 """The costs of a line that curves are drawn over, in their order."""
 
@@ -98,8 +100,7 @@ def verdicts(entries: Entries) -> dict[tuple[str, str], tuple[float, str]]:
     for (bed, method), p in zip(pairs, holm(raw), strict=True):
         one, other = entries[bed][method].reached, entries[bed][REFERENCE].reached
         more = one[0] / one[1] > other[0] / other[1]
-        said = "more often" if more else "less often"
-        found[bed, method] = p, said if p < ALPHA else "cannot be told apart"
+        found[bed, method] = p, (MORE if more else LESS) if p < ALPHA else UNDECIDED
     return found
 
 
@@ -174,15 +175,43 @@ def rates(some: Mapping[str, Entry]) -> str:
     return "\n".join(lines)
 
 
+def folded(title: str, text: str) -> str:
+    """Markdown that a reader opens by its title, on the site and on GitHub."""
+    return f'<details markdown="1">\n<summary>{title}</summary>\n\n{text}\n\n</details>'
+
+
 def overview(entries: Entries, said: Mapping[Any, tuple[float, str]]) -> str:
-    """Markdown: methods by beds; how many runs reached the optimum, and what can be said of it."""
+    """Markdown: bed by bed, which methods reached the optimum more often, and which less often."""
+    words = [one for _, one in said.values()]
+    decided = len(words) - words.count(UNDECIDED)
+    heads = ["test bed", f"`{REFERENCE}`", MORE, LESS, UNDECIDED]
+    lines = [f"Decided: {decided} of {len(words)} comparisons with `{REFERENCE}`.", ""]
+    lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for bed, some in entries.items():
+        found: dict[str, list[str]] = {MORE: [], LESS: [], UNDECIDED: []}
+        for method in some:
+            if method != REFERENCE:
+                found[said[bed, method][1]].append(f"`{method}` {_of(some[method])}")
+        cells = [f"[{bed}](#{bed})", _of(some[REFERENCE])]
+        cells += [", ".join(found[kind]) or "none" for kind in (MORE, LESS)]
+        lines.append(f"| {' | '.join([*cells, str(len(found[UNDECIDED]))])} |")
+    return "\n".join(lines)
+
+
+def _of(entry: Entry) -> str:
+    return "{} of {}".format(*entry.reached)
+
+
+def matrix(entries: Entries, said: Mapping[Any, tuple[float, str]]) -> str:
+    """Markdown: methods by beds, with intervals; the decided ones say so."""
     methods = dict.fromkeys(method for some in entries.values() for method in some)
     lines = [f"| method | {' | '.join(entries)} |", "|" + "---|" * (len(entries) + 1)]
     for method in [REFERENCE, *(one for one in methods if one != REFERENCE)]:
         cells = [method]
         for bed, some in entries.items():
-            words = said.get((bed, method), (None, "reference"))[1]
-            cells.append(f"{share(some[method].reached)} {words}" if method in some else "")
+            words = said.get((bed, method), (None, UNDECIDED))[1]
+            shown = share(some[method].reached) if method in some else ""
+            cells.append(shown if words == UNDECIDED else f"**{shown} {words}**")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -190,18 +219,18 @@ def overview(entries: Entries, said: Mapping[Any, tuple[float, str]]) -> str:
 def blocks(entries: Entries) -> dict[str, str]:
     """Name of a block of the page -> its Markdown."""
     said = verdicts(entries)
-    parts = [
-        f"### {bed}\n\n{some[REFERENCE].about['budget']} tokens a run.\n\n"
-        f"{table(bed, some, said)}\n\n"
-        f"Mean score of the tuning runs at every rate that was tried:\n\n{rates(some)}"
-        + (
-            f"\n\nCosts of one run:\n\n{costs(some)}"
-            if any(e.priced for e in some.values())
-            else ""
-        )
-        for bed, some in entries.items()
-    ]
-    return {"overview": overview(entries, said), "tables": "\n\n".join(parts)}
+    parts: list[str] = []
+    for bed, some in entries.items():
+        budget = some[REFERENCE].about["budget"]
+        parts += [f"### {bed}", f"{budget} tokens a run."]
+        parts += [folded(f"{bed}: {len(some)} methods", table(bed, some, said))]
+        title = f"{bed}: mean score of the tuning runs at every rate that was tried"
+        parts += [folded(title, rates(some))]
+        if any(one.priced for one in some.values()):
+            parts += [folded(f"{bed}: costs of one run", costs(some))]
+    title = f"All {len(said)} comparisons, with 95 % intervals"
+    both = f"{overview(entries, said)}\n\n{folded(title, matrix(entries, said))}"
+    return {"overview": both, "tables": "\n\n".join(parts)}
 
 
 def filled(page: str, entries: Entries) -> str:
@@ -220,7 +249,7 @@ def report(folder: Path) -> None:
     page.write_text(filled(page.read_text("utf-8"), entries), encoding="utf-8")
     draw_shares(entries, DOCS / "comparison.png")
     draw_curves(entries, DOCS / "comparison_curves.png")
-    print(blocks(entries)["overview"])
+    print(overview(entries, verdicts(entries)))
 
 
 # -- pictures --------------------------------------------------------------------------------------
