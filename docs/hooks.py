@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from html import escape
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
 
+from llm_marl_envs import spec
+from llm_marl_envs.core.options import Declared, declared
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
+from llm_marl_envs.play.registry import load_entry_point
 
 KINDS = {
     ("episode", "action", "team"): "Episodes",
@@ -19,6 +24,7 @@ METRICS_HEAD = (
     "| number | name: in tables, logs and summaries | unit | meaning | interval | better |\n"
     "|---|---|---|---|---|---|"
 )
+ARGUMENTS = re.compile(r"<h\d[^>]*>Arguments.*?</h\d>", re.DOTALL)
 FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 
 
@@ -32,6 +38,27 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     if "{{ metrics }}" in markdown:
         markdown = markdown.replace("{{ metrics }}", _metrics())
     return FORMULA.sub(lambda found: _formula(found[1]), markdown)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Put the table of arguments under that heading of an environment's page."""
+    place = Path(page.file.src_uri)
+    heading = ARGUMENTS.search(html)
+    if place.parent.name != "environments" or heading is None:
+        return html
+    create: Any = load_entry_point(spec(place.stem))
+    return html[: heading.end()] + _arguments(create.Options) + html[heading.end() :]
+
+
+def _arguments(options: Any) -> str:
+    rows = ["".join(f"<td>{cell}</td>" for cell in _cells(one)) for one in declared(options)]
+    head = "".join(f"<th>{name}</th>" for name in ("argument", "default", "takes", "what it is"))
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(one: Declared) -> list[str]:
+    return [f"<code>{one.name}</code>", *map(escape, (one.default, one.expected, one.about))]
 
 
 def _formula(latex: str) -> str:

@@ -20,7 +20,6 @@ from llm_marl_envs.core.specs import EnvSpec, list_envs, read_registry, registry
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 8  # without self
-MAX_OPTIONS = 9  # of an environment, which takes each by name
 MAX_README_LINES = 130
 IMPORT_SECONDS = 0.5
 BRING_TORCH = ("bridges.benchmarl", "bridges.torchrl")
@@ -54,12 +53,7 @@ def test_sizes() -> None:
             given = node.args
             count = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
             count -= any(a.arg in ("self", "cls") for a in given.args[:1])
-            options = (
-                node.name == "__init__"
-                and not given.args[1:]
-                and "render_mode" in {one.arg for one in given.kwonlyargs}
-            )
-            if count > (MAX_OPTIONS if options else MAX_PARAMETERS):
+            if count > MAX_PARAMETERS:
                 wrong.append(f"{where}: {count} parameters")
     assert wrong == []
 

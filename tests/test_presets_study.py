@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.pages import module_of
 from support.paths import ROOT
 
 from llm_marl_envs import make
@@ -73,7 +74,7 @@ def test_ranges_are_those_of_the_files(there: Any, name: str):
     _, _, what, before, after, _, _ = map(str.strip, row.split("|"))
     file = (ROOT / "trainers" / "presets" / f"{study.preset}.yaml").read_text()
     assert f"{what} on `test` {before} -> {after} (5 fresh seeds" in file
-    text = importlib.import_module(f"llm_marl_envs.envs.{name}").__doc__ or ""
+    text = module_of(name).__doc__ or ""
     assert f"was {before} before training and {after} after." in " ".join(text.split())
 
 

@@ -79,11 +79,11 @@ def _add_warm_start(parser: ArgumentParser) -> None:
 def _warm_start(options: Namespace) -> None:
     with _needs_torch():
         from trainers.weights.imported import model_folder
-        from trainers.weights.warm_start import settings_of, warm_started
+        from trainers.weights.warm_start import WarmStart, warm_started
     limit_threads(options)
     names = "demonstrations", "steps", "batch_size", "lora_rank", "seed"
     given = {name: getattr(options, name) for name in (*names, "learning_rate", "conventions")}
-    settings = settings_of({name: one for name, one in given.items() if one is not None})
+    settings = WarmStart(**{name: one for name, one in given.items() if one is not None})
     print(f"learning rate {settings.rate:g}, LoRA rank {settings.lora_rank}")
     folder = warm_started(
         model_folder(options.model),

@@ -331,20 +331,20 @@ def model_path(run: Mapping[str, Any], *, seed: int = 0, fresh: bool = False) ->
         model = model_folder(run["model"])
         if run.get("warm_start") is None:
             return model
-        from trainers.weights.warm_start import settings_of, warm_started
+        from trainers.weights.warm_start import WarmStart, warm_started
 
-        settings = settings_of({"seed": seed, **run["warm_start"]})
+        settings = WarmStart(**{"seed": seed, **run["warm_start"]})
         return warm_started(model, run["env"], kwargs, settings, fresh=fresh)
     if run.get("warm_start") is not None:
         raise ValueError("warm_start with model: tiny: that model has one; see tiny: {steps: ...}")
     from trainers.weights.tiny import TinySettings, tiny_model
 
     given = {"seed": seed, **(run.get("tiny") or {})}
-    fields = [field.name for field in dataclasses.fields(TinySettings)]
-    refuse_unknown("tiny", given, ["seed", *fields])
-    check_types("tiny", given, {"seed": int, **get_type_hints(TinySettings)})
+    own = given.pop("seed")
+    if not isinstance(own, int) or isinstance(own, bool):
+        raise TypeError(f"tiny: seed={own!r}: expected a whole number")
     return tiny_model(
-        seed=given.pop("seed"),
+        seed=own,
         fresh=fresh,
         env_ids=(run["env"],),
         env_kwargs=kwargs,

@@ -19,7 +19,6 @@ import os
 import runpy
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.util import find_spec
 from statistics import mean, median
 from typing import Any
@@ -84,7 +83,7 @@ def theirs(
 def cell(mode: str, size: tuple[int, int, int], repetitions: int) -> Row:
     """One row of the table."""
     tasks, length, vocabulary = size
-    sizes: TinySettings = replace(toy.SIZES, vocab_size=vocabulary)
+    sizes: TinySettings = toy.SIZES.changed(vocab_size=vocabulary)
     made = [toy.model_and_tokenizer(sizes) for _ in range(3)]
     tokenizer = made[0][1]
     jobs = {

@@ -48,7 +48,7 @@ class Instant(StubEngine):
 
 def team_at(folder: Path) -> AdapterWeights:
     """Two adapters of the toy's model, whose base lies in the folder."""
-    sizes = replace(toy.SIZES, max_position_embeddings=512)  # 4 heads of 32, as vLLM needs
+    sizes = toy.SIZES.changed(max_position_embeddings=512)  # 4 heads of 32, as vLLM needs
     model, tokenizer = toy.model_and_tokenizer(sizes)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

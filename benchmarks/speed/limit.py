@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -71,7 +70,7 @@ def bare(model: Any, tokenizer: Any, rows: int, length: int, turns: int = 1) -> 
 def cell(mode: str, size: tuple[int, int, int], repetitions: int) -> Row:
     """One row of the table."""
     tasks, length, vocabulary = size
-    sizes = replace(toy.SIZES, vocab_size=vocabulary)
+    sizes = toy.SIZES.changed(vocab_size=vocabulary)
     model, tokenizer = toy.model_and_tokenizer(sizes)
     if mode == "adapters":
         model = get_peft_model(model, toy.lora())

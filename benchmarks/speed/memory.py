@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import resource
-from dataclasses import replace
 from functools import partial
 
 from benchmarks.speed import toy
@@ -19,7 +18,7 @@ from benchmarks.speed.limit import MODES
 from benchmarks.speed.record import Row, keep
 from benchmarks.speed.sharing import Told, openings
 
-SIZES = replace(toy.SIZES, hidden_size=512, num_heads=8, intermediate_size=2048, num_layers=3)
+SIZES = toy.SIZES.changed(hidden_size=512, num_heads=8, intermediate_size=2048, num_layers=3)
 AGENTS = (1, 2, 4)
 SHORT, LENGTHS = 32, (32, 128, 512)
 ROWS = 4

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 
 from benchmarks.speed import toy
@@ -27,9 +26,9 @@ SIZES: Mapping[str, Sequence[int]] = {
     "length": (32, 64, 128, 256, 512, 1024),
 }
 SMALLEST = {name: sizes[0] for name, sizes in SIZES.items()}
-MODEL = replace(toy.SIZES, num_layers=2)
-NEXT_TO_NOTHING = replace(
-    toy.SIZES, vocab_size=280, hidden_size=8, num_layers=1, num_heads=1, intermediate_size=8
+MODEL = toy.SIZES.changed(num_layers=2)
+NEXT_TO_NOTHING = toy.SIZES.changed(
+    vocab_size=280, hidden_size=8, num_layers=1, num_heads=1, intermediate_size=8
 )
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -29,8 +28,8 @@ from benchmarks.speed.record import REPETITIONS, Row, keep, ratio
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task
 
-SIZES = replace(
-    toy.SIZES, vocab_size=4000, hidden_size=384, num_layers=6, num_heads=6, intermediate_size=1536
+SIZES = toy.SIZES.changed(
+    vocab_size=4000, hidden_size=384, num_layers=6, num_heads=6, intermediate_size=1536
 )
 ANSWER = 32
 RATIOS = (0.5, 2, 4, 8)

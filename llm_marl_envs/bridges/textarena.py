@@ -20,11 +20,13 @@ import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from llm_marl_envs.core.environment import TextAECEnv, described
+from llm_marl_envs.core.options import Options, RenderMode, render_field
 from llm_marl_envs.core.outcome import Outcome
 from llm_marl_envs.core.parsing import QUOTE, lines_of
 from llm_marl_envs.core.spaces import Message
@@ -40,6 +42,31 @@ _GENERATORS = threading.Lock()
 """Held while the process's random generators are a game's."""
 
 
+class TextArenaOptions(Options):
+    """The arguments of a game."""
+
+    game: str = Field(description="its id in TextArena, e.g. 'KuhnPoker-v0'")
+    players: int | None = Field(
+        None, ge=1, description="seats; None takes the first of 2, 1, 3, ... 8 that the game allows"
+    )
+    refusals: int | None = Field(
+        None,
+        ge=0,
+        description="how many of a seat's actions in a row may be refused without a loss; None "
+        "takes the game's own number, which is 1 in TextArena unless a game says otherwise",
+    )
+    turns: int = Field(64, ge=1, description="most actions of one seat")
+    split: Literal["train", "val", "test", "ood"] = Field(
+        "train", description="which seeds of the game"
+    )
+    size: int = Field(1000, ge=1, le=SEEDS_OF_A_SPLIT, description="how many seeds")
+    max_action_chars: int = Field(1024, ge=1, description="Unicode code points of an action")
+    observation_chars: int = Field(
+        10_000_000, ge=1, description="most characters of what a seat sees in a game"
+    )
+    render_mode: RenderMode = render_field()
+
+
 class TextArenaEnv(TextAECEnv):
     """One game; see the module.
 
@@ -47,18 +74,6 @@ class TextArenaEnv(TextAECEnv):
     refused again. Where a game goes on and asks a seat that has no refusal left, that seat has
     lost, and so has one over whose action the game raises: it is paid -1, the other one of two is
     paid 1, and its info has `error`. An end by `turns` pays nothing.
-
-    Args:
-        game: its id in TextArena, e.g. "KuhnPoker-v0".
-        players: how many seats; the first of 2, 1, 3, ... 8 that the game allows, where None.
-        refusals: how many of a seat's actions in a row may be refused without a loss; None takes
-            the game's own number, which is 1 in TextArena unless a game says otherwise.
-        turns: most actions of one seat.
-        split: "train", "val", "test" or "ood"; they differ in their seeds alone.
-        size: how many seeds.
-        max_action_chars: longer actions are cut.
-        observation_chars: most characters of what a seat sees in a game.
-        render_mode: as every environment.
 
     Raises:
         ImportError: TextArena is not installed.
@@ -68,46 +83,28 @@ class TextArenaEnv(TextAECEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("textarena")
+    Options = TextArenaOptions
     reward_range = (-1.0, 1.0)
 
-    def __init__(
-        self,
-        *,
-        game: str,
-        players: int | None = None,
-        refusals: int | None = None,
-        turns: int = 64,
-        split: str = "train",
-        size: int = 1000,
-        max_action_chars: int = 1024,
-        observation_chars: int = 10_000_000,
-        render_mode: str | None = None,
-    ) -> None:
-        if split not in FIRST_SEEDS:
-            raise ValueError(f"split={split!r}: expected one of {[*FIRST_SEEDS]}")
-        if not 1 <= size <= SEEDS_OF_A_SPLIT:
-            raise ValueError(f"size={size}: expected 1 to {SEEDS_OF_A_SPLIT} seeds")
-        if players is not None and players < 1:
-            raise ValueError(f"players={players}: expected at least 1")
-        if refusals is not None and refusals < 0:
-            raise ValueError(f"refusals={refusals}: expected at least 0")
-        self.game, self.refusals = game, refusals
+    def __init__(self, **given: Any) -> None:
+        options = TextArenaOptions(**given)
+        self.game, self.refusals = options.game, options.refusals
         self._generators: Any = None
         self._arena: Any = None
         self._player = 0
-        self.players = players or self._smallest()
-        if players is not None:
+        self.players = options.players or self._smallest()
+        if options.players is not None:
             try:
-                self._begin_game(FIRST_SEEDS[split])
+                self._begin_game(FIRST_SEEDS[options.split])
             except AssertionError as error:
-                raise ValueError(f"{game}, players={players}: {error}") from error
+                raise ValueError(f"{self.game}, players={self.players}: {error}") from error
         super().__init__(
             agents=[f"player_{i}" for i in range(self.players)],
-            source=SeedSource(split, size),
-            max_turns=turns,
-            max_action_chars=max_action_chars,
-            render_mode=render_mode,
-            observation_chars=observation_chars,
+            source=SeedSource(options.split, options.size),
+            max_turns=options.turns,
+            max_action_chars=options.max_action_chars,
+            render_mode=options.render_mode,
+            observation_chars=options.observation_chars,
         )
 
     # -- the game ---------------------------------------------------------------------------------

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import json
 import platform
+import textwrap
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from llm_marl_envs.commands import Command
+
+WIDTH = 90
+"""Characters of a line that says what an argument is."""
 
 
 def _list(options: Namespace) -> None:
@@ -24,14 +31,38 @@ def _spec(options: Namespace) -> None:
 
     one = spec(options.id)
     create = load_entry_point(one)
+    if options.schema:
+        print(json.dumps(_schema(one.id, create), indent=2))
+        return
     print(f"{one.id}: {one.summary}")
     print(f"form: {one.api or 'shows when it is made'}\nagents: {', '.join(one.agents)}")
     print(f"extras needed: {', '.join(one.extras) or 'none'}\narguments:")
-    for parameter in inspect.signature(create).parameters.values():
-        default = one.kwargs.get(parameter.name, parameter.default)
-        print(f"    {parameter.name} = {default!r}")
+    for line in _arguments(create, one.kwargs):
+        print(f"    {line}")
     page = inspect.getdoc(inspect.getmodule(create)) or inspect.getdoc(create) or ""
     print(f"\n{page}")
+
+
+def _schema(env_id: str, create: Callable[..., Any]) -> dict[str, Any]:
+    options = getattr(create, "Options", None)
+    if options is None:
+        raise ValueError(f"{env_id} declares no options, so there is no schema of its arguments")
+    return options.model_json_schema()
+
+
+def _arguments(create: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[str]:
+    """One line per argument; two where its environment declares what it is."""
+    from llm_marl_envs.core.options import declared
+
+    options = getattr(create, "Options", None)
+    if options is None:
+        for one in inspect.signature(create).parameters.values():
+            yield f"{one.name} = {given.get(one.name, one.default)!r}"
+        return
+    for one in declared(options):
+        default = repr(given[one.name]) if one.name in given else one.default
+        yield f"{one.name} = {default}  ({one.expected})"
+        yield from (f"    {line}" for line in textwrap.wrap(one.about, WIDTH))
 
 
 def _add_doctor(parser: ArgumentParser) -> None:
@@ -73,6 +104,7 @@ def _version(options: Namespace) -> None:
 
 def _add_spec(parser: ArgumentParser) -> None:
     parser.add_argument("id", help="id of an environment; without -vN the newest version")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of arguments")
 
 
 LIST = Command(name="list", about="List the environments.", example="", run=_list)

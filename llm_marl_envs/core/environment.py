@@ -9,6 +9,7 @@ joint action leads to; `play_one` where one agent acts at a time).
 from __future__ import annotations
 
 import copy
+import inspect
 import operator
 import random
 import warnings
@@ -28,6 +29,8 @@ from llm_marl_envs.core.spaces import Message, Observation, TextSpace
 from llm_marl_envs.core.tasks import SPLITS, Task, TaskSource
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from llm_marl_envs.core.experts import Experts
     from llm_marl_envs.core.specs import EnvSpec
 
@@ -74,6 +77,8 @@ class TextEnv:
     """Whether each observation extends the one before plus the agent's own action."""
     splits: tuple[str, ...] = SPLITS
     """The splits that generated tasks come in."""
+    Options: ClassVar[type[BaseModel] | None] = None
+    """Its arguments, as `core/options.py` declares them; None: those of its constructor."""
     spec: EnvSpec | None = None
     env_kwargs: Mapping[str, Any] = {}
     """What `make` was called with; a transcript keeps it."""
@@ -87,6 +92,14 @@ class TextEnv:
     """How many different texts an agent can have passed on in a turn, all in one action."""
     links_drawn: bool = False
     """Whether a task says who is shown whose texts; `links` names all that may be."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__dict__.get("Options") is not None:
+            cls.__signature__ = inspect.signature(cls.__dict__["Options"])
+        elif "__init__" in cls.__dict__:
+            own = inspect.signature(cls.__dict__["__init__"])
+            cls.__signature__ = own.replace(parameters=[*own.parameters.values()][1:])
 
     def __init__(
         self,

@@ -12,11 +12,11 @@ In a run file, `algorithm: magrpo` or a map of the name and the algorithm's own 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
-from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.checks import refuse_unknown
+from llm_marl_envs.core.options import name_and_options
 from llm_marl_envs.core.plugins import Registry
 from trainers.algorithms.base import AdvantageInputs, Algorithm
 
@@ -70,10 +70,7 @@ def algorithm_name(chosen: Chosen) -> str:
     Raises:
         ValueError: a map without one.
     """
-    name = chosen if isinstance(chosen, str) else chosen.get("name")
-    if not isinstance(name, str):
-        raise ValueError(f"algorithm={chosen!r}: expected a name, or a map with one as 'name'")
-    return name
+    return name_and_options("algorithm", chosen)[0]
 
 
 def settings_for(chosen: Chosen) -> Any:
@@ -83,11 +80,9 @@ def settings_for(chosen: Chosen) -> Any:
         ValueError: an unknown setting, or one out of range.
         TypeError: a setting of the wrong type.
     """
-    name = algorithm_name(chosen)
-    kind, where = algorithm_class(name).Settings, f"algorithm, name={name!r}"
-    given = {} if isinstance(chosen, str) else {k: v for k, v in chosen.items() if k != "name"}
-    refuse_unknown(where, given, [field.name for field in dataclasses.fields(kind)])
-    check_types(where, given, get_type_hints(kind))
+    name, given = name_and_options("algorithm", chosen)
+    kind = algorithm_class(name).Settings
+    refuse_unknown(f"algorithm, name={name!r}", given, kind.model_fields)
     return kind(**given)
 
 
@@ -97,7 +92,7 @@ def chosen_algorithm(chosen: Chosen) -> str | dict[str, Any]:
     Raises:
         ValueError: as `settings_for`.
     """
-    name, settings = algorithm_name(chosen), dataclasses.asdict(settings_for(chosen))
+    name, settings = algorithm_name(chosen), settings_for(chosen).model_dump()
     return {"name": name, **settings} if settings else name
 
 
@@ -113,4 +108,4 @@ def make_algorithm(chosen: Chosen, args: Any) -> Algorithm:
     """
     kind, settings = algorithm_class(algorithm_name(chosen)), settings_for(chosen)
     # A class without settings of its own may have a constructor of one argument.
-    return kind(args, settings) if dataclasses.fields(settings) else kind(args)
+    return kind(args, settings) if type(settings).model_fields else kind(args)

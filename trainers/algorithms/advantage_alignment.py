@@ -54,40 +54,33 @@ Deviations from the papers:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
+from pydantic import Field
 
+from llm_marl_envs.core.options import Options
 from llm_marl_envs.core.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Budget, Form, acts_at_once
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.relations import Kind, Relation
 
 
-@dataclass(frozen=True, slots=True)
-class AlignmentSettings:
-    """Settings of `advantage_alignment`.
+class AlignmentSettings(Options):
+    """Settings of `advantage_alignment`."""
 
-    Attributes:
-        weight: of the others' advantages, beta in the papers, at least 0. The second paper has 0.5
-            (iterated prisoner's dilemma) and 2.0 (a negotiation).
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    weight: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.weight < math.inf:
-            raise ValueError(
-                f"advantage_alignment, weight={self.weight!r}: expected a number of at least 0"
-            )
+    within = "advantage_alignment"
+    weight: float = Field(
+        0.5,
+        ge=0,
+        allow_inf_nan=False,
+        description="of the others' advantages, beta in the papers. The second paper has 0.5 "
+        "(iterated prisoner's dilemma) and 2.0 (a negotiation)",
+    )
 
 
 class AdvantageAlignment(MAGRPO):

@@ -46,9 +46,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
+from llm_marl_envs.core.options import Options
 from llm_marl_envs.core.records import Branch, EpisodeGroup, Turn
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
 from trainers.algorithms.magrpo import STD_EPSILON
@@ -59,30 +62,22 @@ from trainers.batch.returns import discounted_returns
 JUDGED_BY = ("reward", "return")
 
 
-@dataclass(frozen=True, slots=True)
-class ATGRPOSettings:
-    """Settings of `at_grpo`.
+class ATGRPOSettings(Options):
+    """Settings of `at_grpo`."""
 
-    Attributes:
-        judged_by: what candidates are compared by, the "reward" of the turn or the "return" from
-            it on.
-        team: alpha, what the team's reward counts beside the agent's own; at least 0. More than 0
-            needs `credit: own`.
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    judged_by: str = "reward"
-    team: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.judged_by not in JUDGED_BY:
-            raise ValueError(
-                f"at_grpo, judged_by={self.judged_by!r}: expected one of {[*JUDGED_BY]}"
-            )
-        if not 0 <= self.team < float("inf"):
-            raise ValueError(f"at_grpo, team={self.team!r}: expected at least 0")
+    within = "at_grpo"
+    judged_by: Literal["reward", "return"] = Field(
+        "reward",
+        description="what candidates are compared by: the reward of the turn, or the return from "
+        "it on",
+    )
+    team: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="alpha, what the team's reward counts beside the agent's own. More than 0 "
+        "needs `credit: own`",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import torch
 from pettingzoo import AECEnv
 
 from llm_marl_envs.core.environment import TextParallelEnv
+from llm_marl_envs.core.options import Options
 from llm_marl_envs.core.records import Branch, EpisodeGroup
 from llm_marl_envs.core.seeds import Start, group_starts
 from llm_marl_envs.core.tasks import Task
@@ -121,8 +122,7 @@ class AdvantageInputs:
         return several & (high - low <= self.rounding)
 
 
-@dataclass(frozen=True, slots=True)
-class NoSettings:
+class NoSettings(Options):
     """The settings of an algorithm that has none of its own."""
 
 
@@ -143,8 +143,8 @@ class Algorithm:
     first two values."""
     declares: ClassVar[Sequence[Relation]] = ()
     """How it is related to others; each is proven by a test."""
-    Settings: ClassVar[type] = NoSettings
-    """A frozen dataclass: the settings of its own, which a run file gives beside the name."""
+    Settings: ClassVar[type[Options]] = NoSettings
+    """Declared as `Options`: the settings of its own, which a run file gives beside the name."""
     settings: Any
     branching: ClassVar[bool] = False
     """Whether `branches` may ask for anything."""

@@ -36,10 +36,11 @@ Deviations from the paper's code:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
+from llm_marl_envs.core.options import Options
 from llm_marl_envs.core.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
 from trainers.algorithms.relations import Kind, Relation
@@ -48,22 +49,13 @@ Versions = tuple[int, int, list[int]]
 """Place of an agent, its turn, and the places of the episodes that hold a version of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class C3Settings:
-    """Settings of `c3` and `c3_sim`.
+class C3Settings(Options):
+    """Settings of `c3` and `c3_sim`."""
 
-    Attributes:
-        alternatives: J, versions of one message, the recorded one included; at least 2.
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    alternatives: int = 4
-
-    def __post_init__(self) -> None:
-        if self.alternatives < 2:
-            raise ValueError(f"c3, alternatives={self.alternatives!r}: expected at least 2")
+    within = "c3"
+    alternatives: int = Field(
+        4, ge=2, description="J, versions of one message, the recorded one included"
+    )
 
 
 class C3(Algorithm):

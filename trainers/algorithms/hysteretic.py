@@ -24,31 +24,20 @@ Deviations from the paper:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from pydantic import Field
 
+from llm_marl_envs.core.options import Options, Share
 from trainers.algorithms.base import AdvantageInputs
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.relations import Kind, Relation
 
 
-@dataclass(frozen=True, slots=True)
-class HystereticSettings:
-    """Settings of `hysteretic`.
+class HystereticSettings(Options):
+    """Settings of `hysteretic`."""
 
-    Attributes:
-        weight: of negative advantages, in [0, 1].
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    weight: float = 0.2
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.weight <= 1:
-            raise ValueError(f"hysteretic, weight={self.weight!r}: expected a number from 0 to 1")
+    within = "hysteretic"
+    weight: Share = Field(0.2, description="of negative advantages")
 
 
 class Hysteretic(MAGRPO):

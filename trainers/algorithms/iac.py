@@ -16,18 +16,17 @@ which one acts. With `head` each policy has its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from trainers.algorithms.central_critic import UNBIASED, CentralCritic
 from trainers.critics.base import CriticSettings
 
 
-@dataclass(frozen=True, slots=True)
 class IACSettings(CriticSettings):
     """Settings of `iac`: those of a critic, which sees the own chat."""
 
-    sees: str = "own"
+    within = "iac"
+    sees: Literal["joint", "state", "own"] = "own"
     sights: ClassVar[tuple[str, ...]] = ("own",)
 
 

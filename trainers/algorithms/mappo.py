@@ -22,35 +22,24 @@ Deviations from the paper:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
+from llm_marl_envs.core.options import Share
 from trainers.algorithms.base import AdvantageInputs
 from trainers.algorithms.central_critic import CentralCritic
 from trainers.algorithms.relations import Kind, Relation
 from trainers.critics.base import CriticSettings
 
 
-@dataclass(frozen=True, slots=True)
 class MAPPOSettings(CriticSettings):
-    """Settings of `mappo`.
+    """Settings of `mappo`: those of a critic, and lambda."""
 
-    Attributes:
-        trace: lambda of GAE, in [0, 1].
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    trace: float = 0.95
+    within = "mappo"
+    trace: Share = Field(0.95, description="lambda of GAE")
     sights: ClassVar[tuple[str, ...]] = ("joint", "state", "own")
-
-    def __post_init__(self) -> None:
-        CriticSettings.__post_init__(self)
-        if not 0 <= self.trace <= 1:
-            raise ValueError(f"mappo, trace={self.trace!r}: expected a number from 0 to 1")
 
 
 class MAPPO(CentralCritic):

@@ -47,10 +47,10 @@ from trainers.critics.base import Seen
 from trainers.critics.sight import Sight
 
 
-@dataclass(frozen=True, slots=True)
 class MARFTSettings(MAPPOSettings):
     """Those of `mappo`; the own chat alone would hold nothing of the seats before."""
 
+    within = "marft"
     sights: ClassVar[tuple[str, ...]] = ("joint", "state")
 
 

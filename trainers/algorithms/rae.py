@@ -31,33 +31,21 @@ Deviations from the paper:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
 from trainers.algorithms.relations import Kind, Relation
 from trainers.algorithms.roles import RoleSettings
 
 
-@dataclass(frozen=True, slots=True)
 class RAESettings(RoleSettings):
-    """Settings of `rae`.
+    """Settings of `rae`."""
 
-    Attributes:
-        rate: weight of the newest episode in a baseline, in (0, 1].
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    rate: float = 0.05
-
-    def __post_init__(self) -> None:
-        RoleSettings.__post_init__(self)
-        if not 0 < self.rate <= 1:
-            raise ValueError(f"rae, rate={self.rate!r}: expected more than 0 and at most 1")
+    within = "rae"
+    rate: float = Field(0.05, gt=0, le=1, description="weight of the newest episode in a baseline")
 
 
 class RAE(Algorithm):

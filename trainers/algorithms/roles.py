@@ -7,37 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
+
+from llm_marl_envs.core.options import EXPECTED, Options
 
 NAMED = re.compile(r".+_\d+")
 """Agents whose names say their role: `<role>_<int>`."""
 WAYS = ("name", "seat")
 
 
-@dataclass(frozen=True, slots=True)
-class RoleSettings:
-    """Whose returns share a baseline.
+class RoleSettings(Options):
+    """Whose returns share a baseline."""
 
-    Attributes:
-        roles: "name" (the agent's name without its number), "seat" (every seat has a role of its
-            own) or agent -> role.
-
-    Raises:
-        ValueError: another word.
-        TypeError: a role that is no text.
-    """
-
-    roles: str | dict[str, str] = "name"
-
-    def __post_init__(self) -> None:
-        if isinstance(self.roles, str):
-            if self.roles not in WAYS:
-                raise ValueError(
-                    f"roles={self.roles!r}: expected one of {WAYS}, or a map from agent to role"
-                )
-        elif not all(isinstance(role, str) for role in self.roles.values()):
-            raise TypeError(f"roles={self.roles!r}: expected a map from agent to text")
+    roles: Literal["name", "seat"] | dict[str, str] = Field(
+        "name",
+        description="'name' (the agent's name without its number), 'seat' (every seat has a role "
+        "of its own) or agent -> role",
+        json_schema_extra={EXPECTED: "'name', 'seat' or a map from agent to role"},
+    )
 
     def role(self, agent: str) -> str:
         """The role of an agent."""

@@ -1,19 +1,19 @@
 """What a turn is credited with: the rewards to come, or another of the returns in `RETURNS`.
 
-To add one: a frozen dataclass of the form of `Returns`, whose fields are its settings, and an entry
+To add one: a class of the form of `Returns`, whose settings are declared as `Options`, and an entry
 in `RETURNS`. Shapes: (..., A, K) with A agents and K turns; leading axes are tasks and episodes.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, get_type_hints
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.checks import refuse_other
+from llm_marl_envs.core.options import Options, name_and_options
 from llm_marl_envs.core.records import EpisodeGroup
 from trainers.batch.shaping import Maporl
 
@@ -53,8 +53,7 @@ class Returns(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Discounted:
+class Discounted(Options):
     """The discounted sum of the rewards to come; see `discounted_returns`."""
 
     name: ClassVar[str] = "discounted"
@@ -78,22 +77,14 @@ def make_returns(chosen: str | Mapping[str, Any]) -> Returns:
         ValueError: an unknown name or setting, or one out of range.
         TypeError: a setting of the wrong type.
     """
-    given = {"name": chosen} if isinstance(chosen, str) else dict(chosen)
-    name = given.pop("name", None)
-    if not isinstance(name, str) or name not in RETURNS:
-        raise ValueError(
-            f"returns={chosen!r}: expected one of {sorted(RETURNS)}, or a map of it as 'name' and "
-            "its settings"
-        )
-    kind, where = RETURNS[name], f"returns, name={name!r}"
-    refuse_unknown(where, given, [field.name for field in dataclasses.fields(kind)])
-    check_types(where, given, get_type_hints(kind))
-    return kind(**given)
+    name, given = name_and_options("returns", chosen)
+    refuse_other("returns", name, sorted(RETURNS))
+    return RETURNS[name](**given)
 
 
 def setting_of(returns: Any) -> str | dict[str, Any]:
     """What `make_returns` makes these of, nothing left out."""
-    settings = dataclasses.asdict(returns)
+    settings = returns.model_dump()
     return {"name": returns.name, **settings} if settings else returns.name
 
 

@@ -6,13 +6,13 @@ and K turns; leading axes are tasks and episodes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
+from llm_marl_envs.core.options import Options, Share
 from llm_marl_envs.core.records import EpisodeGroup
 from trainers.batch.packing import turns_taken
 
@@ -74,8 +74,7 @@ BONUSES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Maporl:
+class Maporl(Options):
     """Returns of a debate from who was right when: MAPoRL (arXiv 2502.18439), two forms of bonus.
 
     Both begin with the paper's influence-aware return: the own turn now, the team's later turns
@@ -93,29 +92,19 @@ class Maporl:
     turn t, with the signs of its stated intent (its released code pays for misleading others).
     `_potential` and `_paper` have tables of every cell. An answer that cannot be read is wrong, no
     worse; the paper pays -10 for it.
-
-    Attributes:
-        bonus: "potential" or "paper".
-        discount: g, the weight of the team's next turn, in [0, 1].
-        scale: of the bonuses, at least 0; 0 leaves the influence-aware return.
-
-    Raises:
-        ValueError: another bonus, or a number out of range.
     """
 
     name: ClassVar[str] = "maporl"
     reads_rewards: ClassVar[bool] = False
-    bonus: str = "potential"
-    discount: float = 0.3
-    scale: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.bonus not in BONUSES:
-            raise ValueError(f"returns, bonus={self.bonus!r}: expected one of {[*BONUSES]}")
-        if not 0 <= self.discount <= 1:
-            raise ValueError(f"returns, discount={self.discount!r}: expected a number from 0 to 1")
-        if not 0 <= self.scale < math.inf:
-            raise ValueError(f"returns, scale={self.scale!r}: expected a number of at least 0")
+    within = "returns"
+    bonus: Literal["potential", "paper"] = Field("potential", description="which form, see above")
+    discount: Share = Field(0.3, description="g, the weight of the team's next turn")
+    scale: float = Field(
+        0.5,
+        ge=0,
+        allow_inf_nan=False,
+        description="of the bonuses; 0 leaves the influence-aware return",
+    )
 
     def __call__(self, paid: Paid) -> np.ndarray:
         """As `trainers.batch.returns.Returns`; rewards and the run's discount are not read."""

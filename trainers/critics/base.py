@@ -6,16 +6,17 @@ chosen in `sight.py`; what becomes of its values is the algorithm's.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import torch
+from pydantic import Field
 
+from llm_marl_envs.core.options import Options
 from trainers.weights.team_model import TeamModel
 
 T = TypeVar("T", bound=Hashable)
@@ -48,48 +49,47 @@ class Seen:
     prompt_ids: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CriticSettings:
-    """Settings of algorithms with a critic.
+class CriticSettings(Options):
+    """Settings of algorithms with a critic."""
 
-    Attributes:
-        critic: 'words', 'model', 'head', another name in trainers.critics, or "module:Class".
-        sees: 'joint' (the chats of all agents), 'state' (the environment's `state()`) or 'own' (the
-            own chat); which of these an algorithm takes, its page says.
-        rate: the critic's learning rate, more than 0; None: 0.01, of 'model' 0.001, of
-            'head' 0.03.
-        steps: its gradient steps in an update, each over all turns, at least 1; None: 8, of 'model'
-            4.
-        body: of 'model', a name or folder of a causal model or an encoder; None: the model that the
-            run begins with.
-        max_tokens: of 'model', most tokens of a text, at least 1; a longer one loses its beginning.
-        rows: of 'model' and 'head', most texts of one forward pass, at least 1.
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    critic: str = "words"
-    sees: str = "joint"
-    rate: float | None = None
-    steps: int | None = None
-    body: str | None = None
-    max_tokens: int = 512
-    rows: int = 32
+    within = "critic"
+    critic: str = Field(
+        "words",
+        description="'words', 'model', 'head', another name in trainers.critics, or 'module:Class'",
+    )
+    sees: Literal["joint", "state", "own"] = Field(
+        "joint",
+        description="'joint' (the chats of all agents), 'state' (the environment's `state()`) or "
+        "'own' (the own chat); which of these an algorithm takes, its page says",
+    )
+    rate: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="the critic's learning rate; None: 0.01, of 'model' 0.001, of 'head' 0.03",
+    )
+    steps: int | None = Field(
+        None,
+        ge=1,
+        description="its gradient steps in an update, each over all turns; None: 8, of 'model' 4",
+    )
+    body: str | None = Field(
+        None,
+        description="of 'model', a name or folder of a causal model or an encoder; None: the model "
+        "that the run begins with",
+    )
+    max_tokens: int = Field(
+        512, ge=1, description="of 'model', most tokens of a text; a longer one loses its beginning"
+    )
+    rows: int = Field(32, ge=1, description="of 'model' and 'head', most texts of one forward pass")
     sights: ClassVar[tuple[str, ...]] = ("joint", "state")
 
-    def __post_init__(self) -> None:
-        for name, value in DEFAULTS.get(self.critic, DEFAULTS["model"]).items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
-        if not (self.rate is not None and 0 < self.rate < math.inf):
-            raise ValueError(f"critic, rate={self.rate!r}: expected a number of more than 0")
-        for name in ("steps", "max_tokens", "rows"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"critic, {name}={getattr(self, name)}: expected at least 1")
+    def __init__(self, /, **given: Any) -> None:
+        own = DEFAULTS.get(str(given.get("critic", "words")), DEFAULTS["model"])
+        super().__init__(**own | {k: v for k, v in given.items() if v is not None or k not in own})
         if self.sees not in self.sights:
-            own = "; for the own chat choose algorithm: iac" if self.sees == "own" else ""
-            raise ValueError(f"critic, sees={self.sees!r}: expected one of {self.sights}{own}")
+            chosen = "; for the own chat choose algorithm: iac" if self.sees == "own" else ""
+            raise ValueError(f"critic, sees={self.sees!r}: expected one of {self.sights}{chosen}")
 
 
 class Critic:

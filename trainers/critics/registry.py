@@ -10,7 +10,6 @@ In a run file it is a setting of the algorithms that have a critic:
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +44,8 @@ def save_critic(critic: Critic, folder: Path, **told: Any) -> None:
         folder: of the saved team.
         told: further JSON values for `critic.json`.
     """
-    fields = dataclasses.fields(CriticSettings)  # and not those of the algorithm
-    settings = {field.name: getattr(critic.settings, field.name) for field in fields}
+    # Not those of the algorithm.
+    settings = {name: getattr(critic.settings, name) for name in CriticSettings.model_fields}
     kept = critic.save(folder)
     write_json(folder / CRITIC_FILE, {**told, "settings": settings, "critic": kept})
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from llm_marl_envs.core.options import name_and_options
 from llm_marl_envs.core.plugins import Registry
 from trainers.engines.base import SamplingEngine
 
@@ -29,10 +30,7 @@ def engine_class(chosen: Chosen) -> tuple[type[SamplingEngine], dict[str, Any]]:
         TypeError: the name stands for something else.
         ImportError: it cannot be imported.
     """
-    given = {"name": chosen} if isinstance(chosen, str) else dict(chosen)
-    name = given.pop("name", None)
-    if not isinstance(name, str):
-        raise ValueError(f"engine={chosen!r}: expected a name, or a map with one as 'name'")
+    name, given = name_and_options("engine", chosen)
     found = ENGINES.get(name)
     if not (isinstance(found, type) and issubclass(found, SamplingEngine)):
         raise TypeError(f"engine {name!r}: expected a subclass of SamplingEngine, got {found!r}")

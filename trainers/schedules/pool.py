@@ -21,9 +21,12 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
-from llm_marl_envs.core.checks import check_maker, check_types, refuse_other
+from pydantic import Field, model_validator
+
+from llm_marl_envs.core.checks import check_maker
+from llm_marl_envs.core.options import Options, Share
 from llm_marl_envs.core.plugins import Registry
 from llm_marl_envs.core.seeds import derive_seed
 
@@ -66,49 +69,49 @@ class Strategy(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
-    """Past selves and opponents, and how often they play.
+class Pool(Options):
+    """Past selves and opponents, and how often they play."""
 
-    Attributes:
-        every: updates between two past selves that are kept; the first is that of the beginning.
-        size: most past selves of a policy. Adapters take their own size each, `shared` and
-            `separate` weights that of the model.
-        full: which one goes when there is a new one and no room: "oldest", or "random".
-        past: the chance that a past self plays a seat beside the learner, each as likely; while
-            there is none, present weights do. 0 keeps none.
-        opponents: name of a policy, as `partners:` takes it -> the chance that it plays there.
-        strategy: "sampled" (the above), or a name in `trainers.strategies` or "module:Class".
+    within = "schedules, pool"
+    every: int = Field(
+        20,
+        ge=1,
+        description="updates between two past selves that are kept; the first is that of the "
+        "beginning",
+    )
+    size: int = Field(
+        5,
+        ge=1,
+        description="most past selves of a policy. Adapters take their own size each, `shared` and "
+        "`separate` weights that of the model",
+    )
+    full: Literal["oldest", "random"] = Field(
+        "oldest", description="which one goes when there is a new one and no room"
+    )
+    past: Share = Field(
+        0.5,
+        description="the chance that a past self plays a seat beside the learner, each as likely; "
+        "while there is none, present weights do. 0 keeps none",
+    )
+    opponents: dict[str, Share] | None = Field(
+        None,
+        description="name of a policy, as `partners:` takes it -> the chance that it plays there",
+    )
+    strategy: str = Field(
+        SAMPLED,
+        description="'sampled' (the above), or a name in `trainers.strategies` or 'module:Class'",
+    )
 
-    Raises:
-        ValueError: out of range, or no such strategy.
-        TypeError: a chance that is no number, or a strategy that cannot be made.
-        ImportError: the strategy cannot be imported.
-    """
-
-    every: int = 20
-    size: int = 5
-    full: str = FULL[0]
-    past: float = 0.5
-    opponents: dict[str, float] | None = None
-    strategy: str = SAMPLED
-
-    def __post_init__(self) -> None:
-        for name in ("every", "size"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"schedules, pool, {name}={getattr(self, name)}: expected at least 1"
-                )
-        refuse_other("schedules, pool, full", self.full, FULL)
+    @model_validator(mode="after")
+    def _chances(self) -> Pool:
         given = self.opponents or {}
-        check_types("schedules, pool, opponents", given, dict.fromkeys(given, float))
-        chances = [self.past, *given.values()]
-        if not all(0 <= one <= 1 for one in chances) or sum(chances) > 1 + 1e-9:
+        if self.past + sum(given.values()) > 1 + 1e-9:
             raise ValueError(
                 f"schedules, pool: past={self.past}, opponents={given}: expected chances of 0 to "
                 "1, together at most 1; what is left to 1 is that of present weights"
             )
         self.make_strategy()
+        return self
 
     @property
     def keeps(self) -> bool:

@@ -16,17 +16,18 @@ rollout, whatever `num_iterations` makes of it.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from llm_marl_envs.core.checks import check_types, refuse_unknown
 from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.options import EXPECTED, Options, Share
 from llm_marl_envs.core.records import EpisodeGroup
 from llm_marl_envs.core.seeds import derive_seed, epoch_order, update_seed
 from llm_marl_envs.core.specs import env_arguments
@@ -72,29 +73,20 @@ class TaskSchedule:
         return update_seed(self.seed, update, position)
 
 
-def _check_every(name: str, every: int) -> None:
-    if every < 1:
-        raise ValueError(f"schedules, {name}, every={every}: expected at least 1 update")
+Seats = Annotated[list[str], Field(min_length=1)]
+Every = Annotated[int, Field(ge=1)]
+"""So many updates."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Exchange(Options):
     """Policies move on by one seat every so many updates (CORY, NeurIPS 2024).
 
     CORY writes both models and loads them crosswise, which loses the optimiser's moments. Here they
     stay with their weights. A saved team and an evaluation have the seats of the beginning.
-
-    Attributes:
-        every: updates between two exchanges.
-
-    Raises:
-        ValueError: out of range.
     """
 
-    every: int = 5
-
-    def __post_init__(self) -> None:
-        _check_every("exchange", self.every)
+    within = "schedules, exchange"
+    every: Every = Field(5, description="updates between two exchanges")
 
     def check(self, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
         """Refuse seats that have nothing to exchange.
@@ -119,26 +111,17 @@ class Exchange:
         return {**policy_of, **dict(zip(trained, own[first:] + own[:first], strict=True))}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Population:
+class Population(Options):
     """Policies change seats by lot, among the seats of one role, every so many updates.
 
     With speaker_0, speaker_1, listener_0 and listener_1, where each listener hears one speaker,
     every speaker comes to talk to every listener, and no two can agree on a language of their own.
     A role is what stands before the number. A saved team and an evaluation have the seats of the
     beginning.
-
-    Attributes:
-        every: updates between two draws.
-
-    Raises:
-        ValueError: out of range.
     """
 
-    every: int = 1
-
-    def __post_init__(self) -> None:
-        _check_every("population", self.every)
+    within = "schedules, population"
+    every: Every = Field(1, description="updates between two draws")
 
     def check(self, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
         """Refuse seats among which there is nothing to draw.
@@ -176,31 +159,18 @@ def _roles(agents: Sequence[str]) -> dict[str, list[str]]:
     return roles
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InTurn:
-    """Only some agents learn in an update, others play on: round-robin, or a leader alone (MLPO).
+class InTurn(Options):
+    """Only some agents learn in an update: round-robin, or a leader alone (MLPO)."""
 
-    Attributes:
-        every: updates of one turn.
-        order: the agents that learn, turn by turn, then from the beginning; None: each trained
-            agent alone, in seat order. `[[main_0]]` trains one seat alone, also where several
-            share their weights.
-
-    Raises:
-        ValueError: out of range, or no agents.
-    """
-
-    every: int = 1
-    order: list[list[str]] | None = None
-
-    def __post_init__(self) -> None:
-        _check_every("in_turn", self.every)
-        lists = self.order is None or all(isinstance(one, (list, tuple)) for one in self.order)
-        if not lists or (self.order is not None and not all([self.order, *self.order])):
-            raise ValueError(
-                f"schedules, in_turn, order={self.order!r}: expected lists of agents, as in "
-                "[[helper_0], [main_0]]"
-            )
+    within = "schedules, in_turn"
+    every: Every = Field(1, description="updates of one turn")
+    order: Annotated[list[Seats], Field(min_length=1)] | None = Field(
+        None,
+        description="the agents that learn, turn by turn, then from the beginning; None: each "
+        "trained agent alone, in seat order. [[main_0]] trains one seat alone, also where several "
+        "share their weights",
+        json_schema_extra={EXPECTED: "lists of agents, as in [[helper_0], [main_0]]"},
+    )
 
     def check(self, trained: Sequence[str]) -> None:
         """Refuse agents that are not trained.
@@ -221,30 +191,18 @@ class InTurn:
         return tuple(order[update // self.every % len(order)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Horizon:
+class Horizon(Options):
     """Episodes grow longer in steps; the last length stays (ScalingInter-RL, arXiv 2509.08755).
 
     The environment itself has fewer turns, so that prompts and payments are those of an episode of
     that length. Evaluations keep their own.
-
-    Attributes:
-        turns: most turns per agent, step by step.
-        every: updates of one step.
-
-    Raises:
-        ValueError: out of range, or no lengths.
     """
 
-    turns: list[int]
-    every: int = 100
-
-    def __post_init__(self) -> None:
-        _check_every("horizon", self.every)
-        if not self.turns or not all(type(one) is int and one >= 1 for one in self.turns):
-            raise ValueError(
-                f"schedules, horizon, turns={self.turns!r}: expected whole numbers of at least 1"
-            )
+    within = "schedules, horizon"
+    turns: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] = Field(
+        description="most turns per agent, step by step"
+    )
+    every: Every = Field(100, description="updates of one step")
 
     def check(self, env: Any) -> None:
         """Refuse an environment whose turns cannot be set, or that has fewer.
@@ -279,30 +237,29 @@ class Horizon:
         return self.turns[min(update // self.every, len(self.turns) - 1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difficulty:
+class Difficulty(Options):
     """Groups that succeed too often or too seldom are not trained on.
 
     They stay in the divisor of the loss: what is left out makes the step shorter, not the others
     weigh more. Nothing is sampled in their place.
-
-    Attributes:
-        lowest: share of a group's episodes that succeed, in [0, 1]; a group below it is left out.
-        highest: as `lowest`, a group above it. MLPO leaves out 0.75 and more.
-
-    Raises:
-        ValueError: out of range.
     """
 
-    lowest: float = 0.0
-    highest: float = 1.0
+    within = "schedules, difficulty"
+    lowest: Share = Field(
+        0.0, description="share of a group's episodes that succeed; a group below it is left out"
+    )
+    highest: Share = Field(
+        1.0, description="as `lowest`, a group above it. MLPO leaves out 0.75 and more"
+    )
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.lowest <= self.highest <= 1:
+    @model_validator(mode="after")
+    def _in_order(self) -> Difficulty:
+        if self.lowest > self.highest:
             raise ValueError(
                 f"schedules, difficulty: lowest={self.lowest}, highest={self.highest}: expected "
                 "0 <= lowest <= highest <= 1"
             )
+        return self
 
     def keeps(self, group: EpisodeGroup) -> bool:
         """Whether a group is trained on.
@@ -320,25 +277,17 @@ class Difficulty:
         return bool(solved) and self.lowest <= sum(solved) / len(solved) <= self.highest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sequential:
-    """Policies learn one after the other from one rollout (HAPPO), see `experience/sequential.py`.
+class Sequential(Options):
+    """Policies learn one after the other from one rollout (HAPPO, `experience/sequential.py`)."""
 
-    Attributes:
-        clip: the ratio of what earlier policies said is held in [1 - clip, 1 + clip], more than 0
-            (A2PO); None, as in the paper: it is not.
-
-    Raises:
-        ValueError: out of range.
-    """
-
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.clip is not None and not 0 < self.clip <= 1:
-            raise ValueError(
-                f"schedules, sequential, clip={self.clip}: expected more than 0 and at most 1"
-            )
+    within = "schedules, sequential"
+    clip: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="the ratio of what earlier policies said is held in [1 - clip, 1 + clip] "
+        "(A2PO); None, as in the paper: it is not",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,18 +386,11 @@ def make_schedules(given: Mapping[str, Any] | None) -> Schedules:
     check_types("schedules", given, dict.fromkeys(given, dict[str, Any]))
     made = {}
     for name, settings in given.items():
-        kind, where = KINDS[name], f"schedules, {name}"
-        fields = dataclasses.fields(kind)
-        refuse_unknown(where, settings, [field.name for field in fields])
-        check_types(where, settings, get_type_hints(kind))
-        missing = [f.name for f in fields if f.default is dataclasses.MISSING]
-        if set(missing) - set(settings):
-            raise ValueError(f"{where}: needs {missing}")
-        made[name] = kind(**settings)
+        made[name] = KINDS[name](**settings)
     return Schedules(**made)
 
 
 def settings_of(schedules: Schedules) -> dict[str, Any] | None:
     """What `make_schedules` makes these of, nothing left out."""
     found = {name: getattr(schedules, name) for name in KINDS}
-    return {n: dataclasses.asdict(one) for n, one in found.items() if one is not None} or None
+    return {n: one.model_dump() for n, one in found.items() if one is not None} or None

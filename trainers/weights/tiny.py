@@ -22,11 +22,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import Field
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer
 from torch import Tensor
@@ -41,6 +41,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from llm_marl_envs.core.options import Options
 from llm_marl_envs.measure.progress import counter
 from trainers.weights.cache import cache_folder, made_once, written_whole
 from trainers.weights.chat import ChatTemplate
@@ -64,32 +65,40 @@ REPEATED = 0.2
 """Share of the prompts from which on a line of theirs is one of the tokenizer's `whole` lines."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TinySettings:
+class TinySettings(Options):
     """Sizes of the embedded model and of its warm start.
 
     Together with the seed and the demonstrations they decide every weight.
     """
 
-    vocab_size: int = 1024
-    """Most tokens of the vocabulary, the 256 bytes and 3 special ones included."""
-    words_per_token: int = 1
-    """Most words of one token. With 1 a new prompt of known words is one of known tokens. With
-    more, rows are shorter and copying from a prompt is learned in fewer steps."""
-    hidden_size: int = 96
-    num_layers: int = 2
-    num_heads: int = 4
-    intermediate_size: int = 256
-    max_position_embeddings: int = 2048
-    """Most tokens of one dialogue."""
-    demonstrations: int = 12_000
-    """How many demonstrations are asked for, over all environments."""
-    steps: int = 600
-    """Optimizer steps of the warm start."""
-    batch_size: int = 32
-    """Demonstrations per step."""
-    learning_rate: float = 5e-3
-    """Peak of AdamW; a twentieth of the steps rising, then a half cosine to zero."""
+    within = "tiny"
+    vocab_size: int = Field(
+        1024,
+        ge=259,
+        description="most tokens of the vocabulary, the 256 bytes and 3 special ones included",
+    )
+    words_per_token: int = Field(
+        1,
+        ge=1,
+        description="most words of one token. With 1 a new prompt of known words is one of known "
+        "tokens. With more, rows are shorter and copying from a prompt is learned in fewer steps",
+    )
+    hidden_size: int = Field(96, ge=1, description="width")
+    num_layers: int = Field(2, ge=1, description="depth")
+    num_heads: int = Field(4, ge=1, description="heads of the attention")
+    intermediate_size: int = Field(256, ge=1, description="width between two layers")
+    max_position_embeddings: int = Field(2048, ge=1, description="most tokens of one dialogue")
+    demonstrations: int = Field(
+        12_000, ge=1, description="how many demonstrations are asked for, over all environments"
+    )
+    steps: int = Field(600, ge=1, description="optimizer steps of the warm start")
+    batch_size: int = Field(32, ge=1, description="demonstrations per step")
+    learning_rate: float = Field(
+        5e-3,
+        gt=0,
+        allow_inf_nan=False,
+        description="peak of AdamW; a twentieth of the steps rising, then a half cosine to zero",
+    )
 
 
 def build_tokenizer(
@@ -282,7 +291,7 @@ def tiny_model(
     demonstrations = demonstrations_of(env_ids, settings.demonstrations, seed, env_kwargs)
     key = _key(seed, settings, demonstrations)
     folder = Path(path) if path is not None else cache_folder() / f"tiny-{key}"
-    record = {"key": key, "seed": seed, "env_ids": list(env_ids), "settings": asdict(settings)}
+    record = {"key": key, "seed": seed, "env_ids": list(env_ids), "settings": settings.model_dump()}
     with made_once(folder):
         if not _is_there(folder, key, fresh=fresh):
             with written_whole(folder) as made:
@@ -343,7 +352,7 @@ def _repeated_lines(demonstrations: Sequence[Demonstration]) -> list[str]:
 
 
 def _key(seed: int, settings: TinySettings, demonstrations: Sequence[Demonstration]) -> str:
-    made_from = json.dumps([FORMAT, seed, asdict(settings), CHAT_TEMPLATE, demonstrations])
+    made_from = json.dumps([FORMAT, seed, settings.model_dump(), CHAT_TEMPLATE, demonstrations])
     return hashlib.sha256(made_from.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

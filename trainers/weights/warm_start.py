@@ -14,24 +14,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from datasets import Dataset
 from peft import LoraConfig
+from pydantic import Field
 from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
-from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.options import Options
 from llm_marl_envs.files.json_files import read_json, write_json
 from llm_marl_envs.measure.progress import counter
 from trainers.weights.cache import cache_folder, made_once, written_whole
@@ -50,55 +49,33 @@ CHECKPOINTS = 5
 """In a warm start: a stopped one goes on from the last."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WarmStart:
-    """What is shown, and how it is learned.
+class WarmStart(Options):
+    """What is shown, and how it is learned."""
 
-    Attributes:
-        demonstrations: how many the experts write.
-        steps: of the optimiser.
-        batch_size: demonstrations of a step.
-        learning_rate: peak of AdamW; None: 1e-3 with LoRA, 5e-5 without.
-        lora_rank: of the adapter on every linear layer, merged at the end; 0 trains all weights.
-        conventions: those that experts follow; None: all, drawn at random.
-        seed: of the demonstrations, the adapter and the order.
-
-    Raises:
-        ValueError: a number out of range.
-    """
-
-    demonstrations: int = 880
-    steps: int = 110
-    batch_size: int = 8
-    learning_rate: float | None = None
-    lora_rank: int = 16
-    conventions: list[str] | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        least = {"demonstrations": 1, "steps": 1, "batch_size": 1, "lora_rank": 0, "seed": 0}
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise ValueError(f"warm_start, {name}={getattr(self, name)}: at least {low}")
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"warm_start, learning_rate={self.learning_rate}: more than 0")
+    within = "warm_start"
+    demonstrations: int = Field(880, ge=1, description="how many the experts write")
+    steps: int = Field(110, ge=1, description="of the optimiser")
+    batch_size: int = Field(8, ge=1, description="demonstrations of a step")
+    learning_rate: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="peak of AdamW; None: 1e-3 with LoRA, 5e-5 without",
+    )
+    lora_rank: int = Field(
+        16,
+        ge=0,
+        description="of the adapter on every linear layer, merged at the end; 0 trains all weights",
+    )
+    conventions: list[str] | None = Field(
+        None, description="those that experts follow; None: all, drawn at random"
+    )
+    seed: int = Field(0, ge=0, description="of the demonstrations, the adapter and the order")
 
     @property
     def rate(self) -> float:
         """The learning rate, where none is given that of its kind."""
         return self.learning_rate or RATES["lora" if self.lora_rank else "full"]
-
-
-def settings_of(given: Mapping[str, Any]) -> WarmStart:
-    """The settings of a `warm_start` section.
-
-    Raises:
-        ValueError: an unknown one, or a value out of range.
-    """
-    hints = get_type_hints(WarmStart)
-    refuse_unknown("warm_start", given, hints)
-    check_types("warm_start", given, hints)
-    return WarmStart(**given)
 
 
 def warm_started(
@@ -134,10 +111,11 @@ def warm_started(
         (env_id,), settings.demonstrations, settings.seed, kwargs, settings.conventions
     )
     of_base = fingerprint(base) if Path(base).is_dir() else base
-    made_from = json.dumps([FORMAT, of_base, asdict(settings), shown])
+    made_from = json.dumps([FORMAT, of_base, settings.model_dump(), shown])
     key = hashlib.sha256(made_from.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     home = Path(folder).expanduser() if folder is not None else cache_folder() / f"warm-{key}"
-    about = {"key": key, "base": base, "env_id": env_id, "env_kwargs": kwargs, **asdict(settings)}
+    about = {"key": key, "base": base, "env_id": env_id, "env_kwargs": kwargs}
+    about |= settings.model_dump()
     with made_once(home):
         _make(home, shown, settings, about, fresh=fresh)
     return str(home)

@@ -112,21 +112,10 @@ runs out, the helper's share is 0 and `contribution_complete` is false.
 All tests pass, or `turns` turns are over. Never truncated.
 
 ## Arguments
-- `tasks`: None (generated), "bundled:coop_problems", a JSONL file, `"hub:<dataset>"`, a list of
-  rows or a `TaskSource`.
-- `split`: "train", "val", "test" (new pairs of prompts), "test_prompts" (prompts that neither seat
-  has read, of words that it has), "ood" (operations or lengths that it has not), or "all" for rows.
-- `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `n_agents`: 2, 3 or 4. Rows have two parts, so they are for 2.
-- `reward`: "tests", "paper" or "contribution".
-- `turns`: K, at least 1.
-- `feedback`: what an agent reads between turns. "plain": where its own syntax broke. "diagnostics":
-  also what was defined, how many tests passed and the first failing test. "partner": also the
-  partners' code. None takes "plain" under `split`, else "diagnostics". Under `split` diagnostics
-  quote no text that a partner's program chose. They still reveal the private operation: through
-  expected values, and even through the number of tests that passed.
-- `max_action_chars`: Unicode code points.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec coop_coding` lists them.
+
+Under `info="split"` diagnostics quote no text that a partner's program chose. They still reveal the
+private operation: through expected values, and even through the number of tests that passed.
 
 The attribute `sandbox` says where programs run: the process-wide pool unless it is set.
 
@@ -149,10 +138,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
 from llm_marl_envs.core.environment import (
     Bounds,
     Outcome,
@@ -163,15 +152,16 @@ from llm_marl_envs.core.environment import (
     info_of,
     parallel_form,
 )
+from llm_marl_envs.core.options import INFO, TURNS, Info, TaskOptions, tasks_field
 from llm_marl_envs.core.spaces import Message, Observation
-from llm_marl_envs.core.tasks import Row, Task, TaskSource
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.coding import attempt, functions, rewards
 from llm_marl_envs.envs.coding.ablation import Contribution
 from llm_marl_envs.envs.coding.bounds import solo_share
 from llm_marl_envs.envs.coding.composition import AUTHORS, describe, describe_full, prompts
 from llm_marl_envs.envs.coding.conventions import roles_of
 from llm_marl_envs.envs.coding.experts import CodingExperts
-from llm_marl_envs.envs.coding.feedback import MAX_PARTNER_CHARS, MODES, feedback
+from llm_marl_envs.envs.coding.feedback import MAX_PARTNER_CHARS, feedback
 from llm_marl_envs.envs.coding.source import (
     ProceduralSource,
     coding_tasks,
@@ -197,6 +187,38 @@ FULL_MAIN_PROMPT = (
 TURNS_PROMPT = "\nThere are {turns} turns. After each you may revise your code."
 
 
+class CoopCodingOptions(TaskOptions):
+    """The arguments of coop_coding."""
+
+    tasks: Any = tasks_field("'bundled:coop_problems' are rows of this library; see Tasks.")
+    split: Literal["train", "val", "test", "test_prompts", "ood", "all"] = Field(
+        "train",
+        description="'test' has new pairs of prompts, 'test_prompts' prompts that neither seat "
+        "has read, of words that it has, 'ood' operations or lengths that it has not; 'all' is "
+        "for rows",
+    )
+    info: Info | None = Field(
+        None, description=f"{INFO}. 'split' is for generated tasks alone, and what None takes there"
+    )
+    n_agents: int = Field(
+        2,
+        ge=AUTHORS[0],
+        le=AUTHORS[1],
+        description="authors; rows have two parts, so they are for 2",
+    )
+    reward: Literal["tests", "paper", "contribution"] = Field(
+        "tests", description="what is paid, see Rewards"
+    )
+    turns: int = Field(1, ge=1, description=TURNS)
+    feedback: Literal["plain", "diagnostics", "partner"] | None = Field(
+        None,
+        description="what an agent reads between turns. 'plain': where its own syntax broke. "
+        "'diagnostics': also what was defined, how many tests passed and the first failing test. "
+        "'partner': also the partners' code. None takes 'plain' under 'split', else 'diagnostics'",
+    )
+    max_action_chars: int = Field(8192, ge=1, description="Unicode code points of an action")
+
+
 class CoopCodingEnv(TextParallelEnv):
     """The environment of this page; arguments as listed there.
 
@@ -206,38 +228,27 @@ class CoopCodingEnv(TextParallelEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("coop_coding-v0")
+    Options = CoopCodingOptions
     blocking = True
     splits = functions.SPLITS
 
-    def __init__(
-        self,
-        *,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        n_agents: int = 2,
-        reward: str = "tests",
-        turns: int = 1,
-        feedback: str | None = None,
-        max_action_chars: int = 8192,
-        render_mode: str | None = None,
-    ) -> None:
-        check_whole("n_agents", n_agents, *AUTHORS)
-        source = coding_tasks(tasks, split, n_agents)
+    def __init__(self, **given: Any) -> None:
+        options = CoopCodingOptions(**given)
+        n_agents, turns = options.n_agents, options.turns
+        source = coding_tasks(options.tasks, options.split, n_agents)
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
-        self.info_mode = info_of(info, generated)
-        self.reward_scheme = reward
-        self.feedback_mode = feedback or ("plain" if self.info_mode == "split" else "diagnostics")
-        refuse_other("reward", self.reward_scheme, rewards.SCHEMES)
-        refuse_other("feedback", self.feedback_mode, MODES)
+        self.info_mode = info_of(options.info, generated)
+        self.reward_scheme = options.reward
+        plain = "plain" if self.info_mode == "split" else "diagnostics"
+        self.feedback_mode = options.feedback or plain
         helpers = [f"helper_{place}" for place in range(n_agents - 1)]
         self.roles = dict(zip([*helpers, MAIN], roles_of(n_agents), strict=True))
         super().__init__(
             agents=[*self.roles],
             source=source,
             max_turns=turns,
-            max_action_chars=max_action_chars,
-            render_mode=render_mode,
+            max_action_chars=options.max_action_chars,
+            render_mode=options.render_mode,
         )
         low, high = rewards.REWARD_RANGES[self.reward_scheme]
         self.reward_range = (low, high * (turns if self.reward_scheme == "paper" else 1))

@@ -18,7 +18,6 @@ from llm_marl_envs.envs.coding.rows import own_line
 from llm_marl_envs.sandbox import TestOutcome, Verdict
 from llm_marl_envs.sandbox.jail.source import ERRORS, parse
 
-MODES = ("plain", "diagnostics", "partner")
 REVISE = "Revise your code. Reply with code only."
 MAX_TEST_CHARS = 200
 MAX_ERROR_CHARS = 200
@@ -40,7 +39,7 @@ def feedback(
         work: the programs of this turn.
         verdict: what came of them.
         role: who is told.
-        mode: one of `MODES`.
+        mode: "plain", "diagnostics" or "partner".
         private: quote nothing that a partner's program can choose (`info="split"`); the mode
             "partner" shows the partners' code all the same.
         heard: role -> what the mode "partner" shows of its code.

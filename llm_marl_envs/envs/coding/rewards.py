@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-SCHEMES = ("tests", "paper", "contribution")
-
 TERM_RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "tests": {"structure": (0.0, 0.1), "syntax": (0.0, 0.1), "tests": (0.0, 0.8)},
     "paper": {

@@ -8,16 +8,45 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, InstanceOf, WithJsonSchema
 
 from llm_marl_envs.core.environment import TextAECEnv
+from llm_marl_envs.core.options import EXPECTED, INFO
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.envs.debate.briefs import asked, share
 from llm_marl_envs.envs.questions import KINDS, Question, question_of
+from llm_marl_envs.policies.base import Policy
 
 MAX_ACTION_CHARS = 4096
 OWN = "Only you know:"
+
+
+Judge = Annotated[InstanceOf[Policy], WithJsonSchema({EXPECTED: "a policy"})]
+
+
+def question_field(more: str = "") -> Any:
+    """The argument `tasks` of an environment that asks questions."""
+    about = (
+        "None (generated), 'generated:<kind>,<kind>:<level>', a JSONL file, 'hub:<dataset>', "
+        "'reasoning-gym:<set>', a list of rows or a TaskSource of questions"
+    )
+    return Field(
+        None,
+        description=f"{about}. {more}" if more else about,
+        json_schema_extra={EXPECTED: "None, text, rows or a TaskSource"},
+    )
+
+
+def info_field() -> Any:
+    """The argument `info`."""
+    return Field(
+        None,
+        description=f"{INFO}. None takes 'split' where the questions bring evidence, which then "
+        "all rows must",
+    )
 
 
 class QuestionEnv(TextAECEnv):

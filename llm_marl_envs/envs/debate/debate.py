@@ -100,16 +100,7 @@ and after the last statement
 After `rounds` statements of every debater. Never truncated.
 
 ## Arguments
-- `tasks`: None (generated: safe), `"generated:<kind>,<kind>:<level>"`, a JSONL file,
-  `"hub:<dataset>"`, `"reasoning-gym:<set>"`, a list of rows or a `TaskSource` of questions.
-- `split`: "train", "val", "test", "ood" (one level harder), or "all" for rows.
-- `info`: "split" or "full"; None takes "split" where the questions bring evidence, which then all
-  rows must.
-- `n_agents`: 2 to 9; generated evidence is divided into as many parts.
-- `rounds`: K, at least 1.
-- `pay`: "team" or "own".
-- `judge`: a policy instead of the majority.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec debate` lists them.
 
 | kind of question | what it needs |
 |---|---|
@@ -142,17 +133,18 @@ reasoning-gym (Apache-2.0) have their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import comb
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
 from llm_marl_envs.core.environment import Bounds, Outcome, described
-from llm_marl_envs.core.tasks import Row, Task, TaskSource
+from llm_marl_envs.core.options import TURNS, Info, TaskOptions
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import Said
 from llm_marl_envs.envs.debate import votes
-from llm_marl_envs.envs.debate.base import QuestionEnv
+from llm_marl_envs.envs.debate.base import Judge, QuestionEnv, info_field, question_field
 from llm_marl_envs.envs.debate.briefs import info_of
 from llm_marl_envs.envs.debate.debaters import Debaters
 from llm_marl_envs.envs.debate.policy_judge import JUDGE, judge_prompt, verdicts
@@ -166,9 +158,7 @@ from llm_marl_envs.envs.questions import (
     question_tasks,
     read_answer,
 )
-from llm_marl_envs.policies.base import Policy
 
-PAYS = ("team", "own")
 DEFAULT_KINDS = ("safe",)
 
 OPENING = (
@@ -180,6 +170,19 @@ OWN = "Only you know:\n{evidence}\n"
 ROUND = "Round {number} of {rounds}."
 
 
+class DebateOptions(TaskOptions):
+    """The arguments of debate."""
+
+    tasks: Any = question_field()
+    info: Info | None = info_field()
+    n_agents: int = Field(
+        3, ge=2, le=9, description="debaters; generated evidence is divided into as many parts"
+    )
+    rounds: int = Field(2, ge=1, description=TURNS)
+    pay: Literal["team", "own"] = Field("team", description="whose answer is paid, see Rewards")
+    judge: Judge | None = Field(None, description="a policy instead of the majority")
+
+
 class DebateEnv(QuestionEnv):
     """The environment of this page; arguments as listed there.
 
@@ -189,36 +192,23 @@ class DebateEnv(QuestionEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("debate-v0")
+    Options = DebateOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(
-        self,
-        *,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        n_agents: int = 3,
-        rounds: int = 2,
-        pay: str = "team",
-        judge: Policy | None = None,
-        render_mode: str | None = None,
-    ) -> None:
-        check_whole("n_agents", n_agents, 2, 9)
-        check_whole("rounds", rounds, 1)
-        refuse_other("pay", pay, PAYS)
-        source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
-        info = info_of(info, source)
-        if judge is not None and not isinstance(judge, Policy):
-            raise TypeError(f"judge: expected a policy, got {type(judge).__name__}")
+    def __init__(self, **given: Any) -> None:
+        options = DebateOptions(**given)
+        n_agents = options.n_agents
+        source = question_tasks(
+            options.tasks, split=options.split, kinds=DEFAULT_KINDS, parts=n_agents
+        )
         super().__init__(
             shares={f"debater_{seat}": seat for seat in range(n_agents)},
             source=source,
-            info=info,
-            turns=rounds,
-            render_mode=render_mode,
+            info=info_of(options.info, source),
+            turns=options.rounds,
+            render_mode=options.render_mode,
         )
-        self.pay = pay
-        self.judge = judge
+        self.pay, self.judge = options.pay, options.judge
         self._said: list[Said] = []  # in the order made
         self._known: dict[str, dict[str, Any]] = {}  # agent -> what its statements say so far
         self._heard: dict[str, int] = {}  # agent -> how many of them it was shown

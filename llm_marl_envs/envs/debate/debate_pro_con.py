@@ -94,16 +94,7 @@ and after the end
 After the last judge. Never truncated.
 
 ## Arguments
-- `tasks`, `split`: as in `debate-v0`. Kinds default to suspects, meeting, order, lost, games, in
-  which a single line of the source refutes the wrong claim. Rows need `evidence` or `shared` as the
-  source, and `choices` or a `lure` for the wrong claim.
-- `info`: "split" or "full".
-- `rounds`: at least 1. `quotes`: quotations per statement that count, at least 1.
-- `speech`: False shows the judge verified quotations alone, without the debaters' own words.
-- `judge`: "seat" (one, the reset seed draws which side it is shown first), "seats" (two, both
-  orders averaged), "scripted" (`debate/side_judge.py`) or a policy; these two read both
-  orders, averaged.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec debate_pro_con` lists them.
 
 ## What is known, and what remains
 `bounds(task)` are mean rewards over the seats. The debaters share 1 and each judge adds its
@@ -127,17 +118,17 @@ As in `debate-v0`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole
+from pydantic import Field
+
 from llm_marl_envs.core.environment import Bounds, Outcome, described
+from llm_marl_envs.core.options import INFO, TURNS, Info, TaskOptions
 from llm_marl_envs.core.seeds import derive_seed
-from llm_marl_envs.core.tasks import Row, Task, TaskSource
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.debate import sides as rules
-from llm_marl_envs.envs.debate.base import QuestionEnv
-from llm_marl_envs.envs.debate.briefs import check_info
+from llm_marl_envs.envs.debate.base import Judge, QuestionEnv, question_field
 from llm_marl_envs.envs.debate.policy_judge import verdicts
 from llm_marl_envs.envs.debate.quotes import Statement, read_statement, shown
 from llm_marl_envs.envs.debate.side_experts import CON, PRO, SideExperts, sides, source_of
@@ -159,6 +150,29 @@ JUDGE = "You are the judge. Two debaters who have read a source disagree; one is
 SOURCE = "\nSource:\n{source}"
 
 
+class DebateProConOptions(TaskOptions):
+    """The arguments of debate_pro_con."""
+
+    tasks: Any = question_field(
+        "Kinds default to suspects, meeting, order, lost, games, in which a single line of the "
+        "source refutes the wrong claim. Rows need `evidence` or `shared` as the source, and "
+        "`choices` or a `lure` for the wrong claim."
+    )
+    info: Info | None = Field(None, description=f"{INFO}; None takes 'split'")
+    rounds: int = Field(2, ge=1, description=TURNS)
+    quotes: int = Field(1, ge=1, description="quotations per statement that count")
+    speech: bool = Field(
+        True,
+        description="False shows the judge verified quotations alone, without the debaters' words",
+    )
+    judge: Literal["seat", "seats", "scripted"] | Judge = Field(
+        "seat",
+        description="'seat': one, the reset seed draws which side it is shown first; 'seats': "
+        "two, both orders averaged; 'scripted' (`debate/side_judge.py`) or a policy: these two "
+        "read both orders, averaged",
+    )
+
+
 class DebateProConEnv(QuestionEnv):
     """The environment of this page; arguments as listed there.
 
@@ -168,27 +182,13 @@ class DebateProConEnv(QuestionEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("debate_pro_con-v0")
+    Options = DebateProConOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(
-        self,
-        *,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        rounds: int = 2,
-        quotes: int = 1,
-        speech: bool = True,
-        judge: Policy | str = "seat",
-        render_mode: str | None = None,
-    ) -> None:
-        known = (*SEATS, "scripted")
-        if judge not in known and not isinstance(judge, Policy):
-            raise TypeError(f"judge={judge!r:.60}: expected one of {known} or a policy")
-        check_whole("rounds", rounds, 1)
-        check_whole("quotes", quotes, 1)
-        source = question_tasks(tasks, split=split, kinds=rules.KINDS, parts=PARTS)
-        info = check_info(info or "split")
+    def __init__(self, **given: Any) -> None:
+        options = DebateProConOptions(**given)
+        judge = options.judge
+        source = question_tasks(options.tasks, split=options.split, kinds=rules.KINDS, parts=PARTS)
         seats = SEATS.get(judge, 0) if isinstance(judge, str) else 0
         policy = QuotesJudge() if isinstance(judge, str) else judge
         self.judge = None if seats else policy
@@ -196,13 +196,12 @@ class DebateProConEnv(QuestionEnv):
         super().__init__(
             shares=dict.fromkeys([PRO, CON, *JUDGES[:seats]]),  # both sides read the whole source
             source=source,
-            info=info,
-            turns=rounds,
-            render_mode=render_mode,
+            info=options.info or "split",
+            turns=options.rounds,
+            render_mode=options.render_mode,
         )
-        self.quotes = quotes
-        self.speech = speech
-        self._order = [PRO, CON] * rounds + self.possible_agents[2:]
+        self.quotes, self.speech = options.quotes, options.speech
+        self._order = [PRO, CON] * options.rounds + self.possible_agents[2:]
         self._made: list[Statement] = []
         self._heard: dict[str, list[Statement]] = {}  # listener -> what it is shown of others
         self._verdicts: list[str | None] = []

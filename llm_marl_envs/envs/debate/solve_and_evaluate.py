@@ -105,15 +105,7 @@ and after the end
 After `rounds` rounds. Never truncated.
 
 ## Arguments
-- `tasks`, `split`: as in `debate-v0`. Kinds default to suspects, points, meeting, order, cups,
-  lights, seats.
-- `info`: "split" or "full"; None takes "split" where the questions bring evidence.
-- `n_agents`: 3 to 9; evidence is divided over solver and evaluators. Of several evaluators one is
-  enough in suspects, points and meeting, and often in order; in the other kinds all are needed.
-- `rounds`: at least 1.
-- `anchor`: share of tasks, by a hash of their id, whose scorer is paid for the truth; 0 to 1.
-- `ablate`: None, "evaluation" (`n_agents` must be 3) or "scoring".
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec solve_and_evaluate` lists them.
 
 ## What is known, and what remains
 - A return of 1/2 says nothing of the truth, so `bounds` knows none.
@@ -137,15 +129,16 @@ As in `debate-v0`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
 from llm_marl_envs.core.environment import Bounds, Outcome, described
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, unit_hash
+from llm_marl_envs.core.options import TURNS, Info, Share, TaskOptions
+from llm_marl_envs.core.tasks import Task, unit_hash
 from llm_marl_envs.core.texts import quoted
-from llm_marl_envs.envs.debate.base import QuestionEnv
+from llm_marl_envs.envs.debate.base import QuestionEnv, info_field, question_field
 from llm_marl_envs.envs.debate.briefs import info_of
 from llm_marl_envs.envs.debate.role_experts import EVALUATOR, SCORER, SOLVER, EvaluationExperts
 from llm_marl_envs.envs.debate.scores import (
@@ -157,7 +150,6 @@ from llm_marl_envs.envs.debate.scores import (
 )
 from llm_marl_envs.envs.questions import Question, is_right, question_tasks, read_answer
 
-ABLATIONS = (None, "evaluation", "scoring")
 DEFAULT_KINDS = ("suspects", "points", "meeting", "order", "cups", "lights", "seats")
 
 ROLES = {
@@ -176,6 +168,31 @@ ENDS = {
 }
 
 
+class SolveAndEvaluateOptions(TaskOptions):
+    """The arguments of solve_and_evaluate."""
+
+    tasks: Any = question_field(
+        "Kinds default to suspects, points, meeting, order, cups, lights, seats."
+    )
+    info: Info | None = info_field()
+    n_agents: int = Field(
+        3,
+        ge=3,
+        le=9,
+        description="seats; evidence is divided over solver and evaluators. Of several evaluators "
+        "one is enough in suspects, points and meeting, and often in order; in the other kinds all "
+        "are needed",
+    )
+    rounds: int = Field(2, ge=1, description=TURNS)
+    anchor: Share = Field(
+        0.0,
+        description="share of tasks, by a hash of their id, whose scorer is paid for the truth",
+    )
+    ablate: Literal["evaluation", "scoring"] | None = Field(
+        None, description="who is left out; 'evaluation' needs n_agents=3"
+    )
+
+
 class SolveAndEvaluateEnv(QuestionEnv):
     """The environment of this page; arguments as listed there.
 
@@ -184,29 +201,17 @@ class SolveAndEvaluateEnv(QuestionEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("solve_and_evaluate-v0")
+    Options = SolveAndEvaluateOptions
     reward_range = (-1.0, 1.0)
 
-    def __init__(
-        self,
-        *,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        n_agents: int = 3,
-        rounds: int = 2,
-        anchor: float = 0.0,
-        ablate: str | None = None,
-        render_mode: str | None = None,
-    ) -> None:
-        check_whole("n_agents", n_agents, 3, 9)
-        check_whole("rounds", rounds, 1)
-        if not isinstance(anchor, (int, float)) or not 0 <= anchor <= 1:
-            raise ValueError(f"anchor={anchor!r}: expected a share, 0 to 1")
-        refuse_other("ablate", ablate, ABLATIONS)
+    def __init__(self, **given: Any) -> None:
+        options = SolveAndEvaluateOptions(**given)
+        n_agents, ablate, anchor = options.n_agents, options.ablate, options.anchor
         if ablate == "evaluation" and n_agents != 3:
             raise ValueError(f"ablate='evaluation', n_agents={n_agents}: expected n_agents=3")
-        source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents - 1)
-        info = info_of(info, source)
+        source = question_tasks(
+            options.tasks, split=options.split, kinds=DEFAULT_KINDS, parts=n_agents - 1
+        )
         self.evaluators = [f"{EVALUATOR}_{i}" for i in range(n_agents - 2)]
         if ablate == "evaluation":
             self.evaluators = []
@@ -218,9 +223,9 @@ class SolveAndEvaluateEnv(QuestionEnv):
                 seat: place if place < n_agents - 1 else None for place, seat in enumerate(seats)
             },
             source=source,
-            info=info,
-            turns=rounds,
-            render_mode=render_mode,
+            info=info_of(options.info, source),
+            turns=options.rounds,
+            render_mode=options.render_mode,
         )
         if ablate == "evaluation" and anchor:
             self.reward_range = (-1.0, 2.0)  # `evaluation` and `truth` in one seat

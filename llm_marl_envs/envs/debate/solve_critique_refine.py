@@ -90,13 +90,7 @@ and after the end
 After every seat has acted once. Never truncated.
 
 ## Arguments
-- `tasks`, `split`: as in `debate-v0`. Kinds default to safe, cups, lights, seats, where every part
-  is needed. In suspects, points and meeting any two are enough, in order often, so there a critique
-  may be worth nothing.
-- `info`: "split" or "full"; None takes "split" where the questions bring evidence.
-- `n_agents`: 3 to 9, shadows not counted; generated evidence is divided into as many parts.
-- `credit`: "team" or "difference".
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec solve_critique_refine` lists them.
 
 ## What is known, and what remains
 `bounds(task)` with `credit="team"`: `random` is a guess among the choices, `solo` the best that one
@@ -118,15 +112,16 @@ As in `debate-v0`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
 from llm_marl_envs.core.environment import Bounds, Outcome, described
-from llm_marl_envs.core.tasks import Row, Task, TaskSource
+from llm_marl_envs.core.options import Info, TaskOptions
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import quoted
-from llm_marl_envs.envs.debate.base import QuestionEnv
+from llm_marl_envs.envs.debate.base import QuestionEnv, info_field, question_field
 from llm_marl_envs.envs.debate.briefs import info_of
 from llm_marl_envs.envs.debate.role_experts import ChainExperts
 from llm_marl_envs.envs.debate.stations import (
@@ -148,7 +143,6 @@ from llm_marl_envs.envs.questions import (
     read_answer,
 )
 
-CREDITS = ("team", "difference")
 DEFAULT_KINDS = ("safe", "cups", "lights", "seats")
 
 OPENING = {
@@ -163,6 +157,24 @@ TASKS = {
 }
 
 
+class SolveCritiqueRefineOptions(TaskOptions):
+    """The arguments of solve_critique_refine."""
+
+    tasks: Any = question_field(
+        "Kinds default to safe, cups, lights, seats, where every part is needed. In suspects, "
+        "points and meeting any two are enough, in order often, so there a critique may be worth "
+        "nothing."
+    )
+    info: Info | None = info_field()
+    n_agents: int = Field(
+        3,
+        ge=3,
+        le=9,
+        description="seats, shadows not counted; generated evidence is divided into as many parts",
+    )
+    credit: Literal["team", "difference"] = Field("team", description="what is paid, see Rewards")
+
+
 class SolveCritiqueRefineEnv(QuestionEnv):
     """The environment of this page; arguments as listed there.
 
@@ -171,30 +183,24 @@ class SolveCritiqueRefineEnv(QuestionEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("solve_critique_refine-v0")
+    Options = SolveCritiqueRefineOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(
-        self,
-        *,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        n_agents: int = 3,
-        credit: str = "team",
-        render_mode: str | None = None,
-    ) -> None:
-        check_whole("n_agents", n_agents, 3, 9)
-        refuse_other("credit", credit, CREDITS)
-        source = question_tasks(tasks, split=split, kinds=DEFAULT_KINDS, parts=n_agents)
-        self.shadowed = credit == "difference"
+    def __init__(self, **given: Any) -> None:
+        options = SolveCritiqueRefineOptions(**given)
+        n_agents = options.n_agents
+        source = question_tasks(
+            options.tasks, split=options.split, kinds=DEFAULT_KINDS, parts=n_agents
+        )
+        self.shadowed = options.credit == "difference"
         seats = (*chain(n_agents), *(shadows(n_agents) if self.shadowed else ()))
         self.stations: dict[str, Station] = {station.agent: station for station in seats}
         super().__init__(
             shares={station.agent: station.share for station in seats},
             source=source,
-            info=info_of(info, source),
+            info=info_of(options.info, source),
             turns=1,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
         if self.shadowed:
             self.reward_range = (-1.0, 1.0)
@@ -295,6 +301,6 @@ class SolveCritiqueRefineEnv(QuestionEnv):
         if self.shadowed or not self.in_parts(question):
             raise ValueError(
                 f"bounds are known for credit='team' and generated questions, not for "
-                f"credit={CREDITS[self.shadowed]!r}, task {task.id!r}"
+                f"credit={'difference' if self.shadowed else 'team'!r}, task {task.id!r}"
             )
         return Bounds(random=blind_guess(question), solo=self.alone(question), team=1.0)

@@ -79,16 +79,7 @@ random; all are right.
 When all are right, or after `turns` turns. Never truncated.
 
 ## Arguments
-- `weights`: one number above 0 per seat, for 2 to 16 seats.
-- `choices`: 2 to 8 words.
-- `arm`: "sum" or "pairs".
-- `tasks`: rows with `rights`, a list that holds one list, the right word of each seat, and perhaps
-  `scale`; or None.
-- `split`: "train", "val", "test" or "ood".
-- `scales`: one entry per task, by which its rewards are multiplied: a number, or a list with one
-  for each seat. Splits other than train have up to 6 tasks, at least one per entry.
-- `turns`: how often all may choose.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec crowd` lists them.
 
 ## Tasks and licence
 A task draws each seat's right word. Rewards of `val` are also multiplied by 0.7 or 1.4, of `test`
@@ -131,13 +122,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.checks import check_whole, refuse_other
 from llm_marl_envs.core.environment import (
     Bounds,
     Outcome,
@@ -147,24 +137,42 @@ from llm_marl_envs.core.environment import (
     gains,
     parallel_form,
 )
+from llm_marl_envs.core.options import Positive, TaskOptions, tasks_field
 from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.core.tasks import Task, open_tasks
 from llm_marl_envs.envs.games.instances import WORDS
 from llm_marl_envs.envs.games.right_words import (
-    ARMS,
     RightExperts,
     right_task_of_row,
     right_tasks,
     said_right,
     score,
 )
-from llm_marl_envs.envs.games.scales import check_scales, task_scales
+from llm_marl_envs.envs.games.scales import Scales, scales_field, task_scales
 
 ASK = (
     "Crowd {task}. You are {agent} of {n}. Answer with one line, one of these words: {words}. "
     "One is right for you; the team's score tells."
 )
 AGAIN = "The team's score is {score:g}. Choose again."
+
+
+class CrowdOptions(TaskOptions):
+    """The arguments of crowd."""
+
+    weights: Annotated[Sequence[Positive], Field(min_length=2, max_length=16)] = Field(
+        (1.0, 1.0, 1.0, 1.0), description="what the words of each seat weigh; as many as seats"
+    )
+    choices: int = Field(
+        3, ge=2, le=len(WORDS), description="how many words each seat chooses from"
+    )
+    arm: Literal["sum", "pairs"] = Field("sum", description="what is paid, see Rewards")
+    tasks: Any = tasks_field(
+        "Rows have `rights`, a list that holds one list, the right word of each seat, and perhaps "
+        "`scale`."
+    )
+    scales: Scales = scales_field()
+    turns: int = Field(1, ge=1, description="how often all may choose")
 
 
 class CrowdEnv(TextParallelEnv):
@@ -176,38 +184,26 @@ class CrowdEnv(TextParallelEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("crowd-v0")
+    Options = CrowdOptions
 
-    def __init__(
-        self,
-        *,
-        weights: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-        choices: int = 3,
-        arm: str = "sum",
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        scales: Sequence[float | Sequence[float]] = (1.0,),
-        turns: int = 1,
-        render_mode: str | None = None,
-    ) -> None:
-        self.weights = check_scales("weights", weights)
+    def __init__(self, **given: Any) -> None:
+        options = CrowdOptions(**given)
+        self.weights = tuple(map(float, options.weights))
+        self.choices, self.arm = options.choices, options.arm
         seats = len(self.weights)
-        check_whole("weights, their number", seats, 2, 16)
-        check_whole("choices", choices, 2, len(WORDS))
-        refuse_other("arm", arm, ARMS)
-        shape, of_tasks = (1, seats, choices), task_scales(scales, seats)
+        shape, of_tasks = (1, seats, self.choices), task_scales(options.scales, seats)
         super().__init__(
             agents=[f"member_{i}" for i in range(seats)],
             source=open_tasks(
-                tasks,
-                split=split,
+                options.tasks,
+                split=options.split,
                 procedural=lambda one: right_tasks("crowd", one, of_tasks, shape),
                 from_row=lambda row: right_task_of_row(row, shape),
             ),
-            max_turns=turns,
+            max_turns=options.turns,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
-        self.choices, self.arm = choices, arm
         most = max(one for task in self.source for one in task.data["scale"])
         self.reward_range = (0.0, most * self._expected(1.0, 1.0))
         self._scores: list[float] = []

@@ -74,10 +74,7 @@ None: nobody solves anything. `bounds` knows none: the team's mean is always 0.
 When the hand is over, after two or three actions. Never truncated.
 
 ## Arguments
-- `tasks`: rows with `ante`, with `deal` (two different cards), or both; or None for the antes of
-  the split.
-- `split`: "train", "val", "test" or "ood".
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec kuhn_poker` lists them.
 
 ## Exploitability of a team
 `situations(env)` gives what each seat is shown in each of its six situations. Score the texts
@@ -108,20 +105,19 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
 from llm_marl_envs.core.environment import Outcome, TextAECEnv, TextEnv, described
+from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import (
     ListSource,
     Row,
     Task,
-    TaskSource,
     hash_of,
     open_tasks,
     split_of_row,
@@ -129,7 +125,7 @@ from llm_marl_envs.core.tasks import (
 from llm_marl_envs.envs.games import kuhn_rules as kuhn
 from llm_marl_envs.envs.games.experts import GameExperts
 from llm_marl_envs.envs.games.kuhn_rules import BET, CARDS, DEALS, PASS
-from llm_marl_envs.envs.games.scales import FACTORS, check_scales
+from llm_marl_envs.envs.games.scales import FACTORS, scale_of_row
 from llm_marl_envs.policies import ScriptedPolicy
 
 SEATS = ("player_0", "player_1")
@@ -143,6 +139,12 @@ PASSES = "The other passes."
 BETS = "The other bets. Bet to call, pass to fold."
 
 
+class KuhnPokerOptions(TaskOptions):
+    """The arguments of kuhn_poker."""
+
+    tasks: Any = tasks_field("Rows have an `ante`, a `deal` (two different cards), or both.")
+
+
 class KuhnPokerEnv(TextAECEnv):
     """The environment of this page; arguments as listed there.
 
@@ -151,21 +153,19 @@ class KuhnPokerEnv(TextAECEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("kuhn_poker-v1")
+    Options = KuhnPokerOptions
 
-    def __init__(
-        self,
-        *,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        render_mode: str | None = None,
-    ) -> None:
-        source = open_tasks(tasks, split=split, procedural=hands, from_row=hand_of_row)
+    def __init__(self, **given: Any) -> None:
+        options = KuhnPokerOptions(**given)
+        source = open_tasks(
+            options.tasks, split=options.split, procedural=hands, from_row=hand_of_row
+        )
         super().__init__(
             agents=SEATS,
             source=source,
             max_turns=2,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
         most = 2 * max(task.data["ante"] for task in source)
         self.reward_range = (-most, most)
@@ -265,10 +265,7 @@ def hand_of_row(row: Row) -> Task:
     known = {tuple(CARDS[card] for card in deal): deal for deal in DEALS}
     if named is not None and tuple(given) not in known:
         raise ValueError(f"deal={named!r}: expected two different cards of {CARDS}")
-    try:
-        ante = check_scales("ante", [row.get("ante", 1.0)])[0]
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    ante = scale_of_row(row, 1, "ante")[0]
     dealt = known.get(tuple(given))
     key = f"{dealt}/{ante}"
     name = str(row.get("id") or f"row-{hash_of(key):016x}")

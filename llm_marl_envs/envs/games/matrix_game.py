@@ -106,17 +106,11 @@ chooses at random, and the best joint action.
 After `talk` + `turns` turns. Never truncated.
 
 ## Arguments
-- `game`: one of the names above, or a table: 2 to 8 rows of 2 to 8 cells. A cell is a number for
-  both, a pair (player_0, player_1), or `{"either": [cell, ...]}`, equally likely.
-- `tasks`: rows with `payoffs`, a table; or None for the game of `game`.
-- `split`: "train", "val", "test" or "ood".
-- `scales`: one entry per task, by which it is multiplied: a number, or a pair (player_0, player_1).
-  `[0.03, 0.3, 3, 30]` gives four tables over three orders of magnitude, to be learned by one model
-  under one clip norm; `[[1, 100]]` gives one table and seats with scales of their own; `[1, 1, 1]`
-  three tables. Splits other than train have up to 6 tasks, at least one per entry.
-- `turns`: how often the game is played. `talk`: turns before it in which both say something.
-- `told`: whether the table is shown. A model that can read it needs no learning.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec matrix_game` lists them.
+
+`scales=[0.03, 0.3, 3, 30]` gives four tables over three orders of magnitude, to be learned by one
+model under one clip norm; `[[1, 100]]` gives one table and seats with scales of their own;
+`[1, 1, 1]` three tables.
 
 ## Tasks and licence
 `train/0` is the game itself. In every other task the words are dealt anew to each seat's actions,
@@ -157,8 +151,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
+
+from pydantic import Field
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
 from llm_marl_envs.core.checks import refuse_other
@@ -170,9 +165,10 @@ from llm_marl_envs.core.environment import (
     described,
     parallel_form,
 )
+from llm_marl_envs.core.options import EXPECTED, TaskOptions, tasks_field
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.core.tasks import Task, TaskSource, open_tasks
 from llm_marl_envs.envs.games.experts import GameExperts
 from llm_marl_envs.envs.games.instances import WORDS, instances, task_of_row
 from llm_marl_envs.envs.games.matrix_rules import (
@@ -184,7 +180,7 @@ from llm_marl_envs.envs.games.matrix_rules import (
     paid,
     read_game,
 )
-from llm_marl_envs.envs.games.scales import task_scales
+from llm_marl_envs.envs.games.scales import Scales, scales_field, task_scales
 
 SEATS = ("player_0", "player_1")
 STRATEGIES = ("tit_for_tat", "grim")
@@ -201,6 +197,24 @@ NOTHING = "none of the words"
 NEXT = "Choose again."
 
 
+class MatrixGameOptions(TaskOptions):
+    """The arguments of matrix_game."""
+
+    game: str | Sequence[Sequence[Any]] = Field(
+        "climbing",
+        description="a name above, or a table: 2 to 8 rows of 2 to 8 cells. A cell is a number for "
+        "both, a pair (player_0, player_1), or {'either': [cell, ...]}, equally likely",
+        json_schema_extra={EXPECTED: f"a table, or one of {tuple(GAMES)}"},
+    )
+    tasks: Any = tasks_field("Rows have `payoffs`, a table.")
+    scales: Scales = scales_field()
+    turns: int = Field(1, ge=1, description="how often the game is played")
+    talk: int = Field(0, ge=0, description="turns before it in which both say something")
+    told: bool = Field(
+        True, description="whether the table is shown; a model that can read it need not learn"
+    )
+
+
 class MatrixGameEnv(TextParallelEnv):
     """The environment of this page; arguments as listed there.
 
@@ -210,31 +224,19 @@ class MatrixGameEnv(TextParallelEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("matrix_game-v1")
+    Options = MatrixGameOptions
 
-    def __init__(
-        self,
-        *,
-        game: str | Sequence[Sequence[Any]] = "climbing",
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        scales: Sequence[float | Sequence[float]] = (1.0,),
-        turns: int = 1,
-        talk: int = 0,
-        told: bool = True,
-        render_mode: str | None = None,
-    ) -> None:
-        for name, value, least in (("turns", turns, 1), ("talk", talk, 0)):
-            if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name}={value!r}: expected a whole number of at least {least}")
-        source = game_tasks(game, tasks, split, scales)
+    def __init__(self, **given: Any) -> None:
+        options = MatrixGameOptions(**given)
+        self.talk, self.told, turns = options.talk, options.told, options.turns
+        source = game_tasks(options)
         super().__init__(
             agents=SEATS,
             source=source,
-            max_turns=talk + turns,
+            max_turns=self.talk + turns,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
-        self.talk, self.told = talk, told
         sums = [one for task in source for pair in task.data["game"].outcomes for one in pair]
         self.reward_range = (turns * min(sums), turns * max(sums))
         self._best = True
@@ -387,20 +389,16 @@ class MatrixExperts(GameExperts):
         return name if name in self.conventions(task) else None
 
 
-def game_tasks(
-    game: str | Sequence[Sequence[Any]],
-    tasks: str | Path | Sequence[Row] | TaskSource | None,
-    split: str,
-    scales: Sequence[float | Sequence[float]],
-) -> TaskSource:
+def game_tasks(options: MatrixGameOptions) -> TaskSource:
     """The tasks that the arguments of the environment name; errors as of the environment."""
+    game = options.game
     if isinstance(game, str):
         refuse_other("game", game, tuple(GAMES))
     known = GAMES[game] if isinstance(game, str) else read_game(game)
-    of_tasks = task_scales(scales, len(SEATS))
+    of_tasks = task_scales(options.scales, len(SEATS))
     return open_tasks(
-        tasks,
-        split=split,
+        options.tasks,
+        split=options.split,
         procedural=lambda one: instances(known, one, of_tasks),
         from_row=task_of_row,
     )

@@ -71,14 +71,7 @@ random; all right.
 After `turns` turns. Never truncated.
 
 ## Arguments
-- `turns`: at least 1; of interest from 3 on. `bonus`: 0 or more.
-- `n_agents`: 2 to 16. `choices`: 2 to 8 words.
-- `tasks`: rows with `rights`, for each turn a list with the right word of each seat, and perhaps
-  `scale`; or None.
-- `split`: "train", "val", "test" or "ood".
-- `scales`: one entry per task, by which its rewards are multiplied: a number, or a list with one
-  for each seat. Splits other than train have up to 6 tasks, at least one per entry.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec regime` lists them.
 
 ## Tasks and licence
 A task draws the right words. Rewards of `val` are also multiplied by 0.7 or 1.4, of `test` by 0.6
@@ -122,14 +115,13 @@ the words; with twice the rate both left them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.checks import check_whole
 from llm_marl_envs.core.environment import (
     Bounds,
     Outcome,
@@ -138,8 +130,9 @@ from llm_marl_envs.core.environment import (
     described,
     parallel_form,
 )
+from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.core.tasks import Task, open_tasks
 from llm_marl_envs.envs.games.instances import WORDS
 from llm_marl_envs.envs.games.right_words import (
     RightExperts,
@@ -147,7 +140,7 @@ from llm_marl_envs.envs.games.right_words import (
     right_tasks,
     said_right,
 )
-from llm_marl_envs.envs.games.scales import task_scales
+from llm_marl_envs.envs.games.scales import Scales, scales_field, task_scales
 
 ASK = (
     "Regime {task}. You are {agent} of {n}. There are {turns} turns. In each, answer with one "
@@ -160,6 +153,22 @@ COINS = (
 TURN = "Turn {turn} of {turns}."
 
 
+class RegimeOptions(TaskOptions):
+    """The arguments of regime."""
+
+    turns: int = Field(3, ge=1, description="K, how often all choose; of interest from 3 on")
+    bonus: float = Field(5.0, ge=0, allow_inf_nan=False, description="see Rewards")
+    n_agents: int = Field(2, ge=2, le=16, description="seats")
+    choices: int = Field(
+        3, ge=2, le=len(WORDS), description="how many words each seat chooses from"
+    )
+    tasks: Any = tasks_field(
+        "Rows have `rights`, for each turn a list with the right word of each seat, and perhaps "
+        "`scale`."
+    )
+    scales: Scales = scales_field()
+
+
 class RegimeEnv(TextParallelEnv):
     """The environment of this page; arguments as listed there.
 
@@ -169,38 +178,25 @@ class RegimeEnv(TextParallelEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("regime-v0")
+    Options = RegimeOptions
 
-    def __init__(
-        self,
-        *,
-        turns: int = 3,
-        bonus: float = 5.0,
-        n_agents: int = 2,
-        choices: int = 3,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        scales: Sequence[float | Sequence[float]] = (1.0,),
-        render_mode: str | None = None,
-    ) -> None:
-        check_whole("turns", turns, 1)
-        check_whole("n_agents", n_agents, 2, 16)
-        check_whole("choices", choices, 2, len(WORDS))
-        if not (math.isfinite(bonus) and bonus >= 0):
-            raise ValueError(f"bonus={bonus!r}: expected a number, 0 or more")
-        shape, of_tasks = (turns, n_agents, choices), task_scales(scales, n_agents)
+    def __init__(self, **given: Any) -> None:
+        options = RegimeOptions(**given)
+        self.choices, self.bonus = options.choices, float(options.bonus)
+        turns, n_agents = options.turns, options.n_agents
+        shape, of_tasks = (turns, n_agents, self.choices), task_scales(options.scales, n_agents)
         super().__init__(
             agents=[f"member_{i}" for i in range(n_agents)],
             source=open_tasks(
-                tasks,
-                split=split,
+                options.tasks,
+                split=options.split,
                 procedural=lambda one: right_tasks("regime", one, of_tasks, shape),
                 from_row=lambda row: right_task_of_row(row, shape),
             ),
             max_turns=turns,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
-        self.choices, self.bonus = choices, float(bonus)
         most = max(one for task in self.source for one in task.data["scale"])
         self.reward_range = (0.0, most * (turns + self.bonus))
         self._high, self._solved = False, True

@@ -21,7 +21,7 @@ from llm_marl_envs.core.tasks import ListSource, Task, hash_of, split_of_row
 from llm_marl_envs.envs.games.experts import GameExperts
 from llm_marl_envs.envs.games.instances import TRIES, USUAL, WORDS
 from llm_marl_envs.envs.games.landscape import Tables, softmax
-from llm_marl_envs.envs.games.scales import FACTORS, Scale, task_scales
+from llm_marl_envs.envs.games.scales import FACTORS, Scale, scale_of_row
 
 ARMS = ("sum", "pairs")
 RIGHT, WRONG = "right", "wrong_{}"
@@ -137,7 +137,7 @@ def right_task_of_row(row: Mapping[str, Any], shape: tuple[int, int, int]) -> Ta
     try:
         rights = tuple(tuple(legal.index(word) for word in one) for one in given or ())
         fits = len(rights) == turns and {len(one) for one in rights} == {seats}
-        scale = task_scales([row.get("scale", 1.0)], seats)[0]
+        scale = scale_of_row(row, seats)
     except (TypeError, ValueError) as error:
         raise ValueError(f"rights={given!r:.100}: {error}") from error
     if not fits:

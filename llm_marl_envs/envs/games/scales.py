@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from llm_marl_envs.core.options import EXPECTED, Positive
+
+Scales = Annotated[Sequence[Positive | Sequence[Positive]], Field(min_length=1)]
+"""One entry per task: a number for all seats, or one for each."""
+_READ = TypeAdapter(Scales, config=ConfigDict(strict=True))
 Scale = tuple[float, ...]
 """What the payoffs of each seat are multiplied with."""
 FACTORS: dict[str, tuple[float, ...]] = {
@@ -16,38 +23,38 @@ FACTORS: dict[str, tuple[float, ...]] = {
 """By what the payoffs of a split are multiplied: no game is in two splits."""
 
 
-def check_scales(name: str, scales: Sequence[float], count: int | None = None) -> tuple[float, ...]:
-    """Positive finite numbers, `count` of them or at least one.
-
-    Raises:
-        ValueError: others.
-        TypeError: no sequence of numbers.
-    """
-    numbers = isinstance(scales, (list, tuple)) and all(
-        isinstance(one, (int, float)) and not isinstance(one, bool) for one in scales
+def scales_field() -> Any:
+    """The argument `scales`."""
+    return Field(
+        (1.0,),
+        description="one entry per task, by which its rewards are multiplied: a number, or a list "
+        "with one for each seat. Splits other than train have up to 6 tasks, at least one an entry",
+        json_schema_extra={EXPECTED: "a list, each a number above 0 or one for each seat"},
     )
-    if not numbers:
-        raise TypeError(f"{name}={scales!r:.200}: expected a list of numbers above 0")
-    if not scales or any(not 0 < one < float("inf") for one in scales):
-        raise ValueError(f"{name}={scales!r:.200}: expected numbers above 0, at least one")
-    if count is not None and len(scales) != count:
-        raise ValueError(f"{name}={scales!r:.200}: expected {count} numbers, one for each seat")
-    return tuple(float(one) for one in scales)
 
 
 def task_scales(scales: Sequence[float | Sequence[float]], seats: int) -> tuple[Scale, ...]:
     """The argument `scales`: one entry per task, a number for all seats or one number per seat.
 
     Raises:
-        ValueError: none, or numbers that are not above 0, or not one for each seat.
-        TypeError: no sequence of these.
+        ValueError: an entry that has not one number for each seat.
     """
-    if not isinstance(scales, (list, tuple)):
-        raise TypeError(f"scales={scales!r:.200}: expected a list, one entry per task")
-    if not scales:
-        raise ValueError("scales=[]: expected at least one entry")
-    found: list[Scale] = []
-    for one in scales:
-        each: Any = one if isinstance(one, (list, tuple)) else (one,) * seats
-        found.append(check_scales("scales", each, seats))
-    return tuple(found)
+    found = [tuple(one) if isinstance(one, Sequence) else (one,) * seats for one in scales]
+    if any(len(one) != seats for one in found):
+        raise ValueError(f"scales={scales!r:.200}: expected {seats} numbers, one for each seat")
+    return tuple(tuple(map(float, one)) for one in found)
+
+
+def scale_of_row(row: Mapping[str, Any], seats: int, name: str = "scale") -> Scale:
+    """What a row's payoffs are multiplied with: its `scale`, 1 without one.
+
+    Raises:
+        ValueError: no number above 0, and no list of one for each seat.
+    """
+    given = row.get(name, 1.0)
+    try:
+        return task_scales(_READ.validate_python([given]), seats)[0]
+    except ValueError:
+        raise ValueError(
+            f"{name}={given!r:.100}: expected a number above 0, or {seats} of them"
+        ) from None

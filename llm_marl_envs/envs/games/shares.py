@@ -52,19 +52,6 @@ class Landscape:
     at_random: float
 
 
-def rules_of(payoffs: Sequence[float]) -> Rules:
-    """The rules of two numbers, `left` and `contested`.
-
-    Raises:
-        ValueError: not two numbers from 0 to 1.
-    """
-    given: list[Any] = [*payoffs] if isinstance(payoffs, (list, tuple)) else []
-    numbers = all(isinstance(one, (int, float)) and 0 <= one <= 1 for one in given)
-    if len(given) != 2 or not numbers:
-        raise ValueError(f"payoffs={payoffs!r:.100}: expected two numbers from 0 to 1")
-    return Rules(*given)
-
-
 def shares(taken: ArrayLike, rules: Rules) -> NDArray[np.float64]:
     """(..., n, m): the part of each thing that each player gets.
 

@@ -118,10 +118,7 @@ With three in a line, or when no cell is free. Never truncated. Both seats move 
 board on which the next move could win is no task.
 
 ## Arguments
-- `start`: "middle" or "empty".
-- `tasks`: rows with `board`, nine of `X`, `O` and `.` in reading order; or None.
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `render_mode`: None, "ansi", "human" or "html". The picture is the board, its last stone coloured.
+`llm-marl spec tic_tac_toe` lists them.
 
 There is no larger board: perfect play is exact here because all 5478 positions can be searched.
 
@@ -173,20 +170,20 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
-from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import Outcome, TextAECEnv, TextEnv, described
+from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.rendering import Cell, table_svg
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import (
     ListSource,
     Row,
     Task,
-    TaskSource,
     hash_of,
     open_tasks,
     split_of_row,
@@ -205,7 +202,6 @@ from llm_marl_envs.envs.games.tic_tac_toe_rules import (
 )
 
 SEATS = ("player_0", "player_1")
-STARTS = ("middle", "empty")
 STONES = {"ood": (0, 1, 2, 3)}
 """How many stones lie on the starting boards of a split; elsewhere `USUAL_STONES`."""
 USUAL_STONES = (4,)
@@ -226,6 +222,15 @@ RULES = (
 MOVED = "{sign} takes {cell}.\n{board}"
 
 
+class TicTacToeOptions(TaskOptions):
+    """The arguments of tic_tac_toe."""
+
+    start: Literal["middle", "empty"] = Field(
+        "middle", description="boards in the middle of a game, or the empty one"
+    )
+    tasks: Any = tasks_field("Rows have a `board`, nine of `X`, `O` and `.` in reading order.")
+
+
 class TicTacToeEnv(TextAECEnv):
     """The environment of this page; arguments as listed there.
 
@@ -234,21 +239,15 @@ class TicTacToeEnv(TextAECEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("tic_tac_toe-v0")
+    Options = TicTacToeOptions
     reward_range = (-1.0, 1.0)
 
-    def __init__(
-        self,
-        *,
-        start: str = "middle",
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        render_mode: str | None = None,
-    ) -> None:
-        refuse_other("start", start, STARTS)
+    def __init__(self, **given: Any) -> None:
+        options = TicTacToeOptions(**given)
         source = open_tasks(
-            tasks,
-            split=split,
-            procedural=lambda one: starting_boards(one, start),
+            options.tasks,
+            split=options.split,
+            procedural=lambda one: starting_boards(one, options.start),
             from_row=board_of_row,
         )
         super().__init__(
@@ -256,7 +255,7 @@ class TicTacToeEnv(TextAECEnv):
             source=source,
             max_turns=max((task.data["board"].count(FREE) + 1) // 2 for task in source),
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
         self.board: Board = EMPTY
         self._last: int | None = None

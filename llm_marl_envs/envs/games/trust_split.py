@@ -171,16 +171,7 @@ docs/bench.md plays that.
 After `turns` turns. Never truncated.
 
 ## Arguments
-- `n_agents`: 2 to 16.
-- `turns`: how many turns, the last of which is the choice; 1 is without talk.
-- `pay`: "own" or "team". Train "own" with `credit="own"`.
-- `payoffs`: two numbers from 0 to 1. `left`, the part of a thing that all share alike where nobody
-  takes it, and `contested`, the part that its takers share where several do.
-- `info`: "split" or "full".
-- `tasks`: rows with `values`, one map thing -> worth for each player, two things or more, whole
-  numbers with one total; "bundled:two_things", 160 such rows of two players; or None.
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `render_mode`: None, "ansi", "human" or "html". The picture shows all values and who took what.
+`llm-marl spec trust_split` lists them.
 
 ## Tasks and licence
 A task draws four things and values: whole numbers of at least 1 that add up to 3 for each thing.
@@ -233,13 +224,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.checks import check_whole, refuse_other
 from llm_marl_envs.core.environment import (
-    INFOS,
     Bounds,
     Outcome,
     TextParallelEnv,
@@ -247,9 +237,10 @@ from llm_marl_envs.core.environment import (
     described,
     parallel_form,
 )
+from llm_marl_envs.core.options import INFO, Info, Share, TaskOptions, tasks_field
 from llm_marl_envs.core.rendering import Cell, table_svg
 from llm_marl_envs.core.spaces import Message, Observation
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.core.tasks import Task, open_tasks
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.games.share_experts import ShareExperts
 from llm_marl_envs.envs.games.share_tasks import share_task_of_row, share_tasks
@@ -261,7 +252,7 @@ from llm_marl_envs.envs.games.share_texts import (
     read_choice,
     read_claim,
 )
-from llm_marl_envs.envs.games.shares import landscape, pays, rules_of
+from llm_marl_envs.envs.games.shares import Rules, landscape, pays
 
 PAYS = ("own", "team")
 DIVIDE = "{n} players divide: {things}. You are {agent}."
@@ -279,6 +270,28 @@ CHOOSE = "Answer with one line: the things that you take, or nothing."
 NEXT = "Talk, {turn} of {turns}."
 
 
+class TrustSplitOptions(TaskOptions):
+    """The arguments of trust_split."""
+
+    n_agents: int = Field(2, ge=2, le=16, description="players")
+    turns: int = Field(
+        3, ge=1, description="how many turns, the last of which is the choice; 1 is without talk"
+    )
+    pay: Literal["own", "team"] = Field(
+        "own", description="whose pay counts; train 'own' with credit='own'"
+    )
+    payoffs: Annotated[Sequence[Share], Field(min_length=2, max_length=2)] = Field(
+        (1.0, 0.5),
+        description="`left`, the part of a thing that all share alike where nobody takes it, and "
+        "`contested`, the part that its takers share where several do",
+    )
+    info: Info = Field("split", description=INFO)
+    tasks: Any = tasks_field(
+        "'bundled:two_things' are 160 rows of two players. Rows have `values`, one map thing -> "
+        "worth for each player, two things or more, whole numbers with one total."
+    )
+
+
 class TrustSplitEnv(TextParallelEnv):
     """The environment of this page; arguments as listed there.
 
@@ -287,36 +300,25 @@ class TrustSplitEnv(TextParallelEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("trust_split-v0")
+    Options = TrustSplitOptions
 
-    def __init__(
-        self,
-        *,
-        n_agents: int = 2,
-        turns: int = 3,
-        pay: str = "own",
-        payoffs: Sequence[float] = (1.0, 0.5),
-        info: str = "split",
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        render_mode: str | None = None,
-    ) -> None:
-        check_whole("n_agents", n_agents, 2, 16)
-        refuse_other("pay", pay, PAYS)
-        refuse_other("info", info, INFOS)
-        self.rules, self.pay, self.divided = rules_of(payoffs), pay, info == "split"
+    def __init__(self, **given: Any) -> None:
+        options = TrustSplitOptions(**given)
+        n_agents, self.pay, self.divided = options.n_agents, options.pay, options.info == "split"
+        self.rules = Rules(*options.payoffs)
         super().__init__(
             agents=[f"player_{i}" for i in range(n_agents)],
             source=open_tasks(
-                tasks,
-                split=split,
+                options.tasks,
+                split=options.split,
                 procedural=lambda one: share_tasks(one, n_agents),
                 from_row=lambda row: share_task_of_row(row, n_agents),
             ),
-            max_turns=turns,
+            max_turns=options.turns,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
-        self.reward_range = (0.0, 1.0 if pay == "own" else float(n_agents))
+        self.reward_range = (0.0, 1.0 if self.pay == "own" else float(n_agents))
         self._said: dict[str, list[str]] = {}
         self._taken_things: dict[str, Choice | None] = {}
 

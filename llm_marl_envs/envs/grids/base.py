@@ -9,10 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
 from llm_marl_envs.core.environment import Outcome, TextAECEnv, gains
+from llm_marl_envs.core.options import INFO, Info, TaskOptions
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task, TaskSource
@@ -22,7 +24,6 @@ from llm_marl_envs.sandbox import Sandbox, default_sandbox
 
 TOOL, PLANNER = "tool_0", "planner_0"
 SEATS = (TOOL, PLANNER)
-TOOLS = ("text", "python")
 MAX_ACTION_CHARS = 8192
 
 TELL = f"You are {TOOL}. Tell {PLANNER} what it needs; its answer counts for both."
@@ -59,6 +60,15 @@ class Judged:
     over: bool = False
 
 
+class ToolOptions(TaskOptions):
+    """The arguments of an environment in which a seat may answer by a program."""
+
+    info: Info | None = Field(None, description=f"{INFO}; None takes the default")
+    tool: Literal["text", "python"] = Field(
+        "text", description="how the answering seat acts: in text, or by a program"
+    )
+
+
 class GridEnv(TextAECEnv):
     """A tool and a planner.
 
@@ -84,8 +94,6 @@ class GridEnv(TextAECEnv):
         turns: int,
         render_mode: str | None,
     ) -> None:
-        check_whole("turns", turns, 1)
-        refuse_other("tool", tool, TOOLS)
         super().__init__(
             agents=SEATS,
             source=source,

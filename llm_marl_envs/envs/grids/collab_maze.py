@@ -123,20 +123,9 @@ see is free. A test holds all of them below the experts on `train` and `ood`.
 At the goal, at a wall or the edge, or after `rounds` rounds. Never truncated.
 
 ## Arguments
-- `maze`: a map with any of these.
-    - `walkers`: 2 to 16; 2 where nothing is said.
-    - `size`: rows and columns, 5 to 10; 6.
-    - `walls`: probability that a cell is a wall, 0.1 to 0.4; 0.3.
-    - `distance`: moves of the shortest way, at least; at most two more. At most 2 `size` - 2;
-      `size` + 1. The longest ways with many walls take seconds to find.
-    - `shared`: share of the cells that all see, 0 to 0.5; 0.
-- `rounds`: how often moves are named. `talk`: texts of each walker before that, at least 1.
-- `moves`: how many moves of a naming count; None: all.
-- `info`: "split", or "full", where all see everything.
-- `tasks`: None (generated), rows with `map` as in `plan_path-v1`, whose cells are dealt by a hash
-  of the row; a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec collab_maze` lists them.
+
+`MazeOptions` of `grids/maze_tasks.py` declares what `maze` may hold.
 
 ## The paper's form
 The Collaboration Gap (arXiv 2511.02687) has two agents, mazes of 6x6 with walls in 30 % of the
@@ -187,13 +176,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, ClassVar
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
-from llm_marl_envs.core.environment import INFOS, Bounds, Outcome, TextAECEnv, described, gains
+from pydantic import Field
+
+from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, gains
+from llm_marl_envs.core.options import INFO, Info, TaskOptions, tasks_field
 from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.core.tasks import Task, open_tasks
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.grids.map_tasks import lines_of_map, named
 from llm_marl_envs.envs.grids.maps import FREE, WALL, distances, neighbour, size_of
@@ -230,6 +220,21 @@ COLOURS = {FREE: "#ffffff", WALL: "#777777"}
 TRAIL, ENDS, HERE = "#c9efc9", "#ffe9c7", "#7fc97f"
 
 
+class CollabMazeOptions(TaskOptions):
+    """The arguments of collab_maze."""
+
+    maze: Mapping[str, Any] | None = Field(
+        None, description="a map with any of the arguments of `MazeOptions`, see below"
+    )
+    rounds: int = Field(1, ge=1, description="how often moves are named")
+    talk: int = Field(1, ge=1, description="texts of each walker before that")
+    moves: int | None = Field(None, ge=1, description="how many moves of a naming count; None: all")
+    info: Info = Field("split", description=INFO)
+    tasks: Any = tasks_field(
+        "Rows have a `map` as in `plan_path-v1`, whose cells are dealt by a hash of the row."
+    )
+
+
 class CollabMazeEnv(TextAECEnv):
     """The environment of this page; arguments as listed there.
 
@@ -238,40 +243,26 @@ class CollabMazeEnv(TextAECEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("collab_maze-v0")
+    Options = CollabMazeOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(
-        self,
-        *,
-        maze: Mapping[str, Any] | None = None,
-        rounds: int = 1,
-        talk: int = 1,
-        moves: int | None = None,
-        info: str = "split",
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        render_mode: str | None = None,
-    ) -> None:
-        level = level_of_maze(maze or {})
-        check_whole("rounds", rounds, 1)
-        check_whole("talk", talk, 1)
-        if moves is not None:
-            check_whole("moves", moves, 1)
-        refuse_other("info", info, INFOS)
+    def __init__(self, **given: Any) -> None:
+        options = CollabMazeOptions(**given)
+        level = level_of_maze(options.maze or {})
         super().__init__(
             agents=[f"walker_{seat}" for seat in range(level.walkers)],
             source=open_tasks(
-                tasks,
-                split=split,
+                options.tasks,
+                split=options.split,
                 procedural=lambda one: procedural(level, one),
                 from_row=lambda row: dealt_row(row, level),
             ),
-            max_turns=rounds * (talk + 1),
+            max_turns=options.rounds * (options.talk + 1),
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
-        self.level, self.rounds, self.talk, self.moves = level, rounds, talk, moves
-        self.info_mode = info
+        self.level, self.info_mode = level, options.info
+        self.rounds, self.talk, self.moves = options.rounds, options.talk, options.moves
         self._begin_walk()
 
     @property

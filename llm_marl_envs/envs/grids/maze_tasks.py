@@ -17,15 +17,15 @@ from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
-from llm_marl_envs.core.checks import check_whole, refuse_unknown
+from pydantic import Field
+
+from llm_marl_envs.core.checks import check_whole
+from llm_marl_envs.core.options import Options
 from llm_marl_envs.core.tasks import Row, Task, hash_of, split_of_row
 from llm_marl_envs.envs.grids.map_tasks import GOAL, PAIRS, START, MapSource, marked, task_of_row
 from llm_marl_envs.envs.grids.maps import FREE, WALL, canonical, size_of
 
 SIZES = range(5, 11)
-SHARES = {"walls": (0.1, 0.4), "shared": (0.0, 0.5)}
-DEFAULTS = {"walkers": 2, "size": 6, "walls": 0.3, "distance": None, "shared": 0.0}
-"""Ranges, and what is taken where nothing is said; no distance is one more than the size."""
 LARGER = 2
 """Rows and columns that mazes of the split ood have more."""
 LONGER = 2
@@ -69,27 +69,33 @@ def procedural(level: Level, split: str) -> MapSource:
     return MapSource(split, partial(drawn, level, split))
 
 
+class MazeOptions(Options):
+    """The argument `maze`."""
+
+    within = "maze"
+    walkers: int = Field(2, ge=2, le=len(SEATS), description="how many")
+    size: int = Field(6, ge=SIZES[0], le=SIZES[-1], description="rows and columns")
+    walls: float = Field(0.3, ge=0.1, le=0.4, description="probability that a cell is a wall")
+    distance: int | None = Field(
+        None,
+        ge=1,
+        description="moves of the shortest way, at least; at most two more. At most 2 `size` - 2; "
+        "None takes `size` + 1. The longest ways with many walls take seconds to find",
+    )
+    shared: float = Field(0.0, ge=0, le=0.5, description="share of the cells that all see")
+
+
 def level_of_maze(given: Mapping[str, Any]) -> Level:
-    """The level of the argument `maze`: the fields of `Level`, `least` being called `distance`.
+    """The level of the argument `maze`.
 
     Raises:
         ValueError: an unknown name, a value out of range, or too many walkers for the maze.
+        TypeError: a value of another type.
     """
-    refuse_unknown("maze", given, DEFAULTS)
-    known = {**DEFAULTS, **given}
-    check_whole("maze, walkers", known["walkers"], 2, len(SEATS))
-    check_whole("maze, size", known["size"], SIZES[0], SIZES[-1])
-    least = known["size"] + 1 if known["distance"] is None else known["distance"]
-    check_whole("maze, distance", least, 1, 2 * known["size"] - 2)
-    for name, (low, high) in SHARES.items():
-        value = known[name]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not low <= value <= high:
-            raise ValueError(
-                f"maze, {name}={value!r:.60}: expected a number from {low:g} to {high:g}"
-            )
-    walls, shared = float(known["walls"]), float(known["shared"])
-    level = Level(known["size"], walls, least, known["walkers"], shared)
+    maze = MazeOptions(**given)
+    least = maze.size + 1 if maze.distance is None else maze.distance
+    check_whole("maze, distance", least, 1, 2 * maze.size - 2)
+    level = Level(maze.size, float(maze.walls), least, maze.walkers, float(maze.shared))
     check_cells(level)
     return level
 

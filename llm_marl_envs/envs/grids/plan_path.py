@@ -102,18 +102,10 @@ returns, and arrives in (200 tasks of `test`, `python -m benchmarks.lone_planner
 At the goal, after `turns` turns, or, with `info="split"`, at the first wall. Never truncated.
 
 ## Arguments
-- `level`: "5x5", or "10x10", the paper's size with the wall share of its authors' code, 0.22.
-- `distance`: moves of the shortest way, at least; None takes 4 or 6. At most 6 or 12.
-- `tasks`: None (generated), rows with `map`, a list of lines or a text of lines with `.`, `#`, one
-  `S` and one `G`; a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `tool`: "text" or "python".
-- `turns`: K, at least 1. The paper's form is `info="full", tool="python", turns=5`.
-  A run file with all of it, for a GPU and not run yet: `benchmarks/gpu/plan_path.yaml`.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec plan_path` lists them.
 
-The attribute `sandbox` says where programs run: the process-wide pool unless it is set.
+The attribute `sandbox` says where programs run: the process-wide pool unless it is set. A run file
+of the paper's form, for a GPU and not run yet: `benchmarks/gpu/plan_path.yaml`.
 
 ## Tasks and licence
 A split has maps of its own, 256 in `train`, 64 in `val` and `ood`, 128 in `test`, each with 32
@@ -153,14 +145,15 @@ planner beside a silent tool returns 0.36, and two experts 1 (docs/bench.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
+from llm_marl_envs.core.checks import check_whole
 from llm_marl_envs.core.environment import described, info_of
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
-from llm_marl_envs.envs.grids.base import PLANNER, TOOL, Judged
+from llm_marl_envs.core.options import tasks_field
+from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.envs.grids.base import PLANNER, TOOL, Judged, ToolOptions
 from llm_marl_envs.envs.grids.map_env import MapEnv
 from llm_marl_envs.envs.grids.map_experts import MapExperts
 from llm_marl_envs.envs.grids.map_tasks import (
@@ -193,6 +186,26 @@ COLOURS = {FREE: "#ffffff", WALL: "#444444"}
 TRAIL, ENDS, HERE = "#c9efc9", "#ffe9c7", "#7fc97f"
 
 
+class PlanPathOptions(ToolOptions):
+    """The arguments of plan_path."""
+
+    level: Literal["5x5", "10x10"] = Field(
+        "5x5",
+        description="'10x10' is the paper's size with the wall share of its authors' code, 0.22",
+    )
+    distance: int | None = Field(
+        None,
+        ge=1,
+        description="moves of the shortest way, at least; None takes 4 or 6. At most 6 or 12",
+    )
+    tasks: Any = tasks_field(
+        "Rows have a `map`, a list of lines or a text of lines with `.`, `#`, one `S` and one `G`."
+    )
+    turns: int = Field(
+        1, ge=1, description="K; the paper's form is info='full', tool='python', turns=5"
+    )
+
+
 class PlanPathEnv(MapEnv[int]):
     """The environment of this page; arguments as listed there.
 
@@ -201,35 +214,26 @@ class PlanPathEnv(MapEnv[int]):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("plan_path-v1")
+    Options = PlanPathOptions
     asks, hidden, answers = RULES, HIDDEN, FORM
 
-    def __init__(
-        self,
-        *,
-        level: str = "5x5",
-        distance: int | None = None,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        tool: str = "text",
-        turns: int = 1,
-        render_mode: str | None = None,
-    ) -> None:
-        refuse_other("level", level, tuple(LEVELS))
-        least = LEVELS[level].least if distance is None else distance
-        check_whole("distance", least, 1, LEVELS[level].most)
+    def __init__(self, **given: Any) -> None:
+        options = PlanPathOptions(**given)
+        known = LEVELS[options.level]
+        least = known.least if options.distance is None else options.distance
+        check_whole("distance", least, 1, known.most)
         source = open_tasks(
-            tasks,
-            split=split,
-            procedural=lambda one: procedural(level, one, least),
+            options.tasks,
+            split=options.split,
+            procedural=lambda one: procedural(options.level, one, least),
             from_row=task_of_row,
         )
         super().__init__(
             source=source,
-            info=info_of(info, "whole" not in source[0].data),
-            tool=tool,
-            turns=turns,
-            render_mode=render_mode,
+            info=info_of(options.info, "whole" not in source[0].data),
+            tool=options.tool,
+            turns=options.turns,
+            render_mode=options.render_mode,
         )
 
     # -- the map ----------------------------------------------------------------------------------

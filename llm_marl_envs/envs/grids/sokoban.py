@@ -99,21 +99,10 @@ When all boxes are on targets, or after `turns` turns. A position without a solu
 it. Never truncated.
 
 ## Arguments
-- `level`: "6x6", the size that the code of the paper's authors names, or "8x8". The walls around
-  are counted. Shortest solutions have at least 5 or 10 moves.
-- `boxes`: how many, None takes 1 or 2; at most 2 or 3. The paper's authors have 1.
-- `tasks`: None (generated), rows with `map`, a list of lines or a text of lines with `.` (free),
-  `#`, `T` (target), `B` (box), `P` (player), `*` (box on a target), `+` (player on a target); a
-  JSONL file, `"hub:<dataset>"`, or a `TaskSource`. A row that has no solution, or more than 600 000
-  positions to search, is refused.
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `tool`: "text" or "python".
-- `turns`: K, at least 1. The form of the paper's authors is `info="full", tool="python", turns=5`.
-  A run file with all of it, for a GPU and not run yet: `benchmarks/gpu/sokoban.yaml`.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec sokoban` lists them.
 
-The attribute `sandbox` says where programs run: the process-wide pool unless it is set.
+The attribute `sandbox` says where programs run: the process-wide pool unless it is set. A run file
+of the form of the paper's authors, for a GPU and not run yet: `benchmarks/gpu/sokoban.yaml`.
 
 ## Tasks and licence
 A split has maps of its own, 256 in `train`, 64 in `val` and `ood`, 128 in `test`, each with one set
@@ -157,14 +146,15 @@ Two experts return 1 (docs/bench.md). A stronger planner alone may exist.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
+from llm_marl_envs.core.checks import check_whole
 from llm_marl_envs.core.environment import described, info_of
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
-from llm_marl_envs.envs.grids.base import PLANNER, TOOL, Judged
+from llm_marl_envs.core.options import tasks_field
+from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.envs.grids.base import PLANNER, TOOL, Judged, ToolOptions
 from llm_marl_envs.envs.grids.box_experts import BoxExperts
 from llm_marl_envs.envs.grids.box_tasks import (
     LEVELS,
@@ -199,6 +189,29 @@ COLOURS = {FREE: "#ffffff", WALL: "#444444"}
 TRAIL, AIM, HERE = "#dbe9ff", "#ffe9c7", "#7fc97f"
 
 
+class SokobanOptions(ToolOptions):
+    """The arguments of sokoban."""
+
+    level: Literal["6x6", "8x8"] = Field(
+        "6x6",
+        description="'6x6' is the size that the code of the paper's authors names; the walls "
+        "around are counted. Shortest solutions have at least 5 or 10 moves",
+    )
+    boxes: int | None = Field(
+        None, ge=1, description="how many; None takes 1 or 2. At most 2 or 3; the paper's have 1"
+    )
+    tasks: Any = tasks_field(
+        "Rows have a `map`, a list of lines or a text of lines with `.` (free), `#`, `T` (target), "
+        "`B` (box), `P` (player), `*` (box on a target), `+` (player on a target). A row that has "
+        "no solution, or more than 600 000 positions to search, is refused."
+    )
+    turns: int = Field(
+        2,
+        ge=1,
+        description="K; the form of the paper's authors is info='full', tool='python', turns=5",
+    )
+
+
 class SokobanEnv(MapEnv[Position]):
     """The environment of this page; arguments as listed there.
 
@@ -207,36 +220,26 @@ class SokobanEnv(MapEnv[Position]):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("sokoban-v0")
+    Options = SokobanOptions
     asks, hidden, answers = RULES, HIDDEN, FORM
 
-    def __init__(
-        self,
-        *,
-        level: str = "6x6",
-        boxes: int | None = None,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        tool: str = "text",
-        turns: int = 2,
-        render_mode: str | None = None,
-    ) -> None:
-        refuse_other("level", level, tuple(LEVELS))
-        known = LEVELS[level]
-        count = known.boxes if boxes is None else boxes
+    def __init__(self, **given: Any) -> None:
+        options = SokobanOptions(**given)
+        known = LEVELS[options.level]
+        count = known.boxes if options.boxes is None else options.boxes
         check_whole("boxes", count, 1, known.most_boxes)
         source = open_tasks(
-            tasks,
-            split=split,
-            procedural=lambda one: procedural(level, one, count),
+            options.tasks,
+            split=options.split,
+            procedural=lambda one: procedural(options.level, one, count),
             from_row=task_of_row,
         )
         super().__init__(
             source=source,
-            info=info_of(info, "whole" not in source[0].data),
-            tool=tool,
-            turns=turns,
-            render_mode=render_mode,
+            info=info_of(options.info, "whole" not in source[0].data),
+            tool=options.tool,
+            turns=options.turns,
+            render_mode=options.render_mode,
         )
 
     # -- the map ----------------------------------------------------------------------------------

@@ -92,18 +92,10 @@ The more turns, the more grids a seat can try; with more than two the index says
 When an answer is right, or after `turns` turns. Never truncated.
 
 ## Arguments
-- `level`: "4x4", "6x6" or "9x9". The paper has 4x4; its authors' generator also larger ones.
-- `blanks`: how many cells are empty; None takes 8, 12 or 30. At most 9, 20 or 48.
-- `tasks`: None (generated), rows with `puzzle`, a list of lines or a text of lines with digits and
-  dots, exactly one solution; a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `tool`: "text" or "python".
-- `turns`: K, at least 1. The paper's form is `info="full", tool="python", turns=5`.
-  A run file with all of it, for a GPU and not run yet: `benchmarks/gpu/sudoku.yaml`.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec sudoku` lists them.
 
-The attribute `sandbox` says where programs run: the process-wide pool unless it is set.
+The attribute `sandbox` says where programs run: the process-wide pool unless it is set. A run file
+of the paper's form, for a GPU and not run yet: `benchmarks/gpu/sudoku.yaml`.
 
 ## Tasks and licence
 Every generated puzzle has exactly one solution, which a solver verifies. The places of the empty
@@ -140,15 +132,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
 
 from llm_marl_envs.core.answers import answer_lines
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from llm_marl_envs.core.checks import check_whole
 from llm_marl_envs.core.environment import Bounds, described, info_of
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
+from llm_marl_envs.core.options import tasks_field
+from llm_marl_envs.core.tasks import Task, open_tasks
 from llm_marl_envs.envs.grids.alone import expected_blind, score_terms
-from llm_marl_envs.envs.grids.base import PLANNER, SEATS, TOOL, GridEnv, Judged
+from llm_marl_envs.envs.grids.base import PLANNER, SEATS, TOOL, GridEnv, Judged, ToolOptions
 from llm_marl_envs.envs.grids.pictures import grid_svg
 from llm_marl_envs.envs.grids.sudoku_bounds import better_alone, view_of
 from llm_marl_envs.envs.grids.sudoku_experts import SudokuExperts
@@ -186,6 +180,24 @@ COLOURS = {0: "#dbe9ff", 1: "#ffe9c7", BOTH: "#eeeeee"}
 RIGHT, WRONG, OPEN = "#c9efc9", "#f6c4c4", "#ffffff"
 
 
+class SudokuOptions(ToolOptions):
+    """The arguments of sudoku."""
+
+    level: Literal["4x4", "6x6", "9x9"] = Field(
+        "4x4", description="the paper has 4x4; its authors' generator also larger ones"
+    )
+    blanks: int | None = Field(
+        None, description="how many cells are empty; None takes 8, 12 or 30. At most 9, 20 or 48"
+    )
+    tasks: Any = tasks_field(
+        "Rows have a `puzzle`, a list of lines or a text of lines with digits and dots, exactly "
+        "one solution."
+    )
+    turns: int = Field(
+        2, ge=1, description="K; the paper's form is info='full', tool='python', turns=5"
+    )
+
+
 class SudokuEnv(GridEnv):
     """The environment of this page; arguments as listed there.
 
@@ -194,35 +206,25 @@ class SudokuEnv(GridEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("sudoku-v0")
+    Options = SudokuOptions
 
-    def __init__(
-        self,
-        *,
-        level: str = "4x4",
-        blanks: int | None = None,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        tool: str = "text",
-        turns: int = 2,
-        render_mode: str | None = None,
-    ) -> None:
-        refuse_other("level", level, tuple(LEVELS))
-        known = LEVELS[level]
-        blanks = known.blanks if blanks is None else blanks
+    def __init__(self, **given: Any) -> None:
+        options = SudokuOptions(**given)
+        known = LEVELS[options.level]
+        blanks = known.blanks if options.blanks is None else options.blanks
         check_whole("blanks", blanks, known.fewest, known.most)
         source = open_tasks(
-            tasks,
-            split=split,
-            procedural=lambda one: procedural(level, one, blanks),
+            options.tasks,
+            split=options.split,
+            procedural=lambda one: procedural(options.level, one, blanks),
             from_row=task_of_row,
         )
         super().__init__(
             source=source,
-            info=info_of(info, BOTH not in source[0].data["owners"]),
-            tool=tool,
-            turns=turns,
-            render_mode=render_mode,
+            info=info_of(options.info, BOTH not in source[0].data["owners"]),
+            tool=options.tool,
+            turns=options.turns,
+            render_mode=options.render_mode,
         )
         self._found: Grid | None = None
 

@@ -102,16 +102,7 @@ never returns less.
 After the last answer, or when the verifier approves. Never truncated.
 
 ## Arguments
-- `form`: "reasoner_actor" or "solver_verifier".
-- `tasks`: None (cards), rows in a list or a JSONL file, `"hub:<dataset>"`, or a `TaskSource`. Rows
-  have the columns of GSM8K (`question`, `answer` with `####`) or of MATH (`problem`, `answer`, or
-  `solution` with a `\boxed{}`), or those of `debate-v0`.
-- `level`: 1 (two cards in a formula) or 2 (three).
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `info`: "split" (cards only) or "full"; None takes "split" for cards.
-- `compare`: "exact" or "math" (extra `math`); None takes "exact" for cards, "math" for rows.
-- `turns`: how often the answering seat acts. None takes 1 for an actor; a solver takes 2 at least.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec math_team` lists them.
 
 ## What is known, and what remains
 `bounds(task)` is exact for cards: `random` is an answer drawn from all that occur in the split,
@@ -175,17 +166,19 @@ tasks (docs/bench.md). No row of GSM8K or MATH was played.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
+from llm_marl_envs.core.checks import check_whole
 from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, gains, info_of
+from llm_marl_envs.core.options import INFO, Info, TaskOptions, tasks_field
 from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Row, Task, Tasks, TaskSource, open_tasks, read_once
+from llm_marl_envs.core.tasks import Task, Tasks, TaskSource, open_tasks, read_once
 from llm_marl_envs.core.texts import quoted
-from llm_marl_envs.envs.math.answers import COMPARISONS, read_line, same_value
+from llm_marl_envs.envs.math.answers import read_line, same_value
 from llm_marl_envs.envs.math.card_experts import CardExperts
-from llm_marl_envs.envs.math.card_tasks import LEVELS, alone_in, card_tasks, cards_of, of_cards
+from llm_marl_envs.envs.math.card_tasks import alone_in, card_tasks, cards_of, of_cards
 from llm_marl_envs.envs.math.cards import COLOURS
 from llm_marl_envs.envs.math.formulas import check_installed, same_formula
 from llm_marl_envs.envs.math.rows import math_task_of_row
@@ -219,6 +212,33 @@ QUESTION = "What is {asked}?"
 AGAIN = "{answers} answers {turns} times."
 
 
+class MathTeamOptions(TaskOptions):
+    """The arguments of math_team."""
+
+    form: Literal["reasoner_actor", "solver_verifier"] = Field(
+        "reasoner_actor", description="who works together, see Agents"
+    )
+    tasks: Any = tasks_field(
+        "Rows have the columns of GSM8K (`question`, `answer` with `####`) or of MATH (`problem`, "
+        "`answer`, or `solution` with a boxed answer), or those of `debate-v0`."
+    )
+    level: Literal[1, 2] = Field(1, description="two cards in a formula, or three")
+    info: Info | None = Field(
+        None, description=f"{INFO}. 'split' is for cards alone, and what None takes for them"
+    )
+    compare: Literal["exact", "math"] | None = Field(
+        None,
+        description="how answers are compared, 'math' with the extra `math`; None takes 'exact' "
+        "for cards, 'math' for rows",
+    )
+    turns: int | None = Field(
+        None,
+        ge=1,
+        description="how often the answering seat acts; None takes 1 for an actor, and 2 for a "
+        "solver, which is the least for it",
+    )
+
+
 class MathTeamEnv(TextAECEnv):
     """The environment of this page; arguments as listed there.
 
@@ -228,30 +248,18 @@ class MathTeamEnv(TextAECEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("math_team-v1")
+    Options = MathTeamOptions
     reward_range = (0.0, 1.0)
 
-    def __init__(
-        self,
-        *,
-        form: str = "reasoner_actor",
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        level: int = 1,
-        split: str = "train",
-        info: str | None = None,
-        compare: str | None = None,
-        turns: int | None = None,
-        render_mode: str | None = None,
-    ) -> None:
-        refuse_other("form", form, tuple(TEAMS))
-        refuse_other("compare", compare, (None, *COMPARISONS))
-        refuse_other("level", level, LEVELS)
-        self.team = TEAMS[form]
-        turns = self.team.turns if turns is None else turns
+    def __init__(self, **given: Any) -> None:
+        options = MathTeamOptions(**given)
+        self.team = TEAMS[options.form]
+        turns = self.team.turns if options.turns is None else options.turns
         check_whole("turns", turns, self.team.turns)
-        source = _opened(tasks, split, level)
+        source = _opened(options.tasks, options.split, options.level)
         generated = of_cards(source[0])
-        self.info_mode = info_of(info, generated)
-        self.compare = compare or ("exact" if generated else "math")
+        self.info_mode = info_of(options.info, generated)
+        self.compare = options.compare or ("exact" if generated else "math")
         if self.compare == "math":
             check_installed()
         super().__init__(
@@ -259,7 +267,7 @@ class MathTeamEnv(TextAECEnv):
             source=source,
             max_turns=turns,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
         self._right: list[bool] = []  # of each answer
         self._answered = ""  # the last text of who answers

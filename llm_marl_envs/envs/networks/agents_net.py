@@ -189,15 +189,7 @@ of guards (`--team wordless`, docs/bench.md). To stall halves the rounds, which 
 leader.
 
 ## Arguments
-- `nodes`: 2 to 100.
-- `problem`: "colouring", "leader", "consensus", "matching", "cover" or "mixed", all in turn.
-- `graph`: "small_world", "scale_free", "delaunay" or "mixed", all in turn.
-- `turns`: rounds of messages and the answer; None takes 1 + 2 ceil(log2 n): 5 for 4 nodes, 9 for
-  16, 15 for 100. With 1 nobody can write.
-- `tasks`: None (generated), rows in a list or a JSONL file, `"hub:<dataset>"`, or a `TaskSource`.
-  A row has `problem`, `edges` (pairs of numbers from 0) and perhaps `names`, `values`.
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec agents_net` lists them.
 
 `step` costs 23 to 46 us of processor time for each action of one seat, at 2 to 100 nodes
 (`python benchmarks/agents_net.py time`).
@@ -236,11 +228,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
 
 from llm_marl_envs.core.answers import read_answer
-from llm_marl_envs.core.checks import check_whole, refuse_other
 from llm_marl_envs.core.environment import (
     Bounds,
     Outcome,
@@ -249,12 +241,12 @@ from llm_marl_envs.core.environment import (
     described,
     parallel_form,
 )
+from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Row, Task, TaskSource, open_tasks
-from llm_marl_envs.envs.networks.graphs import FAMILIES, diameter
+from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.envs.networks.graphs import diameter
 from llm_marl_envs.envs.networks.letters import letters_in, news
 from llm_marl_envs.envs.networks.network_tasks import (
-    MIXED,
     NetworkSource,
     check_size,
     network_of,
@@ -282,6 +274,27 @@ NOW = "Turn {turn} of {turns}."
 RIGHT, WRONG, OPEN = "#c9efc9", "#f6c4c4", "#ffffff"
 
 
+class AgentsNetOptions(TaskOptions):
+    """The arguments of agents_net."""
+
+    nodes: int = Field(4, ge=2, le=MAX_NODES, description="seats, one for each node")
+    problem: Literal["mixed", "colouring", "leader", "consensus", "matching", "cover"] = Field(
+        "mixed", description="what the nodes have to solve; 'mixed' is all in turn"
+    )
+    graph: Literal["mixed", "small_world", "scale_free", "delaunay"] = Field(
+        "mixed", description="how the nodes are joined; 'mixed' is all in turn"
+    )
+    turns: int | None = Field(
+        None,
+        ge=1,
+        description="rounds of messages and the answer; None takes 1 + 2 ceil(log2 n): 5 for 4 "
+        "nodes, 9 for 16, 15 for 100. With 1 nobody can write",
+    )
+    tasks: Any = tasks_field(
+        "Rows have a `problem`, `edges` (pairs of numbers from 0) and perhaps `names`, `values`."
+    )
+
+
 class AgentsNetEnv(TextParallelEnv):
     """The environment of this page; arguments as listed there.
 
@@ -290,36 +303,25 @@ class AgentsNetEnv(TextParallelEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("agents_net-v0")
+    Options = AgentsNetOptions
     reward_range = (0.0, 1.0)
     links_drawn = True
 
-    def __init__(
-        self,
-        *,
-        nodes: int = 4,
-        problem: str = MIXED,
-        graph: str = MIXED,
-        turns: int | None = None,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        render_mode: str | None = None,
-    ) -> None:
-        check_whole("nodes", nodes, 2, MAX_NODES)
-        refuse_other("problem", problem, (MIXED, *PROBLEMS))
-        refuse_other("graph", graph, (MIXED, *FAMILIES))
+    def __init__(self, **given: Any) -> None:
+        options = AgentsNetOptions(**given)
+        nodes, turns = options.nodes, options.turns
         turns = 1 + 2 * (nodes - 1).bit_length() if turns is None else turns
-        check_whole("turns", turns, 1)
         super().__init__(
             agents=[f"node_{i}" for i in range(nodes)],
             source=open_tasks(
-                tasks,
-                split=split,
-                procedural=lambda one: procedural(one, nodes, problem, graph),
+                options.tasks,
+                split=options.split,
+                procedural=lambda one: procedural(one, nodes, options.problem, options.graph),
                 from_row=lambda row: task_of_row(row, nodes),
             ),
             max_turns=turns,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
         self.texts_per_turn = nodes - 1
         self._experts = NodeExperts(self.possible_agents, turns)

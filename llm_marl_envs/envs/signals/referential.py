@@ -88,17 +88,7 @@ The range is -0.1 to 1. With several speakers each team is paid for itself: trai
 When the last listener has chosen. Never truncated. There is one message: nobody can ask back.
 
 ## Arguments
-- `candidates`: 2 to 16 objects; with `attributes=2` at most 4.
-- `attributes`: 2 to 4 words of an object: colour and shape, also size, also pattern. Each has four
-  values.
-- `language`: "tokens" (four of them), "renamed" or "words".
-- `budget`: most tokens of a message, 0 to 8; in "words" most characters, 0 to 200. With 0 nothing
-  can be said, and all are told so.
-- `seats`: how many speakers and listeners, at least as many listeners, 2 to 16 together.
-- `tasks`: rows with `candidates`, a list of texts of as many lower-case words each, and `target`,
-  one of them; or None.
-- `split`: "train", "val", "test" or "ood"; "all" for rows.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec referential` lists them.
 
 ## What is known
 `bounds(task)` is exact. Alone, and without a message, a seat is right in 1 of n objects: `random`
@@ -233,19 +223,20 @@ translate what it hears without the list, 0.07 and 0.02 were right (three attrib
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from llm_marl_envs.core.checks import check_whole
 from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described
+from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.rendering import Cell, table_svg
 from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import SPLITS, Row, Task, TaskSource, open_tasks
+from llm_marl_envs.core.tasks import SPLITS, Task, open_tasks
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.signals.codes import SPEAKER, SignalExperts
 from llm_marl_envs.envs.signals.messages import (
-    LANGUAGES,
     RENAMED,
     TOKENS,
     WORDS,
@@ -297,6 +288,44 @@ RIGHT, WRONG = "#cfe8cf", "#f3c9c9"
 OTHER_NAMES = "Tokens have other names for each seat, drawn anew each time."
 
 
+Seats = Annotated[int, Field(ge=1)]
+
+
+class ReferentialOptions(TaskOptions):
+    """The arguments of referential."""
+
+    candidates: int = Field(
+        4,
+        ge=2,
+        le=MAX_CANDIDATES,
+        description="objects to choose from; with attributes=2 at most 4",
+    )
+    attributes: int = Field(
+        3,
+        ge=2,
+        le=len(ATTRIBUTES),
+        description="words of an object: colour and shape, also size, also pattern; four values "
+        "each",
+    )
+    language: Literal["tokens", "renamed", "words"] = Field(
+        "tokens", description="what messages are made of, see Actions"
+    )
+    budget: int = Field(
+        3,
+        ge=0,
+        description="most tokens of a message, up to 8; in 'words' most characters, up to 200. "
+        "With 0 nothing can be said, and all are told so",
+    )
+    seats: Annotated[Sequence[Seats], Field(min_length=2, max_length=2)] = Field(
+        (1, 1),
+        description="how many speakers and listeners, at least as many listeners, 2 to 16 together",
+    )
+    tasks: Any = tasks_field(
+        "Rows have `candidates`, a list of texts of as many lower-case words each, and `target`, "
+        "one of them."
+    )
+
+
 class ReferentialEnv(TextAECEnv):
     """The environment of this page; arguments as listed there.
 
@@ -306,48 +335,42 @@ class ReferentialEnv(TextAECEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = described("referential-v0")
+    Options = ReferentialOptions
     reward_range = (CHARGE, 1.0)
 
-    def __init__(
-        self,
-        *,
-        candidates: int = 4,
-        attributes: int = 3,
-        language: str = "tokens",
-        budget: int = 3,
-        seats: Sequence[int] = (1, 1),
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        render_mode: str | None = None,
-    ) -> None:
-        refuse_other("language", language, LANGUAGES)
-        check_whole("budget", budget, 0, MAX_BUDGET.get(language, MOST_TOKENS))
-        check_whole("attributes", attributes, 2, len(ATTRIBUTES))
-        check_whole("candidates", candidates, 2, MAX_CANDIDATES)
-        if split in SPLITS and tasks is None:
+    def __init__(self, **given: Any) -> None:
+        options = ReferentialOptions(**given)
+        attributes, candidates = options.attributes, options.candidates
+        self.language, self.budget = options.language, options.budget
+        check_whole("budget", self.budget, 0, MAX_BUDGET.get(self.language, MOST_TOKENS))
+        if options.split in SPLITS and options.tasks is None:
             there = min(len(combinations(one, attributes)) for one in SPLITS)
             if candidates > there:
                 raise ValueError(
                     f"candidates={candidates}: a split of objects with {attributes} attributes may "
                     f"have no more than {there}; use fewer candidates or more attributes"
                 )
-        speakers, listeners = _checked(seats)
-        self.language, self.budget = language, budget
+        speakers, listeners = options.seats
+        if listeners < speakers or speakers + listeners > MAX_SEATS:
+            raise ValueError(
+                f"seats={[speakers, listeners]}: expected as many listeners as speakers or more, "
+                f"at most {MAX_SEATS} seats together"
+            )
         self.speakers = [f"{SPEAKER}_{one}" for one in range(speakers)]
         self.listeners = [f"{LISTENER}_{one}" for one in range(listeners)]
         super().__init__(
             agents=[*self.speakers, *self.listeners],
             source=open_tasks(
-                tasks,
-                split=split,
+                options.tasks,
+                split=options.split,
                 procedural=lambda one: object_tasks(one, attributes, candidates),
                 from_row=object_task_of_row,
             ),
             max_turns=1,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
-        if language == RENAMED:  # a text of its own for each listener
+        if self.language == RENAMED:  # a text of its own for each listener
             self.texts_per_turn = max(len(self.hear_me(one)) for one in self.speakers)
         self._names: dict[str, list[int]] = {}
         self._heard: dict[str, Heard] = {}  # speaker -> what counts of its text
@@ -506,18 +529,6 @@ class ReferentialEnv(TextAECEnv):
         return Bounds(
             random=1 / n, solo=1 / n, team=best(told_apart(self.language, self.budget), n)
         )
-
-
-def _checked(seats: Sequence[int]) -> tuple[int, int]:
-    """The argument `seats`; `ValueError` where it is no pair that fits."""
-    pair = tuple(seats) if isinstance(seats, (list, tuple)) else ()
-    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in pair)
-    if len(pair) != 2 or not whole or not 1 <= pair[0] <= pair[1] or sum(pair) > MAX_SEATS:
-        raise ValueError(
-            f"seats={seats!r:.80}: expected [speakers, listeners], at least one speaker, as many "
-            f"listeners or more, at most {MAX_SEATS} seats together"
-        )
-    return pair[0], pair[1]
 
 
 def _inverse(names: Sequence[int]) -> list[int]:

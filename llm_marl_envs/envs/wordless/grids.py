@@ -34,7 +34,7 @@ from llm_marl_envs.envs.grids.maps import (
     neighbour,
     size_of,
 )
-from llm_marl_envs.envs.grids.maze_tasks import DEFAULTS, LONGER
+from llm_marl_envs.envs.grids.maze_tasks import LONGER, MazeOptions
 from llm_marl_envs.envs.grids.sudoku_rules import SHAPES, Grid, all_grids
 from llm_marl_envs.envs.wordless.reading import cells_in, found, told
 from llm_marl_envs.envs.wordless.walks import Worlds, best_walk, ends_of
@@ -193,7 +193,7 @@ def _maze_way(size: int, start: int, goal: int) -> tuple[int, ...]:
     rng = random.Random(f"wordless/maze/{size}/{start}/{goal}")
     longest, cells, left = range(size + 1, size + 2 + LONGER), [], []
     for _ in range(40 * DRAWN):
-        drawn = draw_map(size, DEFAULTS["walls"], rng)
+        drawn = draw_map(size, MazeOptions().walls, rng)
         drawn = "".join(FREE if at in (start, goal) else one for at, one in enumerate(drawn))
         ways = _left(drawn, goal)
         if ways[start] in longest:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from llm_marl_envs.core.checks import check_whole, refuse_other
+from pydantic import Field
+
 from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, gains, info_of
+from llm_marl_envs.core.options import INFO, Info, TaskOptions
 from llm_marl_envs.core.spaces import Message, Observation
-from llm_marl_envs.core.tasks import Row, Task, TaskSource
+from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.envs.writing import divisions, factual, paper
 from llm_marl_envs.envs.writing.documents import Document, Kind, document_of
 from llm_marl_envs.envs.writing.experts import WritingExperts
@@ -22,7 +23,6 @@ from llm_marl_envs.envs.writing.source import texts_of, writing_tasks
 from llm_marl_envs.scorers import Submission, open_scorer, scorer_names
 
 GROUNDED, PAPER = "grounded", "paper"
-PROTOCOLS = ("discussion", "pipeline")
 SOLVED = 0.85
 """Share of the largest score from which a task counts as solved, where facts are known or under
 `reward="paper"`. A scorer's number has no such mark."""
@@ -46,6 +46,35 @@ WRITE_PROMPT = "{partners}Now write your text."
 WAIT_PROMPT = "{who} writes now. What you answer is not read."
 
 
+class WritingOptions(TaskOptions):
+    """The arguments of both writing environments."""
+
+    info: Info | None = Field(
+        None, description=f"{INFO}. 'split' is for generated tasks alone, and what None takes there"
+    )
+    n_agents: int = Field(
+        2, ge=divisions.AUTHORS[0], le=divisions.AUTHORS[1], description="authors"
+    )
+    reward: str | None = Field(
+        None,
+        description="see Rewards: 'grounded', which None takes for generated tasks, 'paper', or "
+        "the name of a scorer",
+    )
+    turns: int | None = Field(
+        None,
+        ge=1,
+        description="K; None is 1, with protocol='pipeline' as many as there are authors",
+    )
+    protocol: Literal["discussion", "pipeline"] = Field(
+        "discussion",
+        description="'discussion': all write at every turn, and each sees the partners' last "
+        "texts between turns. 'pipeline': they write in turn, the first seat at turns 1, 3, ... "
+        "of two authors, and each sees what the others wrote before; what is answered meanwhile "
+        "is not read",
+    )
+    max_action_chars: int = Field(4096, ge=1, description="Unicode code points of an action")
+
+
 class CoopWritingEnv(TextParallelEnv):
     """The authors of one kind of text; see the environments for the arguments.
 
@@ -54,6 +83,8 @@ class CoopWritingEnv(TextParallelEnv):
             authors, or unusable rows (the message names the row).
     """
 
+    Options: ClassVar[type[WritingOptions]] = WritingOptions
+
     metadata: ClassVar[dict[str, Any]]
     kind: ClassVar[Kind]
     known_seats: ClassVar[tuple[str, ...]]
@@ -61,26 +92,14 @@ class CoopWritingEnv(TextParallelEnv):
     text_prompts: ClassVar[Mapping[int, tuple[str, ...]]]
     """Number of authors -> what each seat is told of a `{text}` from outside; see `blind`."""
 
-    def __init__(
-        self,
-        *,
-        tasks: str | Path | Sequence[Row] | TaskSource | None = None,
-        split: str = "train",
-        info: str | None = None,
-        n_agents: int = 2,
-        reward: str | None = None,
-        turns: int | None = None,
-        protocol: str = "discussion",
-        max_action_chars: int = 4096,
-        render_mode: str | None = None,
-    ) -> None:
-        check_whole("n_agents", n_agents, *divisions.AUTHORS)
+    def __init__(self, **given: Any) -> None:
+        options = self.Options(**given)
+        n_agents, protocol, turns = options.n_agents, options.protocol, options.turns
         self.seats = self.known_seats[:n_agents]
-        source = writing_tasks(tasks, self.kind, split, n_agents)
+        source = writing_tasks(options.tasks, self.kind, options.split, n_agents)
         generated = document_of(source[0].data) is not None
-        self.info_mode = info_of(info, generated)
-        refuse_other("protocol", protocol, PROTOCOLS)
-        reward = reward_of(reward, source, generated, n_agents)
+        self.info_mode = info_of(options.info, generated)
+        reward = reward_of(options.reward, source, generated, n_agents)
         if turns is None:
             turns = n_agents if protocol == "pipeline" else 1
         if protocol == "pipeline" and turns < n_agents:
@@ -89,8 +108,8 @@ class CoopWritingEnv(TextParallelEnv):
             agents=self.seats,
             source=source,
             max_turns=turns,
-            max_action_chars=max_action_chars,
-            render_mode=render_mode,
+            max_action_chars=options.max_action_chars,
+            render_mode=options.render_mode,
         )
         self.reward_scheme = reward
         self.blocking = reward not in (GROUNDED, PAPER)  # a scorer, which scores copies in batches

@@ -113,11 +113,7 @@ of texts), `nli:MODEL`, `reward:MODEL`, `judge:ENDPOINT#MODEL`. What several tur
 After `turns` turns. Never truncated.
 
 ## Arguments
-As in `coop_writing_tldr-v0`, but for
-
-- `tasks`: None (generated), "bundled:writing_abstracts", a JSONL file,
-  "hub:OpenMLRL/arXiv_abstract", a list of rows or a `TaskSource`.
-- `split`: "ood" has words of no other split and two facts per section.
+`llm-marl spec coop_writing_arxiv` lists them.
 
 ## Tasks and licence
 Generated abstracts and `bundled:writing_abstracts` were written for this library and share its
@@ -135,7 +131,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from llm_marl_envs.core.environment import aec_form, described, parallel_form
-from llm_marl_envs.envs.writing.authors import CoopWritingEnv
+from llm_marl_envs.core.options import tasks_field
+from llm_marl_envs.envs.writing.authors import CoopWritingEnv, WritingOptions
 from llm_marl_envs.envs.writing.documents import Document, line
 
 BACKGROUND, METHOD, RESULTS = "background_0", "method_0", "results_0"
@@ -184,10 +181,19 @@ THREE_TEXT_PROMPTS = tuple(
 )
 
 
+class CoopWritingArxivOptions(WritingOptions):
+    """The arguments of coop_writing_arxiv."""
+
+    tasks: Any = tasks_field(
+        "'bundled:writing_abstracts' and 'hub:OpenMLRL/arXiv_abstract' are such rows."
+    )
+
+
 class CoopWritingArxivEnv(CoopWritingEnv):
     """The environment of this page; arguments as listed there, errors as of `CoopWritingEnv`."""
 
     metadata: ClassVar[dict[str, Any]] = described("coop_writing_arxiv-v0")
+    Options = CoopWritingArxivOptions
     kind = "abstract"
     known_seats = (BACKGROUND, METHOD, RESULTS)
     text_prompts: ClassVar = {2: TEXT_PROMPTS, 3: THREE_TEXT_PROMPTS}

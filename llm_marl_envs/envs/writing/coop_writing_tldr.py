@@ -147,20 +147,10 @@ So the last texts decide, and good texts never return more by coming later.
 After `turns` turns. Never truncated.
 
 ## Arguments
-- `tasks`: None (generated), "bundled:writing_posts", a JSONL file, "hub:trl-lib/tldr", a list of
-  rows or a `TaskSource`.
-- `split`: "train", "val", "test", "ood" (words of no other split, two details per topic), or "all"
-  for rows.
-- `info`: "split" (generated tasks only) or "full"; None takes the default.
-- `reward`: as above; None takes "grounded", for generated tasks only.
-- `n_agents`: 2 or 3.
-- `turns`: K, at least 1; None is 1, with `protocol="pipeline"` as many as there are authors.
-- `protocol`: "discussion": all write at every turn, and each sees the partners' last texts between
-  turns. "pipeline": the first seat writes at turns 1, 3, ..., the second, who sees that text, at
-  turns 2, 4, ...; what the other answers meanwhile is not read. Three authors write in turn, too:
-  the first at turns 1, 4, ..., and each sees what the others wrote before.
-- `max_action_chars`: Unicode code points.
-- `render_mode`: None, "ansi", "human" or "html".
+`llm-marl spec coop_writing_tldr` lists them.
+
+With three authors and `protocol="pipeline"` the first writes at turns 1, 4, ..., and each sees what
+the others wrote before.
 
 ## Tasks and licence
 Generated posts and `bundled:writing_posts` were written for this library and share its licence.
@@ -178,7 +168,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from llm_marl_envs.core.environment import aec_form, described, parallel_form
-from llm_marl_envs.envs.writing.authors import CoopWritingEnv
+from llm_marl_envs.core.options import tasks_field
+from llm_marl_envs.envs.writing.authors import CoopWritingEnv, WritingOptions
 from llm_marl_envs.envs.writing.documents import Document, line
 
 BRIEF, DETAILED, FURTHER = "brief_0", "detailed_0", "detailed_1"
@@ -244,10 +235,17 @@ THREE_TEXT_PROMPTS = tuple(
 )
 
 
+class CoopWritingTLDROptions(WritingOptions):
+    """The arguments of coop_writing_tldr."""
+
+    tasks: Any = tasks_field("'bundled:writing_posts' and 'hub:trl-lib/tldr' are such rows.")
+
+
 class CoopWritingTLDREnv(CoopWritingEnv):
     """The environment of this page; arguments as listed there, errors as of `CoopWritingEnv`."""
 
     metadata: ClassVar[dict[str, Any]] = described("coop_writing_tldr-v0")
+    Options = CoopWritingTLDROptions
     kind = "post"
     known_seats = (BRIEF, DETAILED, FURTHER)
     text_prompts: ClassVar = {2: TEXT_PROMPTS, 3: THREE_TEXT_PROMPTS}

@@ -225,7 +225,7 @@ def test_how_many_refusals_are_free():
                 env.step("I like trains.")
                 said += 1
             assert (said, env.rewards[author]) == (taken, -1.0)
-    with pytest.raises(ValueError, match=r"refusals=-1: expected at least 0"):
+    with pytest.raises(ValueError, match=r"refusals=-1: expected a whole number, at least 0"):
         make(KUHN, refusals=-1)
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
+from support.pages import module_of
 
-import llm_marl_envs.envs
-from llm_marl_envs import make
+from llm_marl_envs import list_envs, make, spec
 
-FILES = Path(llm_marl_envs.envs.__path__[0]).glob("[!_]*.py")
 LINE = re.compile(r"    (\w+) (is told|hears|writes|says|earns?) +(?=\S)")
 
 
@@ -48,7 +45,8 @@ def play(env: Any, task: str, said: list[tuple[str, str]]) -> dict[str, float]:
     return earned
 
 
-EPISODES = [(name, "An episode", {}) for name in sorted(file.stem for file in FILES)]
+NAMES = sorted({env_id.rpartition("-")[0] for env_id in list_envs() if spec(env_id).agents})
+EPISODES = [(name, "An episode", {}) for name in NAMES]
 EPISODES += [
     (name, "Three authors", {"n_agents": 3})
     for name in ("coop_coding", "coop_writing_arxiv", "coop_writing_tldr")
@@ -59,7 +57,7 @@ EPISODES += [
 def test_the_episode_of_a_page_is_played_as_it_says(
     name: str, heading: str, kwargs: dict[str, Any]
 ) -> None:
-    page = import_module(f"llm_marl_envs.envs.{name}").__doc__ or ""
+    page = module_of(name).__doc__ or ""
     task, lines = episode_of(page, heading)
     env: Any = make(name, api="aec", **kwargs)
     said: list[tuple[str, str]] = []

@@ -7,7 +7,6 @@ that cost little. What an environment pays and shows is in its own test file.
 from __future__ import annotations
 
 import copy
-import importlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +25,7 @@ from pettingzoo.test import (
 )
 from pettingzoo.test.max_cycles_test import max_cycles_test
 from pettingzoo.test.state_test import state_test
+from support.pages import module_of
 
 from llm_marl_envs import list_envs, make, spec
 from llm_marl_envs.core.records import read_jsonl, write_jsonl
@@ -292,7 +292,7 @@ def test_pettingzoo_parallel(env_id: str, kwargs: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("quiet")
 def test_pettingzoo_both_forms(env_id: str) -> None:
     state_test(make(env_id, api="aec", turns=3), make(env_id, turns=3), num_cycles=3)
-    max_cycles_test(importlib.import_module(f"llm_marl_envs.envs.{env_id.rpartition('-')[0]}"))
+    max_cycles_test(module_of(env_id))
 
 
 @each

@@ -328,7 +328,7 @@ def test_what_spells_a_control_token_is_text(body: str):
         ({"critic": "head"}, "is shown the own chat alone; choose algorithm: iac"),
         ({"body": "x"}, "it has no model of its own; leave body out"),
         ({"critic": "model", "body": "/no/model"}, "body='/no/model': expected a name or folder"),
-        ({"critic": "model", "rows": 0}, "critic, rows=0: expected at least 1"),
+        ({"critic": "model", "rows": 0}, "critic, rows=0: expected a whole number, at least 1"),
     ],
     ids=str,
 )

@@ -40,8 +40,12 @@ def test_a_name_stands_for_its_defaults():
             ValueError,
             "algorithm, name='magrpo': unknown key 'weight'",
         ),
-        ({"name": "hysteretic", "weight": "0.1"}, TypeError, "expected a number, without quotes"),
-        ({"name": "hysteretic", "weight": 2}, ValueError, "expected a number from 0 to 1"),
+        (
+            {"name": "hysteretic", "weight": "0.1"},
+            TypeError,
+            "expected a number, 0 to 1, without quotes",
+        ),
+        ({"name": "hysteretic", "weight": 2}, ValueError, "expected a number, 0 to 1"),
         (
             {"name": "hysteretik"},
             ValueError,

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,9 +161,7 @@ print(round(peak_mib(torch.device("cpu")) * 2**20))
 
 def test_memory_is_estimated_within_a_factor_of_two(tmp_path: Path) -> None:
     """Peak memory of a process, with and without a pass of 32 rows of 128 tokens."""
-    sizes = replace(
-        TinySettings(), vocab_size=4000, hidden_size=192, num_layers=6, intermediate_size=512
-    )
+    sizes = TinySettings(vocab_size=4000, hidden_size=192, num_layers=6, intermediate_size=512)
     tokenizer = build_tokenizer([f"word{i}" for i in range(9000)], sizes.vocab_size)
     model = build_model(tokenizer, 0, sizes)
     model.save_pretrained(tmp_path)

@@ -121,10 +121,10 @@ def test_which_past_self_goes_when_there_is_no_room():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"every": 0}, "every=0: expected at least 1"),
-        ({"size": 0}, "size=0: expected at least 1"),
+        ({"every": 0}, "every=0: expected a whole number, at least 1"),
+        ({"size": 0}, "size=0: expected a whole number, at least 1"),
         ({"full": "newest"}, "expected one of .*oldest"),
-        ({"past": 1.5}, "expected chances of 0 to 1"),
+        ({"past": 1.5}, "past=1.5: expected a number, 0 to 1"),
         ({"past": 0.6, "opponents": {"expert": 0.5}}, "together at most 1"),
         ({"strategy": "sampeld"}, "no strategy 'sampeld'; did you mean 'sampled'"),
         ({"pst": 0.5}, "unknown key 'pst'"),
@@ -139,7 +139,10 @@ def test_wrong_settings_are_refused_when_the_run_is_configured(given: Any, words
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"opponents": {"expert": "often"}}, "expert='often': expected a number"),
+        (
+            {"opponents": {"expert": "often"}},
+            "opponents=.*often.*: expected a map, each value a number",
+        ),
         ({"strategy": "math:pi"}, "expected a class or function that takes the Pool"),
         ({"strategy": "builtins:repr"}, "gives an object with line_up"),
     ],

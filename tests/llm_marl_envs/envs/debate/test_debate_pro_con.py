@@ -74,8 +74,8 @@ def honest(env: DebateProConEnv, index: int = 0) -> tuple[str, str]:
         ({"rounds": 0}, ValueError, "at least 1"),
         ({"rounds": "2"}, TypeError, "whole number"),
         ({"quotes": 1.5}, TypeError, "whole number"),
-        ({"judge": 3}, TypeError, "policy"),
-        ({"judge": "wise"}, TypeError, "scripted"),
+        ({"judge": 3}, ValueError, "policy"),
+        ({"judge": "wise"}, ValueError, "scripted"),
         (
             {"tasks": [{"question": "?", "answer": "2", "lure": "3"}], "split": "all"},
             ValueError,

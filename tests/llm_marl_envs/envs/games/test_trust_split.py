@@ -345,9 +345,9 @@ def test_every_number_of_players_has_tasks_in_every_split():
         ({"turns": 0}, "turns=0"),
         ({"pay": "mine"}, "pay='mine': expected one of"),
         ({"info": "none"}, "info='none': expected one of"),
-        ({"payoffs": [2, 0]}, "expected two numbers from 0 to 1"),
-        ({"payoffs": [1]}, "expected two numbers from 0 to 1"),
-        ({"payoffs": ["a", 0]}, "expected two numbers from 0 to 1"),
+        ({"payoffs": [2, 0]}, "payoffs=.*a list of 2, each a number, 0 to 1"),
+        ({"payoffs": [1]}, "payoffs=.*a list of 2, each a number, 0 to 1"),
+        ({"payoffs": ["a", 0]}, "payoffs=.*a list of 2, each a number, 0 to 1"),
         ({"tasks": [{}], "split": "all"}, "row 1: values=None: expected a list of 2 maps"),
         ({"tasks": [ROW], "split": "all", "n_agents": 3}, "a list of 3 maps"),
         ({"tasks": [{"values": [{"a": 1, "b": 2}] * 2}], "split": "val"}, "no tasks in split"),
@@ -358,7 +358,7 @@ def test_every_number_of_players_has_tasks_in_every_split():
     ],
 )
 def test_mistakes(kwargs: dict[str, Any], match: str):
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises((ValueError, TypeError), match=match):
         make(ENV, **kwargs)
 
 

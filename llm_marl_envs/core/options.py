@@ -1,0 +1,198 @@
+"""The arguments of an environment, each declared once: its type, range, default and what it is.
+
+    class CrowdOptions(TaskOptions):
+        choices: int = Field(3, ge=2, le=8, description="how many words each member chooses from")
+
+From the declaration come the checks and their errors, the table on the environment's page, what
+`llm-marl spec` prints, and a JSON schema (`CrowdOptions.model_json_schema()`). What compares
+several arguments stays in the environment. Importing this library does not import this module, for
+pydantic would take a quarter of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from llm_marl_envs.core.checks import refuse_unknown
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Info = Literal["split", "full"]
+"""Whether each seat is told its own part of a task, or all are told everything."""
+RenderMode = Literal["ansi", "human", "html"] | None
+INFO = "'split': each seat is told its own part of a task; 'full': all are told everything"
+TURNS = "K, how often each seat acts"
+EXPECTED = "expected"
+"""Key of a field's `json_schema_extra`: what it takes, where its type does not say it in words."""
+OF_THE_WRONG_TYPE = ("_type", "_str", "instance_of")
+"""How pydantic's names of such errors end."""
+
+
+def tasks_field(rows: str = "") -> Any:
+    """The argument `tasks`; `rows` says what a row holds."""
+    about = "None (generated), a JSONL file, 'hub:<dataset>', a list of rows, or a TaskSource"
+    return Field(
+        None,
+        description=f"{about}. {rows}" if rows else about,
+        json_schema_extra={EXPECTED: "None, text, rows or a TaskSource"},
+    )
+
+
+def render_field() -> Any:
+    """The argument `render_mode`."""
+    return Field(None, description="what `render` makes: a text, a print, a page")
+
+
+class Options(BaseModel):
+    """Arguments by name; derive, and give each a default and a description.
+
+    Raises:
+        TypeError: a value of another type; says what was expected.
+        ValueError: an unknown name, with near ones; or a value that is out of range.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    within: ClassVar[str] = ""
+    """The argument of which these are parts, if they are; errors begin with it."""
+
+    def __init__(self, /, **given: Any) -> None:
+        where = type(self).within or type(self).__name__
+        refuse_unknown(where, given, type(self).model_fields)
+        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        try:
+            super().__init__(**plain)
+        except ValidationError as error:
+            raise _in_words(type(self), error, plain) from None
+
+    def changed(self, **changes: Any) -> Self:
+        """The same with other values; errors as of the class."""
+        return type(self)(**{**self.model_dump(), **changes})
+
+
+def name_and_options(what: str, chosen: Any) -> tuple[str, dict[str, Any]]:
+    """A choice of one part of a run: a name, or a map of it (`name`) and of its options.
+
+    Args:
+        what: the argument; begins the message.
+        chosen: its value.
+
+    Raises:
+        ValueError: no name.
+    """
+    given = dict(chosen) if isinstance(chosen, Mapping) else {"name": chosen}
+    name = given.pop("name", None)
+    if not isinstance(name, str):
+        raise ValueError(f"{what}={chosen!r}: expected a name, or a map with one as 'name'")
+    return name, given
+
+
+class TaskOptions(Options):
+    """What every environment of this library takes."""
+
+    tasks: Any = tasks_field()
+    split: Literal["train", "val", "test", "ood", "all"] = Field(
+        "train", description="which tasks; 'all' is every row of a file"
+    )
+    render_mode: RenderMode = render_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One argument, in words.
+
+    Attributes:
+        name: as `make` takes it.
+        default: as Python writes it; "needed" where there is none.
+        expected: type and range.
+        about: what it is.
+    """
+
+    name: str
+    default: str
+    expected: str
+    about: str
+
+
+def declared(options: type[BaseModel]) -> list[Declared]:
+    """The arguments of an environment, in the order of the declaration; its own come first."""
+    shared = TaskOptions.model_fields
+    names = sorted(options.model_fields, key=lambda name: name in shared)
+    schema = options.model_json_schema()["properties"]
+    fields = options.model_fields
+    return [
+        Declared(
+            name,
+            "needed" if fields[name].is_required() else repr(fields[name].default),
+            words(schema[name]),
+            fields[name].description or "",
+        )
+        for name in names
+    ]
+
+
+def words(schema: Mapping[str, Any]) -> str:
+    """What a JSON schema accepts, in words: "a whole number, 2 to 8"."""
+    if EXPECTED in schema:
+        return schema[EXPECTED]
+    if "anyOf" in schema:
+        *first, last = map(words, schema["anyOf"])
+        comma = "," if any(", " in one and not one.startswith("one of") for one in first) else ""
+        return f"{', '.join(first)}{comma} or {last}"
+    if "enum" in schema or "const" in schema:
+        return f"one of {tuple(schema.get('enum', [schema.get('const')]))}"
+    kind = schema.get("type")
+    if kind == "array":
+        count = _range(schema, "minItems", "maxItems")
+        each = words(schema.get("items", {}))
+        return f"a list{f' of {count}' if count else ''}, each {each}"
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        return f"a map, each value {words(schema['additionalProperties'])}"
+    numbers = {"integer": "a whole number", "number": "a number"}
+    if kind in numbers:
+        within = _range(schema, "minimum", "maximum")
+        above = f" above {schema['exclusiveMinimum']}" if "exclusiveMinimum" in schema else ""
+        return f"{numbers[kind]}{above}{f', {within}' if within else ''}"
+    named = {"boolean": "True or False", "string": "text", "object": "a map", "null": "None"}
+    return named.get(str(kind), "a value")
+
+
+def _range(schema: Mapping[str, Any], low: str, high: str) -> str:
+    if low in schema and high in schema:
+        least, most = schema[low], schema[high]
+        return f"{least}" if least == most else f"{least} to {most}"
+    if low in schema:
+        return f"at least {schema[low]}"
+    return f"at most {schema[high]}" if high in schema else ""
+
+
+def _in_words(
+    options: type[Options], error: ValidationError, given: Mapping[str, Any]
+) -> ValueError | TypeError:
+    """The first thing that is wrong: what came, and what was expected."""
+    errors = error.errors()
+    first = errors[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    if name not in options.model_fields:  # of a validator that looks at several
+        return ValueError(first["msg"].removeprefix("Value error, "))
+    expected = words(options.model_json_schema()["properties"][name])
+    begin = f"{options.within}, " if options.within else ""
+    if name not in given:
+        return ValueError(f"{begin}{name} is missing: expected {expected}")
+    value = given[name]
+    hint = ", without quotes" if isinstance(value, str) and _is_number(value) else ""
+    own = [one["type"] for one in errors if one["loc"][:1] == (name,)]
+    kind = TypeError if all(one.endswith(OF_THE_WRONG_TYPE) for one in own) else ValueError
+    return kind(f"{begin}{name}={value!r:.60}: expected {expected}{hint}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,117 @@
+"""Declared arguments: their checks, their words, and that every environment's can be used."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pytest
+from pydantic import Field
+
+from llm_marl_envs import list_envs, make, spec
+from llm_marl_envs.core.options import Options, declared, name_and_options
+from llm_marl_envs.play.registry import load_entry_point
+
+
+class Some(Options):
+    """One of each kind."""
+
+    count: int = Field(2, ge=1, le=9, description="how many")
+    share: float = Field(0.5, ge=0, le=1)
+    weights: Annotated[Sequence[float], Field(min_length=2, max_length=2)] = (1.0, 1.0)
+    arm: Literal["sum", "pairs"] | None = None
+    open: bool = True
+    name: str = "a"
+
+
+class Within(Options):
+    """Parts of another argument, one of them needed."""
+
+    within = "maze"
+    size: int = Field(ge=3)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"count": 0}, ValueError, "count=0: expected a whole number, 1 to 9$"),
+        ({"count": "3"}, TypeError, "count='3': expected a whole number, 1 to 9, without quotes$"),
+        ({"count": True}, TypeError, "count=True"),
+        ({"count": 2.0}, TypeError, "count=2.0"),
+        ({"share": float("nan")}, ValueError, "share=nan: expected a number, 0 to 1"),
+        ({"weights": [1]}, ValueError, r"weights=\[1\]: expected a list of 2, each a number"),
+        ({"weights": "12"}, TypeError, "weights='12': expected a list of 2"),
+        ({"weights": [1, "2"]}, TypeError, r"weights=\[1, '2'\]"),
+        ({"arm": "mean"}, ValueError, r"arm='mean': expected one of \('sum', 'pairs'\) or None"),
+        ({"open": 1}, TypeError, "open=1: expected True or False"),
+        ({"name": 3}, TypeError, "name=3: expected text"),
+        ({"cuont": 3}, ValueError, "unknown key 'cuont'; did you mean 'count'"),
+    ],
+)
+def test_what_came_and_what_was_expected(given: Any, error: type[Exception], words: str):
+    with pytest.raises(error, match=words):
+        Some(**given)
+
+
+def test_a_part_names_the_whole_and_what_is_missing():
+    with pytest.raises(ValueError, match="maze, size=2: expected a whole number, at least 3"):
+        Within(size=2)
+    with pytest.raises(ValueError, match="maze, size is missing: expected a whole number"):
+        Within()
+
+
+def test_numbers_of_numpy_are_numbers():
+    made = Some(count=np.int64(3), share=np.float32(0.25), open=np.bool_(False))
+    assert (made.count, made.share, made.open) == (3, 0.25, False)
+    assert made.changed(count=4) == Some(count=4, share=0.25, open=False)
+    with pytest.raises(ValueError, match="count=0"):
+        made.changed(count=0)
+
+
+def test_a_choice_is_a_name_or_a_map_with_one():
+    assert name_and_options("engine", "generate") == ("generate", {})
+    given = {"name": "vllm", "urls": []}
+    assert name_and_options("engine", given) == ("vllm", {"urls": []})
+    assert given == {"name": "vllm", "urls": []}
+    for wrong in (None, 3, {}, {"name": 3}, ["vllm"]):
+        with pytest.raises(ValueError, match=r"engine=.*expected a name"):
+            name_and_options("engine", wrong)
+
+
+IDS = [one for one in list_envs() if spec(one).agents]
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_every_argument_of_an_environment_is_declared_in_words(env_id: str):
+    for one in declared(options_of(env_id)):
+        assert one.about, one
+        assert one.expected != "a value", one
+        assert one.default == repr(options_of(env_id).model_fields[one.name].default)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_every_choice_that_is_declared_can_be_made(env_id: str):
+    for name, field in options_of(env_id).model_fields.items():
+        for choice in choices_of(field.annotation):
+            if (name, choice) == ("split", "all"):  # of rows alone
+                continue
+            if choice == "math" and find_spec("math_verify") is None:
+                continue
+            needs = {"n_agents": 3} if choice == "evaluation" else {}
+            make(env_id, **{name: choice, **needs})
+
+
+def options_of(env_id: str) -> Any:
+    return getattr(load_entry_point(spec(env_id)), "Options")  # noqa: B009 - of any class
+
+
+def choices_of(hint: Any) -> Iterator[Any]:
+    """The values that a hint lists, in a union too."""
+    if typing.get_origin(hint) is Literal:
+        yield from typing.get_args(hint)
+    elif typing.get_args(hint) and typing.get_origin(hint) is not Annotated:
+        for one in typing.get_args(hint):
+            yield from choices_of(one)
