@@ -47,22 +47,26 @@ class TextArenaOptions(Options):
 
     game: str = Field(description="its id in TextArena, e.g. 'KuhnPoker-v0'")
     players: int | None = Field(
-        None, ge=1, description="seats; None takes the first of 2, 1, 3, ... 8 that the game allows"
+        default=None,
+        ge=1,
+        description="seats; None takes the first of 2, 1, 3, ... 8 that the game allows",
     )
     refusals: int | None = Field(
-        None,
+        default=None,
         ge=0,
         description="how many of a seat's actions in a row may be refused without a loss; None "
         "takes the game's own number, which is 1 in TextArena unless a game says otherwise",
     )
-    turns: int = Field(64, ge=1, description="most actions of one seat")
+    turns: int = Field(default=64, ge=1, description="most actions of one seat")
     split: Literal["train", "val", "test", "ood"] = Field(
-        "train", description="which seeds of the game"
+        default="train", description="which seeds of the game"
     )
-    size: int = Field(1000, ge=1, le=SEEDS_OF_A_SPLIT, description="how many seeds")
-    max_action_chars: int = Field(1024, ge=1, description="Unicode code points of an action")
+    size: int = Field(default=1000, ge=1, le=SEEDS_OF_A_SPLIT, description="how many seeds")
+    max_action_chars: int = Field(
+        default=1024, ge=1, description="Unicode code points of an action"
+    )
     observation_chars: int = Field(
-        10_000_000, ge=1, description="most characters of what a seat sees in a game"
+        default=10_000_000, ge=1, description="most characters of what a seat sees in a game"
     )
     render_mode: RenderMode = render_field()
 

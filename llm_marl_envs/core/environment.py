@@ -29,8 +29,6 @@ from llm_marl_envs.core.spaces import Message, Observation, TextSpace
 from llm_marl_envs.core.tasks import SPLITS, Task, TaskSource
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from llm_marl_envs.core.experts import Experts
     from llm_marl_envs.core.specs import EnvSpec
 
@@ -77,7 +75,7 @@ class TextEnv:
     """Whether each observation extends the one before plus the agent's own action."""
     splits: tuple[str, ...] = SPLITS
     """The splits that generated tasks come in."""
-    Options: ClassVar[type[BaseModel] | None] = None
+    Options: ClassVar[Any] = None
     """Its arguments, as `core/options.py` declares them; None: those of its constructor."""
     spec: EnvSpec | None = None
     env_kwargs: Mapping[str, Any] = {}

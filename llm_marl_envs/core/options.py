@@ -37,7 +37,7 @@ def tasks_field(rows: str = "") -> Any:
     """The argument `tasks`; `rows` says what a row holds."""
     about = "None (generated), a JSONL file, 'hub:<dataset>', a list of rows, or a TaskSource"
     return Field(
-        None,
+        default=None,
         description=f"{about}. {rows}" if rows else about,
         json_schema_extra={EXPECTED: "None, text, rows or a TaskSource"},
     )
@@ -45,7 +45,7 @@ def tasks_field(rows: str = "") -> Any:
 
 def render_field() -> Any:
     """The argument `render_mode`."""
-    return Field(None, description="what `render` makes: a text, a print, a page")
+    return Field(default=None, description="what `render` makes: a text, a print, a page")
 
 
 class Options(BaseModel):
@@ -96,7 +96,7 @@ class TaskOptions(Options):
 
     tasks: Any = tasks_field()
     split: Literal["train", "val", "test", "ood", "all"] = Field(
-        "train", description="which tasks; 'all' is every row of a file"
+        default="train", description="which tasks; 'all' is every row of a file"
     )
     render_mode: RenderMode = render_field()
 

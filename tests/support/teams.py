@@ -21,9 +21,7 @@ from support.program_grammar import Draw, power
 from llm_marl_envs.core.experts import experts_of
 from llm_marl_envs.core.tasks import Row, Task
 from llm_marl_envs.envs.coding.coop_coding import HELPER, MAIN, CoopCodingEnv
-from llm_marl_envs.envs.coding.feedback import MODES
 from llm_marl_envs.envs.coding.functions import SPLITS
-from llm_marl_envs.envs.coding.rewards import SCHEMES
 
 ROWS_SHARE = 0.5  # of tasks; the others are generated
 RIGHT_SHARE = 0.5  # of teams; the others may be right, too
@@ -335,8 +333,8 @@ def fuzz_team(seed: int) -> Team:
     chosen = problem(rng)
     turns = rng.choice((1, 1, 1, 2))
     arguments: dict[str, Any] = {
-        "reward": rng.choice((*SCHEMES, "contribution")),
-        "feedback": rng.choice(MODES),
+        "reward": rng.choice(("tests", "paper", "contribution", "contribution")),
+        "feedback": rng.choice(("plain", "diagnostics", "partner")),
         "turns": turns,
         "max_action_chars": rng.choice((8192, 8192, LONG_TEXTS)),
         "info": "full" if chosen.tasks else rng.choice(("split", "full")),

@@ -75,7 +75,7 @@ class AlignmentSettings(Options):
 
     within = "advantage_alignment"
     weight: float = Field(
-        0.5,
+        default=0.5,
         ge=0,
         allow_inf_nan=False,
         description="of the others' advantages, beta in the papers. The second paper has 0.5 "

@@ -67,12 +67,12 @@ class ATGRPOSettings(Options):
 
     within = "at_grpo"
     judged_by: Literal["reward", "return"] = Field(
-        "reward",
+        default="reward",
         description="what candidates are compared by: the reward of the turn, or the return from "
         "it on",
     )
     team: float = Field(
-        0.0,
+        default=0.0,
         ge=0,
         allow_inf_nan=False,
         description="alpha, what the team's reward counts beside the agent's own. More than 0 "

@@ -54,7 +54,7 @@ class C3Settings(Options):
 
     within = "c3"
     alternatives: int = Field(
-        4, ge=2, description="J, versions of one message, the recorded one included"
+        default=4, ge=2, description="J, versions of one message, the recorded one included"
     )
 
 

@@ -37,7 +37,7 @@ class HystereticSettings(Options):
     """Settings of `hysteretic`."""
 
     within = "hysteretic"
-    weight: Share = Field(0.2, description="of negative advantages")
+    weight: Share = Field(default=0.2, description="of negative advantages")
 
 
 class Hysteretic(MAGRPO):

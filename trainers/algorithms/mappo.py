@@ -38,7 +38,7 @@ class MAPPOSettings(CriticSettings):
     """Settings of `mappo`: those of a critic, and lambda."""
 
     within = "mappo"
-    trace: Share = Field(0.95, description="lambda of GAE")
+    trace: Share = Field(default=0.95, description="lambda of GAE")
     sights: ClassVar[tuple[str, ...]] = ("joint", "state", "own")
 
 

@@ -45,7 +45,9 @@ class RAESettings(RoleSettings):
     """Settings of `rae`."""
 
     within = "rae"
-    rate: float = Field(0.05, gt=0, le=1, description="weight of the newest episode in a baseline")
+    rate: float = Field(
+        default=0.05, gt=0, le=1, description="weight of the newest episode in a baseline"
+    )
 
 
 class RAE(Algorithm):

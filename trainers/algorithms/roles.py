@@ -22,7 +22,7 @@ class RoleSettings(Options):
     """Whose returns share a baseline."""
 
     roles: Literal["name", "seat"] | dict[str, str] = Field(
-        "name",
+        default="name",
         description="'name' (the agent's name without its number), 'seat' (every seat has a role "
         "of its own) or agent -> role",
         json_schema_extra={EXPECTED: "'name', 'seat' or a map from agent to role"},

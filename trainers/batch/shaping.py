@@ -97,10 +97,12 @@ class Maporl(Options):
     name: ClassVar[str] = "maporl"
     reads_rewards: ClassVar[bool] = False
     within = "returns"
-    bonus: Literal["potential", "paper"] = Field("potential", description="which form, see above")
-    discount: Share = Field(0.3, description="g, the weight of the team's next turn")
+    bonus: Literal["potential", "paper"] = Field(
+        default="potential", description="which form, see above"
+    )
+    discount: Share = Field(default=0.3, description="g, the weight of the team's next turn")
     scale: float = Field(
-        0.5,
+        default=0.5,
         ge=0,
         allow_inf_nan=False,
         description="of the bonuses; 0 leaves the influence-aware return",

@@ -54,34 +54,38 @@ class CriticSettings(Options):
 
     within = "critic"
     critic: str = Field(
-        "words",
+        default="words",
         description="'words', 'model', 'head', another name in trainers.critics, or 'module:Class'",
     )
     sees: Literal["joint", "state", "own"] = Field(
-        "joint",
+        default="joint",
         description="'joint' (the chats of all agents), 'state' (the environment's `state()`) or "
         "'own' (the own chat); which of these an algorithm takes, its page says",
     )
     rate: float | None = Field(
-        None,
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="the critic's learning rate; None: 0.01, of 'model' 0.001, of 'head' 0.03",
     )
     steps: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="its gradient steps in an update, each over all turns; None: 8, of 'model' 4",
     )
     body: str | None = Field(
-        None,
+        default=None,
         description="of 'model', a name or folder of a causal model or an encoder; None: the model "
         "that the run begins with",
     )
     max_tokens: int = Field(
-        512, ge=1, description="of 'model', most tokens of a text; a longer one loses its beginning"
+        default=512,
+        ge=1,
+        description="of 'model', most tokens of a text; a longer one loses its beginning",
     )
-    rows: int = Field(32, ge=1, description="of 'model' and 'head', most texts of one forward pass")
+    rows: int = Field(
+        default=32, ge=1, description="of 'model' and 'head', most texts of one forward pass"
+    )
     sights: ClassVar[tuple[str, ...]] = ("joint", "state")
 
     def __init__(self, /, **given: Any) -> None:

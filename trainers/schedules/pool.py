@@ -74,31 +74,31 @@ class Pool(Options):
 
     within = "schedules, pool"
     every: int = Field(
-        20,
+        default=20,
         ge=1,
         description="updates between two past selves that are kept; the first is that of the "
         "beginning",
     )
     size: int = Field(
-        5,
+        default=5,
         ge=1,
         description="most past selves of a policy. Adapters take their own size each, `shared` and "
         "`separate` weights that of the model",
     )
     full: Literal["oldest", "random"] = Field(
-        "oldest", description="which one goes when there is a new one and no room"
+        default="oldest", description="which one goes when there is a new one and no room"
     )
     past: Share = Field(
-        0.5,
+        default=0.5,
         description="the chance that a past self plays a seat beside the learner, each as likely; "
         "while there is none, present weights do. 0 keeps none",
     )
     opponents: dict[str, Share] | None = Field(
-        None,
+        default=None,
         description="name of a policy, as `partners:` takes it -> the chance that it plays there",
     )
     strategy: str = Field(
-        SAMPLED,
+        default=SAMPLED,
         description="'sampled' (the above), or a name in `trainers.strategies` or 'module:Class'",
     )
 

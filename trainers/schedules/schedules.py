@@ -86,7 +86,7 @@ class Exchange(Options):
     """
 
     within = "schedules, exchange"
-    every: Every = Field(5, description="updates between two exchanges")
+    every: Every = Field(default=5, description="updates between two exchanges")
 
     def check(self, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
         """Refuse seats that have nothing to exchange.
@@ -121,7 +121,7 @@ class Population(Options):
     """
 
     within = "schedules, population"
-    every: Every = Field(1, description="updates between two draws")
+    every: Every = Field(default=1, description="updates between two draws")
 
     def check(self, trained: Sequence[str], policy_of: Mapping[str, str]) -> None:
         """Refuse seats among which there is nothing to draw.
@@ -163,9 +163,9 @@ class InTurn(Options):
     """Only some agents learn in an update: round-robin, or a leader alone (MLPO)."""
 
     within = "schedules, in_turn"
-    every: Every = Field(1, description="updates of one turn")
+    every: Every = Field(default=1, description="updates of one turn")
     order: Annotated[list[Seats], Field(min_length=1)] | None = Field(
-        None,
+        default=None,
         description="the agents that learn, turn by turn, then from the beginning; None: each "
         "trained agent alone, in seat order. [[main_0]] trains one seat alone, also where several "
         "share their weights",
@@ -202,7 +202,7 @@ class Horizon(Options):
     turns: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] = Field(
         description="most turns per agent, step by step"
     )
-    every: Every = Field(100, description="updates of one step")
+    every: Every = Field(default=100, description="updates of one step")
 
     def check(self, env: Any) -> None:
         """Refuse an environment whose turns cannot be set, or that has fewer.
@@ -246,10 +246,11 @@ class Difficulty(Options):
 
     within = "schedules, difficulty"
     lowest: Share = Field(
-        0.0, description="share of a group's episodes that succeed; a group below it is left out"
+        default=0.0,
+        description="share of a group's episodes that succeed; a group below it is left out",
     )
     highest: Share = Field(
-        1.0, description="as `lowest`, a group above it. MLPO leaves out 0.75 and more"
+        default=1.0, description="as `lowest`, a group above it. MLPO leaves out 0.75 and more"
     )
 
     @model_validator(mode="after")
@@ -282,7 +283,7 @@ class Sequential(Options):
 
     within = "schedules, sequential"
     clip: float | None = Field(
-        None,
+        default=None,
         gt=0,
         le=1,
         description="the ratio of what earlier policies said is held in [1 - clip, 1 + clip] "

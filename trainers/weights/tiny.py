@@ -73,28 +73,32 @@ class TinySettings(Options):
 
     within = "tiny"
     vocab_size: int = Field(
-        1024,
+        default=1024,
         ge=259,
         description="most tokens of the vocabulary, the 256 bytes and 3 special ones included",
     )
     words_per_token: int = Field(
-        1,
+        default=1,
         ge=1,
         description="most words of one token. With 1 a new prompt of known words is one of known "
         "tokens. With more, rows are shorter and copying from a prompt is learned in fewer steps",
     )
-    hidden_size: int = Field(96, ge=1, description="width")
-    num_layers: int = Field(2, ge=1, description="depth")
-    num_heads: int = Field(4, ge=1, description="heads of the attention")
-    intermediate_size: int = Field(256, ge=1, description="width between two layers")
-    max_position_embeddings: int = Field(2048, ge=1, description="most tokens of one dialogue")
-    demonstrations: int = Field(
-        12_000, ge=1, description="how many demonstrations are asked for, over all environments"
+    hidden_size: int = Field(default=96, ge=1, description="width")
+    num_layers: int = Field(default=2, ge=1, description="depth")
+    num_heads: int = Field(default=4, ge=1, description="heads of the attention")
+    intermediate_size: int = Field(default=256, ge=1, description="width between two layers")
+    max_position_embeddings: int = Field(
+        default=2048, ge=1, description="most tokens of one dialogue"
     )
-    steps: int = Field(600, ge=1, description="optimizer steps of the warm start")
-    batch_size: int = Field(32, ge=1, description="demonstrations per step")
+    demonstrations: int = Field(
+        default=12_000,
+        ge=1,
+        description="how many demonstrations are asked for, over all environments",
+    )
+    steps: int = Field(default=600, ge=1, description="optimizer steps of the warm start")
+    batch_size: int = Field(default=32, ge=1, description="demonstrations per step")
     learning_rate: float = Field(
-        5e-3,
+        default=5e-3,
         gt=0,
         allow_inf_nan=False,
         description="peak of AdamW; a twentieth of the steps rising, then a half cosine to zero",

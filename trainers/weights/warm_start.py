@@ -53,24 +53,26 @@ class WarmStart(Options):
     """What is shown, and how it is learned."""
 
     within = "warm_start"
-    demonstrations: int = Field(880, ge=1, description="how many the experts write")
-    steps: int = Field(110, ge=1, description="of the optimiser")
-    batch_size: int = Field(8, ge=1, description="demonstrations of a step")
+    demonstrations: int = Field(default=880, ge=1, description="how many the experts write")
+    steps: int = Field(default=110, ge=1, description="of the optimiser")
+    batch_size: int = Field(default=8, ge=1, description="demonstrations of a step")
     learning_rate: float | None = Field(
-        None,
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="peak of AdamW; None: 1e-3 with LoRA, 5e-5 without",
     )
     lora_rank: int = Field(
-        16,
+        default=16,
         ge=0,
         description="of the adapter on every linear layer, merged at the end; 0 trains all weights",
     )
     conventions: list[str] | None = Field(
-        None, description="those that experts follow; None: all, drawn at random"
+        default=None, description="those that experts follow; None: all, drawn at random"
     )
-    seed: int = Field(0, ge=0, description="of the demonstrations, the adapter and the order")
+    seed: int = Field(
+        default=0, ge=0, description="of the demonstrations, the adapter and the order"
+    )
 
     @property
     def rate(self) -> float:

@@ -191,32 +191,37 @@ class CoopCodingOptions(TaskOptions):
     """The arguments of coop_coding."""
 
     tasks: Any = tasks_field("'bundled:coop_problems' are rows of this library; see Tasks.")
-    split: Literal["train", "val", "test", "test_prompts", "ood", "all"] = Field(
-        "train",
+    split: Literal[  # pyright: ignore[reportIncompatibleVariableOverride] - one more
+        "train", "val", "test", "test_prompts", "ood", "all"
+    ] = Field(
+        default="train",
         description="'test' has new pairs of prompts, 'test_prompts' prompts that neither seat "
         "has read, of words that it has, 'ood' operations or lengths that it has not; 'all' is "
         "for rows",
     )
     info: Info | None = Field(
-        None, description=f"{INFO}. 'split' is for generated tasks alone, and what None takes there"
+        default=None,
+        description=f"{INFO}. 'split' is for generated tasks alone, and what None takes there",
     )
     n_agents: int = Field(
-        2,
+        default=2,
         ge=AUTHORS[0],
         le=AUTHORS[1],
         description="authors; rows have two parts, so they are for 2",
     )
     reward: Literal["tests", "paper", "contribution"] = Field(
-        "tests", description="what is paid, see Rewards"
+        default="tests", description="what is paid, see Rewards"
     )
-    turns: int = Field(1, ge=1, description=TURNS)
+    turns: int = Field(default=1, ge=1, description=TURNS)
     feedback: Literal["plain", "diagnostics", "partner"] | None = Field(
-        None,
+        default=None,
         description="what an agent reads between turns. 'plain': where its own syntax broke. "
         "'diagnostics': also what was defined, how many tests passed and the first failing test. "
         "'partner': also the partners' code. None takes 'plain' under 'split', else 'diagnostics'",
     )
-    max_action_chars: int = Field(8192, ge=1, description="Unicode code points of an action")
+    max_action_chars: int = Field(
+        default=8192, ge=1, description="Unicode code points of an action"
+    )
 
 
 class CoopCodingEnv(TextParallelEnv):

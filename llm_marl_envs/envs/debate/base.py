@@ -34,7 +34,7 @@ def question_field(more: str = "") -> Any:
         "'reasoning-gym:<set>', a list of rows or a TaskSource of questions"
     )
     return Field(
-        None,
+        default=None,
         description=f"{about}. {more}" if more else about,
         json_schema_extra={EXPECTED: "None, text, rows or a TaskSource"},
     )
@@ -43,7 +43,7 @@ def question_field(more: str = "") -> Any:
 def info_field() -> Any:
     """The argument `info`."""
     return Field(
-        None,
+        default=None,
         description=f"{INFO}. None takes 'split' where the questions bring evidence, which then "
         "all rows must",
     )

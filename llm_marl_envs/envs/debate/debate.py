@@ -176,11 +176,16 @@ class DebateOptions(TaskOptions):
     tasks: Any = question_field()
     info: Info | None = info_field()
     n_agents: int = Field(
-        3, ge=2, le=9, description="debaters; generated evidence is divided into as many parts"
+        default=3,
+        ge=2,
+        le=9,
+        description="debaters; generated evidence is divided into as many parts",
     )
-    rounds: int = Field(2, ge=1, description=TURNS)
-    pay: Literal["team", "own"] = Field("team", description="whose answer is paid, see Rewards")
-    judge: Judge | None = Field(None, description="a policy instead of the majority")
+    rounds: int = Field(default=2, ge=1, description=TURNS)
+    pay: Literal["team", "own"] = Field(
+        default="team", description="whose answer is paid, see Rewards"
+    )
+    judge: Judge | None = Field(default=None, description="a policy instead of the majority")
 
 
 class DebateEnv(QuestionEnv):

@@ -158,15 +158,15 @@ class DebateProConOptions(TaskOptions):
         "source refutes the wrong claim. Rows need `evidence` or `shared` as the source, and "
         "`choices` or a `lure` for the wrong claim."
     )
-    info: Info | None = Field(None, description=f"{INFO}; None takes 'split'")
-    rounds: int = Field(2, ge=1, description=TURNS)
-    quotes: int = Field(1, ge=1, description="quotations per statement that count")
+    info: Info | None = Field(default=None, description=f"{INFO}; None takes 'split'")
+    rounds: int = Field(default=2, ge=1, description=TURNS)
+    quotes: int = Field(default=1, ge=1, description="quotations per statement that count")
     speech: bool = Field(
-        True,
+        default=True,
         description="False shows the judge verified quotations alone, without the debaters' words",
     )
     judge: Literal["seat", "seats", "scripted"] | Judge = Field(
-        "seat",
+        default="seat",
         description="'seat': one, the reset seed draws which side it is shown first; 'seats': "
         "two, both orders averaged; 'scripted' (`debate/side_judge.py`) or a policy: these two "
         "read both orders, averaged",

@@ -176,20 +176,20 @@ class SolveAndEvaluateOptions(TaskOptions):
     )
     info: Info | None = info_field()
     n_agents: int = Field(
-        3,
+        default=3,
         ge=3,
         le=9,
         description="seats; evidence is divided over solver and evaluators. Of several evaluators "
         "one is enough in suspects, points and meeting, and often in order; in the other kinds all "
         "are needed",
     )
-    rounds: int = Field(2, ge=1, description=TURNS)
+    rounds: int = Field(default=2, ge=1, description=TURNS)
     anchor: Share = Field(
-        0.0,
+        default=0.0,
         description="share of tasks, by a hash of their id, whose scorer is paid for the truth",
     )
     ablate: Literal["evaluation", "scoring"] | None = Field(
-        None, description="who is left out; 'evaluation' needs n_agents=3"
+        default=None, description="who is left out; 'evaluation' needs n_agents=3"
     )
 
 

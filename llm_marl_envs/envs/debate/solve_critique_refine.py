@@ -167,12 +167,14 @@ class SolveCritiqueRefineOptions(TaskOptions):
     )
     info: Info | None = info_field()
     n_agents: int = Field(
-        3,
+        default=3,
         ge=3,
         le=9,
         description="seats, shadows not counted; generated evidence is divided into as many parts",
     )
-    credit: Literal["team", "difference"] = Field("team", description="what is paid, see Rewards")
+    credit: Literal["team", "difference"] = Field(
+        default="team", description="what is paid, see Rewards"
+    )
 
 
 class SolveCritiqueRefineEnv(QuestionEnv):

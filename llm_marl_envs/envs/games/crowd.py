@@ -161,18 +161,19 @@ class CrowdOptions(TaskOptions):
     """The arguments of crowd."""
 
     weights: Annotated[Sequence[Positive], Field(min_length=2, max_length=16)] = Field(
-        (1.0, 1.0, 1.0, 1.0), description="what the words of each seat weigh; as many as seats"
+        default=(1.0, 1.0, 1.0, 1.0),
+        description="what the words of each seat weigh; as many as seats",
     )
     choices: int = Field(
-        3, ge=2, le=len(WORDS), description="how many words each seat chooses from"
+        default=3, ge=2, le=len(WORDS), description="how many words each seat chooses from"
     )
-    arm: Literal["sum", "pairs"] = Field("sum", description="what is paid, see Rewards")
+    arm: Literal["sum", "pairs"] = Field(default="sum", description="what is paid, see Rewards")
     tasks: Any = tasks_field(
         "Rows have `rights`, a list that holds one list, the right word of each seat, and perhaps "
         "`scale`."
     )
     scales: Scales = scales_field()
-    turns: int = Field(1, ge=1, description="how often all may choose")
+    turns: int = Field(default=1, ge=1, description="how often all may choose")
 
 
 class CrowdEnv(TextParallelEnv):

@@ -201,17 +201,18 @@ class MatrixGameOptions(TaskOptions):
     """The arguments of matrix_game."""
 
     game: str | Sequence[Sequence[Any]] = Field(
-        "climbing",
+        default="climbing",
         description="a name above, or a table: 2 to 8 rows of 2 to 8 cells. A cell is a number for "
         "both, a pair (player_0, player_1), or {'either': [cell, ...]}, equally likely",
         json_schema_extra={EXPECTED: f"a table, or one of {tuple(GAMES)}"},
     )
     tasks: Any = tasks_field("Rows have `payoffs`, a table.")
     scales: Scales = scales_field()
-    turns: int = Field(1, ge=1, description="how often the game is played")
-    talk: int = Field(0, ge=0, description="turns before it in which both say something")
+    turns: int = Field(default=1, ge=1, description="how often the game is played")
+    talk: int = Field(default=0, ge=0, description="turns before it in which both say something")
     told: bool = Field(
-        True, description="whether the table is shown; a model that can read it need not learn"
+        default=True,
+        description="whether the table is shown; a model that can read it need not learn",
     )
 
 

@@ -156,11 +156,13 @@ TURN = "Turn {turn} of {turns}."
 class RegimeOptions(TaskOptions):
     """The arguments of regime."""
 
-    turns: int = Field(3, ge=1, description="K, how often all choose; of interest from 3 on")
-    bonus: float = Field(5.0, ge=0, allow_inf_nan=False, description="see Rewards")
-    n_agents: int = Field(2, ge=2, le=16, description="seats")
+    turns: int = Field(
+        default=3, ge=1, description="K, how often all choose; of interest from 3 on"
+    )
+    bonus: float = Field(default=5.0, ge=0, allow_inf_nan=False, description="see Rewards")
+    n_agents: int = Field(default=2, ge=2, le=16, description="seats")
     choices: int = Field(
-        3, ge=2, le=len(WORDS), description="how many words each seat chooses from"
+        default=3, ge=2, le=len(WORDS), description="how many words each seat chooses from"
     )
     tasks: Any = tasks_field(
         "Rows have `rights`, for each turn a list with the right word of each seat, and perhaps "

@@ -26,7 +26,7 @@ FACTORS: dict[str, tuple[float, ...]] = {
 def scales_field() -> Any:
     """The argument `scales`."""
     return Field(
-        (1.0,),
+        default=(1.0,),
         description="one entry per task, by which its rewards are multiplied: a number, or a list "
         "with one for each seat. Splits other than train have up to 6 tasks, at least one an entry",
         json_schema_extra={EXPECTED: "a list, each a number above 0 or one for each seat"},

@@ -226,7 +226,7 @@ class TicTacToeOptions(TaskOptions):
     """The arguments of tic_tac_toe."""
 
     start: Literal["middle", "empty"] = Field(
-        "middle", description="boards in the middle of a game, or the empty one"
+        default="middle", description="boards in the middle of a game, or the empty one"
     )
     tasks: Any = tasks_field("Rows have a `board`, nine of `X`, `O` and `.` in reading order.")
 

@@ -273,19 +273,21 @@ NEXT = "Talk, {turn} of {turns}."
 class TrustSplitOptions(TaskOptions):
     """The arguments of trust_split."""
 
-    n_agents: int = Field(2, ge=2, le=16, description="players")
+    n_agents: int = Field(default=2, ge=2, le=16, description="players")
     turns: int = Field(
-        3, ge=1, description="how many turns, the last of which is the choice; 1 is without talk"
+        default=3,
+        ge=1,
+        description="how many turns, the last of which is the choice; 1 is without talk",
     )
     pay: Literal["own", "team"] = Field(
-        "own", description="whose pay counts; train 'own' with credit='own'"
+        default="own", description="whose pay counts; train 'own' with credit='own'"
     )
     payoffs: Annotated[Sequence[Share], Field(min_length=2, max_length=2)] = Field(
-        (1.0, 0.5),
+        default=(1.0, 0.5),
         description="`left`, the part of a thing that all share alike where nobody takes it, and "
         "`contested`, the part that its takers share where several do",
     )
-    info: Info = Field("split", description=INFO)
+    info: Info = Field(default="split", description=INFO)
     tasks: Any = tasks_field(
         "'bundled:two_things' are 160 rows of two players. Rows have `values`, one map thing -> "
         "worth for each player, two things or more, whole numbers with one total."

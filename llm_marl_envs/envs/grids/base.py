@@ -63,9 +63,9 @@ class Judged:
 class ToolOptions(TaskOptions):
     """The arguments of an environment in which a seat may answer by a program."""
 
-    info: Info | None = Field(None, description=f"{INFO}; None takes the default")
+    info: Info | None = Field(default=None, description=f"{INFO}; None takes the default")
     tool: Literal["text", "python"] = Field(
-        "text", description="how the answering seat acts: in text, or by a program"
+        default="text", description="how the answering seat acts: in text, or by a program"
     )
 
 

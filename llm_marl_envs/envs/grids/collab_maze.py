@@ -224,12 +224,14 @@ class CollabMazeOptions(TaskOptions):
     """The arguments of collab_maze."""
 
     maze: Mapping[str, Any] | None = Field(
-        None, description="a map with any of the arguments of `MazeOptions`, see below"
+        default=None, description="a map with any of the arguments of `MazeOptions`, see below"
     )
-    rounds: int = Field(1, ge=1, description="how often moves are named")
-    talk: int = Field(1, ge=1, description="texts of each walker before that")
-    moves: int | None = Field(None, ge=1, description="how many moves of a naming count; None: all")
-    info: Info = Field("split", description=INFO)
+    rounds: int = Field(default=1, ge=1, description="how often moves are named")
+    talk: int = Field(default=1, ge=1, description="texts of each walker before that")
+    moves: int | None = Field(
+        default=None, ge=1, description="how many moves of a naming count; None: all"
+    )
+    info: Info = Field(default="split", description=INFO)
     tasks: Any = tasks_field(
         "Rows have a `map` as in `plan_path-v1`, whose cells are dealt by a hash of the row."
     )

@@ -73,16 +73,18 @@ class MazeOptions(Options):
     """The argument `maze`."""
 
     within = "maze"
-    walkers: int = Field(2, ge=2, le=len(SEATS), description="how many")
-    size: int = Field(6, ge=SIZES[0], le=SIZES[-1], description="rows and columns")
-    walls: float = Field(0.3, ge=0.1, le=0.4, description="probability that a cell is a wall")
+    walkers: int = Field(default=2, ge=2, le=len(SEATS), description="how many")
+    size: int = Field(default=6, ge=SIZES[0], le=SIZES[-1], description="rows and columns")
+    walls: float = Field(
+        default=0.3, ge=0.1, le=0.4, description="probability that a cell is a wall"
+    )
     distance: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="moves of the shortest way, at least; at most two more. At most 2 `size` - 2; "
         "None takes `size` + 1. The longest ways with many walls take seconds to find",
     )
-    shared: float = Field(0.0, ge=0, le=0.5, description="share of the cells that all see")
+    shared: float = Field(default=0.0, ge=0, le=0.5, description="share of the cells that all see")
 
 
 def level_of_maze(given: Mapping[str, Any]) -> Level:

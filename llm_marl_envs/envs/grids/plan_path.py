@@ -190,11 +190,11 @@ class PlanPathOptions(ToolOptions):
     """The arguments of plan_path."""
 
     level: Literal["5x5", "10x10"] = Field(
-        "5x5",
+        default="5x5",
         description="'10x10' is the paper's size with the wall share of its authors' code, 0.22",
     )
     distance: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="moves of the shortest way, at least; None takes 4 or 6. At most 6 or 12",
     )
@@ -202,7 +202,7 @@ class PlanPathOptions(ToolOptions):
         "Rows have a `map`, a list of lines or a text of lines with `.`, `#`, one `S` and one `G`."
     )
     turns: int = Field(
-        1, ge=1, description="K; the paper's form is info='full', tool='python', turns=5"
+        default=1, ge=1, description="K; the paper's form is info='full', tool='python', turns=5"
     )
 
 

@@ -193,12 +193,14 @@ class SokobanOptions(ToolOptions):
     """The arguments of sokoban."""
 
     level: Literal["6x6", "8x8"] = Field(
-        "6x6",
+        default="6x6",
         description="'6x6' is the size that the code of the paper's authors names; the walls "
         "around are counted. Shortest solutions have at least 5 or 10 moves",
     )
     boxes: int | None = Field(
-        None, ge=1, description="how many; None takes 1 or 2. At most 2 or 3; the paper's have 1"
+        default=None,
+        ge=1,
+        description="how many; None takes 1 or 2. At most 2 or 3; the paper's have 1",
     )
     tasks: Any = tasks_field(
         "Rows have a `map`, a list of lines or a text of lines with `.` (free), `#`, `T` (target), "
@@ -206,7 +208,7 @@ class SokobanOptions(ToolOptions):
         "no solution, or more than 600 000 positions to search, is refused."
     )
     turns: int = Field(
-        2,
+        default=2,
         ge=1,
         description="K; the form of the paper's authors is info='full', tool='python', turns=5",
     )

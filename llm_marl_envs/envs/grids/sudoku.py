@@ -184,17 +184,18 @@ class SudokuOptions(ToolOptions):
     """The arguments of sudoku."""
 
     level: Literal["4x4", "6x6", "9x9"] = Field(
-        "4x4", description="the paper has 4x4; its authors' generator also larger ones"
+        default="4x4", description="the paper has 4x4; its authors' generator also larger ones"
     )
     blanks: int | None = Field(
-        None, description="how many cells are empty; None takes 8, 12 or 30. At most 9, 20 or 48"
+        default=None,
+        description="how many cells are empty; None takes 8, 12 or 30. At most 9, 20 or 48",
     )
     tasks: Any = tasks_field(
         "Rows have a `puzzle`, a list of lines or a text of lines with digits and dots, exactly "
         "one solution."
     )
     turns: int = Field(
-        2, ge=1, description="K; the paper's form is info='full', tool='python', turns=5"
+        default=2, ge=1, description="K; the paper's form is info='full', tool='python', turns=5"
     )
 
 

@@ -216,23 +216,24 @@ class MathTeamOptions(TaskOptions):
     """The arguments of math_team."""
 
     form: Literal["reasoner_actor", "solver_verifier"] = Field(
-        "reasoner_actor", description="who works together, see Agents"
+        default="reasoner_actor", description="who works together, see Agents"
     )
     tasks: Any = tasks_field(
         "Rows have the columns of GSM8K (`question`, `answer` with `####`) or of MATH (`problem`, "
         "`answer`, or `solution` with a boxed answer), or those of `debate-v0`."
     )
-    level: Literal[1, 2] = Field(1, description="two cards in a formula, or three")
+    level: Literal[1, 2] = Field(default=1, description="two cards in a formula, or three")
     info: Info | None = Field(
-        None, description=f"{INFO}. 'split' is for cards alone, and what None takes for them"
+        default=None,
+        description=f"{INFO}. 'split' is for cards alone, and what None takes for them",
     )
     compare: Literal["exact", "math"] | None = Field(
-        None,
+        default=None,
         description="how answers are compared, 'math' with the extra `math`; None takes 'exact' "
         "for cards, 'math' for rows",
     )
     turns: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="how often the answering seat acts; None takes 1 for an actor, and 2 for a "
         "solver, which is the least for it",

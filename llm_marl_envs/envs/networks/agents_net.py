@@ -277,15 +277,15 @@ RIGHT, WRONG, OPEN = "#c9efc9", "#f6c4c4", "#ffffff"
 class AgentsNetOptions(TaskOptions):
     """The arguments of agents_net."""
 
-    nodes: int = Field(4, ge=2, le=MAX_NODES, description="seats, one for each node")
+    nodes: int = Field(default=4, ge=2, le=MAX_NODES, description="seats, one for each node")
     problem: Literal["mixed", "colouring", "leader", "consensus", "matching", "cover"] = Field(
-        "mixed", description="what the nodes have to solve; 'mixed' is all in turn"
+        default="mixed", description="what the nodes have to solve; 'mixed' is all in turn"
     )
     graph: Literal["mixed", "small_world", "scale_free", "delaunay"] = Field(
-        "mixed", description="how the nodes are joined; 'mixed' is all in turn"
+        default="mixed", description="how the nodes are joined; 'mixed' is all in turn"
     )
     turns: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="rounds of messages and the answer; None takes 1 + 2 ceil(log2 n): 5 for 4 "
         "nodes, 9 for 16, 15 for 100. With 1 nobody can write",

@@ -295,29 +295,29 @@ class ReferentialOptions(TaskOptions):
     """The arguments of referential."""
 
     candidates: int = Field(
-        4,
+        default=4,
         ge=2,
         le=MAX_CANDIDATES,
         description="objects to choose from; with attributes=2 at most 4",
     )
     attributes: int = Field(
-        3,
+        default=3,
         ge=2,
         le=len(ATTRIBUTES),
         description="words of an object: colour and shape, also size, also pattern; four values "
         "each",
     )
     language: Literal["tokens", "renamed", "words"] = Field(
-        "tokens", description="what messages are made of, see Actions"
+        default="tokens", description="what messages are made of, see Actions"
     )
     budget: int = Field(
-        3,
+        default=3,
         ge=0,
         description="most tokens of a message, up to 8; in 'words' most characters, up to 200. "
         "With 0 nothing can be said, and all are told so",
     )
     seats: Annotated[Sequence[Seats], Field(min_length=2, max_length=2)] = Field(
-        (1, 1),
+        default=(1, 1),
         description="how many speakers and listeners, at least as many listeners, 2 to 16 together",
     )
     tasks: Any = tasks_field(

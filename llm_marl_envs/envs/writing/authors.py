@@ -50,29 +50,32 @@ class WritingOptions(TaskOptions):
     """The arguments of both writing environments."""
 
     info: Info | None = Field(
-        None, description=f"{INFO}. 'split' is for generated tasks alone, and what None takes there"
+        default=None,
+        description=f"{INFO}. 'split' is for generated tasks alone, and what None takes there",
     )
     n_agents: int = Field(
-        2, ge=divisions.AUTHORS[0], le=divisions.AUTHORS[1], description="authors"
+        default=2, ge=divisions.AUTHORS[0], le=divisions.AUTHORS[1], description="authors"
     )
     reward: str | None = Field(
-        None,
+        default=None,
         description="see Rewards: 'grounded', which None takes for generated tasks, 'paper', or "
         "the name of a scorer",
     )
     turns: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="K; None is 1, with protocol='pipeline' as many as there are authors",
     )
     protocol: Literal["discussion", "pipeline"] = Field(
-        "discussion",
+        default="discussion",
         description="'discussion': all write at every turn, and each sees the partners' last "
         "texts between turns. 'pipeline': they write in turn, the first seat at turns 1, 3, ... "
         "of two authors, and each sees what the others wrote before; what is answered meanwhile "
         "is not read",
     )
-    max_action_chars: int = Field(4096, ge=1, description="Unicode code points of an action")
+    max_action_chars: int = Field(
+        default=4096, ge=1, description="Unicode code points of an action"
+    )
 
 
 class CoopWritingEnv(TextParallelEnv):
@@ -83,7 +86,7 @@ class CoopWritingEnv(TextParallelEnv):
             authors, or unusable rows (the message names the row).
     """
 
-    Options: ClassVar[type[WritingOptions]] = WritingOptions
+    Options = WritingOptions
 
     metadata: ClassVar[dict[str, Any]]
     kind: ClassVar[Kind]

@@ -19,8 +19,8 @@ from llm_marl_envs.play.registry import load_entry_point
 class Some(Options):
     """One of each kind."""
 
-    count: int = Field(2, ge=1, le=9, description="how many")
-    share: float = Field(0.5, ge=0, le=1)
+    count: int = Field(default=2, ge=1, le=9, description="how many")
+    share: float = Field(default=0.5, ge=0, le=1)
     weights: Annotated[Sequence[float], Field(min_length=2, max_length=2)] = (1.0, 1.0)
     arm: Literal["sum", "pairs"] | None = None
     open: bool = True
@@ -60,11 +60,12 @@ def test_a_part_names_the_whole_and_what_is_missing():
     with pytest.raises(ValueError, match="maze, size=2: expected a whole number, at least 3"):
         Within(size=2)
     with pytest.raises(ValueError, match="maze, size is missing: expected a whole number"):
-        Within()
+        Within(**dict[str, Any]())
 
 
 def test_numbers_of_numpy_are_numbers():
-    made = Some(count=np.int64(3), share=np.float32(0.25), open=np.bool_(False))
+    given: dict[str, Any] = {"count": np.int64(3), "share": np.float32(0.25), "open": np.bool_(0)}
+    made = Some(**given)
     assert (made.count, made.share, made.open) == (3, 0.25, False)
     assert made.changed(count=4) == Some(count=4, share=0.25, open=False)
     with pytest.raises(ValueError, match="count=0"):

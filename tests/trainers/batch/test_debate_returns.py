@@ -23,7 +23,7 @@ from trainers.experience.collect import Collector
 A0, A1, A2, A3 = PAPER_BONUS
 
 
-def shaped(rows: list[str], bonus: str, scale: float = 1.0, discount: float = 0.3) -> np.ndarray:
+def shaped(rows: list[str], bonus: Any, scale: float = 1.0, discount: float = 0.3) -> np.ndarray:
     """Returns (A, K) of agents whose rounds are written as "rw": right, wrong."""
     right = np.array([[c == "r" for c in row] for row in rows])
     return Maporl(bonus=bonus, discount=discount, scale=scale).returns(right, np.ones_like(right))
@@ -40,7 +40,7 @@ def test_the_influence_aware_return_by_hand() -> None:
     assert returns[:, 2].tolist() == [1, 1, 1]
 
 
-def bonus_of(rows: list[str], bonus: str) -> np.ndarray:
+def bonus_of(rows: list[str], bonus: Any) -> np.ndarray:
     return shaped(rows, bonus, scale=1.0) - shaped(rows, bonus, scale=0.0)
 
 

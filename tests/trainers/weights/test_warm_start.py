@@ -21,7 +21,7 @@ from trainers.weights import warm_start
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.imported import import_model
 from trainers.weights.shown import IGNORED, demonstrations_of, encoded
-from trainers.weights.warm_start import WarmStart, settings_of, warm_started
+from trainers.weights.warm_start import WarmStart, warm_started
 
 ENV = "coop_coding-v0"
 SMALL = WarmStart(demonstrations=24, steps=6, batch_size=4, learning_rate=1e-2, lora_rank=4)
@@ -206,4 +206,4 @@ def prompts(env: Any) -> Any:
 )
 def test_refused_settings(given: dict[str, Any], named: str) -> None:
     with pytest.raises((ValueError, TypeError), match=named):
-        settings_of(given)
+        WarmStart(**given)

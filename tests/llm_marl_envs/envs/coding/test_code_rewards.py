@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_marl_envs.envs.coding.rewards import REWARD_RANGES, SCHEMES, TERM_RANGES, TERMS, Facts
+from llm_marl_envs.envs.coding.rewards import REWARD_RANGES, TERM_RANGES, TERMS, Facts
 from llm_marl_envs.envs.coding.syntax import defines, read_program, use_of
 from llm_marl_envs.play.testing import JUNK
 
@@ -60,7 +60,7 @@ def test_paper_scheme() -> None:
     assert reward("paper", changed(helper_parses=False, helper_defined=False)) == 0.6
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", REWARD_RANGES)
 def test_every_term_stays_in_its_range(scheme: str) -> None:
     seen: list[float] = []
     for flags in itertools.product([False, True], repeat=7):
