@@ -25,6 +25,7 @@ METRICS_HEAD = (
     "|---|---|---|---|---|---|"
 )
 ARGUMENTS = re.compile(r"<h\d[^>]*>Arguments.*?</h\d>", re.DOTALL)
+RECIPE = re.compile(r"\{\{ recipe (\w+) \}\}")
 FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 
 
@@ -33,6 +34,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
     What stands between two lines of `$$` is a formula in LaTeX.
     """
+    markdown = RECIPE.sub(lambda found: _recipe(found[1]), markdown)
     if "{{ refused }}" in markdown:
         markdown = markdown.replace("{{ refused }}", _refused())
     if "{{ metrics }}" in markdown:
@@ -81,6 +83,22 @@ def _metric(one: Metric) -> str:
     better = {1: "higher", -1: "lower", 0: ""}[one.better]
     title = one.title.replace("<", "&lt;")
     return f"| {title} | {names} | {one.unit} | {one.doc} | {one.interval or ''} | {better} |"
+
+
+def _recipe(name: str) -> str:
+    """What a recipe sets, where it is from, and its numbered deviations."""
+    from trainers.recipes import recipe_named
+
+    found = recipe_named(name)
+    if found is None:
+        raise ValueError(f"no recipe {name!r}")
+    sets = {"algorithm": found.algorithm, **found.trainer}
+    rows = [f"| `trainer` | `{key}` | `{value}` |" for key, value in sets.items()]
+    rows += [f"| `env_kwargs` | `{key}` | `{value}` |" for key, value in found.env_kwargs.items()]
+    table = "\n".join(["| section | sets | to |", "|---|---|---|", *rows])
+    deviations = "\n".join(f"{i}. {one}" for i, one in enumerate(found.deviations, start=1))
+    own = f"A run that sets one of these otherwise is called `{name} (modified)`."
+    return f"## What it sets\n\n{found.paper}. {own}\n\n{table}\n\n## Deviations\n\n{deviations}"
 
 
 def _refused() -> str:

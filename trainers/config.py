@@ -23,6 +23,7 @@ from trainers.batch.drift import TOKEN_MODES
 from trainers.batch.packing import ROW_LOSSES, TOKEN_LOSSES
 from trainers.batch.returns import make_returns, setting_of
 from trainers.engines.registry import engine_class
+from trainers.recipes import settle
 from trainers.schedules.schedules import make_schedules, settings_of
 from trainers.weights.team_model import WEIGHT_MODES, check_policy_names
 
@@ -118,7 +119,9 @@ class MAGRPOConfig(GRPOConfig):
 
     algorithm: str | dict[str, Any] = "magrpo"
     """A name in trainers.algorithms, or a map of it and of the algorithm's own settings:
-    {name: hysteretic, weight: 0.2}."""
+    {name: hysteretic, weight: 0.2}; or a recipe, which sets more (trainers.recipes)."""
+    recipe: str | None = None
+    """The recipe that `algorithm` named, kept here; 'cory (modified)' where the run differs."""
     num_generations: int = 8  # type: ignore[assignment]
     """G: episodes of a task that are compared, at least 2."""
     chance: str = "group"
@@ -229,6 +232,7 @@ class MAGRPOConfig(GRPOConfig):
     report_to: str | list[str] | None = "none"
 
     def __post_init__(self) -> None:
+        settle(self)
         self._refuse_what_is_not_read()
         self._read_as_yaml_means()
         hints = {**get_type_hints(type(self)), "resume_from_checkpoint": bool | str | None}

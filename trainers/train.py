@@ -43,6 +43,7 @@ from llm_marl_envs.core.plugins import import_plugins
 from llm_marl_envs.measure.run_manifest import recording
 from llm_marl_envs.policies.named import Context, check_name, named_partners
 from trainers.config import NAMED, MAGRPOConfig
+from trainers.recipes import prepared
 from trainers.running.defaults import choices, chosen_before
 from trainers.running.run_folder import get_last
 from trainers.trainer import MAGRPOTrainer
@@ -124,7 +125,7 @@ def read_run(config: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any
     if run.get("prompts"):  # an argument of `make`, so a record of the environment has it
         run["env_kwargs"] = {**(run.get("env_kwargs") or {}), "prompts": run.pop("prompts")}
     import_plugins(run.get("plugins") or ())
-    return run
+    return prepared(run)
 
 
 def _check_names(path: Path, run: Mapping[str, Any]) -> None:

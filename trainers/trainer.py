@@ -47,6 +47,7 @@ from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from llm_marl_envs.core.records import EpisodeGroup
+from llm_marl_envs.core.specs import env_arguments
 from llm_marl_envs.play.registry import env_factory
 from llm_marl_envs.play.rollout import REPEATS, Failures, appends
 from llm_marl_envs.policies import Policy
@@ -88,6 +89,7 @@ from trainers.experience.line_ups import LineUps
 from trainers.experience.play import Play
 from trainers.experience.sequential import drawn_order, log_ratios, weigh
 from trainers.policies.token_policy import TokenPolicy
+from trainers.recipes import label
 from trainers.running import metrics
 from trainers.running.callbacks import (
     AfterStep,
@@ -178,6 +180,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.make_eval_env = _evaluated_in(eval_env, args)
         self.partners = dict(partners or {})
         env = self.make_env()
+        args.recipe = label(args, env_arguments(env))
         seats = _own_seats(list(env.possible_agents), self.partners)
         self.trained = tuple(seat for seat in seats if seat not in (args.frozen or ()))
         self.algorithm = _fitting_algorithm(args, env, self.trained)
@@ -744,7 +747,8 @@ class MAGRPOTrainer(GRPOTrainer):
             env["sampled_by"] = {**self._sampler(), **sampler}
         if self.token_policy.template_kwargs:
             env["chat_template_kwargs"] = dict(self.token_policy.template_kwargs)
-        trained = training_facts(algorithm_name(self.args.algorithm), self.state)
+        name = self.args.recipe or algorithm_name(self.args.algorithm)
+        trained = training_facts(name, self.state)
         writes = self.accelerator.is_main_process
         save_team(self.team, folder, env=env, trained=trained, writes=writes)
         if writes:

@@ -14,27 +14,26 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftConfig
+from peft import PeftConfig
 from transformers.trainer import OPTIMIZER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
 
 from llm_marl_envs import __version__
 from llm_marl_envs.core.environment import task_source
 from llm_marl_envs.core.records import plain
-from llm_marl_envs.core.specs import env_arguments, env_name, spec
+from llm_marl_envs.core.specs import env_arguments, env_name
 from llm_marl_envs.files.atomic import make_folder
 from llm_marl_envs.files.json_files import differing, read_json, write_json
 from llm_marl_envs.files.locks import locked
-from llm_marl_envs.measure.run_manifest import HASHED_TASKS, MANIFEST_FILE, sha256
+from llm_marl_envs.measure.run_manifest import HASHED_TASKS, sha256
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.policies.named import identity_of
-from trainers.algorithms import ALGORITHMS, chosen_algorithm
 from trainers.config import MAGRPOConfig
 from trainers.engines.registry import engine_class
 from trainers.running.transcripts import LOG_FILE
@@ -47,7 +46,7 @@ SETTINGS_VERSION = 1
 MOST_SHOWN = 12
 FREE = re.compile(
     # where it lies and what it is called
-    r"output_dir|run_name|project|trackio_.*|hub_.*|push_to_hub|resume_from_checkpoint"
+    r"output_dir|run_name|recipe|project|trackio_.*|hub_.*|push_to_hub|resume_from_checkpoint"
     # what is logged, saved and measured when
     r"|logging_(?!nan).*|log_.*|report_to|disable_tqdm|include_num_input_tokens_seen|debug"
     r"|transcript_every|compare_sampling|num_completions_to_print|skip_memory_metrics|do_.*"
@@ -64,8 +63,6 @@ FREE = re.compile(
     r"|generation_batch_size"
 )
 """Settings of the trainer that a run may go on without or with other values of."""
-BEFORE_THEY_WERE: Mapping[str, Any] = {"chance": "group", "schedules": None, "shard_weights": False}
-"""Settings that older releases did not have -> what these did."""
 
 
 class BusyError(RuntimeError):
@@ -236,8 +233,6 @@ def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 def recorded(folder: Path) -> Mapping[str, Any] | None:
     """The settings that a run's folder, or a checkpoint's, keeps; None where it keeps none.
 
-    Runs of before `settings.json` have a manifest, if the command line started them.
-
     Raises:
         ValueError: written by a newer version, or damaged.
     """
@@ -252,27 +247,7 @@ def recorded(folder: Path) -> Mapping[str, Any] | None:
         return found["settings"]
     if folder.name.startswith("checkpoint-"):
         return recorded(folder.parent)
-    if not (folder / MANIFEST_FILE).is_file():
-        return None
-    manifest = read_json(folder / MANIFEST_FILE)
-    return _of_manifest(manifest) if manifest.get("kind") == "train" else None
-
-
-def _of_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an older run's manifest holds, in the form of today."""
-    config = manifest.get("config") or {}
-    env_id = manifest.get("env_id")
-    with suppress(ValueError):  # one that is not registered any more
-        env_id = spec(str(env_id)).id
-    found = {
-        "env": env_id,
-        "env_kwargs": manifest.get("env_kwargs") or {},
-        "partners": config.get("partners") or {},
-        "trainer": config.get("trainer") or {},
-    }
-    if isinstance(config.get("lora"), dict):
-        found["lora"] = _adapter(LoraConfig(**config["lora"]))
-    return found
+    return None
 
 
 # -- whether two runs are one ----------------------------------------------------------------------
@@ -292,31 +267,13 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any], per_epoch: int)
             found += _lines(key, then[key], now[key])
     if "lora" in then:
         found += _lines("lora", then["lora"], now["lora"], both=True)
-    before, after = _of_today(then.get("trainer") or {}), now["trainer"]
-    before = {**BEFORE_THEY_WERE, **before}
+    before, after = then.get("trainer") or {}, now["trainer"]
     decisive = [key for key in after if key in before and not FREE.fullmatch(key)]
     found += _lines("", {k: before[k] for k in decisive}, {k: after[k] for k in decisive})
     if "max_steps" in before:
         planned, plans = planned_updates(before, per_epoch), planned_updates(after, per_epoch)
         if plans < planned:
             found.append(f"updates: {planned} -> {plans} (they may only become more)")
-    return found
-
-
-def _of_today(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """Recorded settings of the trainer, those of older releases by the names of today."""
-    found = dict(trainer)
-    old = [found.pop(key, None) for key in ("shaping", "shaping_discount", "shaping_bonus")]
-    if old[0] == "none":
-        found["returns"] = "discounted"
-    elif old[0] is not None:
-        bonus = "paper" if old[0] == "maporl" else old[0]
-        found["returns"] = {"name": "maporl", "bonus": bonus, "discount": old[1], "scale": old[2]}
-    chosen = found.get("algorithm")
-    if isinstance(chosen, Mapping) and chosen.get("name") in ALGORITHMS:
-        # A setting that an older release did not have: its default is what that release did.
-        defaults = chosen_algorithm(chosen["name"])
-        found["algorithm"] = {**(defaults if isinstance(defaults, dict) else {}), **chosen}
     return found
 
 

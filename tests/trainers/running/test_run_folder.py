@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import os
@@ -230,21 +229,6 @@ def test_a_second_run_leaves_the_first_and_its_manifest_alone(run_file: str, tmp
     assert "trainer.learning_rate" not in found["sessions"][1]["changed"]
 
 
-@pytest.mark.long
-def test_a_run_of_before_settings_were_recorded_goes_on(run_file: str, tmp_path: Path):
-    run_train(run_file)
-    folder = tmp_path / "run"
-    for file in [*folder.glob("checkpoint-*/settings.json"), folder / "settings.json"]:
-        file.unlink()
-    with pytest.raises(ValueError, match=r"other settings \(learning_rate: .* -> 0\.5\)"):
-        run_train(run_file, ["resume_from_checkpoint=true", "learning_rate=0.5"])
-    with pytest.raises(ValueError, match=r"other settings \(.*lora\.r: 4 -> 2"):
-        run_train(run_file, ["resume_from_checkpoint=true", "lora.r=2"])
-    with pytest.raises(ValueError, match=r"another run \(partners.helper_0: 'expert:item' -> 'exp"):
-        run_train(run_file, ["partners={helper_0: 'expert:pair'}"])
-    run_train(run_file, ["resume_from_checkpoint=true", "max_steps=3"])
-
-
 def test_a_stop_says_how_to_go_on_and_that_works(
     run_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ):
@@ -331,33 +315,3 @@ def test_a_demo_goes_on_is_made_again_and_spares_a_run(begun: Path, tmp_path: Pa
     with pytest.raises(ValueError, match="holds another run"):
         _interrupted(make_trainer(tmp_path, Lower, seed=9))
     assert (tmp_path / "log.jsonl").is_file()
-
-
-def test_a_run_with_the_settings_of_older_releases_goes_on_under_their_new_names(begun: Path):
-    """Returns were once chosen by `shaping` and two numbers."""
-    file = begun / "settings.json"
-    written = json.loads(file.read_text())
-    begun_with = "belongs to a run of other settings"
-
-    def resumed(shaping: str, **changes: Any) -> Path | None:
-        settings = copy.deepcopy(written)
-        del settings["settings"]["trainer"]["returns"]
-        older = {"shaping": shaping, "shaping_discount": 0.3, "shaping_bonus": 0.5}
-        settings["settings"]["trainer"] |= older
-        for one in (file, *begun.glob("checkpoint-*/settings.json")):
-            one.write_text(json.dumps(settings))
-        return make_trainer(begun, Lower, **SAVING, **changes).check_folder(True)
-
-    try:
-        assert resumed("none") == begun / "checkpoint-2"
-        assert resumed("potential", returns="maporl") == begun / "checkpoint-2"
-        named = r"returns: {'name': 'maporl', 'bonus': 'potential', .* -> 'discounted'"
-        with pytest.raises(ValueError, match=rf"{begun_with} \({named}"):
-            resumed("potential")
-        with pytest.raises(ValueError, match=rf"{begun_with} \(returns: 'discounted' -> {{'name'"):
-            resumed("none", returns="maporl")
-        with pytest.raises(ValueError, match=r"returns.bonus: 'paper' -> 'potential'\)"):
-            resumed("maporl", returns="maporl")
-    finally:
-        for one in (file, *begun.glob("checkpoint-*/settings.json")):
-            one.write_text(json.dumps(written))
