@@ -85,9 +85,9 @@ from trainers.experience.collect import (
     evaluation_episodes,
     not_finite,
 )
-from trainers.experience.line_ups import LineUps
-from trainers.experience.play import Play
+from trainers.experience.players import Players
 from trainers.experience.sequential import drawn_order, log_ratios, weigh
+from trainers.experience.stage import Stage
 from trainers.policies.token_policy import TokenPolicy
 from trainers.recipes import label
 from trainers.running import metrics
@@ -201,7 +201,13 @@ class MAGRPOTrainer(GRPOTrainer):
         self.token_policy = _token_policy(self.team, args)
         names = self.team.policy_of
         self.collector = Collector(self.make_env, self.algorithm, args, self.trained, names)
-        self.line_ups = LineUps(self.team, self.collector)
+        self.players = Players(
+            self.token_policy,
+            self.partners,
+            self.collector.seating,
+            self.collector.env,
+            branches=self.algorithm.branching,
+        )
         check_context(self.collector.env, self.token_policy, args)
         self.plan = self._make_plan(args)
         args.accumulate(self.plan.total)
@@ -246,15 +252,7 @@ class MAGRPOTrainer(GRPOTrainer):
         self.interrupt = SaveOnInterrupt(self.processes.any)
         main = self.accelerator.is_main_process
         self.failures = FailedEpisodes(self.args, main, self._save_before_the_end)
-        self.play = Play(
-            self.collector,
-            self.line_ups,
-            self.token_policy,
-            self.partners,
-            self.processes,
-            self.failures,
-            self.clock,
-        )
+        self.stage = Stage(self.collector, self.players, self.processes, self.failures, self.clock)
         self.token_policy.timed = partial(self.clock.part, "sampling")
 
     def _settle(self) -> None:
@@ -378,7 +376,7 @@ class MAGRPOTrainer(GRPOTrainer):
         """Roll out, judge, pack."""
         begun = time.perf_counter()
         self.clock.taken()  # what lies between two updates is of neither
-        self.line_ups.keep(self._update)
+        self.players.keep(self._update)
         groups, inputs, advantages = self._experience()
         weights = self.algorithm.weights(inputs)
         advantages = advantages * weights
@@ -386,8 +384,8 @@ class MAGRPOTrainer(GRPOTrainer):
         keep &= self.collector.schedules.trained_on(self._update, groups, self.trained)
         if self.args.mask_truncated_completions:
             keep = keep & uncut(groups, self.trained, keep.shape)
-        mine = self.collector.share
-        own = self.collector.own_turns(self._update, groups[mine])
+        mine = self.collector.seating.share
+        own = self.collector.seating.own_turns(self._update, groups[mine])
         rows = pack_rows(own, self.trained, advantages[mine], keep[mine])
         batches = micro_batches(rows, self.plan, self.accelerator.device, self._most_rows(rows))
         total = self.processes.total
@@ -417,7 +415,7 @@ class MAGRPOTrainer(GRPOTrainer):
         shared = self.engine.shared_tokens
         bounds = "sampling_batch_size", "kept_rows_mb", "max_completion_length"
         with self.clock.part("environments"), bounded_by("sampling", *bounds):
-            groups = self.play.groups(self._update)
+            groups = self.stage.groups(self._update)
         self._note_prompts(groups, self.engine.shared_tokens - shared)
         if self.args.world_size > 1:
             groups = gather_object(groups)  # in the order of the ranks
@@ -438,7 +436,7 @@ class MAGRPOTrainer(GRPOTrainer):
             ConnectionError: a sampling server does not take the weights.
         """
         self.engine.publish(self._update)
-        return self.play.seats
+        return self.players.team
 
     @torch.no_grad()
     def _score(
@@ -586,7 +584,7 @@ class MAGRPOTrainer(GRPOTrainer):
         values = metrics.group_metrics(groups, returns)
         values["time/rollout"] = time.perf_counter() - begun
         values |= self.collector.schedules.logged(self._update, groups)
-        values |= self.line_ups.logged(self._update)
+        values |= self.players.logged(self._update)
         for name, count in self.algorithm.counters.items():
             values[f"algorithm/{name}"] = count
         self._note(values)
@@ -639,8 +637,8 @@ class MAGRPOTrainer(GRPOTrainer):
             raise ValueError("evaluate() needs eval_env= in the trainer's constructor")
         failures = Failures(self.make_eval_env, REPEATS)
         try:
-            with self.clock.stopped(), self.play.ready(self._update):
-                seats = self.play.seats
+            with self.clock.stopped(), self.stage.ready(self._update):
+                seats = self.players.team
                 episodes = evaluation_episodes(self.make_eval_env, seats, self.args, failures)
         finally:
             if not self.is_in_train:  # servers of its own would run on until the process ends
@@ -715,7 +713,7 @@ class MAGRPOTrainer(GRPOTrainer):
             peft_config=self.peft_given,
             partners={
                 **self.partners,
-                **{f"pool, {name}": one for name, one in self.line_ups.opponents.items()},
+                **{f"pool, {name}": one for name, one in self.players.opponents.items()},
             },
             args=self.args,
         )
@@ -780,7 +778,7 @@ class MAGRPOTrainer(GRPOTrainer):
         if self.args.should_save:
             write_settings(folder, self.this_run().settings)
             if self.checkpoints.staging:
-                self.line_ups.write(folder)
+                self.players.write(folder)
             torch.save(self.args, folder / "training_args.bin")
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -810,7 +808,7 @@ class MAGRPOTrainer(GRPOTrainer):
             state = self.checkpoints.read_on(checkpoint, self._own_state())
             self._go_on(state)
             # Not in checkpoints of releases without pools.
-            self.line_ups.restore(Path(checkpoint), state.get("pool", {}))
+            self.players.restore(Path(checkpoint), state.get("pool", {}))
 
     def _own_state(self) -> dict[str, Any]:
         """What a checkpoint keeps of this process beside weights and optimiser."""
@@ -823,7 +821,7 @@ class MAGRPOTrainer(GRPOTrainer):
             "costs": dataclasses.asdict(self.costs),
             "failures": [list(update) for update in self.failures.window.updates],
             "start": self.team.start_digest(),
-            "pool": {policy: [*updates] for policy, updates in self.line_ups.kept.items()},
+            "pool": {policy: [*updates] for policy, updates in self.players.kept.items()},
             "optimizer": self._optimizer_parts(),
             # What the position inside an update counts in.
             "split": {

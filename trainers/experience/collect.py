@@ -27,9 +27,10 @@ from trainers.batch.returns import Paid, make_returns
 from trainers.config import MAGRPOConfig
 from trainers.experience.branching import check_branching, check_budget, form_of, grown
 from trainers.experience.random_partner import check_random_partner, paid_beside_experts
+from trainers.experience.seating import Seating
 from trainers.experience.sequential import check_sequential
 from trainers.policies.token_policy import TokenPolicy
-from trainers.schedules.schedules import TaskSchedule, make_schedules
+from trainers.schedules.schedules import TaskSchedule
 
 # Openings looked at before training; larger sources are sampled evenly.
 CONTEXT_SAMPLE = 256
@@ -43,6 +44,7 @@ class Collector:
     Attributes:
         env: one copy, for its agents, tasks and limits.
         budget: the most that is played of one task.
+        seating: who sits where, by name.
         schedule: which tasks are played when.
         schedules: what else changes from update to update.
         failures: of the newest update, on this process.
@@ -68,7 +70,6 @@ class Collector:
         self.args = args
         self.returns = make_returns(args.returns)
         self.trained = tuple(trained)
-        self.policies = dict(policies)
         if args.tasks_per_update % args.world_size:
             raise ValueError(
                 f"tasks_per_update={args.tasks_per_update} does not divide among "
@@ -79,10 +80,10 @@ class Collector:
             raise ValueError("this environment has no task source: set max_steps")
         n_tasks = None if source is None else len(source)
         self.schedule = TaskSchedule(n_tasks, args.tasks_per_update, args.seed)
-        self.schedules = make_schedules(args.schedules)
-        self.schedules.check(self.env, self.trained, self.policies)
+        self.seating = Seating(args, self.env, trained, policies)
+        self.schedules = self.seating.schedules
         if self.schedules.sequential is not None:
-            check_sequential(self.env, algorithm, args, self.trained, self.policies)
+            check_sequential(self.env, algorithm, args, self.trained, self.seating.policy_of)
         self._copies: VectorTextEnv | None = None
         self.failures = Failures(make_env)
         if args.random_partner:
@@ -100,13 +101,6 @@ class Collector:
     def episodes_per_update(self) -> int:
         """Episodes that this process plays in one update."""
         return self.args.tasks_per_update // self.args.world_size * self.args.num_generations
-
-    @property
-    def share(self) -> slice:
-        """Which of an update's groups this process plays."""
-        local = self.args.tasks_per_update // self.args.world_size
-        first = self.args.process_index * local
-        return slice(first, first + local)
 
     def play(self, update: int, team: Team) -> list[EpisodeGroup]:
         """The groups of one update that belong to this process, failed episodes in their places.
@@ -152,7 +146,10 @@ class Collector:
     def _grouped(self, update: int, episodes: Sequence[Episode]) -> list[EpisodeGroup]:
         size, groups = self.args.num_generations, []
         for first in range(0, len(episodes), size):
-            group, position = tuple(episodes[first : first + size]), self.share.start + len(groups)
+            group, position = (
+                tuple(episodes[first : first + size]),
+                self.seating.share.start + len(groups),
+            )
             shared = self.args.chance == "group"
             groups.append(
                 EpisodeGroup(
@@ -164,24 +161,6 @@ class Collector:
                 )
             )
         return groups
-
-    def seats(self, update: int) -> dict[str, str]:
-        """The policy of each agent of the team in an update."""
-        return self.schedules.seats(update, self.trained, self.policies, self.args.seed)
-
-    def own_turns(self, update: int, groups: Sequence[EpisodeGroup]) -> Sequence[EpisodeGroup]:
-        """The groups, without the turns of trained seats that a pool's player took."""
-        if self.schedules.pool is None:
-            return groups
-        seats = self.seats(update)
-
-        def own(episode: Episode) -> Episode:
-            turns = (t for t in episode.turns if t.response.policy == seats.get(t.agent))
-            return dataclasses.replace(episode, turns=tuple(turns))
-
-        return [
-            dataclasses.replace(group, episodes=tuple(map(own, group.episodes))) for group in groups
-        ]
 
     def _with_horizon(self, update: int, group: EpisodeGroup) -> EpisodeGroup:
         """The group, whose records say how many turns were played at most."""
@@ -220,7 +199,7 @@ class Collector:
     def _starts(self, update: int) -> list[Start]:
         size = self.args.num_generations
         starts: list[Start] = []
-        for position, task in list(enumerate(self.schedule.tasks(update)))[self.share]:
+        for position, task in list(enumerate(self.schedule.tasks(update)))[self.seating.share]:
             seed = self.schedule.reset_seed(update, position)
             planned = self.algorithm.plan(task, size, seed)
             if len(planned) != size:
@@ -244,7 +223,9 @@ class Collector:
         rewards, _ = reward_array(paid, self.trained, args.credit)
         _, alive = reward_array(groups, self.trained, args.credit)
         if self.schedules.pool is not None:
-            alive = alive & _taken(self.own_turns(update, groups), self.trained, alive.shape)
+            alive = alive & _taken(
+                self.seating.own_turns(update, groups), self.trained, alive.shape
+            )
             rewards = np.where(alive, rewards, 0.0)
         returns = self.returns(
             Paid(
@@ -260,7 +241,7 @@ class Collector:
             rewards=rewards,
             alive=alive,
             agents=self.trained,
-            policies=self.seats(update),
+            policies=self.seating.policies(update),
             groups=tuple(groups),
         )
         advantages = self.algorithm.advantages(inputs)

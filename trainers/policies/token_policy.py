@@ -40,7 +40,7 @@ class TokenPolicy:
 
     Attributes:
         timed: gives a context in which the engine samples.
-        stand_ins: (episode, agent) -> the past self that plays there; see `experience/line_ups.py`.
+        stand_ins: (episode, agent) -> the past self that plays there; see `experience/players.py`.
 
     Raises:
         ValueError: the tokenizer has no chat template, or a number is out of range.

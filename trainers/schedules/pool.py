@@ -12,7 +12,7 @@ Another way to choose is a strategy, see `Strategy`: `strategy: my_module:Mine`,
     [project.entry-points."trainers.strategies"]      # in this pyproject.toml or your package's
     mine = "my_package.mine:Mine"
 
-Pure rules; weights and policies are `line_ups.py`.
+Pure rules; weights and policies are `experience/players.py`.
 """
 
 from __future__ import annotations

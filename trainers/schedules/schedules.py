@@ -10,8 +10,8 @@
       sequential: {}                                        # policies learn one after the other
 
 Everything here is a function of (seed, update) or of the episodes of one update, so a resumed run
-needs no state of it, except the past selves of a pool (`pool.py`, `line_ups.py`). An update is one
-rollout, whatever `num_iterations` makes of it.
+needs no state of it, except the past selves of a pool (`pool.py`, `experience/players.py`). An
+update is one rollout, whatever `num_iterations` makes of it.
 """
 
 from __future__ import annotations

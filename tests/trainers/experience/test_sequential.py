@@ -207,5 +207,5 @@ def test_where_ratios_would_be_wrong_it_is_refused(
 
 @pytest.mark.parametrize("clip", [0.0, 1.5])
 def test_a_clip_out_of_range_is_refused(clip: float):
-    with pytest.raises(ValueError, match="expected more than 0 and at most 1"):
+    with pytest.raises(ValueError, match="expected a number above 0, at most 1"):
         MAGRPOConfig("runs/none", schedules={"sequential": {"clip": clip}})

@@ -195,7 +195,7 @@ def test_a_pool_that_never_plays_changes_no_bit(tmp_path: Path, mode: str, pool:
     plain.train()
     pooled = make_trainer(tmp_path / "b", Lower, **plan, schedules={"pool": pool})
     pooled.train()
-    assert len(pooled.line_ups.names) == (0 if "past" in pool else 2 * len(plain.team.policies))
+    assert len(pooled.players.names) == (0 if "past" in pool else 2 * len(plain.team.policies))
     for policy, value in weights(plain).items():
         assert torch.equal(value, weights(pooled)[policy]), policy
     states = [one.optimizer.state_dict()["state"] for one in (plain, pooled)]
@@ -251,7 +251,7 @@ def test_seats_of_a_past_self_teach_nothing_and_seats_take_turns(tmp_path: Path,
     own = trainer.team.policy_of
     for update in range(3):
         trainer._step = update * trainer._per_rollout
-        trainer.line_ups.keep(update)
+        trainer.players.keep(update)
         groups, inputs, advantages = trainer._experience()
         for place, group in enumerate(groups):
             learner = SEATS[(update * 4 + place) % 2]
@@ -275,7 +275,7 @@ def test_seats_of_a_past_self_teach_nothing_and_seats_take_turns(tmp_path: Path,
         assert counted == (
             {"left_0": 8, "right_0": 8} if update == 0 else {"left_0": 4, "right_0": 4}
         )
-        logged = trainer.line_ups.logged(update)
+        logged = trainer.players.logged(update)
         assert sum(logged.values()) == 8  # 4 groups of two seats
         assert logged["pool/present"] == (8 if update == 0 else 4)
     assert trainer.team.policy_of == own
@@ -295,10 +295,10 @@ def test_advantages_are_those_of_the_learners_alone(tmp_path: Path, algorithm: s
         trainer = make_trainer(
             tmp_path / str(bonus), Lower, **PLAN, algorithm=algorithm, schedules=schedules
         )
-        trainer.line_ups.keep(0)
+        trainer.players.keep(0)
         for update in (1, 2):
             trainer._step = update * trainer._per_rollout
-            groups = [_paid_more(group, bonus) for group in trainer.play.once(update)]
+            groups = [_paid_more(group, bonus) for group in trainer.stage.once(update)]
             judged.append(trainer.collector.judge(update, groups)[1])
     for one, other in zip(judged[:2], judged[2:], strict=True):
         assert one.any()
@@ -323,7 +323,7 @@ def test_an_opponent_plays_its_share_under_its_name(tmp_path: Path):
     trainer = make_trainer(tmp_path, Lower, **PLAN, max_steps=2, schedules=pool, transcript_every=1)
     trainer.train()
     for update in range(2):
-        line_ups = trainer.line_ups.of(update)
+        line_ups = trainer.players.line_ups(update)
         assert [next(iter(one)) for one in line_ups] == ["right_0", "left_0"] * 2
         log = trainer.state.log_history[update]
         counted = Counter(seat for one in line_ups for seat in one.values())
@@ -343,7 +343,7 @@ def test_line_ups_are_a_function_of_seed_update_and_task(tmp_path: Path):
         (n, seed): make_trainer(tmp_path / f"{n}-{seed}", Lower, **PLAN, schedules=pool, seed=seed)
         for n, seed in ((0, 1), (1, 1), (0, 2))
     }
-    found = {key: [one.line_ups.of(u) for u in range(30)] for key, one in runs.items()}
+    found = {key: [one.players.line_ups(u) for u in range(30)] for key, one in runs.items()}
     assert found[0, 1] == found[1, 1] != found[0, 2]
     assert len({str(one) for one in found[0, 1]}) > 5
 
@@ -354,7 +354,7 @@ def test_only_those_in_turn_are_learners(tmp_path: Path):
         "in_turn": {"order": [["right_0"]]},
     }
     trainer = make_trainer(tmp_path, Lower, **PLAN, schedules=schedules)
-    assert trainer.line_ups.of(3) == [{"left_0": "random"}] * 4
+    assert trainer.players.line_ups(3) == [{"left_0": "random"}] * 4
 
 
 def test_the_rule_on_the_page_plays(tmp_path: Path):
@@ -373,13 +373,13 @@ def test_each_process_seats_the_line_ups_of_its_own_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     trainer = make_trainer(tmp_path, Lower, **PLAN, schedules={"pool": {"past": 1.0, "every": 1}})
-    trainer.line_ups.keep(0)
-    alone = trainer.line_ups.of(1)
+    trainer.players.keep(0)
+    alone = trainer.players.line_ups(1)
     monkeypatch.setattr(MAGRPOConfig, "world_size", 2)
     for rank in (0, 1):
         monkeypatch.setattr(MAGRPOConfig, "process_index", rank)
-        assert trainer.line_ups.of(1) == alone
-        with trainer.line_ups.seated(1, trainer.play.seats, trainer.token_policy):
+        assert trainer.players.line_ups(1) == alone
+        with trainer.players.seated(1):
             seated = dict(trainer.token_policy.stand_ins)
         for number in range(4):  # two groups of two episodes
             line_up = alone[2 * rank + number // 2]
@@ -404,8 +404,8 @@ def test_resumed_equals_unbroken_with_a_pool(tmp_path: Path, mode: str, full: st
     unbroken.train()
     resumed = make_trainer(tmp_path, Lower, **plan)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
-    assert resumed.line_ups.kept == unbroken.line_ups.kept
-    for past in unbroken.line_ups.names:
+    assert resumed.players.kept == unbroken.players.kept
+    for past in unbroken.players.names:
         for one, other in zip(unbroken.team.kept(past), resumed.team.kept(past), strict=True):
             assert torch.equal(one, other)
     for policy, value in weights(resumed).items():

@@ -1,4 +1,4 @@
-"""The episodes of an update: the engine takes the weights, this process's share is played.
+"""The episodes of an update: the engine takes the weights, seats are taken, a share is played.
 
 An update that loses a sampling server is played again, on every process.
 """
@@ -6,18 +6,16 @@ An update that loses a sampling server is played again, on every process.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 from llm_marl_envs.core.records import EpisodeGroup
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.play.branches import NotReplayableError
-from llm_marl_envs.policies import Policy
 from llm_marl_envs.policies.json_server import LostServerError
 from trainers.experience.collect import Collector
-from trainers.experience.line_ups import LineUps
-from trainers.policies.token_policy import TokenPolicy
+from trainers.experience.players import Players
 from trainers.running.clock import Clock
 from trainers.running.failures import FailedEpisodes
 from trainers.running.processes import Processes
@@ -27,14 +25,12 @@ REPEATS = 2
 """Times that an update is played again after a sampling server was lost."""
 
 
-class Play:
+class Stage:
     """Plays this process's share of an update.
 
     Args:
         collector: plays and judges.
-        line_ups: who plays beside the learners.
-        policy: of the seats that play with the weights of this run.
-        partners: agent -> policy, of the others.
+        players: who plays.
         processes: of the run.
         failures: saves before the run is stopped.
         clock: of the run.
@@ -43,25 +39,17 @@ class Play:
     def __init__(
         self,
         collector: Collector,
-        line_ups: LineUps,
-        policy: TokenPolicy,
-        partners: Mapping[str, Policy],
+        players: Players,
         processes: Processes,
         failures: FailedEpisodes,
         clock: Clock,
     ) -> None:
         self.collector = collector
-        self.line_ups = line_ups
-        self.policy = policy
-        self.partners = partners
+        self.players = players
+        self.policy = players.policy
         self.processes = processes
         self.failures = failures
         self.clock = clock
-
-    @property
-    def seats(self) -> dict[str, Policy]:
-        """Agent -> policy, partners included, in the seats of the beginning."""
-        return {**dict.fromkeys(self.policy.team.policy_of, self.policy), **self.partners}
 
     def groups(self, update: int) -> list[EpisodeGroup]:
         """This process's groups, whatever servers are lost up to `REPEATS` times.
@@ -82,14 +70,8 @@ class Play:
 
     def once(self, update: int) -> list[EpisodeGroup]:
         """This process's groups, policies in the seats of this update; weights as they are."""
-        team = self.policy.team
-        begun_with = team.policy_of
-        team.policy_of = self.collector.seats(update)
-        try:
-            with self.line_ups.seated(update, self.seats, self.policy) as seated:
-                return self.collector.play(update, seated)
-        finally:
-            team.policy_of = begun_with
+        with self.players.seated(update) as seated:
+            return self.collector.play(update, seated)
 
     def ready(self, update: int) -> AbstractContextManager[None]:
         """Present weights at the engine, on every process; the block may sample.

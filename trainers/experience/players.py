@@ -1,7 +1,7 @@
-"""The pool while it plays: past selves of a team, their files, and seats of other players.
+"""The policies behind the names of `seating.py`: weights, past selves, opponents, partners.
 
-Who plays whom is `pool.py`. A past self is sampled by its name (`TeamModel.keep`), an opponent is
-asked as any policy. What they do is not trained on: their turns carry their names.
+A past self is sampled by its name (`TeamModel.keep`), an opponent is asked as any policy. What they
+do is not trained on: their turns carry their names. Owns the files of past selves, too.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ import safetensors.torch
 import torch
 
 from llm_marl_envs.core.records import Request, Response
-from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.policies.base import Policy, Team, answers
 from llm_marl_envs.policies.named import Context, named_partners
 from trainers.config import MAGRPOConfig
 from trainers.engines.registry import engine_class
-from trainers.experience.collect import Collector
+from trainers.experience.seating import Seating, past_self
 from trainers.policies.token_policy import TokenPolicy
-from trainers.schedules.pool import MARK, Match, checked
-from trainers.weights.team_model import TeamModel
 
 FOLDER = "pool"
 """In a checkpoint: one file for each past self."""
 
 
-class LineUps:
-    """Who plays which seats of a run's groups; without a pool present weights play all.
+class Players:
+    """Who plays the episodes of a run.
+
+    Args:
+        policy: of the seats that play with the weights of this run.
+        partners: agent -> policy, of the others.
+        seating: who sits where, by name.
+        env: one copy, for which opponents are made.
+        branches: whether the algorithm samples branches.
 
     Attributes:
         opponents: name -> policy.
@@ -43,103 +47,93 @@ class LineUps:
         ValueError: the run has something that does not go together with a pool.
     """
 
-    def __init__(self, team: TeamModel, collector: Collector) -> None:
-        self.team = team
-        self.collector = collector
-        self.pool = collector.schedules.pool
+    def __init__(
+        self,
+        policy: TokenPolicy,
+        partners: Mapping[str, Policy],
+        seating: Seating,
+        env: Any,
+        *,
+        branches: bool = False,
+    ) -> None:
+        self.policy = policy
+        self.weights = policy.team
+        self.partners = dict(partners)
+        self.seating = seating
+        self.pool = seating.pool
         self.opponents: dict[str, Policy] = {}
         self.kept: dict[str, list[int]] = {}
         self._files: dict[str, Path] = {}
         if self.pool is None:
             return
-        _refuse(collector.args, team, keeps=self.pool.keeps, branches=collector.algorithm.branching)
-        self.strategy = self.pool.make_strategy()
+        _refuse(seating.args, keeps=self.pool.keeps, branches=branches)
         for name in self.pool.opponents or {}:
-            if name in team.policies:
+            if name in self.weights.policies:
                 raise ValueError(f"schedules, pool, opponents: {name!r} is a policy of this run")
-            named = dict.fromkeys(collector.trained, name)
-            found = named_partners(named, Context(env=collector.env))
-            self.opponents[name] = found[collector.trained[0]]
+            named = dict.fromkeys(seating.trained, name)
+            self.opponents[name] = named_partners(named, Context(env=env))[seating.trained[0]]
+
+    @property
+    def team(self) -> dict[str, Policy]:
+        """Agent -> policy, partners included, in the seats of the beginning."""
+        return {**dict.fromkeys(self.weights.policy_of, self.policy), **self.partners}
 
     def keep(self, update: int) -> None:
         """Keep the present weights of every trained policy, where it is time."""
         if self.pool is None or not self.pool.keeps or update % self.pool.every:
             return
-        for policy in self.team.trained_policies:
+        for policy in self.weights.trained_policies:
             updates = self.kept.setdefault(policy, [])
             if update in updates:  # an update that is played again, or goes on
                 continue
             if len(updates) == self.pool.size:
-                seed = self.collector.args.seed
+                seed = self.seating.args.seed
                 place = self.pool.leaving(seed, policy, update, len(updates))
                 self._forget(policy, updates.pop(place))
-            self.team.keep(policy, _name(policy, update))
+            self.weights.keep(policy, past_self(policy, update))
             updates.append(update)
 
-    def of(self, update: int) -> list[dict[str, str]]:
+    def line_ups(self, update: int) -> list[dict[str, str]]:
         """The line-up of each group of an update, those of all processes."""
-        tasks, found = self.collector.args.tasks_per_update, []
-        for place in range(tasks):
-            line_up: dict[str, str] = {}
-            if self.pool is not None:
-                match = self._match(update, place)
-                line_up = checked(self.strategy.line_up(match), match, self.pool.strategy)
-            found.append(line_up)
-        return found
-
-    def _match(self, update: int, place: int) -> Match:
-        collector, trained = self.collector, self.collector.trained
-        learners = collector.schedules.learners(update, trained)
-        size = collector.args.tasks_per_update
-        past = {
-            seat: tuple(_name(policy, one) for one in self.kept.get(policy, ()) if one < update)
-            for seat, policy in collector.seats(update).items()
-            if seat in trained
-        }
-        return Match(
-            seed=derive_seed("pool", collector.args.seed, update, place),
-            update=update,
-            learner=learners[(update * size + place) % len(learners)],
-            seats=trained,
-            past=past,
-            opponents=tuple(self.opponents),
-        )
+        return self.seating.line_ups(update, self.kept)
 
     @contextmanager
-    def seated(self, update: int, team: Team, policy: TokenPolicy) -> Iterator[Team]:
-        """The team of this process's groups, while the block runs.
+    def seated(self, update: int) -> Iterator[Team]:
+        """The team of this process's groups in an update, while the block runs."""
+        begun_with, self.weights.policy_of = (
+            self.weights.policy_of,
+            self.seating.policies(update),
+        )
+        try:
+            yield self._beside_others(update)
+        finally:
+            self.weights.policy_of = begun_with
+            self.policy.stand_ins = {}
 
-        Args:
-            update: its line-ups.
-            team: agent -> policy, with present weights.
-            policy: the one that plays with the weights of this run.
-        """
+    def _beside_others(self, update: int) -> Team:
+        """The team, in whose trained seats past selves and opponents play as the pool says."""
         if self.pool is None:
-            yield team
-            return
-        own = self.of(update)[self.collector.share]
-        size = self.collector.args.num_generations
+            return self.team
+        own = self.line_ups(update)[self.seating.share]
+        size = self.seating.args.num_generations
         seats = {
             (place * size + number, seat): name
             for place, line_up in enumerate(own)
             for seat, name in line_up.items()
             for number in range(size)
         }
-        policy.stand_ins = {k: name for k, name in seats.items() if name not in self.opponents}
+        self.policy.stand_ins = {k: name for k, name in seats.items() if name not in self.opponents}
         others = {k: name for k, name in seats.items() if name in self.opponents}
-        try:
-            shared = _Seats(policy, self.opponents, others)
-            yield {**team, **dict.fromkeys(self.collector.trained, shared)}
-        finally:
-            policy.stand_ins = {}
+        shared = _Seats(self.policy, self.opponents, others)
+        return {**self.team, **dict.fromkeys(self.seating.trained, shared)}
 
     def logged(self, update: int) -> dict[str, float]:
         """Seats, over all groups of the update, by who played there: `pool/<name>`."""
         if self.pool is None:
             return {}
-        line_ups = self.of(update)
+        line_ups = self.line_ups(update)
         played = Counter(name for line_up in line_ups for name in line_up.values())
-        present = len(line_ups) * len(self.collector.trained) - played.total()
+        present = len(line_ups) * len(self.seating.trained) - played.total()
         return {
             "pool/present": float(present),
             **{f"pool/{name}": float(played[name]) for name in (*self.names, *self.opponents)},
@@ -149,7 +143,7 @@ class LineUps:
     @property
     def names(self) -> list[str]:
         """Of all past selves."""
-        return [_name(policy, one) for policy, updates in self.kept.items() for one in updates]
+        return [past_self(policy, one) for policy, updates in self.kept.items() for one in updates]
 
     def write(self, folder: Path) -> None:
         """Write every past self into a checkpoint that is being written.
@@ -162,7 +156,7 @@ class LineUps:
             try:
                 os.link(self._files[name], path)
             except (KeyError, OSError):  # new, gone with its checkpoint, or another file system
-                weights = enumerate(self.team.kept(name))
+                weights = enumerate(self.weights.kept(name))
                 state = {str(i): one.detach().cpu().contiguous() for i, one in weights}
                 safetensors.torch.save_file(state, path)
             # Where it will be once the checkpoint is moved to its place.
@@ -176,17 +170,17 @@ class LineUps:
                 self._forget(policy, update)
         self.kept = {policy: list(updates) for policy, updates in kept.items()}
         for policy, updates in self.kept.items():
-            for name in (_name(policy, update) for update in updates):
+            for name in (past_self(policy, update) for update in updates):
                 file = checkpoint / FOLDER / f"{name}.safetensors"
                 state = safetensors.torch.load_file(file)
-                self.team.keep(policy, name)
-                for number, weight in enumerate(self.team.kept(name)):
+                self.weights.keep(policy, name)
+                for number, weight in enumerate(self.weights.kept(name)):
                     weight.copy_(state[str(number)])
                 self._files[name] = file
 
     def _forget(self, policy: str, update: int) -> None:
-        name = _name(policy, update)
-        self.team.forget(name)
+        name = past_self(policy, update)
+        self.weights.forget(name)
         self._files.pop(name, None)
 
 
@@ -223,11 +217,7 @@ class _Seats:
         return [found[place] for place in range(len(requests))]
 
 
-def _name(policy: str, update: int) -> str:
-    return f"{policy}{MARK}{update}"
-
-
-def _refuse(args: MAGRPOConfig, team: TeamModel, *, keeps: bool, branches: bool) -> None:
+def _refuse(args: MAGRPOConfig, *, keeps: bool, branches: bool) -> None:
     """What a pool does not go together with.
 
     Raises:

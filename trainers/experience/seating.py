@@ -1,0 +1,105 @@
+"""Who sits where in each update, by name: the one answer.
+
+    policy_of                the run file's: agent -> name of its weights
+    exchange, population     move these names among the trained seats
+    pool                     seats past selves and opponents in a group, beside one that learns
+
+Everything here follows from (seed, update) and from which past selves are kept. The policies behind
+the names are `players.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llm_marl_envs.core.records import Episode, EpisodeGroup
+from llm_marl_envs.core.seeds import derive_seed
+from trainers.config import MAGRPOConfig
+from trainers.schedules.pool import MARK, Match, checked
+from trainers.schedules.schedules import make_schedules
+
+
+class Seating:
+    """Names in seats, for all updates of a run.
+
+    Attributes:
+        schedules: what changes from update to update.
+        pool: the one of these that seats others; None: present weights play all seats.
+
+    Raises:
+        ValueError: a schedule that cannot be followed.
+    """
+
+    def __init__(
+        self, args: MAGRPOConfig, env: Any, trained: Sequence[str], policy_of: Mapping[str, str]
+    ) -> None:
+        self.args = args
+        self.trained = tuple(trained)
+        self.policy_of = dict(policy_of)
+        self.schedules = make_schedules(args.schedules)
+        self.schedules.check(env, self.trained, self.policy_of)
+        self.pool = self.schedules.pool
+        self.strategy = None if self.pool is None else self.pool.make_strategy()
+
+    @property
+    def share(self) -> slice:
+        """Which of an update's groups this process plays."""
+        local = self.args.tasks_per_update // self.args.world_size
+        first = self.args.process_index * local
+        return slice(first, first + local)
+
+    def policies(self, update: int) -> dict[str, str]:
+        """The policy of each agent of the team in an update."""
+        return self.schedules.seats(update, self.trained, self.policy_of, self.args.seed)
+
+    def line_ups(self, update: int, kept: Mapping[str, Sequence[int]]) -> list[dict[str, str]]:
+        """Seat -> who plays there instead of present weights, for each group of all processes.
+
+        Args:
+            update: number of the update.
+            kept: policy -> the updates before which its past selves were kept, oldest first.
+        """
+        groups = range(self.args.tasks_per_update)
+        if self.pool is None or self.strategy is None:
+            return [{} for _ in groups]
+        matches = [self._match(update, place, kept) for place in groups]
+        return [
+            checked(self.strategy.line_up(match), match, self.pool.strategy) for match in matches
+        ]
+
+    def _match(self, update: int, place: int, kept: Mapping[str, Sequence[int]]) -> Match:
+        learners = self.schedules.learners(update, self.trained)
+        past = {
+            seat: tuple(past_self(policy, one) for one in kept.get(policy, ()) if one < update)
+            for seat, policy in self.policies(update).items()
+            if seat in self.trained
+        }
+        return Match(
+            seed=derive_seed("pool", self.args.seed, update, place),
+            update=update,
+            learner=learners[(update * self.args.tasks_per_update + place) % len(learners)],
+            seats=self.trained,
+            past=past,
+            opponents=tuple((self.pool and self.pool.opponents) or ()),
+        )
+
+    def own_turns(self, update: int, groups: Sequence[EpisodeGroup]) -> Sequence[EpisodeGroup]:
+        """The groups, without the turns of trained seats that a pool's player took."""
+        if self.pool is None:
+            return groups
+        seats = self.policies(update)
+
+        def own(episode: Episode) -> Episode:
+            turns = (t for t in episode.turns if t.response.policy == seats.get(t.agent))
+            return dataclasses.replace(episode, turns=tuple(turns))
+
+        return [
+            dataclasses.replace(group, episodes=tuple(map(own, group.episodes))) for group in groups
+        ]
+
+
+def past_self(policy: str, update: int) -> str:
+    """The name of a policy as it was before an update."""
+    return f"{policy}{MARK}{update}"
