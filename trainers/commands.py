@@ -5,6 +5,7 @@ Torch is imported when a command runs.
 
 from __future__ import annotations
 
+import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
@@ -308,6 +309,12 @@ def _serve_team(options: Namespace) -> None:
         calls[0].replace_this_process()
 
 
+def _schema(options: Namespace) -> None:
+    with _needs_torch():
+        from trainers.run_schema import run_schema
+    print(json.dumps(run_schema(), indent=1))
+
+
 IMPORT_MODEL = Command(
     name="import-model",
     about="Write a model as a folder that every command takes: of a GGUF file, or by a name.",
@@ -375,4 +382,10 @@ SERVE_TEAM = Command(
     example="run.yaml --exact --python vllm_env/bin/python --start",
     run=_serve_team,
     add=_add_serve_team,
+)
+SCHEMA = Command(
+    name="schema",
+    about="Print the JSON schema of run files, with which an editor completes and checks them.",
+    example="> run.schema.json",
+    run=_schema,
 )
