@@ -5,7 +5,7 @@
 half of the last answers are the same right answer. In the default questions what everybody knows
 points to a wrong answer. Each debater alone holds one part of the evidence, and only all parts
 together show what is right. So the debaters must tell each other what they see, in words that the
-others understand.
+others understand. docs/environments/debate.md says what can be had without debating.
 
 ## An episode
 Task `train/0`. A safe has three dials. A right answer names all colours, or all shapes. The manual
@@ -109,19 +109,6 @@ After `rounds` statements of every debater. Never truncated.
 | suspects, points, meeting; often order | two parts can suffice, so a debater may be silent |
 
 In lost and games nothing misleads.
-
-## What can be had without debating
-`bounds(task)`: `random` is a majority of independent guesses. `solo` is the best that one part and
-the shared knowledge allow, if everybody else repeats it. `team` is 1. Nothing is known where
-evidence is divided and a single round lets nobody hear of it.
-
-For the safe with three debaters `solo` is 1/9: the own dial, and for each other one of the three
-words that the manual does not say there. Answers are balanced, so a constant answer is right as
-often as a guess. Three who say nothing can do better than one: each uses its own part, they share
-out the cases, two bet on each, and they are right in 4 of 27 (`--team wordless`: 0.16 of 1000 tasks
-of `test`). Under `pay="team"` copying the majority earns what the majority earns. A judge that is a
-language model can be talked over. The environment only makes sure that quoted text cannot
-pass for its own.
 
 ## Tasks and licence
 Generated questions were written for this library and share its licence. Rows, data sets and

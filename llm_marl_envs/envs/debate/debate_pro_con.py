@@ -4,6 +4,7 @@
 Two debaters claim opposite things, and one of them is right. Both have read a source that settles
 the question. The judge has not, and must find out from what they say. They may quote the source.
 The environment checks each quotation: the judge sees the true ones as verified, others are struck.
+docs/environments/debate_pro_con.md says what is known, and what remains.
 
 ## An episode
 Task `train/0`. One quotation counts per statement. Dots stand for lines that are left out here.
@@ -95,19 +96,6 @@ After the last judge. Never truncated.
 
 ## Arguments
 `llm-marl spec debate_pro_con` lists them.
-
-## What is known, and what remains
-`bounds(task)` are mean rewards over the seats. The debaters share 1 and each judge adds its
-accuracy: 1/2 alone and at random, 1 where the right side quotes a line that refutes the other
-claim.
-
-- A verified line can mislead. It may support a claim and leave both standing. Then the other side
-  must quote.
-- A judge that is a language model can be talked over. `speech=False` prevents it.
-- A judge can collude with a debater that can pay it or is its own model. `judge_accuracy` shows it.
-  It is no part of a debater's reward.
-- A trained judge may know by heart who is right in a question of `train`. Measure it on
-  `split="test"`.
 
 ## Tasks and licence
 As in `debate-v0`.

@@ -7,7 +7,8 @@ what the solver does not earn goes to the evaluators. The scorer is paid for giv
 whatever the score is. These are the three roles of CoMAS (arXiv 2510.08529).
 
 No reward knows the right answer. Whether it is found, and whether scores fit the truth, is reported
-and not paid, unless `anchor` says so.
+and not paid, unless `anchor` says so. docs/environments/solve_and_evaluate.md says what is known,
+and what remains.
 
 ## An episode
 Task `train/0`, two rounds. Solver and evaluator each hold a part of the evidence, and what
@@ -106,19 +107,6 @@ After `rounds` rounds. Never truncated.
 
 ## Arguments
 `llm-marl spec solve_and_evaluate` lists them.
-
-## What is known, and what remains
-- A return of 1/2 says nothing of the truth, so `bounds` knows none.
-- Without an anchor the scorer earns the same whatever it scores. It may favour a side, always score
-  3 or score at random, and solver and scorer can collude. `agreement` shows it: a constant score
-  agrees as often as answers are right.
-- With `anchor=a` a scorer that cannot tell which tasks are anchored loses by collusion, on a share
-  `a` of the tasks. One that learns tasks by heart does not.
-- Praise without the word "score" reaches a scorer. One that is a language model can be talked over.
-- Under `split` an evaluator has two reasons that conflict: its report pays now, and it helps the
-  solver in the next round. Whether it reports is what is to be found out.
-- The ablations collapse as the paper reports. Without evaluation the scorer earns most by always
-  scoring 1. Without scoring, policies that share what they earn do best by scoring everything 3.
 
 ## Tasks and licence
 As in `debate-v0`.

@@ -5,6 +5,7 @@ A generator writes a draft. Each critic reads it and says what is wrong or missi
 all of it and gives the answer that counts. This is the chain of MALT (arXiv 2412.01928), with a
 question that has one right answer. Each seat alone holds a part of the evidence, and what everybody
 knows is wrong. So the refiner needs the others' reports, in words that it reads as they were meant.
+docs/environments/solve_critique_refine.md says what is known, and what remains.
 
 ## An episode
 Task `train/0`. A safe has three dials. A right answer names all colours, or all shapes.
@@ -91,16 +92,6 @@ After every seat has acted once. Never truncated.
 
 ## Arguments
 `llm-marl spec solve_critique_refine` lists them.
-
-## What is known, and what remains
-`bounds(task)` with `credit="team"`: `random` is a guess among the choices, `solo` the best that one
-part and the shared knowledge allow, `team` is 1.
-
-- Any text may be said; the experts' bracketed reports are one way to talk. A critic can tell the
-  refiner what to answer. That is its task, and under `split` it does not know the answer alone.
-- With deterministic policies a blank critique is worth 0.
-- A refiner that never met a blank text may fail on it. Then messages look more valuable than they
-  are. Shadows are paid so that it learns such worlds too.
 
 ## Tasks and licence
 As in `debate-v0`.
