@@ -7,6 +7,7 @@ answers, a verifier objects or approves, and the solver answers again.
 
 Generated questions are about four cards (`info="split"`, the default for them). One seat knows the
 numbers on the cards, the other the question, so neither can answer alone.
+docs/environments/math_team.md says what is known, and what remains.
 
 ## An episode
 Task `train/3`, `form="reasoner_actor"`.
@@ -68,12 +69,7 @@ Then, in every element of a set, a tuple, an interval or an equation, too:
 - Its exponents are at most 12, or as large as one of the right answer. So towers of powers and
   factorials cost no process.
 
-115 ways to say the question again were tried on 32 rows in the style of MATH. None is right in any
-row; in v0 braces were right in 0.78 of them. Of 96 answers that take one step of the work, five are
-right: algebra that is about as short as the right answer, such as `x(x+5)+6` for `(x+2)(x+3)`. All
-of 201 answers in other correct forms are right (`pytest
-tests/llm_marl_envs/envs/math/test_worked.py`). Where the right answer itself cannot be read so,
-only its own letters are right.
+Where the right answer itself cannot be read so, only its own letters are right.
 
 So some honest forms are wrong, too: `10^6` for 1000000, `\frac{\sin x}{\cos x}` for `\tan x`,
 `\frac{n(n-1)}{2}` for `\binom{n}{2}`, and `1/3` for `0.\overline{3}`, which the library cannot
@@ -104,32 +100,6 @@ After the last answer, or when the verifier approves. Never truncated.
 ## Arguments
 `llm-marl spec math_team` lists them.
 
-## What is known, and what remains
-`bounds(task)` is exact for cards: `random` is an answer drawn from all that occur in the split,
-`team` is 1. `solo` with `info="split"` counts, over all tasks of the split, the best answer to each
-question without the cards, and the best for each deal without the question; it takes the larger.
-Nobody is told whether an answer is right, so more turns give a lone seat nothing. Rows have no
-bounds.
-
-| level | split | tasks | random | solo |
-|---|---|---|---|---|
-| 1 | train | 33120 | 0.023 | 0.154 |
-| | val | 2736 | 0.026 | 0.180 |
-| | test | 10800 | 0.023 | 0.173 |
-| | ood | 77760 | 0.003 | 0.054 |
-| 2 | train | 55200 | 0.008 | 0.108 |
-| | val | 4560 | 0.014 | 0.113 |
-| | test | 18000 | 0.009 | 0.105 |
-| | ood | 69984 | 0.001 | 0.109 |
-
-`make("math_team-v1", level=1, split="train")` and its `bounds(env.source[0])` give a row. Experts
-who draw their orders are right in 0.57 of 500 tasks of `test` as reasoner and actor, and in 0.60 as
-solver and verifier: `llm-marl eval math_team-v1 --team expert --split test --tasks 500 --seed 7`,
-and the same with `--set form=solver_verifier`. Those who agree are always right.
-
-- A solver can tell the verifier the question, and the verifier can calculate. That is cooperation.
-- `copied` finds an answer that is said again, not one that is put in other words.
-
 ## Tasks and licence
 A split has deals of its own: no deal of a split is one of another with its numbers exchanged. Each
 comes with every question of the level. The questions are the same in train, val and test, so there
@@ -145,17 +115,6 @@ beside the team.
 horizon and model. Here the prompts, the answer line and what counts as equal are this library's
 own. C3's form is `info="full", turns=1` with rows of MATH, and its prompts ask for `\boxed{}`.
 A run file with this form, for a GPU and not run yet: `benchmarks/gpu/math_team.yaml`.
-
-**The embedded tiny model has no preset here.** Warm-started for 450 steps (`tiny: {steps: 450,
-learning_rate: 6e-3}`, 65 s of one core) it answers in the form and at chance. Of 100 tasks of
-`test`, seed 7, a team of it solves 0.11 greedy and 0.04 at temperature 1. As the reasoner beside
-`expert:forward` it solves 0.21 greedy, as the actor 0.11, less than the solo bound (`llm-marl eval
-math_team-v1 --split test --tasks 100 --seed 7 --greedy`, with `--partner`). More steps were not
-tried.
-
-**What was not measured.** No seat was trained alone here, nor a team without messages. One seat's
-bound is exact for cards (`bounds`). The best guess beside a silent reasoner is right in 0.18 of 100
-tasks (docs/bench.md). No row of GSM8K or MATH was played.
 
 ## Version history
 - v1: an answer to a row must be worked out, however the question's formula is wrapped. Cards, their
