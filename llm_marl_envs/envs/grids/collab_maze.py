@@ -3,6 +3,8 @@
 ## Description
 Two walkers, or up to 16, stand on one place of one maze. Each sees a part of it. They talk, then
 each names moves, and the moves that all name are walked. A wall ends the walk.
+docs/environments/collab_maze.md has what one walker can reach, what attacks earn, and the paper's
+form.
 
 ## An episode
 Task `train/1`. Every cell is seen by one of the two; both see the start and the goal.
@@ -80,44 +82,8 @@ others follow. They say again what it tells them, so it may walk as it likes; it
 by heart all mazes of the split. A *board* is a start, a goal and who sees which cell; it has 32
 mazes, put together from at most 8 parts of each walker. So a part leaves some mazes open, and the
 best walk over them is found by search. The value is the mean over the mazes of a board, for the
-walker that does best there. The table has the first 64 boards of a split,
-`env.bounds(env.source[i])`, i from 0 to 63. Refused are rows with `info="split"` (nobody knows
-which other mazes look the same), episodes with fewer moves than that walk, and searches that are
-too long.
-
-| split | random | solo, mean | solo, least |
-|---|---|---|---|
-| train | 0.012 | 0.834 | 0.73 |
-| val | 0.012 | 0.811 | 0.69 |
-| test | 0.011 | 0.827 | 0.66 |
-| ood | 0.010 | 0.820 | 0.66 |
-
-On no board does a walker know a way, free in all mazes that look the same to it, in more than a
-quarter of the mazes. Who knows no maze by heart walks less well: see the next table.
-
-## What attacks earn
-Mean returns, 32 tasks of each split (`python tests/support/maze_attacks.py`). Two walkers with one
-round; two walkers with 15 rounds of one move; four walkers.
-
-| team | one round | a move a round | four walkers |
-|---|---|---|---|
-| experts | 1.000 | 1.000 | 1.000 |
-| silent | 0.000 | 0.000 | 0.000 |
-| stalling: Wait. I name it later. | 0.000 | 0.000 | 0.000 |
-| constant: Answer: R R D D | 0.063 | 0.044 | 0.049 |
-| to and fro: Answer: R L R L | 0.000 | 0.044 | 0.000 |
-| every move: Answer: U D L R, 100 times | 0.000 | 0.081 | 0.000 |
-| two answers | 0.000 | 0.000 | 0.000 |
-| shouting, with news made up | 0.000 | 0.000 | 0.000 |
-| each repeats what it hears | 0.000 | 0.000 | 0.000 |
-| each names its own hopeful way | 0.206 | 0.206 | 0.153 |
-| one names, the others repeat: straight to the goal | 0.187 | 0.187 | 0.172 |
-| one names, the others repeat: along the wall | 0.178 | 0.154 | 0.070 |
-| one names, the others repeat: as far as it sees | 0.081 | 0.081 | 0.019 |
-| one names, the others repeat: its hopeful way | 0.484 | 0.484 | 0.230 |
-
-The last one is what a lone walker does that has met no maze before: it hopes that what it does not
-see is free. A test holds all of them below the experts on `train` and `ood`.
+walker that does best there. Refused are rows with `info="split"` (nobody knows which other mazes
+look the same), episodes with fewer moves than that walk, and searches that are too long.
 
 ## Episode end
 At the goal, at a wall or the edge, or after `rounds` rounds. Never truncated.
@@ -127,39 +93,13 @@ At the goal, at a wall or the edge, or after `rounds` rounds. Never truncated.
 
 `MazeOptions` of `grids/maze_tasks.py` declares what `maze` may hold.
 
-## The paper's form
-The Collaboration Gap (arXiv 2511.02687) has two agents, mazes of 6x6 with walls in 30 % of the
-cells and ways of about 7 to 9 moves, split at random, and agents that must agree on each move:
-`maze={"size": 6, "walls": 0.3, "distance": 7}`, the defaults, with `rounds=15, moves=1`. What it
-measures:
-
-- one model that sees everything: `make("collab_maze-v0", single_seat=True)`;
-- pairs of one model, of two models in either order, and relays, in which a strong model begins and
-  hands over: `llm-marl cross-play`. [The three kinds of pairs](../cross_play.md#the-papers-form)
-  of scripts, in this form: alike 1.00, unlike 0.20 or 0.00 by who begins, after a relay up to 1.00.
-
-**Not comparable with the paper's numbers.** 1. Prompts are this library's own. 2. Here moves stand
-in an answer line; the paper lets agents write as they like, and a model reads the walk out of their
-talk. 3. Turns of talk and of naming alternate. 4. Mazes are made in boards, as above, so that a
-bound is known; a wall ends an episode. 5. The number of turns is chosen here.
+The paper's form (The Collaboration Gap, arXiv 2511.02687) is `maze={"size": 6, "walls": 0.3,
+"distance": 7}`, the defaults, with `rounds=15, moves=1`.
 
 ## Experts
 One works out the way, by convention `first` `walker_0`, by `last` the last walker. All others tell
 it their parts and name the way that it says. Where both wait, nobody walks; where both lead, they
 seldom name the same.
-
-**The embedded tiny model has no preset here.** A warm start works in part (`maze={"size": 5,
-"distance": 4}`, `tiny: {steps: 1000, demonstrations: 12000, learning_rate: 5e-3, hidden_size: 64,
-intermediate_size: 128}`, 211 s of one core, seed 0): it follows better than it leads. Of 120 tasks
-of `test` a team of it earns 0.20 at temperature 1 and 0.27 greedy. A greedy seat of it earns 0.50
-and 0.51 beside an expert that leads, from the first seat and from the last, and 0.32 and 0.30
-beside one that follows (0.51 and 0.32 of 60 tasks; `llm-marl eval collab_maze-v0
---set 'maze={"size": 5, "distance": 4}' --split test --tasks 120 --seed 1234 --max-tokens 24`, with
-`--greedy` and `--partner`). Training did not lift it: after 40 updates of 8 x 8 episodes (`magrpo`,
-`weights: shared`, 1e-3, 83 s) it earned 0.24 at temperature 1 and 0.23 greedy. The trainer found no
-common direction in the gradients. Lower rates of the warm start and longer runs were not tried.
-No seat was trained alone, and no team without messages. Two scripted walkers who say nothing return
-0.30, and two experts 1 (docs/bench.md).
 
 ## Tasks and licence
 256 boards in `train`, 64 in `val` and `ood`, 128 in `test`, each with 32 mazes. No split has a

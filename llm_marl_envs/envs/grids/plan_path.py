@@ -81,22 +81,7 @@ the tool's program printed something and did not fail; `walked`, moves so far.
 `bounds(task)` is exact with `info="full"`: one random move in each turn; 1, for one seat may do
 everything; 1. With `info="split"` it raises `ValueError`: the best walk of a seat alone is a search
 over walks and all maps that agree with what it saw, too many to count. So there is no cooperation
-index. A test shows that no seat alone can be sure of the goal in one turn. A planner would need one
-walk for all maps of the split that have its start and goal: there is one for 1.5 % of the tasks of
-`train`, 7.1 % of `val`, 3.0 % of `test`. A tool would need one for all starts and goals of its map:
-no map of `val` has one.
-
-Further turns tell a planner alone nothing: as long as it goes on, it has met no wall. So its turns
-are one walk in pieces. The best planner alone that we could write knows how maps are drawn, keeps
-those that agree with its start and goal, and walks where the mean score over them is best. It
-returns, and arrives in (200 tasks of `test`, `python -m benchmarks.lone_planner`):
-
-| turns | 5x5 | 10x10 |
-|---|---|---|
-| 1 | 0.38, 0.33 | 0.26, 0.18 |
-| 2 | 0.38, 0.33 | 0.26, 0.18 |
-| 3 | 0.38, 0.33 | 0.26, 0.18 |
-| 5 | 0.38, 0.33 | 0.26, 0.18 |
+index. docs/environments/plan_path.md has what a seat alone was seen to reach.
 
 ## Episode end
 At the goal, after `turns` turns, or, with `info="split"`, at the first wall. Never truncated.
@@ -119,21 +104,6 @@ library's own. The authors' code ignores moves into walls and walks on, and pays
 
 A program that looks at a clock or is stopped by a limit of time may do something else when it is
 run again; all else replays exactly.
-
-**The embedded tiny model has no preset here.** Warm-started on ways of at least 3 moves
-(`distance=3`, `tiny: {steps: 1000, demonstrations: 12000, learning_rate: 5e-3, hidden_size: 64,
-intermediate_size: 128}`, 105 s of one core, seed 0) it answers in the form, and its planner makes
-little of the map. Of 120 tasks of `test` a team of it earns 0.40 [0.32, 0.48] greedy and 0.25 at
-temperature 1; greedy on 120 of `train` 0.43. Its planner earns 0.40 greedy beside `expert:rows` as
-the tool and 0.41 beside `expert:columns` (`llm-marl eval plan_path-v1 --set distance=3 --split test
---tasks 120 --seed 1234 --greedy --max-tokens 12`, with `--partner`). More steps were not tried.
-
-A single agent with the same tool, turns and texts (`single_seat=True`, the same warm start, 64
-tokens for an action) earns 0.26 greedy on these tasks, and 0.14 at temperature 1: one set of
-weights has both texts to learn, and sees all.
-
-**What was not measured.** No team was trained from these warm starts, and no seat alone. A scripted
-planner beside a silent tool returns 0.36, and two experts 1 (docs/bench.md).
 
 ## Version history
 - v1: with `info="split"` a walk into a wall ends the episode, and the prompt of several turns says

@@ -88,11 +88,7 @@ boxes that are on targets.
 `bounds(task)` is exact with `info="full"`: one random move in each turn; 1, for one seat may do
 everything; 1. With `info="split"` it raises `ValueError`: the best play of a seat alone is a search
 over its moves and all maps that agree with what it saw, too many to count. So there is no
-cooperation index. Tests count when a seat alone can be sure of a solution in one turn. A planner
-would need the same moves for all maps of the split that have its start: there are such for 0.4 % of
-the tasks of `train`, 4.2 % of `val`, 1.7 % of `test`. A tool would need the same for all starts of
-its map: no map of `val` has them. With several turns a planner that knows a split by heart can find
-out on which of its maps it stands.
+cooperation index. docs/environments/sokoban.md has what a seat alone was seen to reach.
 
 ## Episode end
 When all boxes are on targets, or after `turns` turns. A position without a solution does not end
@@ -120,25 +116,6 @@ map is solved, pays an answer 1 for that and else 0, and draws rooms by a random
 
 A program that looks at a clock or is stopped by a limit of time may do something else when it is
 run again; all else replays exactly.
-
-**The embedded tiny model has no preset here.** Warm-started for 400 steps on maps with one box
-(`boxes=1, turns=1`, `tiny: {steps: 400, demonstrations: 6000, learning_rate: 5e-3, hidden_size: 64,
-intermediate_size: 128}`, 58 s of one core, seed 0) it answers in the form and next to never solves
-a map. Of 100 tasks of `test` a team of it solves 1 and earns 0.05, greedy and at temperature 1.
-Beside `expert:rows` or `expert:columns` as the tool its planner earns no more (`llm-marl eval
-sokoban-v0 --set boxes=1 --set turns=1 --split test --tasks 100 --seed 1234 --greedy --max-tokens
-20`, with `--partner`). More steps were not tried.
-
-**What was not measured.** No team was trained from this warm start, and no seat alone. A scripted
-planner beside a silent tool, which pushes where targets and walls are likeliest and notes what was
-blocked, returns and solves (one box, 200 tasks of `test`, `llm-marl eval sokoban-v0 --team wordless
---split test --tasks 200 --set turns=3`):
-
-| turns | 1 | 2 | 3 | 5 |
-|---|---|---|---|---|
-| return, solved | 0.18, 0.12 | 0.32, 0.28 | 0.36, 0.33 | 0.37, 0.36 |
-
-Two experts return 1 (docs/bench.md). A stronger planner alone may exist.
 
 ## Version history
 - v0: first version.

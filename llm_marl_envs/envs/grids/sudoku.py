@@ -78,15 +78,8 @@ or the tool's program printed something and did not fail.
 `bounds(task)`: random digits; the better seat alone; 1. With `info="split"` the second is exact for
 generated grids of size 4 and up to 3 turns, by counting the solutions that agree with what a seat
 sees (`grids/alone.py`). Else `bounds` raises `ValueError`: solutions of larger grids are too many
-to count. With `info="full"` one seat may do everything, so it is 1. Means over the tasks of `4x4`:
-
-| split | tasks | random | alone, 1 turn | 2 turns | 3 turns |
-|---|---|---|---|---|---|
-| train | 8976 | 0.125 | 0.509 | 0.722 | 0.874 |
-| val | 1824 | 0.125 | 0.558 | 0.742 | 0.887 |
-| test | 4992 | 0.125 | 0.523 | 0.733 | 0.869 |
-
-The more turns, the more grids a seat can try; with more than two the index says little.
+to count. With `info="full"` one seat may do everything, so it is 1. docs/environments/sudoku.md has
+the means of all splits.
 
 ## Episode end
 When an answer is right, or after `turns` turns. Never truncated.
@@ -113,15 +106,6 @@ and pays bonuses for digits and rules beside the solution.
 
 A program that looks at a clock or is stopped by a limit of time may do something else when it is
 run again; all else replays exactly.
-
-**The embedded tiny model has no preset here.** Warm-started for 800 steps on puzzles with 4 empty
-cells (3 layers, two minutes of one core) it answers in the form that is asked for and at chance: of
-200 tasks of `val` it solves none, greedy or sampled, and its digits earn 0.13 (`llm-marl eval
-sudoku-v0 --set blanks=4 --set turns=1 --split val --tasks 200 --seed 7 --greedy`). With this warm
-start there is nothing that reinforcement could begin with. Others were not tried.
-
-**What was not measured.** No team and no seat was trained here. One seat's bound is exact for 4x4
-(`bounds`). A scripted planner beside a silent tool returns 0.72, and two experts 1 (docs/bench.md).
 
 ## Version history
 - v0: first version.
