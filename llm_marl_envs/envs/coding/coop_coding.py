@@ -4,7 +4,8 @@
 Two programmers solve one task. `helper_0` writes a function `aux`. `main_0` writes the function
 that is tested, which may call `aux`. They write at the same time, and neither sees the other's
 code. So both must be right, and both must expect the same interface. With three or four, further
-helpers write `aux_1` and `aux_2`, and all must fit.
+helpers write `aux_1` and `aux_2`, and all must fit. docs/environments/coop_coding.md has what was
+measured.
 
 ## An episode
 Task `train/0`. Only the helper knows what a zup is. Only main knows what to do with zups.

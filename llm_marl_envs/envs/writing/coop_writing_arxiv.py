@@ -2,7 +2,8 @@
 
 ## Description
 `background_0` and `method_0` write the two parts of an abstract. They write at the same time, and
-neither sees the other's text. Together they must say everything, and nothing twice.
+neither sees the other's text. Together they must say everything, and nothing twice. docs/writing.md
+has what was measured.
 
 ## An episode
 Task `train/0`. The abstract has six facts. Each text may state three. The first fact is told to

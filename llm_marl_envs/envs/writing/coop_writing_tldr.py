@@ -3,7 +3,7 @@
 ## Description
 `brief_0` writes a brief summary of a post, `detailed_0` a detailed one. They write at the same
 time, and neither sees the other's text. A reader takes both texts. So the two authors must choose
-the same topics.
+the same topics. docs/writing.md has what was measured.
 
 ## An episode
 Task `train/0`. The post has six topics. Each text may treat three. The brief's author knows the
