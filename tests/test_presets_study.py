@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.pages import module_of
+from support.pages import measured
 from support.paths import ROOT
 
 from llm_marl_envs import make
@@ -74,7 +73,7 @@ def test_ranges_are_those_of_the_files(there: Any, name: str):
     _, _, what, before, after, _, _ = map(str.strip, row.split("|"))
     file = (ROOT / "trainers" / "presets" / f"{study.preset}.yaml").read_text()
     assert f"{what} on `test` {before} -> {after} (5 fresh seeds" in file
-    text = module_of(name).__doc__ or ""
+    text = measured(name)
     assert f"was {before} before training and {after} after." in " ".join(text.split())
 
 
@@ -222,7 +221,7 @@ def test_a_measure_is_the_mean_over_boards_and_both_seats(
 
     monkeypatch.setattr(there.tic_tac_toe, "chances", said)
     found = there.tic_tac_toe.measure(run("tic_tac_toe"), {})
-    page = importlib.import_module("llm_marl_envs.envs.games.tic_tac_toe").__doc__ or ""
+    page = measured("tic_tac_toe")
     (row,) = [line for line in page.splitlines() if line.startswith("| random |")]
     _, _, perfect, _, at_random, exploited, _, _ = row.split("|")
     shown = {"perfect": perfect, "random": at_random}

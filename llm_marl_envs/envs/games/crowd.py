@@ -4,7 +4,7 @@
 A test bed for credit. Each of 2 to 16 members says a word at once. One word is right for each, and
 nobody is told which: it shows in the team's score alone. With many seats, some of them frozen, lazy
 or noisy, the score says little of a single word. Algorithms differ in how they find their own part
-in it.
+in it. docs/environments/crowd.md has the landscape and what was measured.
 
 ## An episode
 Task `train/0`, four members, three words. Right are green, blue, green and green.
@@ -23,26 +23,6 @@ Task `train/0`, four members, three words. Right are green, blue, green and gree
     all earn           1.0
 
 In the first attempt two of four were right; the text of the last member took no action.
-
-## The landscape
-`games/right_words.py` computes it, and a test compares. `arm="sum"`: the score is the mean over
-seats of weight times right. `arm="pairs"`: the mean over pairs of seats of the product of both, so
-a right word counts only beside other right words. The optimum, 1 with weights of 1, is that all are
-right. It is the only equilibrium of `sum`. In `pairs` nobody gains alone either where all are
-wrong.
-
-Ends of the exact policy gradient, from 200 near-uniform starts, with Adam at rate 0.05: the mean
-probability of the right word, and the share of starts in which it is above 0.9 for every learner.
-
-| members, words | arm | after 100 updates |
-|---|---|---|
-| 4 learn, 3 words | sum | 0.987 (1.00) |
-| 4 learn, 3 words | pairs | 0.992 (1.00) |
-| 2 learn, 10 at random with weight 3, 8 words | sum | 0.985 (1.00) |
-| 2 learn, 10 at random with weight 3, 8 words | pairs | 0.987 (1.00) |
-
-So here the exact gradient finds the best from every start. What an algorithm misses is a matter of
-its noise: this bed separates by variance alone, where `matrix_game-v1` separates by fixed points.
 
 ## Agents
 `member_0` to `member_<n-1>`. They act at the same time.
@@ -66,6 +46,9 @@ behind `Action:`. Any other text is a wrong word.
 |---|---|
 | score | the gain: the team's score of this turn minus that of the turn before |
 
+`arm="sum"`: the score is the mean over seats of weight times right. `arm="pairs"`: the mean over
+pairs of seats of the product of both, so a right word counts only beside other right words.
+
 All are paid the same, times the seat's scale in the task. The undiscounted return is the last
 score: to be right later never pays more. It is 0 at least, and at most that of all right.
 
@@ -74,6 +57,14 @@ action.
 
 `bounds(task)` is exact: all at random; the seat with most to add is right and the others are at
 random; all are right.
+
+Preset `crowd_tiny` has six seats, of which four learn. One is noisy and weighs twice as much, one
+is lazy. The most that the four can reach:
+
+| arm | most |
+|---|---|
+| sum | 0.778 |
+| pairs | 0.578 |
 
 ## Episode end
 When all are right, or after `turns` turns. Never truncated.
@@ -88,31 +79,6 @@ learning its tasks anew.
 
 No seat is told a part of the answer. If it were, reading would be learned, and not credit. What is
 divided here is the score.
-
-## The embedded tiny model
-    llm-marl train --config crowd_tiny --override seed=100 --override tiny.seed=100
-
-Preset `crowd_tiny`: six seats, of which four learn with `magrpo`. One is noisy and weighs twice as
-much, one is lazy. Pay of the first update, before anything is learned, and mean of the last ten of
-100 updates, with seeds 100, 101 and 102:
-
-| arm | before | after | most that the four can reach |
-|---|---|---|---|
-| sum | 0.38, 0.27, 0.32 | 0.76, 0.76, 0.76 | 0.778 |
-| pairs (`--override env_kwargs.arm=pairs`) | 0.14, 0.10, 0.10 | 0.56, 0.55, 0.55 | 0.578 |
-| sum, `--override shuffle_rewards=true` | 0.38, 0.27 | 0.25, 0.22 | 0.778 |
-
-With rewards dealt at random (seeds 100 and 101) teams do not rise; they lose the words. Settings
-were chosen with seeds 0 and 1 on the same task, for `sum` alone. So other seeds guard against luck,
-and not against settings that fit this task.
-
-## What it is for, what it does not show
-- Whether credit is found among many seats: `games.right_words.contributions` gives what each seat
-  really adds.
-- In `sum` a counterfactual credit is exact by construction, for the others' noise cancels. Only
-  `pairs` asks more of it: there a seat's part depends on who else is right.
-- Replacing one's own word needs further scores, which must be counted as episodes.
-- It shows nothing of language.
 
 ## Version history
 - v0: first version.

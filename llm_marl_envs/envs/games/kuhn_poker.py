@@ -4,6 +4,7 @@
 A test bed for learners with opposed interests. Two players put in 1 each and are dealt one of three
 cards, jack, queen and king. Each says `pass` or `bet`, a bet is answered once, and the stronger
 card wins (Kuhn 1950). The game is so small that the exploitability of a team is computed exactly.
+docs/environments/kuhn_poker.md has the equilibria, and how to measure a team.
 
 ## An episode
 A hand of `train/0` (reset seed 0) in which the first was dealt the jack, the second the queen.
@@ -27,26 +28,6 @@ A hand of `train/0` (reset seed 0) in which the first was dealt the jack, the se
     player_1 earns     1.0
 
 The last text takes no action and counts as a pass.
-
-## The landscape
-`games/kuhn_rules.py` computes it, and a test compares. The equilibria are a family: the first bets
-a jack with probability alpha in [0, 1/3], a king with 3 alpha, and calls with a queen with alpha +
-1/3. The second bets a jack and calls with a queen with 1/3. The first then expects -1/18.
-
-Exploitability is what a best response gains, mean of both seats (half of NashConv):
-
-| who plays | exploitability |
-|---|---|
-| an equilibrium | 0.0000 |
-| both at random | 0.4583 |
-| both always bet | 0.3333 |
-| both always pass, or say nothing | 1.0000 |
-| exact gradient, after 100 updates | 0.1503 |
-| exact gradient, after 400 updates | 0.3187 |
-
-The last rows are means over 200 near-uniform starts: both seats follow the exact gradient of their
-own winnings, with Adam at rate 0.05. It circles and does not settle. So an algorithm that is near
-the gradient is not to blame for circling, and one that settles has something else.
 
 ## Agents
 `player_0` acts first, `player_1` second (AEC). After a pass and a bet `player_0` acts again.
@@ -76,11 +57,6 @@ When the hand is over, after two or three actions. Never truncated.
 ## Arguments
 `llm-marl spec kuhn_poker` lists them.
 
-## Exploitability of a team
-`situations(env)` gives what each seat is shown in each of its six situations. Score the texts
-`pass` and `bet` there, and hand the probabilities of `bet` to `games.kuhn.exploitability`.
-`player_of_tables` makes a policy of tables, such as an equilibrium or a best response.
-
 ## Tasks and licence
 A task is an ante, and the reset seed deals: each of the six deals is as likely. So no task id names
 a card. `train` has an ante of 1. There are no other deals, so `val`, `test` and `ood` have other
@@ -88,11 +64,6 @@ antes (0.7 and 1.4; 0.6 and 1.7; 0.3 and 2.9). Settings are chosen on `val`, by 
 and not at the stakes that are measured. Episodes of one group share their reset seed, and so their
 deal, unless a run says `chance: episode`. A row with `deal` fixes it; its id is then known to go
 with those cards.
-
-## What it is for, what it does not show
-- Whether self-play approaches an equilibrium, by exact exploitability over updates. What a tiny
-  model did, with past selves and without: [self-play, measured](../self_play.md).
-- One hand between two seats says nothing of longer games or of more players.
 
 ## Version history
 - v1: a task is an ante. In v0 it was a deal, and its id, which policies are told, named the cards.

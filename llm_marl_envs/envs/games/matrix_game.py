@@ -12,7 +12,8 @@ of two players says one word. A table says what the two words pay. `game` names 
 - `prisoners_dilemma`: each gains by defecting, whatever the other does. With `turns` above 1 it is
   played repeatedly.
 
-A table of your own is a game, too: `game=[[1, 0], [0, 2]]`.
+A table of your own is a game, too: `game=[[1, 0], [0, 2]]`. docs/environments/matrix_game.md says
+where learners end, and what the games are for.
 
 ## An episode
 Task `train/0` is climbing with its actions a, b, c called red, green, blue for both.
@@ -40,35 +41,9 @@ Task `train/0` is climbing with its actions a, b, c called red, green, blue for 
 
 The last text names a word and takes no action.
 
-## The landscape
-`games/matrix_rules.py` computes it, and a test compares. "Ends" is where the *exact* policy
-gradient ends. Both seats have a softmax table and follow the gradient of their own expected pay,
-without any sampling, with Adam at rate 0.05, from 200 starts whose logits have standard deviation
-0.1. All 200 end in the joint action named, at the pay behind it.
-
-| game | best | pure equilibria | ends, after 400 updates |
-|---|---|---|---|
-| climbing | 11 | a/a 11, b/b 7 | b/c 5.98 |
-| penalty | 10 | a/a 10, b/b 2, c/c 10 | b/b 1.98 |
-| risky | 5 | safe/safe 5, bet/bet 2, out/out 0 | safe/safe 4.99 |
-| stag_hunt | 4 | stag/stag 4, hare/hare 2 | hare/hare 2.00 |
-| prisoners_dilemma | 3 | defect/defect 1 | defect/defect 1.01 |
-
-So in climbing, penalty, the stag hunt and the dilemma the gradient of the own pay leads away from
-the best from every start. Where both are paid the mean (`credit: team`, the default), the stag hunt
-ends at stag/stag 4.00 and the dilemma at cooperate/cooperate 3.00, from all 200 starts; the other
-three are as above, for their pay is common. In climbing and penalty less variance cannot rescue an
-algorithm, only other fixed points or noise can. In `risky` the gradient is right, and optimism is
-wrong: nothing that only looks at one of climbing and risky may be called better. In climbing b/c is
-no equilibrium: after 4,000 updates all are at b/b, which pays 7. A run of some hundred updates ends
-at 6.
-
-The dilemma, repeated 10 times between tables that remember the last joint action
-(`games/repeated.py`): 200 of 200 end in defection, at 1.00 a turn. Tit for tat against itself earns
-3 a turn, and its best response earns 32 in 10 turns: it defects in the last one.
-
 ## Agents
-`player_0` and `player_1`. They act at the same time.
+`player_0` and `player_1`. They act at the same time. Scripted partners for the repeated dilemma:
+`expert:defect`, `expert:tit_for_tat` and `expert:grim`.
 
 ## Observations
 One user message: the words and, unless `told=False`, the table as this seat sees it. After each of
@@ -126,18 +101,6 @@ environment. The other environments divide what must be known.
 The bets are drawn from the reset seed. The episodes of a group share it, and so their coins, unless
 a run says `chance: episode`. With a shared coin an algorithm that looks at the best of several
 episodes is not misled in `risky`; with a coin of each episode's own it is.
-
-## What it is for, what it does not show
-- Whether an algorithm has other fixed points than the gradient (climbing, penalty, stag hunt), and
-  what its optimism costs (risky).
-- Whether one clip norm or one scale of advantages serves tasks and seats of different scales.
-- Whether learners that shape each other cooperate in the repeated dilemma, and are not exploited:
-  `expert:defect`, `expert:tit_for_tat` and `expert:grim` are partners, and
-  `games.repeated.best_response` finds the best answer to a table.
-- It shows nothing of language. A large model knows these games by name, and `told=False` hides only
-  the numbers.
-- With two or three words per seat a warm start that is not near-uniform decides the result. The
-  scripted experts' demonstrations show every word equally often.
 
 ## Version history
 - v1: a text that takes no action earns the least of the table. In v0 it counted as the author's

@@ -5,6 +5,7 @@ A test bed for baselines over several turns. In each turn each member says a wor
 right for each, as in `crowd-v0`. After the first turn a coin is tossed, and all are told how it
 fell: at the end everybody is paid `bonus` more, or nothing more. Nobody can change that. But it
 stands in every return, so a baseline that mixes both falls of the coin sees little of the words.
+docs/environments/regime.md has the landscape and what was measured.
 
 ## An episode
 Task `train/0`, two members, three words, three turns, bonus 5. Right are blue and blue, then red
@@ -22,24 +23,6 @@ and red, then blue and green.
     member_0 says      blue
     member_1 says      Action: green
     all earn           7.5
-
-## The landscape
-The words of different turns and seats have nothing to do with each other, and the score adds them
-up. So the optimum, all right, pays `turns` plus `bonus` / 2 in the mean, and it is the only
-equilibrium. From 200 near-uniform starts with two members the exact gradient (Adam, rate 0.05) is
-right with probability 0.990 of three words and 0.989 of five after 120 updates, from every start.
-What an algorithm misses here is a matter of its noise. The share of the return's variance that is
-the coin's, where two members choose at random in three turns:
-
-| bonus | three words | five words |
-|---|---|---|
-| 0 | 0.000 | 0.000 |
-| 2 | 0.750 | 0.806 |
-| 5 | 0.949 | 0.963 |
-| 10 | 0.987 | 0.990 |
-
-The comparison of algorithms (docs/conclusions.md) has three words and a bonus of 10, in
-three turns.
 
 ## Agents
 `member_0` to `member_<n-1>`. They act at the same time.
@@ -67,11 +50,17 @@ its text took an action; `regime`, whether the bonus is paid.
 `bounds(task)` is exact, the coin's mean included: all at random; one seat right, the others at
 random; all right.
 
+In the preset `regime_tiny` a team whose members say one word each in all turns is worth 1.5 at
+most, and the best is 3.
+
 ## Episode end
 After `turns` turns. Never truncated.
 
 ## Arguments
 `llm-marl spec regime` lists them.
+
+The comparison of algorithms (docs/conclusions.md) has three words and a bonus of 10, in three
+turns.
 
 ## Tasks and licence
 A task draws the right words. Rewards of `val` are also multiplied by 0.7 or 1.4, of `test` by 0.6
@@ -83,31 +72,6 @@ or there is nothing to see. A branch that leaves an episode after the first turn
 
 Everybody is told the same (`info="split"` does not exist here). If only one seat knew the coin, the
 others could not use it as a state, and the question was whether an algorithm does.
-
-## The embedded tiny model
-    llm-marl train --config regime_tiny --override seed=100 --override tiny.seed=100
-
-Preset `regime_tiny`: two members, three words, a bonus of 2, `central_critic`. Right words of three
-(`reward_terms/right` in the log, which no coin moves) in the first update, before anything is
-learned, and in the mean of the last ten of 100 updates, with seeds 100, 101 and 102:
-
-| rewards | before | after |
-|---|---|---|
-| as paid | 0.88, 1.13, 0.91 | 1.78, 1.69, 1.93 |
-| `--override shuffle_rewards=true` | 0.88, 1.13 | 1.24, 0.16 |
-
-The best is 3. A team whose members say one word each in all turns is worth 1.5 at most. So trained
-teams tell turns apart, in part. With rewards dealt at random (seeds 100 and 101) teams drift: one
-rose to 1.24, which is below 1.5, the other lost the words. Two runs do not tell such a drift from a
-small rise. Settings were chosen with seed 0 on the same task. There three runs with a bonus of 5
-and half as many episodes in an update ended at 1.4 to 1.5, one of them with a seat that had left
-the words; with twice the rate both left them.
-
-## What it is for, what it does not show
-- Whether a baseline knows what happened before: returns are compared with episodes of another coin,
-  with siblings that share it, or with a critic.
-- Siblings and critics cost episodes or parameters. Count them.
-- It shows nothing of language.
 
 ## Version history
 - v0: first version.

@@ -12,6 +12,8 @@ Nothing is divided here, and nobody cooperates: both see the whole board, and wh
 other loses. It is for learning from play against oneself, against past selves and against scripted
 opponents.
 
+docs/environments/tic_tac_toe.md has what players reach against one another, and self-play.
+
 ## An episode
 Task `train/0`.
 
@@ -46,42 +48,12 @@ Task `train/0`.
 
 In the second ending the text of `player_0` is no move, so it counts as its worst one.
 
-## The landscape
-`games/tic_tac_toe_rules.py` computes it, and a test compares. From the empty board perfect play is
-a draw. Of the 88 boards of `test`, who moves first wins 52, draws 24 and loses 12 under perfect
-play.
-
-What scripted players reach against one another, the share of games won / drawn / lost, over all
-boards of `test` and both seats, and their exploitability there and from the empty board. It is what
-a best responder wins beyond perfect play, mean over who moves first: 0 to 2.
-
-| player | against perfect | against greedy | against random | exploitability | empty board |
-|---|---|---|---|---|---|
-| perfect | 0.364 / 0.273 / 0.364 | 0.432 / 0.386 / 0.182 | 0.755 / 0.180 / 0.065 | 0.000 | 0.000 |
-| greedy | 0.182 / 0.386 / 0.432 | 0.233 / 0.534 / 0.233 | 0.705 / 0.227 / 0.068 | 0.290 | 1.000 |
-| first | 0.023 / 0.165 / 0.812 | 0.034 / 0.188 / 0.778 | 0.425 / 0.157 / 0.418 | 0.892 | 1.000 |
-| random | 0.065 / 0.180 / 0.755 | 0.068 / 0.227 / 0.705 | 0.411 / 0.177 / 0.411 | 0.761 | 0.960 |
-| silence | 0.000 / 0.051 / 0.949 | 0.000 / 0.068 / 0.932 | 0.169 / 0.132 / 0.699 | 0.977 | 1.000 |
-
-`greedy` wins if it can, blocks if it must, and else takes the first free cell. `first` takes
-the first free cell, `random` any. `silence` never says a move.
-
-A team against perfect play, in one seat. The table that `eval` prints holds the mean of both seats,
-which is 0; the transcripts hold each seat's own. Here with `expert:greedy` for the team:
-
-    llm-marl eval tic_tac_toe-v0 --team expert:greedy --partner player_1=expert:perfect \
-        --tasks all --output runs/eval
-
-    from llm_marl_envs.core.records import read_jsonl
-
-    episodes = list(read_jsonl("runs/eval/episodes.jsonl"))
-    moves = [turn for one in episodes for turn in one.turns if turn.agent == "player_0"]
-    print(sum(one.undiscounted_return("player_0") for one in episodes) / len(episodes))  # -0.011
-    print(sum(move.info["regret"] for move in moves) / len(moves))  # 0.185
-
 ## Agents
 `player_0` moves first, `player_1` second (AEC). X moves first in the game, so on boards with more X
 than O (in `ood`) `player_0` has O.
+
+`expert:perfect` gives nothing away. `expert:greedy` wins if it can, blocks if it must, and else
+takes the first free cell. `expert:first` takes the first free cell.
 
 ## Observations
 Chat messages, append-only: the rules and the board, whose free cells have names; after each move
@@ -93,13 +65,13 @@ alone, or behind `Action:`.
 
 Any other text, and a cell that is taken, count as the worst move there is. Why not as a loss: a
 game that ends before the other has moved pays it for nothing that it did, and a beginner would
-never see a second move. Why not as a random move: then silence plays like random cells (see above),
-which wins or draws 0.245 of the games against perfect play instead of 0.051.
+never see a second move. Why not as a random move: then silence plays like random cells, which wins
+or draws 0.245 of the games against perfect play instead of 0.051.
 
 Silence, stalling, shouting, an echo, the cell that was just taken, the same cell always, several
 moves at once and forged results: a test plays them against perfect play, in both seats, on all
 boards of `val`. Each earns at least 0.2 less than the best moves. What any player can lose is its
-exploitability, see above.
+exploitability, which docs/environments/tic_tac_toe.md has.
 
 ## Rewards
 | term | value |
@@ -132,34 +104,6 @@ cells, and 0 to 3 stones: prompts that nobody has read, and longer games. Texts 
 library's licence.
 
 With `start="empty"` each split has one task, the same but for the words of `ood`.
-
-## Self-play
-    llm-marl train --config run.yaml
-
-    model: Qwen/Qwen2.5-0.5B-Instruct
-    env: tic_tac_toe-v0
-    trainer:
-      algorithm: magrpo
-      weights: shared
-      credit: own
-      schedules: {pool: {every: 4, size: 20, past: 0.8, opponents: {expert:greedy: 0.1}}}
-
-Past selves and opponents are explained in
-[Settings](../training_settings.md#past-selves-and-opponents). A test makes two updates with a pool.
-
-**The embedded tiny model**: preset `tic_tac_toe_tiny`, self-play with past selves. Five fresh
-seeds: its value against perfect play was -0.76 to -0.72 before training and -0.74 to -0.51 after.
-Three seeds rise by 0.19 and more, two hardly. Against random play all five rise, among free cells
-alone, too. So not only legality rises. Exploitability hardly changes. With shuffled rewards neither
-value rises by more than 0.01. See [the measurement](../tiny_presets.md).
-
-## What it is for, what it does not show
-- Whether self-play comes to perfect play, by exact regret, and whether past selves help.
-- Every large model knows this game. It shows nothing of language or of teams.
-- **Not comparable with published numbers**: boards begin in the middle, and prompts are this
-  library's own.
-- The perfect player gives nothing away, and does not wait for mistakes: among moves of one value it
-  takes the one that wins soonest or loses latest.
 
 ## Version history
 - v0: first version.

@@ -14,6 +14,9 @@ It is best for all if each thing goes to whom it is worth most. To find out who 
 tell each other the truth. But each gains by taking everything, whatever the others do, and gains
 more if the others believe it.
 
+docs/environments/trust_split.md has the landscape, what can be gained from any plan, and what was
+measured.
+
 ## An episode
 Task `train/0`.
 
@@ -43,88 +46,6 @@ Task `train/0`.
     player_1 earns     0.6250
 
 In the second ending `player_1` breaks its word.
-
-## The landscape
-`games/shares.py` computes it, and a test compares it with all joint choices, counted. Pay is a
-share of what all things are worth to a player. With n players:
-
-| outcome | pay, mean over players | with two |
-|---|---|---|
-| all take everything: the only equilibrium where `contested` is above 0 | contested / n | 0.250 |
-| nobody takes anything | left / n | 0.500 |
-| one player takes everything and the others nothing, its own pay: the selfish optimum | 1 | 1.000 |
-| each thing goes to whom it is worth most: the social optimum | by task | 0.679 |
-
-To take a thing is worth more than to leave it whatever the others do, so talk changes nothing for
-players who think of themselves alone. With `payoffs=[1, 0]`, as in the show, that holds only
-weakly. Then every joint choice in which each thing is taken by somebody is an equilibrium, the
-social optimum too.
-
-What two players earn who follow plans, player by row, beside the plan in the column; the first
-100 tasks of `test`, both seats:
-
-| plan | honest | wary | equal | taker | liar | breaker |
-|---|---|---|---|---|---|---|
-| honest | 0.679 | 0.679 | 0.500 | 0.000 | 0.000 | 0.170 |
-| wary | 0.679 | 0.679 | 1.000 | 0.250 | 0.250 | 0.170 |
-| equal | 0.500 | 0.000 | 0.500 | 0.000 | 0.000 | 0.000 |
-| taker | 1.000 | 0.250 | 1.000 | 0.250 | 0.250 | 0.250 |
-| liar | 1.000 | 0.250 | 1.000 | 0.250 | 0.250 | 0.250 |
-| breaker | 0.759 | 0.759 | 1.000 | 0.250 | 0.250 | 0.250 |
-
-- `honest` tells what things are worth to it, announces what is worth most to it, believes all that
-  it hears, and keeps its word. A team of it is what a team earns that believes everything: the
-  optimum. Beside a liar it earns nothing.
-- `wary` does the same, and takes everything if somebody made no claim, one that does not add up to
-  what everybody has, or announced more than its claims give it.
-- `equal` takes nothing. `taker` announces everything and takes it. `liar` says that everything is
-  worth most to it. `breaker` tells the truth, promises its part and takes everything.
-
-## Exploitability
-How much a best response earns beyond what the plan earns beside itself. `best_response` tries every
-claim, every announcement and every choice, so it is exact for plans. It is found as if the
-responder knew the others' values; who does not gets no more. First 20 tasks of `test`, both seats:
-
-| all others | earn together | best response earns | gains |
-|---|---|---|---|
-| honest | 0.694 | 1.000 | 0.306 |
-| wary | 0.694 | 0.920 | 0.227 |
-| equal | 0.500 | 1.000 | 0.500 |
-| taker | 0.250 | 0.250 | 0.000 |
-| liar | 0.250 | 0.250 | 0.000 |
-| breaker | 0.250 | 0.250 | 0.000 |
-
-    from llm_marl_envs import make
-    from llm_marl_envs.envs.games.share_experts import best_response, meeting
-
-    env = make("trust_split-v0", split="test").unwrapped
-    task, rules = env.source[0], env.rules
-    print(meeting(task, ("wary", "wary"), rules))
-    print(best_response(task, 0, "wary", rules))
-
-A trained team heeds other words than these. What it loses to scripted players:
-
-    llm-marl eval trust_split-v0 --team runs/team --partner player_1=expert:breaker \
-        --tasks 100 --output runs/eval
-
-    from llm_marl_envs.core.records import read_jsonl
-
-    episodes = list(read_jsonl("runs/eval/episodes.jsonl"))
-    print(sum(one.undiscounted_return("player_0") for one in episodes) / len(episodes))
-
-The table that `eval` prints holds the mean of both seats, the transcripts each seat's own pay.
-
-What a team loses to one who learns to exploit it is measured by training one seat beside the saved
-team, which does not learn (`llm-marl train --config responder.yaml`):
-
-    model: Qwen/Qwen2.5-0.5B-Instruct
-    env: trust_split-v0
-    partners: {player_1: runs/team}
-    trainer: {algorithm: magrpo, credit: own, output_dir: runs/responder}
-
-`player_0`'s pay at the end, less what the team earns by itself, is a lower bound of the team's
-exploitability in that seat. Exploitability is at least `1 - left / n` for a team that always shares
-alike, and 0 for one that always takes all: low exploitability alone is no virtue here.
 
 ## Agents
 `player_0` to `player_<n-1>`. They act at the same time, also when they talk.
@@ -160,18 +81,23 @@ range is 0 to 1, and 0 to n with `pay="team"`.
 
 `bounds(task)` is exact, the mean over players: each takes each thing with a chance of 1/2; one
 player decides who knows all values while the others take nothing; the social optimum. It is refused
-where `payoffs` pay more for what several take than for what nobody takes. Without any
-talk, a rule such as "take what is worth 5 or more to you" earns 0.581 in `test` (5 is the best
-such number), the lone player 0.588, and the optimum 0.677. Nothing on the own values alone is
-better than such numbers (`wordless/division.py`). So there silence earns 0.86 of the optimum. With
-four players and `payoffs=[0, 0]` it earns 0.59 of it: then every fixed division is as good, and
-docs/bench.md plays that.
+where `payoffs` pay more for what several take than for what nobody takes.
+docs/environments/trust_split.md has what silence earns.
 
 ## Episode end
 After `turns` turns. Never truncated.
 
 ## Arguments
 `llm-marl spec trust_split` lists them.
+
+## Experts
+- `honest` tells what things are worth to it, announces what is worth most to it, believes all that
+  it hears, and keeps its word. A team of it is what a team earns that believes everything: the
+  optimum. Beside a liar it earns nothing.
+- `wary` does the same, and takes everything if somebody made no claim, one that does not add up to
+  what everybody has, or announced more than its claims give it.
+- `equal` takes nothing. `taker` announces everything and takes it. `liar` says that everything is
+  worth most to it. `breaker` tells the truth, promises its part and takes everything.
 
 ## Tasks and licence
 A task draws four things and values: whole numbers of at least 1 that add up to 3 for each thing.
@@ -181,40 +107,6 @@ and test, beside others. `ood` has other words and numbers that add up to 5 for 
 that nobody has read. Texts and tasks share the library's licence.
 
 Beyond two players the rules are the same, all hear all, and all divide the same things.
-
-## Attacks
-Teams of one text, the first 100 tasks of each split, mean over players:
-
-| text | train | val | test | ood |
-|---|---|---|---|---|
-| silence, stalling, a sentence, two choices, shouting, an echo | 0.000 | 0.000 | 0.000 | 0.000 |
-| all things | 0.250 | 0.250 | 0.250 | 0.250 |
-| the first thing | 0.438 | 0.440 | 0.437 | 0.436 |
-| `nothing` | 0.500 | 0.500 | 0.500 | 0.500 |
-| `expert:honest` | 0.672 | 0.666 | 0.679 | 0.699 |
-
-Beside any partner, no text earns more than the best of the 16 choices.
-
-## What it is for, what it does not show
-- Whether training with own pay ends in defection, whether talk stays true, and whether a team that
-  cooperates can be exploited.
-- It is played once by strangers. Nobody can be punished afterwards, so cooperation of selfish
-  learners is not to be expected. `matrix_game-v1` has the dilemma repeated.
-- **Not comparable with published numbers**: rules, values and prompts are this library's own. In
-  Deal or No Deal there are several of each thing, and demands that collide pay nobody anything.
-
-## What the embedded tiny model learns here
-Preset `trust_split_tiny`: a lamp and a book (`tasks="bundled:two_things"`), one turn of talk, each
-is told that it is paid its own part, and trained for what both get (`credit: team`). Five fresh
-seeds: the return was 0.40 to 0.43 before training and 0.58 to 0.64 after. With shuffled rewards it
-ended at 0.29 to 0.46. The lone player earns 0.574, the best pair of rules without talk 0.577, the
-optimum 0.649. It can be exploited: a responder that learns beside the trained `player_1` takes 0.94
-to 1.00. See [the measurement](../tiny_presets.md).
-
-With four things (`turns=1, pay="team"`, a warm start of 400 steps on 3000 demonstrations, seed 0)
-0.44 of the texts were choices before training and 0.70 after. With three things of changing names,
-one turn of talk and 600 steps it was 0.3 before training: the model does not copy names that
-change.
 
 ## Version history
 - v0: first version.

@@ -7,18 +7,8 @@ round it writes one text to each neighbour; then it answers once. Five problems 
 who never meet fit together.
 
 **Studies should use 8 nodes or more** (`nodes=8`). The default, 4, is for a first run: there a team
-that writes nothing can earn most of what colours pay, and half of what guards do. Mean return of
-silent teams on 300 tasks of `test`, the best of those tried / answers by lot (`python
-benchmarks/agents_net.py attacks --nodes 8`, and 4, and 16):
-
-| nodes | colouring | leader | consensus | matching | cover |
-|---|---|---|---|---|---|
-| 4 | 0.75 / 0.27 | 0.00 / 0.00 | 0.00 / 0.00 | 0.11 / 0.03 | 0.45 / 0.24 |
-| 8 | 0.20 / 0.12 | 0.00 / 0.00 | 0.00 / 0.00 | 0.01 / 0.00 | 0.24 / 0.08 |
-| 16 | 0.14 / 0.08 | 0.00 / 0.00 | 0.00 / 0.00 | 0.00 / 0.00 | 0.19 / 0.05 |
-
-With 4 nodes the best of all silent teams is known: 0.83, 0.00, 0.00, 0.18 and 0.63 on the tasks of
-`test` (`solo` below). With more there may be better ones than those tried.
+that writes nothing can earn most of what colours pay, and half of what guards do.
+docs/environments/agents_net.md has what silent teams, experts and attacks earn.
 
 ## An episode
 Task `train/0`, `colouring` with four nodes. Povudu, Makaza and Nofibe are joined to each other,
@@ -116,46 +106,6 @@ stall.
 neighbours; `readable`, there was one. In the last: `answer`, `readable`, `right`, `kind` (the
 problem).
 
-## Names elect nobody
-A name is three syllables out of 70, and is drawn for each task. Only its bearer reads it. If
-leaders were elected by yes and no, as in the paper, a team with a policy for each seat would always
-elect seat 0 without a word. Here all must say the leader's name. Without messages the best that a
-team can do is to say one fixed name, which is some node's with chance n / N. N is 240 100 in
-`train`, 34 300 in `val`, 68 600 in `test`. Values of a consensus are like names: N is 63 000, 9000
-and 18 000.
-
-Names do have an order, the alphabet's, and by messages it may elect: the one who comes first among
-all is what distributed algorithms elect. Who comes first is not known before names have gone
-through the network.
-
-## What is known
-`bounds(task)` is exact: `random`, answers by lot (its own name or value, the only one that a node
-knows); `solo`, the best team without messages; `team`, 1. For a leader and a consensus it is known
-for any number of nodes and at least diameter + 1 turns, for the other problems for up to 4 nodes
-and n + 1 turns. Else `bounds` raises `ValueError`, and for rows.
-
-A team without messages is a table: for each seat and number of lines one answer. `solo` is what the
-best of all tables earns on the tasks of the split, with who sits where and the order of lines as
-they are there. It is fitted to those tasks, so no table earns more on them.
-Names and values are by lot: who knew the names of a split by heart would know each task, and is
-not counted.
-
-Four nodes, random and solo; `make("agents_net-v0", split=...)` and its bounds of tasks 0 to 4:
-
-| split | colouring | leader | consensus | matching | cover |
-|---|---|---|---|---|---|
-| train | 0.248, 0.818 | 0.000, 0.000 | 0.000, 0.000 | 0.045, 0.119 | 0.214, 0.575 |
-| val | 0.246, 0.800 | 0.000, 0.000 | 0.000, 0.000 | 0.046, 0.221 | 0.215, 0.650 |
-| test | 0.248, 0.825 | 0.000, 0.000 | 0.000, 0.000 | 0.045, 0.181 | 0.215, 0.633 |
-| ood | 0.266, 0.817 | 0.000, 0.000 | 0.000, 0.000 | 0.055, 0.233 | 0.212, 0.800 |
-
-Splits are finite, and the smaller ones are easier to fit: with seats drawn anew the best tables
-earn 0.78, 0.08 and 0.58 in `test`.
-
-Colours and guards of four nodes can often be guessed by seat and number of lines. With
-`graph="delaunay"` four nodes always make the same graph, and guards are known without a word. Two
-nodes can share out colours, guards and pairs by seat.
-
 ## Experts
 Greedy algorithms of distributed computing (`networks/node_experts.py`), in two conventions: by the
 alphabet forwards (`first`) or backwards (`last`). All of one order solve a leader or a consensus
@@ -164,35 +114,8 @@ surely in diameter + 1 turns, the others in n + 1. The default `turns` is enough
 
 `docs/environments/agents_net.md` has curves over the number of nodes.
 
-## Attacks
-Mean return on 300 tasks of `test`, 8 nodes (`python benchmarks/agents_net.py attacks --nodes 8`):
-
-| team | colouring | leader | consensus | matching | cover |
-|---|---|---|---|---|---|
-| experts | 0.97 | 1.00 | 1.00 | 0.88 | 1.00 |
-| experts, orders by lot | 0.08 | 0.28 | 0.28 | 0.45 | 0.45 |
-| nothing | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 |
-| by lot | 0.12 | 0.00 | 0.00 | 0.00 | 0.08 |
-| all the same, guards, alone | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 |
-| all the same, no guards, line 1 | 0.00 | 0.00 | 0.00 | 0.01 | 0.00 |
-| by number of lines | 0.12 | 0.00 | 0.00 | 0.01 | 0.24 |
-| by seat | 0.20 | 0.00 | 0.00 | 0.01 | 0.05 |
-| copies its line 1 | 0.00 | 0.18 | 0.19 | 0.00 | 0.00 |
-| seat 0 alone writes | 0.00 | 0.27 | 0.26 | 0.01 | 0.00 |
-| shouts, answers twice | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 |
-| stalls half of the turns | 0.28 | 1.00 | 1.00 | 0.02 | 0.98 |
-| searched, without messages | 0.19 | 0.00 | 0.00 | 0.01 | 0.24 |
-
-`searched` is the best table of seat and number of lines that hill climbing finds on `train`; there
-may be better ones. A longer search over 2000 tasks found tables that earn 0.32 of colours and 0.30
-of guards (`--team wordless`, docs/bench.md). To stall halves the rounds, which is enough for a
-leader.
-
 ## Arguments
 `llm-marl spec agents_net` lists them.
-
-`step` costs 23 to 46 us of processor time for each action of one seat, at 2 to 100 nodes
-(`python benchmarks/agents_net.py time`).
 
 ## Tasks and licence
 No two splits share a name or a value, and each prompt says its reader's name: so no prompt is in
@@ -204,7 +127,7 @@ library and share its licence.
 
 1. A node does not know its neighbours' names, it has numbered lines. In a network where all are
    neighbours, as the paper's small worlds of 4 nodes, everyone would see who comes first.
-2. A leader is named, see above.
+2. A leader is named: docs/environments/agents_net.md says why names elect nobody.
 3. A consensus must be somebody's value, of many. Of 0 and 1 a fixed one is right without a word.
 4. A node has one colour more than lines. With one more than the most lines of any node, as in the
    paper, most nodes of a scale-free network are right by lot.
@@ -214,11 +137,6 @@ library and share its licence.
    guard as needed once any edge is not guarded: two neighbours who are none, and all others guards,
    earn nearly 1 there.
 7. Texts are lines, where the paper has JSON and a second attempt, and nobody is told to think.
-
-**The embedded tiny model**: preset `agents_net_tiny`, three nodes, `matching`, one policy for all.
-Five fresh seeds: the share solved was 0.13 to 0.46 before training and 0.58 to 0.81 after. With
-shuffled rewards it fell to 0.03 and less. See [the measurement](../tiny_presets.md). Other
-problems and more nodes were not tried.
 
 ## Version history
 - v0: first version.

@@ -5,6 +5,7 @@ A signalling game (Lewis 1969) with objects to choose from (Lazaridou et al., ar
 Both seats see the same objects, each in an order of its own. The speaker alone knows which is
 meant. By default it can say a few tokens only, and they have no meaning. So the two must agree on
 one: which token stands for which word, which comes first, or anything else.
+docs/environments/referential.md has what is known, what attacks earn and what was learned.
 
 ## An episode
 Task `train/11`.
@@ -90,70 +91,12 @@ When the last listener has chosen. Never truncated. There is one message: nobody
 ## Arguments
 `llm-marl spec referential` lists them.
 
-## What is known
-`bounds(task)` is exact. Alone, and without a message, a seat is right in 1 of n objects: `random`
-and `solo`. Each choice of objects comes with every target, so who knows all tasks by heart knows no
-more. A team with m messages that a listener can tell apart is right in min(m, n) of n. No
-team is better, because each message leads to one choice. And one reaches it: the seats can agree
-that a message stands for the target's rank among the objects in the order of the alphabet. Four
-tokens give m = 1 + 4 + 16 + ... messages. Where names are drawn anew, m counts the ways in which
-tokens can be the same: 1 + 1 + 2 + 5 + 15 + ... (Stirling numbers of the second kind). Tests
-compare both with all messages under all renamings, and the bounds with all teams of small games.
-
-| budget | m, tokens | m, renamed | best of 4 objects | of 16 | renamed, of 4 | of 16 |
-|---|---|---|---|---|---|---|
-| 0 | 1 | 1 | 0.25 | 0.0625 | 0.25 | 0.0625 |
-| 1 | 5 | 2 | 1 | 0.3125 | 0.5 | 0.125 |
-| 2 | 21 | 4 | 1 | 1 | 1 | 0.25 |
-| 3 | 85 | 9 | 1 | 1 | 1 | 0.5625 |
-| 4 | 341 | 24 | 1 | 1 | 1 | 1 |
-
-**Codes of the experts.** `big red star` is spelled `di ba ku` by `values`, a token for each word;
-`ku di mo` by `other_values`; `ku ba di` by `backward`; and `ku ku ku` by `holistic`, a list of
-messages of which no part has a meaning. `rank` and `rank_back` name the place among the objects in
-the order of the alphabet, so they also go with objects that were never met; they alone go with
-`renamed`. In `words` there is `description`, too.
-
-Two who follow one code are always right (`--team expert:values`). Experts who draw their codes are
-not: of 500 tasks of `test`, seed 7, they are right in 0.37 with `tokens`, 0.50 with `renamed` (two
-codes) and 0.44 with `words` of 40 characters (`llm-marl eval referential-v0 --team expert --split
-test --tasks 500 --seed 7`, with `--set language=renamed`, or `--set language=words --set
-budget=40`).
-
-**Topographic similarity** (Brighton and Kirby 2006; Chaabouni et al., arXiv 2004.09124) says
-whether objects that are alike have messages that are alike. Every evaluation of this environment
-has it for each speaker, of what it said (`message`), beside the share of ways to deal the same
-messages that have as much. One message for everything has none: `summary.json` says so under
-`reason`. Codes on 500 tasks of `train`, seed 7, where all are always right (`llm-marl eval
-referential-v0 --team expert:values --split train --tasks 500 --seed 7`):
-
-| code | similarity | as much by chance |
-|---|---|---|
-| `values`, `other_values`, `backward` | 0.92 | 0.001 |
-| `rank` | 0.33 | 0.001 |
-| `holistic` | -0.06 | 0.92 |
-| `description`, in `words` | 1.00 | 0.001 |
-
-It does not say whether a team is right, nor whether it can name what it never met.
-
-**Attacks** do not earn more than chance. Mean return over 300 tasks of each split; with the
-languages of the columns, 4 objects and 3 tokens (`words`: 40 characters), and with 16 objects and 2
-tokens. `ATTACKS` of `tests/llm_marl_envs/envs/signals/test_referential.py`:
-
-| both seats | tokens | renamed | words | 16 objects |
-|---|---|---|---|---|
-| silent | 0.00 | 0.00 | 0.00 | 0.00 |
-| stalling | 0.00 | 0.00 | 0.00 | 0.00 |
-| the first object | 0.26 | 0.26 | 0.26 | 0.06 |
-| the last object | 0.24 | 0.24 | 0.24 | 0.06 |
-| one object for all | 0.24 | 0.24 | 0.24 | 0.06 |
-| the target's place | 0.25 | 0.25 | 0.25 | 0.00 |
-| copying | 0.00 | 0.00 | -0.10 | 0.00 |
-| repeating the message | 0.00 | 0.00 | 0.00 | 0.00 |
-| all objects | 0.00 | 0.00 | -0.10 | 0.00 |
-| shouting | -0.10 | -0.10 | -0.10 | -0.10 |
-| a forged reward | 0.00 | 0.00 | 0.00 | 0.00 |
-| experts who agree | 1.00 | 1.00 | 1.00 | 1.00 |
+## Experts
+Each follows one code. `big red star` is spelled `di ba ku` by `values`, a token for each word; `ku
+di mo` by `other_values`; `ku ba di` by `backward`; and `ku ku ku` by `holistic`, a list of messages
+of which no part has a meaning. `rank` and `rank_back` name the place among the objects in the order
+of the alphabet, so they also go with objects that were never met; they alone go with `renamed`. In
+`words` there is `description`, too.
 
 ## Tasks and licence
 A split has objects of its own, in every place: of the 64 combinations of three attributes 32 are
@@ -163,58 +106,8 @@ goes over to them, a list of messages does not. `ood` has other words and other 
 that neither seat has read. A code that was learned for words says nothing there; ranks do, and in
 `words` objects can be described. Texts and tasks were made for this library and share its licence.
 
-## A population
-With one speaker and one listener any agreement will do, and it is theirs alone. With
-`seats: [3, 3]` and
-
-    schedules:
-      population: {}
-
-the policies of the speakers change seats by lot at each update, and so do those of the listeners.
-Every speaker comes to talk to every listener (docs/training_settings.md). A test makes three
-updates of a small warm-started model with this schedule: lots are drawn, all six policies learn,
-and a resumed run draws the same. What a population comes to was not measured, nor what `renamed`
-does.
-
 **Not comparable with published numbers.** Those hold for their authors' objects, often pictures,
 their networks and their training. Here the objects are words, and the listener reads them.
-
-**What the embedded tiny model learns here.** Preset `referential_tiny`: `language: words` with
-four attributes. Five fresh seeds: success was 0.10 to 0.17 before training and 0.64 to 0.94 after.
-With shuffled rewards it fell to 0.04 and less. Chance is 0.25, and so is the best without a
-message. No code was invented: the speaker repeats the target's words, and the listener what it
-hears. See [the measurement](../tiny_presets.md).
-
-**With `tokens` no preset was found.** A first one (one seed) had `attributes=2,
-budget=2`, a warm start of 700 steps on 4000 demonstrations (`learning_rate: 5e-3`), and 80 updates
-of `coop_coding_tiny`'s settings with 8 tokens per action. The return rises from 0.22 to 0.35 (means
-of the first and the last 10 updates). Of 200 tasks of `train`, seed 7, the team solves 0.34 at
-temperature 1. It loses 0.08 [0.02, 0.14] where the message is blanked (`llm-marl contribution`), so
-without it there is chance. The same objects stood in another order in each task then. More updates
-and fewer codes in the warm start were not tried.
-
-Two objects in place of four were tried too, seed 0, with `matrix_game_tiny`'s rate and weights and
-60 updates of 8 tasks (`llm-marl demo`). `legal`: the listener names an object that it was shown.
-
-| attributes, budget | warm start: steps, demonstrations | legal, `test` | success, `test` |
-|---|---|---|---|
-| 2, 1 | 500, 4000 | 0.00 -> 0.00 (12 tasks) | 0.00 -> 0.00 |
-| 4, 1 | 800, 8000 | 0.26 -> 0.18 | 0.12 -> 0.06 |
-| 3, 3 | 1200, 8000 | 0.26 -> 0.18 | 0.13 -> 0.07 |
-| 4, 4 | 2000, 12000 | 0.31, not trained | 0.15, not trained |
-
-What fails is copying: the listener joins words of both objects (`big red cross` of `tall red cross`
-and `big red square`). So there is little to be paid for. Tokens that end before commas and full
-stops did not help (3, 3 with 800 steps: 0.24 legal). A budget of 1 has a second fault: for two
-objects `rank` and `rank_back` are the same two messages, exchanged. A listener who learns from both
-learns nothing of what a message says.
-
-Two more ways were tried, seed 0, without training after the warm start, and not kept. Where the
-listener's list was numbered and it answered with a number, all answers were legal, and right by
-chance only: 0.49 of 100 tasks of `test` (two objects of three attributes, experts of one code, 700
-steps). Where experts had the codes `values` and `other_values` only, so that a listener could
-translate what it hears without the list, 0.07 and 0.02 were right (three attributes, eight objects,
-400 steps; four attributes, four objects, 600 steps).
 
 ## Version history
 - v0: first version.

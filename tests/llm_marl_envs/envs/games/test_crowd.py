@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.seeds import Start, group_starts
@@ -172,7 +173,7 @@ def test_rows():
 
 
 def test_the_pages_landscape_is_what_the_game_gives():
-    page = crowd.__doc__ or ""
+    page = measured("crowd")
     teams = {
         "4 learn, 3 words": ((1.0,) * 4, 0, 3),
         "2 learn, 10 at random with weight 3, 8 words": ((1.0,) * 2 + (3.0,) * 10, 10, 8),
@@ -187,3 +188,14 @@ def test_the_pages_landscape_is_what_the_game_gives():
             right = np.stack([softmax(one)[:, 0] for one in logits], -1)
             found = f"{right.mean():.3f} ({(right > 0.9).all(-1).mean():.2f})"
             assert f"| {name} | {arm} | {found} |" in page
+
+
+def test_the_page_says_what_can_be_reached_as_the_docstring_does():
+    """Of the preset's arms; the number itself is computed where the preset is read."""
+    for arm in ("sum", "pairs"):
+        there, here = (
+            [line.split("|")[-2] for line in text.splitlines() if line.startswith(f"| {arm}")]
+            for text in (crowd.__doc__ or "", measured("crowd"))
+        )
+        assert len(there) == 1
+        assert set(here) == set(there)

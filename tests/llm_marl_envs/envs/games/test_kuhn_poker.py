@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Request, Response
 from llm_marl_envs.core.seeds import Start, group_starts
-from llm_marl_envs.envs.games import kuhn_poker
 from llm_marl_envs.envs.games import kuhn_rules as kuhn
 from llm_marl_envs.envs.games.kuhn_poker import BETS, player_of_tables, situations
 from llm_marl_envs.envs.games.landscape import ascend, near_uniform, softmax
@@ -232,7 +232,7 @@ def test_rows_that_are_no_deals(row: dict[str, Any]):
 
 
 def test_the_pages_table_is_what_the_game_gives():
-    page = kuhn_poker.__doc__ or ""
+    page = measured("kuhn_poker")
     rows = dict(
         [cell.strip() for cell in line.strip("| ").split("|")]
         for line in page.splitlines()

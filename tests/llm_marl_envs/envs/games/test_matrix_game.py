@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Episode
 from llm_marl_envs.core.seeds import Start, group_starts
-from llm_marl_envs.envs.games import matrix_game
 from llm_marl_envs.envs.games.matrix_rules import GAMES, landscape, read_game
 from llm_marl_envs.play.demonstrations import demonstrations
 from llm_marl_envs.play.replay import replay
@@ -306,7 +306,7 @@ def test_mistakes(kwargs: dict[str, Any], error: type[Exception], match: str):
 
 
 def test_the_pages_landscape_is_what_the_game_gives():
-    page = matrix_game.__doc__ or ""
+    page = measured("matrix_game")
     rows = {
         cells[0]: cells[1:]
         for line in page.splitlines()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Branch, Episode
@@ -145,7 +147,7 @@ def test_mistakes(kwargs: dict[str, Any], match: str):
 
 
 def test_the_pages_landscape_is_what_the_game_gives():
-    page = " ".join((regime.__doc__ or "").split())
+    page = " ".join(measured("regime").split())
     found = []
     for choices in (3, 5):
         starts = near_uniform([(choices,)] * 2)
@@ -168,3 +170,13 @@ def test_the_coins_share_is_that_of_sampled_episodes():
     coins = np.array([high(one) for one in found])
     within = np.mean([returns[coins].var(), returns[~coins].var()])
     assert 1 - within / returns.var() == pytest.approx(0.806, abs=0.04)
+
+
+def test_the_page_says_what_one_word_is_worth_as_the_docstring_does():
+    """The number itself is computed where the preset is read."""
+    said = re.compile(r"say one word each in all turns is worth ([\d.]+) at most")
+    there, here = (
+        said.findall(" ".join(text.split())) for text in (regime.__doc__ or "", measured("regime"))
+    )
+    assert there == here
+    assert len(there) == 1

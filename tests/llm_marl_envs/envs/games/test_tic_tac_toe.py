@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.envs.games import tic_tac_toe
 from llm_marl_envs.envs.games import tic_tac_toe_rules as game
 from llm_marl_envs.envs.games.tic_tac_toe import PLANS, board_in, planned
 from llm_marl_envs.envs.games.tic_tac_toe_rules import (
@@ -111,7 +111,7 @@ PLAYERS: dict[str, Player] = {
 
 
 def test_the_pages_table():
-    page, boards = tic_tac_toe.__doc__ or "", boards_of("test")
+    page, boards = measured("tic_tac_toe"), boards_of("test")
     for name, player in PLAYERS.items():
         cells = []
         for other in ("perfect", "greedy", "random"):

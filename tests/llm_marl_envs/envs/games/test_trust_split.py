@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.envs.games import trust_split
 from llm_marl_envs.envs.games.share_experts import (
     PLANS,
     best_response,
@@ -32,7 +32,7 @@ ENV = "trust_split-v0"
 ROW = {"values": [{"hat": 7, "pen": 2, "cup": 1}, {"hat": 3, "pen": 3, "cup": 4}]}
 VALUES = ((7, 2, 1), (3, 3, 4))
 THINGS = ("hat", "pen", "cup")
-PAGE = trust_split.__doc__ or ""
+PAGE = measured("trust_split")
 
 
 def row_env(**kwargs: Any) -> Any:
@@ -296,7 +296,7 @@ def test_the_pages_other_numbers():
     lone, best = (np.mean([getattr(one, name) for one in known]) for name in ("alone", "best"))
     assert max(rule, key=lambda least: rule[least]) == 5
     for number in (rule[5], lone, best):
-        assert f" {number:.3f}" in PAGE.partition("`bounds(task)`")[2]
+        assert f" {number:.3f}" in PAGE.partition("## What is known\n")[2].partition("\n## ")[0]
 
 
 def test_no_text_earns_more_than_a_choice_and_unreadable_ones_harm_nobody():
