@@ -176,39 +176,9 @@ class MAGRPOTrainer(GRPOTrainer):
         callbacks: list[Any] | None = None,
     ) -> None:
         args = copy.copy(args) if args is not None else MAGRPOConfig("magrpo")
-        self.make_env = env_factory(env)
-        self.make_eval_env = _evaluated_in(eval_env, args)
-        self.partners = dict(partners or {})
-        env = self.make_env()
-        args.recipe = label(args, env_arguments(env))
-        seats = _own_seats(list(env.possible_agents), self.partners)
-        self.trained = tuple(seat for seat in seats if seat not in (args.frozen or ()))
-        self.algorithm = _fitting_algorithm(args, env, self.trained)
-        self.peft_given = copy.deepcopy(peft_config)
-        self.team = build_team_model(
-            model,
-            seats,
-            weights=args.weights or ("adapters" if peft_config is not None else "shared"),
-            peft_config=peft_config,
-            tokenizer=processing_class,
-            policies=args.policies,
-            seed=args.seed,
-            init_kwargs=args.take_init_kwargs(),
-        )
-        self.origin = origin(self.team)
-        if args.frozen:
-            self.team.freeze(args.frozen)
-        self.token_policy = _token_policy(self.team, args)
-        names = self.team.policy_of
-        self.collector = Collector(self.make_env, self.algorithm, args, self.trained, names)
-        self.players = Players(
-            self.token_policy,
-            self.partners,
-            self.collector.seating,
-            self.collector.env,
-            branches=self.algorithm.branching,
-        )
-        check_context(self.collector.env, self.token_policy, args)
+        self._choose_seats(env, eval_env, partners, args)
+        self._make_team(model, args, peft_config, processing_class)
+        self._make_experience(args)
         self.plan = self._make_plan(args)
         args.accumulate(self.plan.total)
         placeholder = Dataset.from_dict({"prompt": [""]})  # TRL's loop wants one; ours drives it
@@ -229,7 +199,57 @@ class MAGRPOTrainer(GRPOTrainer):
         self._gather()
         self._settle()
 
-    # -- set-up -----------------------------------------------------------------------------------
+    # -- set-up, in this order ---------------------------------------------------------------------
+    def _choose_seats(
+        self, env: Any, eval_env: Any, partners: Mapping[str, Policy] | None, args: MAGRPOConfig
+    ) -> None:
+        """Which environment, which of its seats are trained, and by which algorithm."""
+        self.make_env = env_factory(env)
+        self.make_eval_env = _evaluated_in(eval_env, args)
+        self.partners = dict(partners or {})
+        made = self.make_env()
+        args.recipe = label(args, env_arguments(made))
+        self.seats = tuple(_own_seats(list(made.possible_agents), self.partners))
+        self.trained = tuple(seat for seat in self.seats if seat not in (args.frozen or ()))
+        self.algorithm = _fitting_algorithm(args, made, self.trained)
+
+    def _make_team(
+        self,
+        model: Models,
+        args: MAGRPOConfig,
+        peft_config: PeftConfig | None,
+        tokenizer: Tokenizers | None,
+    ) -> None:
+        """Which weights play the seats that no partner plays, and how they are sampled."""
+        self.peft_given = copy.deepcopy(peft_config)
+        self.team = build_team_model(
+            model,
+            self.seats,
+            weights=args.weights or ("adapters" if peft_config is not None else "shared"),
+            peft_config=peft_config,
+            tokenizer=tokenizer,
+            policies=args.policies,
+            seed=args.seed,
+            init_kwargs=args.take_init_kwargs(),
+        )
+        self.origin = origin(self.team)
+        if args.frozen:
+            self.team.freeze(args.frozen)
+        self.token_policy = _token_policy(self.team, args)
+
+    def _make_experience(self, args: MAGRPOConfig) -> None:
+        """What is played, and who plays it."""
+        names = self.team.policy_of
+        self.collector = Collector(self.make_env, self.algorithm, args, self.trained, names)
+        self.players = Players(
+            self.token_policy,
+            self.partners,
+            self.collector.seating,
+            self.collector.env,
+            branches=self.algorithm.branching,
+        )
+        check_context(self.collector.env, self.token_policy, args)
+
     def _make_plan(self, args: MAGRPOConfig) -> PackPlan:
         turns = most_turns(self.collector.env, args) or 1
         # An algorithm that branches makes more trajectories of an episode than one.

@@ -344,9 +344,7 @@ def test_models_of_different_families_train_together(tmp_path: Path):
     """Another size and another vocabulary for the second agent."""
     left, left_tokenizer = untrained(0)
     right_tokenizer = build_tokenizer(["zzz zzz zzz yyy"] * 3, 270)
-    right = build_model(
-        right_tokenizer, 1, dataclasses.replace(SETTINGS, hidden_size=48, vocab_size=270)
-    )
+    right = build_model(right_tokenizer, 1, SETTINGS.changed(hidden_size=48, vocab_size=270))
     trainer = MAGRPOTrainer(
         {"left_0": left, "right_0": right},
         Lower,
