@@ -47,7 +47,7 @@ SHOWN = {
 def settings_of(run: Mapping[str, Any], scale: float) -> TinySettings:
     """The warm start that a preset asks for, its steps times `scale`."""
     settings = TinySettings(**(run.get("tiny") or {}))
-    return replace(settings, steps=max(1, round(settings.steps * scale)))
+    return settings.changed(steps=max(1, round(settings.steps * scale)))
 
 
 def plans(runs: Sequence[Mapping[str, Any]], scale: float) -> dict[str, list[dict[str, Any]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -94,7 +93,7 @@ def test_the_run_file_of_coop_humaneval_trains(tmp_path: Path):
     from trainers.weights.tiny import build_model
 
     tokenizer = tiny_tokenizer()
-    sizes = replace(SETTINGS, max_position_embeddings=4096)
+    sizes = SETTINGS.changed(max_position_embeddings=4096)
     build_model(tokenizer, 0, sizes).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     rows = tmp_path / "rows.jsonl"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +191,7 @@ def test_run_files_of_published_sizes_fit_their_environments(
 ):
     """All but the model and the rows: both environments, settings, algorithm and adapters."""
     tokenizer = tiny_tokenizer()
-    long = replace(SETTINGS, max_position_embeddings=40_960)  # as Qwen3's
+    long = SETTINGS.changed(max_position_embeddings=40_960)  # as Qwen3's
     build_model(tokenizer, 0, long).save_pretrained(tmp_path / "base")
     tokenizer.save_pretrained(tmp_path / "base")
     rows = [

@@ -49,7 +49,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("model")
     texts = [message.content for message in make(ENV).opening(make(ENV).source[0])["brief_0"]]
     tokenizer = build_tokenizer(texts, SETTINGS.vocab_size)
-    wide = replace(SETTINGS, max_position_embeddings=4096)
+    wide = SETTINGS.changed(max_position_embeddings=4096)
     build_model(tokenizer, 0, wide).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
