@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support.models import SETTINGS, tiny_tokenizer, untrained
+from support.pages import measured
 from support.toys import WordPair
 
 import llm_marl_envs
 from llm_marl_envs import make
 from llm_marl_envs.core.records import read_jsonl
 from llm_marl_envs.core.specs import list_envs
-from llm_marl_envs.envs.games import crowd, regime
 from llm_marl_envs.envs.games.right_words import score
 from llm_marl_envs.measure import Plan
 from llm_marl_envs.measure.studies.measure import run_eval
@@ -218,11 +218,12 @@ def test_what_presets_of_test_beds_could_reach():
     assert crowd_run["partners"] == {"member_4": "expert", "member_5": "expert:wrong_1"}
     for arm in ("sum", "pairs"):
         most = float(score(arm, right, crowd_run["env_kwargs"]["weights"]))
-        (row,) = [one for one in (crowd.__doc__ or "").splitlines() if one.startswith(f"| {arm} ")]
-        assert row.endswith(f"| {most:.3f} |")
+        rows = [one for one in measured("crowd").splitlines() if one.startswith(f"| {arm}")]
+        assert rows
+        assert all(one.endswith(f"| {most:.3f} |") for one in rows)
     rights = make("regime-v0", **read_run("regime_tiny")["env_kwargs"]).source[0].data["rights"]
     said = [max(map(seat.count, seat)) / 2 for seat in zip(*rights, strict=True)]
-    page = " ".join((regime.__doc__ or "").split())
+    page = " ".join(measured("regime").split())
     assert f"one word each in all turns is worth {sum(said):g} at most" in page
 
 

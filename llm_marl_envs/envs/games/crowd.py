@@ -58,14 +58,6 @@ action.
 `bounds(task)` is exact: all at random; the seat with most to add is right and the others are at
 random; all are right.
 
-Preset `crowd_tiny` has six seats, of which four learn. One is noisy and weighs twice as much, one
-is lazy. The most that the four can reach:
-
-| arm | most |
-|---|---|
-| sum | 0.778 |
-| pairs | 0.578 |
-
 ## Episode end
 When all are right, or after `turns` turns. Never truncated.
 

@@ -59,9 +59,6 @@ After `turns` turns. Never truncated.
 ## Arguments
 `llm-marl spec regime` lists them.
 
-The comparison of algorithms (docs/conclusions.md) has three words and a bonus of 10, in three
-turns.
-
 ## Tasks and licence
 A task draws the right words. Rewards of `val` are also multiplied by 0.7 or 1.4, of `test` by 0.6
 or 1.7, of `ood` by 0.3 or 2.9, so no task is in two splits. Settings are chosen on `val`, by

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Branch, Episode, Request
 from llm_marl_envs.core.seeds import Start
-from llm_marl_envs.envs.games import regime
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies import ScriptedPolicy
@@ -59,7 +59,7 @@ def played(name: str, split: str, task: int, texts: Sequence[list[str]], seed: i
 
 def test_the_page_of_regime_says_what_the_bed_plays():
     """Its landscape has a column for these words and a row for this bonus."""
-    page = " ".join((regime.__doc__ or "").split())
+    page = " ".join(measured("regime").split())
     said = {3: "three"}[REGIME_CHOICES], f"{BONUS:g}", {3: "three"}[REGIME_TURNS]
     assert "has {} words and a bonus of {}, in {} turns.".format(*said) in page
 

@@ -10,7 +10,6 @@ from support.pages import measured
 
 from llm_marl_envs import make
 from llm_marl_envs.core.seeds import Start, group_starts
-from llm_marl_envs.envs.games import crowd
 from llm_marl_envs.envs.games.landscape import ascend, near_uniform, softmax
 from llm_marl_envs.envs.games.right_words import contributions, exact_gradient
 from llm_marl_envs.play.demonstrations import demonstrations
@@ -188,14 +187,3 @@ def test_the_pages_landscape_is_what_the_game_gives():
             right = np.stack([softmax(one)[:, 0] for one in logits], -1)
             found = f"{right.mean():.3f} ({(right > 0.9).all(-1).mean():.2f})"
             assert f"| {name} | {arm} | {found} |" in page
-
-
-def test_the_page_says_what_can_be_reached_as_the_docstring_does():
-    """Of the preset's arms; the number itself is computed where the preset is read."""
-    for arm in ("sum", "pairs"):
-        there, here = (
-            [line.split("|")[-2] for line in text.splitlines() if line.startswith(f"| {arm}")]
-            for text in (crowd.__doc__ or "", measured("crowd"))
-        )
-        assert len(there) == 1
-        assert set(here) == set(there)

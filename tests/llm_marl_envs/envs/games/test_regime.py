@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from support.pages import measured
 from llm_marl_envs import make
 from llm_marl_envs.core.records import Branch, Episode
 from llm_marl_envs.core.seeds import Start, branch_start, group_starts
-from llm_marl_envs.envs.games import regime
 from llm_marl_envs.envs.games.landscape import ascend, near_uniform, softmax
 from llm_marl_envs.envs.games.right_words import exact_gradient
 from llm_marl_envs.play.replay import replay
@@ -170,13 +168,3 @@ def test_the_coins_share_is_that_of_sampled_episodes():
     coins = np.array([high(one) for one in found])
     within = np.mean([returns[coins].var(), returns[~coins].var()])
     assert 1 - within / returns.var() == pytest.approx(0.806, abs=0.04)
-
-
-def test_the_page_says_what_one_word_is_worth_as_the_docstring_does():
-    """The number itself is computed where the preset is read."""
-    said = re.compile(r"say one word each in all turns is worth ([\d.]+) at most")
-    there, here = (
-        said.findall(" ".join(text.split())) for text in (regime.__doc__ or "", measured("regime"))
-    )
-    assert there == here
-    assert len(there) == 1
