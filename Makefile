@@ -9,7 +9,7 @@ JOBS ?= 3
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-pretrained test test-long test-bridges test-engines golden check lint format bench docs clean
+.PHONY: help setup demo demo-pretrained test test-all test-long test-bridges test-engines golden check lint format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ demo: $(STAMP) ## Train a team of two tiny models and show what changed (writes 
 demo-pretrained: $(STAMP) ## The same with SmolLM2, a language model of 135 million parameters (writes runs/demo_pretrained)
 	$(BIN)/llm-marl demo --preset coop_coding_smollm2 --output runs/demo_pretrained --tasks 100 --shown 3
 
-test: $(STAMP) ## Run the tests
+test: $(STAMP) ## Run the tests of what users rely on (about six minutes on two cores)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not long and not engines and not full"
+
+test-all: $(STAMP) ## Run all tests but the long ones; so does continuous integration
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-long: $(STAMP) ## Run the tests that take longer
@@ -49,7 +52,7 @@ test-engines: $(STAMP) ## Sample with vLLM itself, in an environment of its own 
 golden: $(STAMP) ## Compare episodes, tasks, advantages and runs with the recorded ones (RENEW=1 records them)
 	$(ONE_THREAD) PYTHONPATH=tests $(BIN)/python -m golden $(PARTS) $(if $(RENEW),--renew)
 
-check: lint test ## Lint, format check, types and the tests
+check: lint test-all ## Lint, format check, types and all tests but the long ones
 
 lint: $(STAMP) ## Lint, format check and types
 	$(BIN)/ruff check .

@@ -25,6 +25,7 @@ METRICS_HEAD = (
     "|---|---|---|---|---|---|"
 )
 ARGUMENTS = re.compile(r"<h\d[^>]*>Arguments.*?</h\d>", re.DOTALL)
+CODE = re.compile(r"`(.+?)`")
 RECIPE = re.compile(r"\{\{ recipe (\w+) \}\}")
 FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 
@@ -60,7 +61,13 @@ def _arguments(options: Any) -> str:
 
 
 def _cells(one: Declared) -> list[str]:
-    return [f"<code>{one.name}</code>", *map(escape, (one.default, one.expected, one.about))]
+    return [
+        f"<code>{one.name}</code>",
+        *(
+            CODE.sub(r"<code>\1</code>", escape(said))
+            for said in (one.default, one.expected, one.about)
+        ),
+    ]
 
 
 def _formula(latex: str) -> str:

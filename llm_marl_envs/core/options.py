@@ -29,6 +29,8 @@ INFO = "'split': each seat is told its own part of a task; 'full': all are told 
 TURNS = "K, how often each seat acts"
 EXPECTED = "expected"
 """Key of a field's `json_schema_extra`: what it takes, where its type does not say it in words."""
+PARTS = "parts"
+"""Key likewise, of a map: the properties in the schema of what it may hold."""
 OF_THE_WRONG_TYPE = ("_type", "_str", "instance_of")
 """How pydantic's names of such errors end."""
 
@@ -124,15 +126,15 @@ def declared(options: type[BaseModel]) -> list[Declared]:
     names = sorted(options.model_fields, key=lambda name: name in shared)
     schema = options.model_json_schema()["properties"]
     fields = options.model_fields
-    return [
-        Declared(
-            name,
-            "needed" if fields[name].is_required() else repr(fields[name].default),
-            words(schema[name]),
-            fields[name].description or "",
-        )
-        for name in names
-    ]
+    found = []
+    for name in names:
+        default = "needed" if fields[name].is_required() else repr(fields[name].default)
+        about = fields[name].description or ""
+        found.append(Declared(name, default, words(schema[name]), about))
+        for part, one in schema[name].get(PARTS, {}).items():
+            about = one.get("description", "")
+            found.append(Declared(f"{name}.{part}", repr(one["default"]), words(one), about))
+    return found
 
 
 def words(schema: Mapping[str, Any]) -> str:

@@ -121,7 +121,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, gains
-from llm_marl_envs.core.options import INFO, Info, TaskOptions, tasks_field
+from llm_marl_envs.core.options import EXPECTED, INFO, PARTS, Info, TaskOptions, tasks_field
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task, open_tasks
 from llm_marl_envs.core.texts import quoted
@@ -130,6 +130,7 @@ from llm_marl_envs.envs.grids.maps import FREE, WALL, distances, neighbour, size
 from llm_marl_envs.envs.grids.maze_bounds import alone_on, expected_blind, score
 from llm_marl_envs.envs.grids.maze_experts import MazeExperts
 from llm_marl_envs.envs.grids.maze_tasks import (
+    MazeOptions,
     dealt_row,
     drawn,
     level_of_maze,
@@ -164,7 +165,9 @@ class CollabMazeOptions(TaskOptions):
     """The arguments of collab_maze."""
 
     maze: Mapping[str, Any] | None = Field(
-        default=None, description="a map with any of the arguments of `MazeOptions`, see below"
+        default=None,
+        description="the level: a map with any of these",
+        json_schema_extra={EXPECTED: "a map", PARTS: MazeOptions.model_json_schema()["properties"]},
     )
     rounds: int = Field(default=1, ge=1, description="how often moves are named")
     talk: int = Field(default=1, ge=1, description="texts of each walker before that")
