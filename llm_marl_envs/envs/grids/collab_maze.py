@@ -91,8 +91,6 @@ At the goal, at a wall or the edge, or after `rounds` rounds. Never truncated.
 ## Arguments
 `llm-marl spec collab_maze` lists them.
 
-`MazeOptions` of `grids/maze_tasks.py` declares what `maze` may hold.
-
 The paper's form (The Collaboration Gap, arXiv 2511.02687) is `maze={"size": 6, "walls": 0.3,
 "distance": 7}`, the defaults, with `rounds=15, moves=1`.
 
