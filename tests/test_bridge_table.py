@@ -9,6 +9,8 @@ import pytest
 import yaml
 from support.bridge_table import PAGE, RECORDS, ROOT, ends, failed, page, shown
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 LIBRARIES = yaml.safe_load((ROOT / "tests" / "bridges" / "libraries.yaml").read_text())
 
 

@@ -12,6 +12,8 @@ from support.paths import ROOT
 from llm_marl_envs import make
 from llm_marl_envs.files.json_files import read_json
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 @pytest.fixture
 def study(bench_module: Callable[[str], Any]) -> Any:

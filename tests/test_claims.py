@@ -19,6 +19,8 @@ from llm_marl_envs.envs.games.matrix_rules import GAMES
 from llm_marl_envs.envs.games.repeated import dilemma_strategy, exact_gradient
 from llm_marl_envs.envs.games.right_words import rights_of, score
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 pytest.importorskip("trl")
 CLAIMS = ("gradient_spikes", "shared_histories", "lazy_agent", "dilemma")
 

@@ -11,6 +11,8 @@ import pytest
 from support.models import untrained
 from support.paths import ROOT
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 @pytest.fixture(autouse=True)
 def comparison(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from support.paths import ROOT
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 pytest.importorskip("trl")
 
 

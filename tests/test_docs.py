@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 ROOT = Path(__file__).parent.parent
 FLAGS = {"sync_ref_model", "log_completions", "fp16", "load_best_model_at_end", "use_vllm"}
 PAGES = sorted((ROOT / "docs").rglob("*.md"))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from support.pages import module_of
 from support.paths import ROOT
 
 from llm_marl_envs.core.rendering import Cell, table_svg
+
+pytestmark = pytest.mark.full  # `make test-all` runs it
 
 NAMES = (
     "agents_net",
@@ -38,7 +42,7 @@ def test_the_picture_of_a_page_is_its_episode(pictures: Any, name: str):
     assert path.read_text(encoding="utf-8") == pictures.picture(name, kwargs, texts)
     page = (ROOT / "docs" / "environments" / f"{name}.md").read_text(encoding="utf-8")
     assert f"]({path.name})" in page
-    shown = (ROOT / "llm_marl_envs" / "envs" / f"{name}.py").read_text(encoding="utf-8")
+    shown = Path(str(module_of(name).__file__)).read_text(encoding="utf-8")
     for text in (*texts, pictures.TASKS.get(name, "train/0")):
         assert text in shown
     with pytest.raises(ValueError, match="not over"):

@@ -9,6 +9,8 @@ import pytest
 from golden.__main__ import PARTS, main, part_of
 from golden.record import differences, digest, gathered, machine, numbers, read, write
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 QUICK = ("tasks", "benchmark", "episodes", "advantages", "rows")
 """The others are training runs: `make golden`."""
 

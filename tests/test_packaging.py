@@ -14,6 +14,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 ROOT = Path(__file__).parent.parent
 
 PROGRAM = """

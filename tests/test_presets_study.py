@@ -22,6 +22,8 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, named_policy
 from llm_marl_envs.policies.scripted import SilentPolicy
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 FILES = sorted((ROOT / "benchmarks" / "results" / "presets").glob("*.json"))
 RUNS: list[dict[str, Any]] = [read_json(path) for path in FILES]
 PRESETS = ("referential", "trust_split", "agents_net", "tic_tac_toe")

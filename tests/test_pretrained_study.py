@@ -16,6 +16,8 @@ from llm_marl_envs import make
 from llm_marl_envs.envs.coding.source import composition_of
 from llm_marl_envs.files.json_files import read_json
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 NAMES = ("sets", "pairings", "measures", "units", "summary", "page")
 WARM = [0, 0, 1, 1]
 

@@ -12,6 +12,8 @@ from support.paths import ROOT
 from llm_marl_envs.envs.games import kuhn_rules as kuhn
 from llm_marl_envs.files.json_files import read_json
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 ALWAYS = [1.0] * 6
 RUNS: list[dict[str, Any]] = [
     read_json(path) for path in sorted((ROOT / "benchmarks" / "results" / "kuhn").glob("*.json"))

@@ -16,6 +16,8 @@ from support.launch import ENVIRONMENT, free_port
 from support.paths import ROOT
 from support.slurm import called, install
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SCRIPT = ROOT / "examples" / "slurm" / "two_nodes.sbatch"
 RUN = """
 model: {model}

@@ -11,6 +11,8 @@ from types import ModuleType
 import pytest
 from support.paths import ROOT
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 @pytest.fixture
 def record(monkeypatch: pytest.MonkeyPatch) -> ModuleType:

@@ -385,7 +385,7 @@ SERVE_TEAM = Command(
 )
 SCHEMA = Command(
     name="schema",
-    about="Print the JSON schema of run files, with which an editor completes and checks them.",
-    example="> run.schema.json",
+    about="Print the JSON schema of run files: an editor completes and checks what you write.",
+    example="",
     run=_schema,
 )

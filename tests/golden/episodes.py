@@ -21,7 +21,7 @@ from llm_marl_envs.policies import Policy, RandomPolicy
 from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.policies.scripted import ScriptedPolicy
 
-CONTRACT = Path(__file__).parents[1] / "llm_marl_envs" / "test_contract.py"
+CONTRACT = Path(__file__).parents[1] / "llm_marl_envs" / "play" / "test_contract.py"
 SEEDS = range(4)
 TASKS, BOUNDED = 50, 3
 """Tasks of a split whose ids and data are kept; those whose bounds are."""

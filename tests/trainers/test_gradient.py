@@ -34,6 +34,8 @@ from support.toys import WordPair
 
 from trainers.batch import prefixes
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 @pytest.fixture(autouse=True)
 def any_saving_pays(monkeypatch: pytest.MonkeyPatch) -> None:

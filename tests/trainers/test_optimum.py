@@ -23,6 +23,8 @@ from llm_marl_envs.core.tasks import ListSource, Task
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.tiny import TinySettings, build_model, build_tokenizer, warm_start
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 # The words of each turn.
 WORDS = (("ape", "bee", "cow"), ("dog", "elk", "fox"))
 AGENTS = ("left_0", "right_0")

@@ -13,6 +13,8 @@ from llm_marl_envs import make
 from llm_marl_envs.core.records import Episode, read_jsonl
 from trainers.train import build_trainer
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 UPDATES = 3
 ENV: dict[str, Any] = {"seats": [3, 3], "candidates": 2, "attributes": 2, "split": "train"}
 RUN: dict[str, Any] = {

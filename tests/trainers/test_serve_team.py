@@ -28,6 +28,8 @@ from trainers.engines.vllm_server import ServerCall, ServerProcess, calls_for
 from trainers.weights.adapters import AdapterWeights
 from trainers.weights.team_model import FullWeights
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 LORA = {"r": 2, "target_modules": ["q_proj", "v_proj"]}
 # What a server's process does, without a model: it answers /health on the port it is told.
 ANSWERS = """#!{python}

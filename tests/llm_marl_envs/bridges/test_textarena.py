@@ -27,6 +27,8 @@ from trainers.config import MAGRPOConfig
 from trainers.trainer import MAGRPOTrainer
 from trainers.weights.tiny import TinySettings, build_model, build_tokenizer, warm_start
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 pytest.importorskip("textarena")
 KUHN = "textarena/KuhnPoker-v0"
 MOVES = ("[check]", "[bet]", "[call]", "[fold]")

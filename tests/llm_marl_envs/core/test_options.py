@@ -90,7 +90,8 @@ def test_every_argument_of_an_environment_is_declared_in_words(env_id: str):
     for one in declared(options_of(env_id)):
         assert one.about, one
         assert one.expected != "a value", one
-        assert one.default == repr(options_of(env_id).model_fields[one.name].default)
+        if "." not in one.name:
+            assert one.default == repr(options_of(env_id).model_fields[one.name].default)
 
 
 @pytest.mark.parametrize("env_id", IDS)

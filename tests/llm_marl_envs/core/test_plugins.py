@@ -24,6 +24,8 @@ from llm_marl_envs.policies import ScriptedPolicy
 from llm_marl_envs.policies.named import Context, named_policy, register_policy
 from llm_marl_envs.scorers import open_scorer
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 STRANGER = ROOT / "tests" / "support" / "stranger_package"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -251,7 +253,10 @@ def test_own_names_are_those_of_this_checkout() -> None:
         for name, value in named.items():
             assert (found[name].value, found[name].distribution) == (value, plugins.DISTRIBUTION)
             made = found[name].load()
-            assert isinstance(made, Command) if group.endswith(".commands") else callable(made)
+            if group.endswith((".commands", ".recipes")):  # records
+                assert made.about
+            else:
+                assert callable(made)
 
 
 def test_a_broken_command_breaks_itself_alone(

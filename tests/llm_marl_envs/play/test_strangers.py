@@ -19,6 +19,8 @@ from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.measure.runner import Plan, run_plan
 from llm_marl_envs.policies import ScriptedPolicy
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 class Brief(AECEnv):
     """Two agents in turn, two rounds; each sees a line that says where it is."""

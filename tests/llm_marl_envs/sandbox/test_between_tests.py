@@ -12,7 +12,10 @@ from llm_marl_envs.sandbox import Limits, Sandbox, Verdict
 from llm_marl_envs.sandbox.records import Job
 from llm_marl_envs.sandbox.worker import Worker
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux"),
+]
 
 VALUES = {
     "a long integer": "10 ** 5000",

@@ -20,7 +20,10 @@ from llm_marl_envs.sandbox.jail.ledger import JUDGE, NOBODY, Ledger
 from llm_marl_envs.sandbox.jail.routing import Router
 from llm_marl_envs.sandbox.jail.wire import Channel
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux"),
+]
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "sandbox.md"
 CONTRACT = Contract(forms=(("int",), ("ints",)), largest=10**6, size=1_000, calls=1_000)

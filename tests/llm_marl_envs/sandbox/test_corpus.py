@@ -16,7 +16,10 @@ import pytest
 
 from llm_marl_envs.sandbox import doctor, launch
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux"),
+]
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = ROOT / "tests" / "support"

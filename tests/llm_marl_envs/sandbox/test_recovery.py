@@ -28,7 +28,10 @@ from llm_marl_envs.sandbox import (
 from llm_marl_envs.sandbox.jail import confine, kernel, zygote
 from llm_marl_envs.sandbox.zygote_link import BATCH, Zygote
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux"),
+]
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = "def solve(x):\n    return x + 1\n"

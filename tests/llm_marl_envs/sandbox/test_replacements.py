@@ -16,6 +16,8 @@ from support.jobs import EXPORTS, HELPER, MAIN, TESTS
 from llm_marl_envs.sandbox import Replacement, Sandbox
 from llm_marl_envs.sandbox.jail import codec, replacements
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 WRONG = [Replacement("wrong", way=way) for way in range(Replacement.WAYS)]
 VALUES: list[Any] = [
     *(True, 0, -7, 10**30, 2.5, float("inf"), float("nan"), 1e300, 3 + 1j, None),

@@ -28,6 +28,8 @@ from trainers.scorers.entailment import MAX_SENTENCES, EntailmentScorer
 from trainers.scorers.reward_model import RewardModelScorer
 from trainers.weights.tiny import TinySettings, tiny_model
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 TLDR = "coop_writing_tldr-v0"
 
 

@@ -89,7 +89,7 @@ def test_outside_texts_without_a_reward_are_refused_everywhere(
         ("nli", ValueError, "nli:MODEL"),
         ("reward:", ValueError, "reward:MODEL"),
         ("nli:/no/such/folder", ValueError, "cannot be loaded"),
-        (3, TypeError, "reward=3: expected text or nothing, got int"),
+        (3, TypeError, "reward=3: expected text or None"),
     ],
 )
 def test_rewards_that_cannot_be(reward: Any, error: type[Exception], words: str) -> None:

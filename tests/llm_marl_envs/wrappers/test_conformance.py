@@ -36,13 +36,16 @@ FORMS: dict[str, Callable[[str], Any]] = {
     "one writer, tokens": lambda env_id: Tokenize(make(env_id, single_seat=True)),
 }
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*unknown reset options",  # PettingZoo's test sends one
-    "ignore:.*render",
-    "ignore:.*close",
-    "ignore::UserWarning:gymnasium",  # spaces without bounds, observations that are not flat
-    "ignore::UserWarning:pettingzoo",
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.filterwarnings(
+        "ignore:.*unknown reset options",  # PettingZoo's test sends one
+        "ignore:.*render",
+        "ignore:.*close",
+        "ignore::UserWarning:gymnasium",  # spaces without bounds, observations that are not flat
+        "ignore::UserWarning:pettingzoo",
+    ),
+]
 
 
 @pytest.mark.parametrize("form", FORMS)

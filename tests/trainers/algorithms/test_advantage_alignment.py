@@ -122,7 +122,7 @@ def test_turns_after_an_ending_that_failed_have_their_own_advantage():
 
 @pytest.mark.parametrize("weight", [-1.0, float("inf"), float("nan")])
 def test_a_weight_is_at_least_0(weight: float):
-    with pytest.raises(ValueError, match=r"weight=.*: expected a number of at least 0"):
+    with pytest.raises(ValueError, match=r"weight=.*: expected a number, at least 0"):
         algorithm_of({"name": "advantage_alignment", "weight": weight})
 
 

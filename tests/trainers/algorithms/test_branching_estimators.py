@@ -36,6 +36,8 @@ from trainers.algorithms.relations import Kind
 from trainers.batch.packing import pack_rows, reward_array
 from trainers.batch.returns import discounted_returns
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 AGENTS = ("left_0", "right_0")
 BLANK = 2
 """The word that a blank message stands for in the tables of pay."""
@@ -498,7 +500,7 @@ def test_own_and_team_rewards_are_mixed_as_in_the_paper():
     ("settings", "words"),
     [
         ({"judged_by": "returns"}, "judged_by='returns': expected one of"),
-        ({"team": -1.0}, "team=-1.0: expected at least 0"),
+        ({"team": -1.0}, "team=-1.0: expected a number, at least 0"),
     ],
 )
 def test_settings_of_candidates_out_of_range_are_refused(settings: Any, words: str):
@@ -711,5 +713,5 @@ def test_c3_wants_turns_and_says_what_to_use_instead():
     with pytest.raises(ValueError, match="use 'c3_sim', which holds their messages"):
         of(C3).budget(Form(size=2, agents=AGENTS, seats=2, turns=1, in_turn=False))
     assert of(C3).settings.alternatives == 4
-    with pytest.raises(ValueError, match="alternatives=1: expected at least 2"):
+    with pytest.raises(ValueError, match="alternatives=1: expected a whole number, at least 2"):
         of(C3, alternatives=1)

@@ -17,12 +17,12 @@ from llm_marl_envs.core.records import Episode, Request, Response
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.play.rollout import rollout
 from llm_marl_envs.play.vector import VectorTextEnv
-from trainers.algorithms import chosen_algorithm
 from trainers.critics.base import CriticSettings, Seen
 from trainers.critics.registry import load_critic, make_critic
 from trainers.critics.sight import Sight
-from trainers.running.run_folder import differences
 from trainers.weights.team_files import build_team_model, load_team, read_team_file
+
+pytestmark = pytest.mark.full  # `make test-all` runs it
 
 KINDS = ("words", "model", "head")
 FEW_KINDS = ["words", "model", pytest.param("head", marks=pytest.mark.long)]
@@ -372,18 +372,3 @@ def test_an_environment_without_a_state_of_text_is_refused(env: Any, came: str, 
     with pytest.raises(ValueError, match="or choose sees: joint") as refused:
         make_trainer(tmp_path, env, algorithm=own, max_steps=1)
     assert came in str(refused.value)
-
-
-def test_a_run_of_a_release_without_kinds_goes_on():
-    """Its settings had `rate` and `steps` alone; others than it had are still refused."""
-    old = {"trainer": {"algorithm": {"name": "iac", "rate": 0.01, "steps": 8}}}
-
-    def changed(**own: Any) -> list[str]:
-        now = {"name": "iac", **own}
-        return differences(
-            old, {"model": None, "trainer": {"algorithm": chosen_algorithm(now)}}, per_epoch=1
-        )
-
-    assert changed() == []
-    assert changed(critic="model", rate=0.01, steps=8) == ["algorithm.critic: 'words' -> 'model'"]
-    assert changed(rate=0.5) == ["algorithm.rate: 0.01 -> 0.5"]

@@ -132,9 +132,9 @@ def test_generalised_advantages_by_hand(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("chosen", "args", "words"),
     [
-        ({"name": "iac", "rate": 0}, {}, "critic, rate=0: expected a number of more than 0"),
-        ({"name": "iac", "steps": 0}, {}, "critic, steps=0: expected at least 1"),
-        ({"name": "mappo", "trace": 2}, {}, "mappo, trace=2: expected a number from 0 to 1"),
+        ({"name": "iac", "rate": 0}, {}, "rate=0: expected a number above 0"),
+        ({"name": "iac", "steps": 0}, {}, "steps=0: expected a whole number, at least 1"),
+        ({"name": "mappo", "trace": 2}, {}, "mappo, trace=2: expected a number, 0 to 1"),
         ("mappo", {"returns": {"name": "maporl"}}, "or choose algorithm: central_critic"),
     ],
 )

@@ -26,7 +26,7 @@ def test_negative_advantages_weigh_less():
 
 @pytest.mark.parametrize("weight", [-0.1, 1.5, float("nan")])
 def test_a_weight_is_a_share(weight: float):
-    with pytest.raises(ValueError, match=r"hysteretic, weight=.*: expected a number from 0 to 1"):
+    with pytest.raises(ValueError, match=r"hysteretic, weight=.*: expected a number, 0 to 1"):
         algorithm_of({"name": "hysteretic", "weight": weight})
 
 

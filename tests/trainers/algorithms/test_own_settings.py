@@ -16,6 +16,8 @@ from trainers.config import MAGRPOConfig
 from trainers.studies.sweep import read_sweep
 from trainers.train import read_run
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 def test_a_name_stands_for_its_defaults():
     assert chosen_algorithm("hysteretic") == {"name": "hysteretic", "weight": 0.2}

@@ -19,6 +19,8 @@ from llm_marl_envs.policies import Team
 from llm_marl_envs.policies.expert import ExpertPolicy
 from trainers.experience.collect import Collector
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SEATS = ("left_0", "right_0")
 
 

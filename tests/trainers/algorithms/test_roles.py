@@ -166,11 +166,11 @@ def test_a_map_of_roles_names_every_trained_agent_and_no_other(name: str):
 @pytest.mark.parametrize(
     ("own", "error", "words"),
     [
-        ({"roles": "seats"}, ValueError, r"roles='seats': expected one of \('name', 'seat'\)"),
-        ({"roles": {"a_0": 1}}, TypeError, "expected a map from agent to text"),
-        ({"roles": 3}, TypeError, "expected text or a map"),
-        ({"rate": 0.0}, ValueError, "rae, rate=0.0: expected more than 0 and at most 1"),
-        ({"rate": 2}, ValueError, "rae, rate=2: expected more than 0 and at most 1"),
+        ({"roles": "seats"}, ValueError, "roles='seats': expected 'name', 'seat' or a map"),
+        ({"roles": {"a_0": 1}}, ValueError, "a map from agent to role"),
+        ({"roles": 3}, ValueError, "roles=3: expected 'name', 'seat' or a map"),
+        ({"rate": 0.0}, ValueError, "rae, rate=0.0: expected a number above 0, at most 1"),
+        ({"rate": 2}, ValueError, "rae, rate=2: expected a number above 0, at most 1"),
     ],
 )
 def test_wrong_settings_say_what_is_wrong(own: Any, error: type[Exception], words: str):

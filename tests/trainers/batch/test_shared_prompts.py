@@ -26,6 +26,8 @@ from trl.trainer.utils import add_fused_lm_head
 from trainers.batch import prefixes
 from trainers.batch.shared_prompts import SharedPrompts, why_whole
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 MODES: dict[str, dict[str, Any]] = {
     "shared": {"adapters": False, "weights": "shared"},
     "adapters": {},

@@ -26,7 +26,10 @@ from trainers.engines.generate import GenerateEngine
 FOUR_DIGITS = {"b_0": ScriptedPolicy(lambda request: "1234")}
 TOOLS = Path(trl.__file__).parent / "chat_templates" / "qwen3_instruct_2507.jinja"
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning"),
+]
 
 
 @pytest.fixture(autouse=True)

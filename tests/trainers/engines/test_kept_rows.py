@@ -21,6 +21,8 @@ from trainers.engines.generate import GenerateEngine
 from trainers.weights.team_files import build_team_model
 from trainers.weights.team_model import FullWeights, TeamModel
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 AGENTS = ["left_0", "right_0"]
 MODES: dict[str, dict[str, Any]] = {
     "shared": {"weights": "shared"},

@@ -29,6 +29,8 @@ from trainers.weights.adapters import AdapterWeights
 from trainers.weights.team_files import read_team_file
 from trainers.weights.team_model import FullWeights, SeparateWeights
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SEATS = {"left_0": "left_0", "right_0": "right_0"}
 
 

@@ -32,6 +32,8 @@ from trainers.algorithms.magrpo_tree import MAGRPOTree
 from trainers.experience.collect import Collector
 from trainers.running.costs import update_costs
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 KINDS = (MAGRPOTree, C3, C3Sim, Difference, ATGRPO, AdvantageAlignment)
 NAMES = {kind: f"{kind.__module__}:{kind.__name__}" for kind in KINDS}
 TREE, SIM, BLANKED, BEST = (NAMES[kind] for kind in (MAGRPOTree, C3Sim, Difference, ATGRPO))

@@ -28,7 +28,10 @@ from trainers.running.transcripts import write_group
 from trainers.schedules.schedules import TaskSchedule
 
 BEARING: dict[str, Any] = {"max_failed_share": 1.0}
-pytestmark = pytest.mark.filterwarnings("ignore:update .* episodes failed:UserWarning")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.filterwarnings("ignore:update .* episodes failed:UserWarning"),
+]
 
 
 def failed_at(groups: Sequence[EpisodeGroup], *places: tuple[int, int]) -> list[EpisodeGroup]:

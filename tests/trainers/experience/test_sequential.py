@@ -28,6 +28,8 @@ from transformers import TrainerCallback
 from trainers.config import MAGRPOConfig
 from trainers.experience.sequential import drawn_order, weigh
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SEATS = ("a_0", "b_0", "c_0")
 MODES: dict[str, dict[str, Any]] = {
     "adapters": {"adapters": True},

@@ -314,7 +314,7 @@ def test_scripts_by_name():
         (["--tasks", "99999"], "expected 1 to"),
         (["--samples", "0"], "samples=0"),
         (["--seed", "1", "1"], "none twice"),
-        (["--split", "holdout"], "split 'holdout'"),
+        (["--split", "holdout"], "split='holdout'"),
     ],
 )
 def test_bad_arguments_of_eval(more: list[str], words: str, capsys: pytest.CaptureFixture[str]):

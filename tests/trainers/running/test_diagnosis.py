@@ -17,6 +17,8 @@ from llm_marl_envs.core.environment import Outcome
 from llm_marl_envs.measure.numbers.diagnosis import diagnose
 from trainers.batch.optimizer import cosines
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 LOGS = Path(__file__).parents[2] / "support" / "training_logs.json"
 
 

@@ -15,6 +15,8 @@ from support.models import make_trainer
 from support.paths import ROOT
 from support.process_cases import CASES, LONG_CASES, MODES, Uneven, run
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 PROGRAM = str(ROOT / "tests" / "support" / "process_cases.py")
 SHARDED = ("adapters", "separate")
 STOPPED = ("sick", "other seats", "own folders", "broken", "broken at once")

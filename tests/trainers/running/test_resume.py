@@ -18,6 +18,8 @@ from transformers import TrainerCallback
 from llm_marl_envs import make
 from trainers.weights.team_files import read_team_file
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 def counted(trainer: Any) -> dict[str, Any]:
     """What a run cost, but for its time."""

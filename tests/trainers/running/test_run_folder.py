@@ -26,6 +26,8 @@ from trainers.studies.demo import _interrupted
 from trainers.train import run_train, to_resume
 from trainers.trainer import MAGRPOTrainer
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
 
 

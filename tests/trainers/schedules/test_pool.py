@@ -23,6 +23,8 @@ from trainers.engines.base import Draw
 from trainers.engines.generate import GenerateEngine
 from trainers.schedules.pool import Match, Pool, Sampled, checked
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SEATS = ("left_0", "right_0")
 MODES: dict[str, dict[str, Any]] = {
     "adapters": {},

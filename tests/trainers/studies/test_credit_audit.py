@@ -35,6 +35,8 @@ from trainers.studies.credit_figures import Facts, Judged, cosine_of, figures, r
 from trainers.studies.credit_gradients import gram_of
 from trainers.studies.tables import args_for
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SEATS: tuple[str, ...] = ("left_0", "right_0")
 PAY = {("a", "a"): 3.0, ("a", "b"): 0.0, ("b", "a"): 1.0, ("b", "b"): 2.0}
 LEFT = 0.6  # chance of "a"

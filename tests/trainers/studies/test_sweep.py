@@ -25,6 +25,8 @@ from trainers.studies import sweep_run
 from trainers.studies.sweep import Point, collect_results, read_sweep
 from trainers.studies.sweep_run import BUSY, Children, main, run_point, run_sweep, write_slurm
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 RUN = """
 model: {base}
 env: coop_coding-v0

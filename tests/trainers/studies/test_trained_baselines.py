@@ -29,6 +29,8 @@ from trainers.studies.trained_baselines import (
 from trainers.studies.trained_baselines_report import baselines_table, headline, save_picture
 from trainers.weights.tiny import TinySettings, build_model, build_tokenizer
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:

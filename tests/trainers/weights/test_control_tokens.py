@@ -23,6 +23,8 @@ from trainers.weights.chat import PROBE_ACTION, ChatTemplate
 from trainers.weights.control_tokens import MARK, MARKUP_IN_SOURCE, literals
 from trainers.weights.tiny import build_tokenizer
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 HONEST = (
     "",
     " \n",

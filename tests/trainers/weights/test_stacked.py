@@ -20,6 +20,8 @@ from trainers.weights.adapters import AdapterWeights
 from trainers.weights.stacked import stacked, why_not_stacked
 from trainers.weights.team_files import build_team_model
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SEATS = ("a_0", "b_0", "c_0")
 LINEAR = ["q_proj", "v_proj", "down_proj"]
 

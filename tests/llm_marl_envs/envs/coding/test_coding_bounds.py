@@ -20,6 +20,8 @@ from llm_marl_envs.envs.coding.coop_coding import HELPER, MAIN, CoopCodingEnv
 from llm_marl_envs.envs.coding.functions import TESTS, Answer
 from llm_marl_envs.envs.coding.source import composition_of
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 FORM, PAY = 0.2, 0.8
 ROLES = roles_of(2)
 SPLIT = "test_prompts"

@@ -13,7 +13,10 @@ from llm_marl_envs.sandbox import Budget, Limits, Sandbox, Verdict
 from llm_marl_envs.sandbox.records import Job
 from llm_marl_envs.sandbox.worker import Worker
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux"),
+]
 
 LIMITS = Limits(cpu_seconds=1, wall_seconds=1.5)
 CUT = ("cpu_limit", "wall_limit")

@@ -15,6 +15,8 @@ from llm_marl_envs.core.experts import experts_of
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.coding.coop_coding import HELPER, MAIN, CoopCodingEnv
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 PROBLEMS = ("coop/0", "coop/2", "coop/39")
 MARGIN = 0.15
 PAGE = Path(__file__).parents[4] / "docs/environments/coop_coding.md"

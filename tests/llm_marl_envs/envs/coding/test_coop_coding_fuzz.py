@@ -27,7 +27,10 @@ from support.teams import (
 from llm_marl_envs.envs.coding import attempt
 from llm_marl_envs.envs.coding.coop_coding import HELPER, MAIN
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux"),
+]
 
 STYLES = ("seat", "calm seat", "kind seat", "value heart", "layout", "kind layout")
 QUICK = range(10_000, 10_060)

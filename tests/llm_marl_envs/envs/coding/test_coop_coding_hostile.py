@@ -12,7 +12,10 @@ from llm_marl_envs.envs.coding import ablation
 from llm_marl_envs.envs.coding.coop_coding import HELPER, MAIN, CoopCodingEnv
 from llm_marl_envs.sandbox import Opaque, Replacement
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux"),
+]
 
 AUX = "def aux(x):\n    return x + 1\n"
 SOLVE = "def solve(x):\n    return aux(x)\n"

@@ -33,6 +33,8 @@ from llm_marl_envs.measure import evaluate_team
 from llm_marl_envs.measure.numbers.coordination import measure_coordination
 from llm_marl_envs.policies.expert import AgreedPolicy, ExpertPolicy
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 MANY = pytest.mark.parametrize("authors", [3, 4])
 PAGE = Path(__file__).parents[4] / "docs/environments/coop_coding.md"
 THREE = Composition("item", ("even",), "minus x", "the sum of {}", divided=True)

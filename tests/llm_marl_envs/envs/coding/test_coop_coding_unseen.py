@@ -22,7 +22,10 @@ from llm_marl_envs.envs.coding import ablation
 from llm_marl_envs.envs.coding.coop_coding import HELPER, MAIN, CoopCodingEnv
 from llm_marl_envs.sandbox import Replacement, Sandbox, Verdict
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="confinement needs Linux"),
+]
 
 PROBE = (Path(__file__).parents[3] / "support" / "probe.py").read_text()
 TESTS = "".join(f"assert solve({x}) == {x + 1}\n" for x in range(3))

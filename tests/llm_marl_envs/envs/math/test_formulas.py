@@ -15,6 +15,8 @@ from llm_marl_envs import make
 from llm_marl_envs.envs.math import formulas
 from llm_marl_envs.envs.math.formulas import Comparer, check_installed, same_formula
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 INSTALLED = importlib.util.find_spec("math_verify") is not None
 needs_library = pytest.mark.skipif(not INSTALLED, reason="the extra `math` is not installed")
 ROW = {"problem": "What is $3+4$?", "answer": "7"}

@@ -16,6 +16,8 @@ from llm_marl_envs.envs.math.readings import UnreadableError, read
 from llm_marl_envs.envs.math.worked import bare, plain, same_number, worked_out
 from llm_marl_envs.envs.questions import question_of
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 INSTALLED = importlib.util.find_spec("math_verify") is not None
 needs_library = pytest.mark.skipif(not INSTALLED, reason="the extra `math` is not installed")
 ROWS = [{"problem": question, "answer": right} for _, question, _, right in FORMULAS]

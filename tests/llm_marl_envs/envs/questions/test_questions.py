@@ -28,6 +28,8 @@ from llm_marl_envs.envs.questions import (
 from llm_marl_envs.envs.questions.evidence_experts import conventions
 from llm_marl_envs.envs.questions.vocabulary import GAMES, LOST, Slots
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 STOCK = ("cups", "lights", "seats")
 TWO = [name for name, kind in KINDS.items() if len(kind.conventions) == 2]
 

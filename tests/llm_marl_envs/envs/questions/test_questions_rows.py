@@ -14,6 +14,8 @@ from llm_marl_envs.core.tasks import ASKING
 from llm_marl_envs.envs.questions import is_right, question_of, question_tasks, read_answer
 from llm_marl_envs.envs.questions.reasoning_gym import ALLOWED
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 GSM = [
     {
         "question": f"Ann has {n} apples and buys {n}. How many has she?",

@@ -31,6 +31,8 @@ from llm_marl_envs.envs.questions.evidence_experts import conventions, read_conv
 from llm_marl_envs.envs.questions.kinds import SAFE
 from llm_marl_envs.envs.questions.vocabulary import NAMES
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 BOTH, NO_COLOURS, NO_SHAPES = 0, PER_LEVEL, 5 * PER_LEVEL
 """The first turns at level 1 of questions with both descriptions, and with one."""
 

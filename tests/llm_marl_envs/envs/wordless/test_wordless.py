@@ -27,6 +27,8 @@ from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.named import Context, named_policy, named_team
 from llm_marl_envs.policies.scripted import ScriptedPolicy
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 CURRENT = benchmark("bench-v2")
 ENTRIES = [*CURRENT.entries]
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from support.attacks import ATTACKS, falsified, page_table, swapped, templated
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 ROOT = Path(__file__).parents[4]
 
 

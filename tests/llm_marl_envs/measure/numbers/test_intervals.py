@@ -28,6 +28,8 @@ from llm_marl_envs.measure.numbers.format import with_interval
 from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.report.series import estimate_success
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 SIMULATION = runpy.run_path(str(Path(__file__).parents[4] / "benchmarks" / "intervals.py"))
 PAIRS = {"ax": ("a", "x"), "ay": ("a", "y"), "bx": ("b", "x"), "by": ("b", "y")}
 

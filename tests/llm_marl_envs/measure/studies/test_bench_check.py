@@ -21,6 +21,8 @@ from llm_marl_envs.measure.studies.benchmark import BENCH_FILE, bench_table, rea
 from llm_marl_envs.policies.named import register_policy
 from llm_marl_envs.policies.scripted import ScriptedPolicy
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 FILES = ("bench.json", "trust/plan.json", "trust/summary.json", "writing/plan.json")
 FILES = (*FILES, "writing/summary.json", "trust/episodes.jsonl", "writing/episodes.jsonl")
 UNCHECKED = re.compile(rf"turns\.response\.({'|'.join(UNSEEN)})")

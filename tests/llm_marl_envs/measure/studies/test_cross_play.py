@@ -30,6 +30,8 @@ from llm_marl_envs.measure.studies.heat_map import save_heat_map
 from llm_marl_envs.measure.studies.zero_shot import zero_shot
 from llm_marl_envs.policies import RandomPolicy, ScriptedPolicy
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 
 def heard(request: Request) -> str:
     return request.messages[-1].content.rpartition(": ")[2]

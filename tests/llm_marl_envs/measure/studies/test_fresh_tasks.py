@@ -25,6 +25,8 @@ from llm_marl_envs.measure.studies.fresh_tasks import (
     secret_of,
 )
 
+pytestmark = pytest.mark.full  # `make test-all` runs it
+
 ENTRIES = benchmark("bench-v2").entries
 SECRET = "tasks that nobody has seen"
 LISTED = {"coding", "coding_ood", "debate", "debate_ood", "critique", "math", "sudoku", "signals"}
