@@ -10,7 +10,7 @@ from typing import Any
 from latex2mathml.converter import convert
 
 from llm_marl_envs import spec
-from llm_marl_envs.core.options import Declared, declared
+from llm_marl_envs.core.options import Declared, declared, options_of
 from llm_marl_envs.measure.numbers.metrics import METRICS, Metric
 from llm_marl_envs.play.registry import load_entry_point
 
@@ -49,8 +49,8 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     heading = ARGUMENTS.search(html)
     if place.parent.name != "environments" or heading is None:
         return html
-    create: Any = load_entry_point(spec(place.stem))
-    return html[: heading.end()] + _arguments(create.Options) + html[heading.end() :]
+    options = options_of(load_entry_point(spec(place.stem)))
+    return html[: heading.end()] + _arguments(options) + html[heading.end() :]
 
 
 def _arguments(options: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, Self, get_type_hints
 
 import torch
 from transformers.integrations.integration_utils import (
@@ -117,6 +117,7 @@ class MAGRPOConfig(GRPOConfig):
         ImportError: a logger in `report_to` that is not installed.
     """
 
+    _given = frozenset[str]()  # no field: what `__new__` was given
     algorithm: str | dict[str, Any] = "magrpo"
     """A name in trainers.algorithms, or a map of it and of the algorithm's own settings:
     {name: hysteretic, weight: 0.2}; or a recipe, which sets more (trainers.recipes)."""
@@ -231,8 +232,15 @@ class MAGRPOConfig(GRPOConfig):
     save_strategy: str = "no"
     report_to: str | list[str] | None = "none"
 
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        """Notes which settings are given: a recipe sets the others alone."""
+        made = super().__new__(cls)
+        names = [one.name for one in dataclasses.fields(cls)]
+        made._given = frozenset({*names[: len(args)], *given})
+        return made
+
     def __post_init__(self) -> None:
-        settle(self)
+        settle(self, self._given)
         self._refuse_what_is_not_read()
         self._read_as_yaml_means()
         hints = {**get_type_hints(type(self)), "resume_from_checkpoint": bool | str | None}

@@ -13,8 +13,7 @@ A setting that the run gives itself stays as given; then the run is called `cory
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,23 +81,24 @@ def prepared(run: Mapping[str, Any]) -> dict[str, Any]:
     recipe = recipe_named(trainer.get("algorithm"))
     if recipe is None:
         return dict(run)
+    named = {"recipe": algorithm_name(trainer["algorithm"]), "algorithm": recipe.algorithm}
     env_kwargs = {**recipe.env_kwargs, **(run.get("env_kwargs") or {})}
-    return {**run, "trainer": {**recipe.trainer, **trainer}, "env_kwargs": env_kwargs}
+    return {**run, "trainer": {**recipe.trainer, **trainer, **named}, "env_kwargs": env_kwargs}
 
 
-def settle(args: Any) -> None:
-    """Let a config whose `algorithm` names a recipe follow it: settings that are at their defaults.
+def settle(args: Any, given: Collection[str]) -> None:
+    """Let a config whose `algorithm` names a recipe follow it in what nobody gave.
 
     Args:
         args: a `MAGRPOConfig`; its `algorithm` and `recipe` change.
+        given: names of the settings that somebody gave, which stay.
     """
     recipe = recipe_named(args.algorithm)
     if recipe is None:
         return
     args.recipe, args.algorithm = algorithm_name(args.algorithm), recipe.algorithm
-    defaults = {one.name: one.default for one in dataclasses.fields(args)}
     for name, value in recipe.trainer.items():
-        if getattr(args, name) == defaults[name]:
+        if name not in given:
             setattr(args, name, value)
 
 

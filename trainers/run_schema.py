@@ -20,6 +20,7 @@ from peft import LoraConfig
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
+from llm_marl_envs.core.options import options_of
 from llm_marl_envs.core.specs import list_envs, spec
 from llm_marl_envs.play.registry import load_entry_point
 from trainers.algorithms import ALGORITHMS
@@ -65,8 +66,15 @@ def run_schema() -> dict[str, Any]:
         },
         "allOf": [
             {
-                "if": {"properties": {"env": {"enum": [env_id, env_id.rpartition("-v")[0]]}}},
-                "then": {"properties": {"env_kwargs": _arguments(env_id)}},
+                "if": {
+                    "properties": {"env": {"enum": [env_id, env_id.rpartition("-v")[0]]}},
+                    "required": ["env"],
+                },
+                "then": {
+                    "properties": dict.fromkeys(
+                        ("env_kwargs", "eval_env_kwargs"), _arguments(env_id)
+                    )
+                },
             }
             for env_id in ids
         ],
@@ -78,7 +86,7 @@ def _settings(schema: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _arguments(env_id: str) -> dict[str, Any]:
-    options: Any = getattr(load_entry_point(spec(env_id)), "Options", None)
+    options = options_of(load_entry_point(spec(env_id)))
     return {} if options is None else _settings(options.model_json_schema(), **OF_MAKE)
 
 

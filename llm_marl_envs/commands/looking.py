@@ -44,7 +44,9 @@ def _spec(options: Namespace) -> None:
 
 
 def _schema(env_id: str, create: Callable[..., Any]) -> dict[str, Any]:
-    options = getattr(create, "Options", None)
+    from llm_marl_envs.core.options import options_of
+
+    options = options_of(create)
     if options is None:
         raise ValueError(f"{env_id} declares no options, so there is no schema of its arguments")
     return options.model_json_schema()
@@ -52,9 +54,9 @@ def _schema(env_id: str, create: Callable[..., Any]) -> dict[str, Any]:
 
 def _arguments(create: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[str]:
     """One line per argument; two where its environment declares what it is."""
-    from llm_marl_envs.core.options import declared
+    from llm_marl_envs.core.options import declared, options_of
 
-    options = getattr(create, "Options", None)
+    options = options_of(create)
     if options is None:
         for one in inspect.signature(create).parameters.values():
             yield f"{one.name} = {given.get(one.name, one.default)!r}"

@@ -1,7 +1,7 @@
 """The arguments of an environment, each declared once: its type, range, default and what it is.
 
     class CrowdOptions(TaskOptions):
-        choices: int = Field(3, ge=2, le=8, description="how many words each member chooses from")
+        choices: int = Field(default=3, ge=2, le=8, description="words to choose from")
 
 From the declaration come the checks and their errors, the table on the environment's page, what
 `llm-marl spec` prints, and a JSON schema (`CrowdOptions.model_json_schema()`). What compares
@@ -11,6 +11,7 @@ pydantic would take a quarter of the time.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -26,6 +27,7 @@ Info = Literal["split", "full"]
 """Whether each seat is told its own part of a task, or all are told everything."""
 RenderMode = Literal["ansi", "human", "html"] | None
 INFO = "'split': each seat is told its own part of a task; 'full': all are told everything"
+TASKS = "None (generated), a JSONL file, 'hub:<dataset>', a list of rows, or a TaskSource"
 TURNS = "K, how often each seat acts"
 EXPECTED = "expected"
 """Key of a field's `json_schema_extra`: what it takes, where its type does not say it in words."""
@@ -35,9 +37,8 @@ OF_THE_WRONG_TYPE = ("_type", "_str", "instance_of")
 """How pydantic's names of such errors end."""
 
 
-def tasks_field(rows: str = "") -> Any:
-    """The argument `tasks`; `rows` says what a row holds."""
-    about = "None (generated), a JSONL file, 'hub:<dataset>', a list of rows, or a TaskSource"
+def tasks_field(rows: str = "", about: str = TASKS) -> Any:
+    """The argument `tasks`; `rows` says what a row holds, `about` what may be given."""
     return Field(
         default=None,
         description=f"{about}. {rows}" if rows else about,
@@ -118,6 +119,17 @@ class Declared:
     default: str
     expected: str
     about: str
+
+
+def options_of(create: Any) -> Any:
+    """The declared arguments of an environment's class; None where it declares none.
+
+    A class that derives from one of this library and has a constructor of its own takes what that
+    constructor takes.
+    """
+    options = getattr(create, "Options", None)
+    own = options is not None and inspect.signature(create) == inspect.signature(options)
+    return options if own else None
 
 
 def declared(options: type[BaseModel]) -> list[Declared]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,23 @@ def test_what_differs_is_called_modified(tmp_path: Path):
     assert label(config(tmp_path, algorithm="cory", schedules=every), reader) == "cory (modified)"
     assert label(config(tmp_path, algorithm="maremax"), {}) == "maremax"
     assert label(config(tmp_path), {}) is None
+
+
+def test_a_setting_that_is_given_stays_also_at_its_default(tmp_path: Path):
+    args = config(tmp_path, algorithm="cory", beta=0.0)
+    assert (args.beta, args.credit, args.schedules) == (0.0, "team", {"exchange": {"every": 5}})
+    assert label(args, {"pioneer_observer": True}) == "cory (modified)"
+    file = tmp_path / "run.yaml"
+    file.write_text("model: tiny\nenv: debate\ntrainer: {algorithm: happo, num_iterations: 1}\n")
+    given = {**read_run(file)["trainer"], "output_dir": str(tmp_path), "use_cpu": True}
+    assert MAGRPOConfig(**given).num_iterations == 1
+    assert label(MAGRPOConfig(**given), {}) == "happo (modified)"
+
+
+def test_copies_of_a_config_follow_the_same_recipe(tmp_path: Path):
+    args = config(tmp_path, algorithm="cory", beta=0.0)
+    for again in (copy.copy(args), copy.deepcopy(args), pickle.loads(pickle.dumps(args))):
+        assert (again.recipe, again.algorithm, again.beta) == ("cory", "magrpo", 0.0)
 
 
 def test_settings_beside_a_recipe_are_refused(tmp_path: Path):

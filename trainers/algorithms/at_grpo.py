@@ -59,8 +59,6 @@ from trainers.algorithms.relations import Kind, Relation
 from trainers.algorithms.trees import step_of
 from trainers.batch.returns import discounted_returns
 
-JUDGED_BY = ("reward", "return")
-
 
 class ATGRPOSettings(Options):
     """Settings of `at_grpo`."""

@@ -100,10 +100,8 @@ class Players:
     @contextmanager
     def seated(self, update: int) -> Iterator[Team]:
         """The team of this process's groups in an update, while the block runs."""
-        begun_with, self.weights.policy_of = (
-            self.weights.policy_of,
-            self.seating.policies(update),
-        )
+        begun_with = self.weights.policy_of
+        self.weights.policy_of = self.seating.policies(update)
         try:
             yield self._beside_others(update)
         finally:

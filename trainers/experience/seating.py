@@ -41,7 +41,6 @@ class Seating:
         self.schedules = make_schedules(args.schedules)
         self.schedules.check(env, self.trained, self.policy_of)
         self.pool = self.schedules.pool
-        self.strategy = None if self.pool is None else self.pool.make_strategy()
 
     @property
     def share(self) -> slice:
@@ -61,15 +60,20 @@ class Seating:
             update: number of the update.
             kept: policy -> the updates before which its past selves were kept, oldest first.
         """
-        groups = range(self.args.tasks_per_update)
-        if self.pool is None or self.strategy is None:
+        groups, pool = range(self.args.tasks_per_update), self.pool
+        if pool is None:
             return [{} for _ in groups]
-        matches = [self._match(update, place, kept) for place in groups]
-        return [
-            checked(self.strategy.line_up(match), match, self.pool.strategy) for match in matches
-        ]
+        strategy, opponents = pool.make_strategy(), tuple(pool.opponents or ())
+        matches = [self._match(update, place, kept, opponents) for place in groups]
+        return [checked(strategy.line_up(match), match, pool.strategy) for match in matches]
 
-    def _match(self, update: int, place: int, kept: Mapping[str, Sequence[int]]) -> Match:
+    def _match(
+        self,
+        update: int,
+        place: int,
+        kept: Mapping[str, Sequence[int]],
+        opponents: tuple[str, ...],
+    ) -> Match:
         learners = self.schedules.learners(update, self.trained)
         past = {
             seat: tuple(past_self(policy, one) for one in kept.get(policy, ()) if one < update)
@@ -82,7 +86,7 @@ class Seating:
             learner=learners[(update * self.args.tasks_per_update + place) % len(learners)],
             seats=self.trained,
             past=past,
-            opponents=tuple((self.pool and self.pool.opponents) or ()),
+            opponents=opponents,
         )
 
     def own_turns(self, update: int, groups: Sequence[EpisodeGroup]) -> Sequence[EpisodeGroup]:

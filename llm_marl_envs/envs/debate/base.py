@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, InstanceOf, WithJsonSchema
 
 from llm_marl_envs.core.environment import TextAECEnv
-from llm_marl_envs.core.options import EXPECTED, INFO
+from llm_marl_envs.core.options import EXPECTED, INFO, tasks_field
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.envs.debate.briefs import asked, share
@@ -24,20 +24,16 @@ MAX_ACTION_CHARS = 4096
 OWN = "Only you know:"
 
 
+ASKED = (
+    "None (generated), 'generated:<kind>,<kind>:<level>', a JSONL file, 'hub:<dataset>', "
+    "'reasoning-gym:<set>', a list of rows or a TaskSource of questions"
+)
 Judge = Annotated[InstanceOf[Policy], WithJsonSchema({EXPECTED: "a policy"})]
 
 
 def question_field(more: str = "") -> Any:
     """The argument `tasks` of an environment that asks questions."""
-    about = (
-        "None (generated), 'generated:<kind>,<kind>:<level>', a JSONL file, 'hub:<dataset>', "
-        "'reasoning-gym:<set>', a list of rows or a TaskSource of questions"
-    )
-    return Field(
-        default=None,
-        description=f"{about}. {more}" if more else about,
-        json_schema_extra={EXPECTED: "None, text, rows or a TaskSource"},
-    )
+    return tasks_field(more, ASKED)
 
 
 def info_field() -> Any:

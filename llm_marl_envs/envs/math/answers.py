@@ -12,7 +12,6 @@ from itertools import islice
 
 from llm_marl_envs.core.answers import MAX_ANSWER_CHARS, answer_lines, number_of, same_answer
 
-COMPARISONS = ("exact", "math")
 FRACTION = re.compile(r"([+-]?[0-9]{1,30})\s*/\s*([0-9]{1,30})")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import typing
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -12,7 +13,8 @@ import pytest
 from pydantic import Field
 
 from llm_marl_envs import list_envs, make, spec
-from llm_marl_envs.core.options import Options, declared, name_and_options
+from llm_marl_envs.core.options import Options, declared, name_and_options, options_of
+from llm_marl_envs.envs.games.crowd import CrowdEnv
 from llm_marl_envs.play.registry import load_entry_point
 
 
@@ -87,27 +89,31 @@ IDS = [one for one in list_envs() if spec(one).agents]
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_every_argument_of_an_environment_is_declared_in_words(env_id: str):
-    for one in declared(options_of(env_id)):
+    for one in declared(options_at(env_id)):
         assert one.about, one
         assert one.expected != "a value", one
         if "." not in one.name:
-            assert one.default == repr(options_of(env_id).model_fields[one.name].default)
+            assert one.default == repr(options_at(env_id).model_fields[one.name].default)
 
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_every_choice_that_is_declared_can_be_made(env_id: str):
-    for name, field in options_of(env_id).model_fields.items():
+    tried = 0
+    for name, field in options_at(env_id).model_fields.items():
         for choice in choices_of(field.annotation):
             if (name, choice) == ("split", "all"):  # of rows alone
                 continue
             if choice == "math" and find_spec("math_verify") is None:
                 continue
             needs = {"n_agents": 3} if choice == "evaluation" else {}
-            make(env_id, **{name: choice, **needs})
+            made = make(env_id, **{name: choice, **needs})
+            assert made.env_kwargs[name] == choice
+            tried += 1
+    assert tried >= 4 + 3  # splits and ways to render, at least
 
 
-def options_of(env_id: str) -> Any:
-    return getattr(load_entry_point(spec(env_id)), "Options")  # noqa: B009 - of any class
+def options_at(env_id: str) -> Any:
+    return options_of(load_entry_point(spec(env_id)))
 
 
 def choices_of(hint: Any) -> Iterator[Any]:
@@ -117,3 +123,20 @@ def choices_of(hint: Any) -> Iterator[Any]:
     elif typing.get_args(hint) and typing.get_origin(hint) is not Annotated:
         for one in typing.get_args(hint):
             yield from choices_of(one)
+
+
+def test_a_derived_class_takes_what_its_own_constructor_takes():
+    class Louder(CrowdEnv):
+        def __init__(self, *, volume: int = 2, **given: Any) -> None:
+            super().__init__(**given)
+            self.volume = volume
+
+    class Plain(CrowdEnv):
+        pass
+
+    assert options_of(Plain) is options_of(CrowdEnv) is CrowdEnv.Options
+    assert options_of(Louder) is None
+    assert [*inspect.signature(Louder).parameters] == ["volume", "given"]
+    assert Louder(volume=3, choices=4).choices == 4
+    with pytest.raises(ValueError, match="choices=1"):
+        Louder(choices=1)
