@@ -12,7 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import yaml
+
+from trainers import MAGRPOConfig
+from trainers.algorithms import ALGORITHMS, AdvantageInputs, algorithm_name, make_algorithm
+from trainers.recipes import RECIPES
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
@@ -47,7 +53,6 @@ def test_the_site_builds_strictly_and_without_the_network(tmp_path: Path):
 def test_the_refused_settings_are_refused():
     """The page says of each what the configuration says of it."""
     pytest.importorskip("trl")
-    from trainers import MAGRPOConfig
 
     spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
     assert spec is not None
@@ -97,14 +102,63 @@ def test_examples_of_other_trainers_run():
     assert namespace["reward"] is not None
 
 
-def test_the_leave_one_out_example_computes_what_it_says():
-    import numpy as np
+def pages_of_algorithms() -> list[Path]:
+    return sorted(p for p in (ROOT / "docs" / "algorithms").glob("*.md") if p.stem != "index")
 
+
+@pytest.mark.parametrize("page", pages_of_algorithms(), ids=lambda page: page.stem)
+def test_pages_of_algorithms_have_one_shape(page: Path):
+    """An example, a run file that is accepted, the definition."""
+    head, example, *sections = re.split(r"\n\n|\n(?=## )", page.read_text(), maxsplit=2)
+    assert head.startswith("# ")
+    assert example.strip().endswith((".", ")."))
+    assert re.findall(r"^## .*", sections[0], re.M)[:2] == ["## In a run file", "## Definition"]
+    runs = re.findall(r"```yaml\n(.*?)```", sections[0].split("## Definition")[0], re.S)
+    trainers = [yaml.safe_load(run)["trainer"] for run in runs]
+    assert any(page.stem == algorithm_name(one["algorithm"]) for one in trainers)
+    for settings in trainers:
+        MAGRPOConfig("runs/none", **settings)
+
+
+def test_every_algorithm_has_a_page():
+    named = {*ALGORITHMS.names(), *RECIPES.names()} - {"c3_sim"}  # which is on the page of c3
+    assert {page.stem for page in pages_of_algorithms()} == named
+
+
+@pytest.mark.parametrize(
+    ("name", "returns", "expected"),
+    [
+        ("magrpo", [[0], [1], [5]], [[-3], [-1.5], [4.5]]),
+        ("rejection", [[0], [1], [5]], [[0], [0], [1]]),
+        ("hysteretic", [[0], [1], [5]], [[-0.6], [-0.3], [4.5]]),
+        ("mareinforce", [[0], [0], [1], [1]], [[0], [0], [1], [1]]),
+        ("maremax", [[0], [0], [1], [1]], [[-1], [-1], [0], [0]]),
+        ("marshal", [[3, 1], [2, 0]], [[2, 0], [0, -2]]),
+    ],
+)
+def test_the_examples_of_algorithms_are_right(name: str, returns: Any, expected: Any):
+    text = (ROOT / "docs" / "algorithms" / f"{name}.md").read_text().split("## ")[0]
+    assert all(f"{number:g}" in text for row in expected for number in row)
+    recipe = RECIPES.get(name) if name in RECIPES else None
+    args = MAGRPOConfig("runs/none", algorithm=name)
+    algorithm = make_algorithm(args.algorithm, args)
+    values = np.array(returns, float)[None, :, None, :]  # (P=1, G, A=1, K)
+    inputs = AdvantageInputs(
+        returns=values,
+        rewards=values,
+        alive=np.ones(values.shape, bool),
+        agents=("a_0",),
+        policies={"a_0": "a_0"},
+        groups=(),
+    )
+    assert recipe is None or args.recipe == name
+    assert algorithm.advantages(inputs)[0, :, 0] == pytest.approx(np.array(expected, float))
+
+
+def test_the_leave_one_out_example_computes_what_it_says():
     text = (ROOT / "docs" / "howto" / "own_algorithm.md").read_text()
     namespace: dict[str, object] = {"__name__": "example"}
     exec("\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.S)), namespace)
-    from trainers.algorithms import AdvantageInputs
-
     returns = np.array([[[[1.0]], [[2.0]], [[6.0]]]])  # (P=1, G=3, A=1, K=1)
     inputs = AdvantageInputs(
         returns=returns,
