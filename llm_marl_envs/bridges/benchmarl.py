@@ -126,13 +126,13 @@ class TextTask(TaskClass):
 
 def _only(env: Any, key: str) -> Any:
     """The specs under one name, of each group that has it; None if no group has."""
-    found = {
+    specs = {
         group: Composite({key: env.observation_spec[group, key].clone()}, shape=shape)
         for group in env.group_map
         for shape in [env.observation_spec[group].shape]
         if key in env.observation_spec[group].keys()  # noqa: SIM118 - a spec, not a dict
     }
-    return Composite(found) if found else None
+    return Composite(specs) if specs else None
 
 
 def _choices(env: Any) -> Any:

@@ -53,7 +53,7 @@ class Replay:
         self.seats: list[str] = list(env.possible_agents)
         self._lock = threading.Lock()  # with parallel_training="mp" formatters run in threads
 
-    def after(self, task: str, said: Sequence[Sequence[str]]) -> tuple[dict[str, Any], float]:
+    def after(self, task: str, turns: Sequence[Sequence[str]]) -> tuple[dict[str, Any], float]:
         """What each seat sees after these turns, and what the last one paid the team.
 
         A turn after the episode's end pays nothing.
@@ -64,7 +64,7 @@ class Replay:
         with self._lock:
             seen, _ = self.env.reset(seed=self.seed, options={"task": str(task)})
             paid = 0.0
-            for texts in said:
+            for texts in turns:
                 if len(texts) != len(self.seats):
                     raise ValueError(
                         f"{env_name(self.env)}: got {len(texts)} texts; its seats are "
@@ -123,7 +123,9 @@ class Asked:
         branch = _branch(prompt)
         branch.said = tuple(zip(*response_history_per_agent, strict=True))
         seen, _paid = self.replay.after(branch, branch.said)
-        return [one(seen[seat]) for one, seat in zip(self.write, self.replay.seats, strict=True)]
+        return [
+            write(seen[seat]) for write, seat in zip(self.write, self.replay.seats, strict=True)
+        ]
 
 
 def for_comlrl(
@@ -163,7 +165,7 @@ def for_comlrl(
         raise ValueError(
             f"got {len(tokenizers)} tokenizers: expected one, or one for each of {replay.seats}"
         )
-    write = [partial(prompt_of, one, template=chat_template_kwargs or {}) for one in tokenizers]
+    write = [partial(prompt_of, own, template=chat_template_kwargs or {}) for own in tokenizers]
     asked = Asked(replay, write)
     return {
         "train_dataset": rows_of(made, n),
@@ -202,7 +204,7 @@ def prompt_of(tokenizer: Any, seen: str, template: Mapping[str, Any]) -> str:
         ValueError: the padding token is in it: CoMLRL takes what comes after as the answer.
     """
     messages = getattr(seen, "messages", None) or (Message("user", seen),)
-    chat = [{"role": one.role, "content": one.content} for one in messages]
+    chat = [{"role": message.role, "content": message.content} for message in messages]
     text = tokenizer.apply_chat_template(
         chat, tokenize=False, add_generation_prompt=True, **template
     )

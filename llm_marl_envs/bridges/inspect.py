@@ -90,7 +90,9 @@ def task(
     """
     env = make(env_id, **kwargs)
     seats, policies = divided(env, partners)
-    samples = [Sample(id=one.id, input=f"{env_id}, task {one.id}") for one in env.unwrapped.source]
+    samples = [
+        Sample(id=entry.id, input=f"{env_id}, task {entry.id}") for entry in env.unwrapped.source
+    ]
     return Task(
         dataset=MemoryDataset(samples, name=env_id),
         solver=team(env_id, seats, policies, seed, kwargs),

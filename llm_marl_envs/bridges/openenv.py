@@ -189,13 +189,13 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
                 f"joint action: missing {missing}, not to act {wrong}; expected a text for each "
                 f"of {acting} and no other"
             )
-        said = {a: valid(t) if isinstance(t, str) else t for a, t in action.actions.items()}
+        texts = {a: valid(t) if isinstance(t, str) else t for a, t in action.actions.items()}
         self.steps += 1
         if not self.turn_based:
-            seen, paid, ended, cut, infos = self.env.step(said)
+            seen, paid, ended, cut, infos = self.env.step(texts)
             return self._told(seen, paid, ended, cut, infos)
         env = self.env
-        env.step(said[acting[0]])
+        env.step(texts[acting[0]])
         ends = dict(env.terminations), dict(env.truncations)
         return self._told(self._observed(), dict(env.rewards), *ends, dict(env.infos))
 
@@ -321,7 +321,7 @@ class Session:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "client": None}
 
-    def ask(self, what: str, *given: Any, **named: Any) -> Any:
+    def ask(self, what: str, *arguments: Any, **named: Any) -> Any:
         """The client's answer to `reset`, `step` or `state`.
 
         Raises:
@@ -332,7 +332,7 @@ class Session:
             made = self.connect()
             self.client = made.sync() if isinstance(made, EnvClient) else made
         try:
-            return getattr(self.client, what)(*given, **named)
+            return getattr(self.client, what)(*arguments, **named)
         except Exception as error:
             if not str(error).endswith(REFUSED):
                 self.close()
@@ -379,29 +379,29 @@ class _Remote(TextEnv):
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """What the server tells each seat."""
         seed = self.rng.getrandbits(32) if self._seed is None else self._seed
-        told = self.session.ask("reset", seed=seed, task=task.id).observation
-        self._acting = told["acting"]
-        self._heard = {agent: len(chat) for agent, chat in told["chats"].items()}
+        observation = self.session.ask("reset", seed=seed, task=task.id).observation
+        self._acting = observation["acting"]
+        self._heard = {agent: len(chat) for agent, chat in observation["chats"].items()}
         return {
-            agent: [Message(one["role"], one["content"]) for one in chat]
-            for agent, chat in told["chats"].items()
+            agent: [Message(message["role"], message["content"]) for message in chat]
+            for agent, chat in observation["chats"].items()
         }
 
     def _play(self, actions: Mapping[str, str]) -> Outcome:
         sent = {agent: valid(text) for agent, text in actions.items()}
         result = self.session.ask("step", {"actions": sent})
-        told = result.observation
-        self._acting = told["acting"] or self._acting
-        infos = told["infos"]
-        known = (info.get("success") for info in infos.values())
+        observation = result.observation
+        self._acting = observation["acting"] or self._acting
+        infos = observation["infos"]
+        successes = (info.get("success") for info in infos.values())
         return Outcome(
             reward_terms={
                 agent: infos[agent].get("reward_terms", {"reward": reward})
-                for agent, reward in told["rewards"].items()
+                for agent, reward in observation["rewards"].items()
             },
-            feedback=self._news(told["chats"]),
+            feedback=self._news(observation["chats"]),
             ended=result.done,
-            success=next((one for one in known if one is not None), None),
+            success=next((success for success in successes if success is not None), None),
             facts={
                 agent: {name: value for name, value in info.items() if name not in OWN_FACTS}
                 for agent, info in infos.items()
@@ -485,7 +485,7 @@ def _tasks(facts: Mapping[str, Any]) -> TaskSource:
     split = facts["split"]
     if facts["task_ids"] is None:
         return NumberedSource(split, facts["tasks"])  # their data stays there
-    return ListSource([Task(one, split, {}) for one in facts["task_ids"]], split)
+    return ListSource([Task(task_id, split, {}) for task_id in facts["task_ids"]], split)
 
 
 def as_message(text: str) -> dict[str, Any]:
@@ -495,8 +495,8 @@ def as_message(text: str) -> dict[str, Any]:
 
 def shown(observation: Any) -> str:
     """An observation as text: its only text, else all of it as JSON."""
-    found = observation if isinstance(observation, Mapping) else observation.model_dump()
-    fields = {name: found[name] for name in found if name not in ("reward", "done", "metadata")}
+    data = observation if isinstance(observation, Mapping) else observation.model_dump()
+    fields = {name: data[name] for name in data if name not in ("reward", "done", "metadata")}
     texts = [value for value in fields.values() if isinstance(value, str)]
     return texts[0] if len(texts) == 1 else json.dumps(fields, ensure_ascii=False, indent=1)
 

@@ -116,13 +116,13 @@ class TextChatEnv(EnvBase):
     """
 
     def __init__(self, env: Any, *, groups: int = 1, seed: int = 0) -> None:
-        envs = [_texts(one) for one in (env if isinstance(env, (list, tuple)) else [env])]
-        if not envs or len({id(one) for one in envs}) < len(envs):
+        envs = [_texts(copy) for copy in (env if isinstance(env, (list, tuple)) else [env])]
+        if not envs or len({id(copy) for copy in envs}) < len(envs):
             raise ValueError(
                 "TextChatEnv: expected an environment, or copies that are not the same"
             )
         seats = list(envs[0].possible_agents)
-        if any(list(one.possible_agents) != seats for one in envs):
+        if any(list(copy.possible_agents) != seats for copy in envs):
             raise ValueError(
                 f"TextChatEnv: expected copies that have the seats of the first, {seats}"
             )
@@ -130,7 +130,7 @@ class TextChatEnv(EnvBase):
             raise ValueError(f"TextChatEnv: groups={groups}: expected at least 1 episode")
         size = (len(envs) * len(seats),)
         super().__init__(batch_size=size)
-        self.groups, self._games = groups, [_Game(one) for one in envs]
+        self.groups, self._games = groups, [_Game(copy) for copy in envs]
         self._places = [(game, seat) for game in self._games for seat in seats]
         self._set_seed(seed)
         chats = {
@@ -161,24 +161,24 @@ class TextChatEnv(EnvBase):
 
     def _step(self, tensordict: Any) -> Any:
         texts: dict[_Game, dict[str, str]] = {game: {} for game in self._games}
-        for (game, seat), row, told in zip(
+        for (game, seat), row, length in zip(
             self._places, tensordict.unbind(0), self._told, strict=True
         ):
-            said = _said(row["history"].full[told:])
+            answers = _said(row["history"].full[length:])
             if seat not in game.acting:
-                if said:
+                if answers:
                     raise ValueError(
                         f"TextChatEnv: {seat} answered, and {' or '.join(game.acting) or 'nobody'} "
                         "is to act; put OnlyActing around the policy, then nobody else is asked"
                     )
                 continue
-            if not said:
+            if not answers:
                 raise ValueError(
                     f"TextChatEnv: {seat} is to act; expected an answer after the prompt in "
                     '("history", "full")'
                 )
-            texts[game][seat] = said[-1]
-        paid = {game: game.play(said) for game, said in texts.items() if said}
+            texts[game][seat] = answers[-1]
+        paid = {game: game.play(spoken) for game, spoken in texts.items() if spoken}
         return self._after(paid)
 
     def _after(self, paid: Mapping[_Game, Mapping[str, float]]) -> Any:
@@ -201,8 +201,8 @@ class TextChatEnv(EnvBase):
             chat = game.chat(seat)
             self._told.append(len(chat))
             row = TensorDict({"acting": torch.tensor(seat in game.acting)}, batch_size=())
-            told = lazy_stack([History(role=one.role, content=one.content) for one in chat])
-            row.set("history", ChatHistory(prompt=told))
+            prompt = lazy_stack([History(role=m.role, content=m.content) for m in chat])
+            row.set("history", ChatHistory(prompt=prompt))
             row.set_non_tensor("agent", seat)
             row.set_non_tensor("group", f"{seat}/{game.start}")
             rows.append(row)
@@ -242,7 +242,7 @@ def _said(messages: Any) -> list[str]:
     TorchRL reads them out of the decoded text, so a prompt that holds control tokens is several
     messages there; the answer is the last. "<none>" fills up where others have more.
     """
-    return [one.content for one in messages.unbind(0) if one.role != "<none>"]
+    return [message.content for message in messages.unbind(0) if message.role != "<none>"]
 
 
 class OnlyActing(TensorDictModuleBase):
@@ -284,7 +284,7 @@ def trajectories(data: Any) -> list[Any]:
     Returns:
         One lazy stack of steps per trajectory, copies; seats that did not act have none.
     """
-    found = []
+    finished = []
     for seat in data.unbind(0):
         turns: list[Any] = []
         early = 0.0
@@ -302,6 +302,6 @@ def trajectories(data: Any) -> list[Any]:
                 continue
             for end in ENDS if turns else ():
                 turns[-1]["next", end] = after[end].clone()
-            found += [lazy_stack(turns)] if turns else []
+            finished += [lazy_stack(turns)] if turns else []
             turns, early = [], 0.0
-    return found
+    return finished

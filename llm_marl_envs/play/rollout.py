@@ -37,7 +37,7 @@ from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.specs import env_arguments, env_name
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.play.branches import Known
+from llm_marl_envs.play.branches import RecordedActions
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.base import Team, ask, check_team
 from llm_marl_envs.sandbox import SandboxError
@@ -102,8 +102,8 @@ class Failures:
             EpisodesFailedError: none was, and the first one failed in another process.
         """
         if episodes and all(episode.failed for episode in episodes):
-            told = f"none of {len(episodes)} episodes was played to its end: the environment raised"
-            raise _noted(self.first, episodes[0], told)
+            note = f"none of {len(episodes)} episodes was played to its end: the environment raised"
+            raise _noted(self.first, episodes[0], note)
 
     def refuse_uncounted(self, episodes: Sequence[Episode]) -> None:
         """Check that a measurement can count every episode that failed.
@@ -112,23 +112,23 @@ class Failures:
             Exception: one has no floor; what its environment raised, with a note that says why.
             EpisodesFailedError: one has none, and it failed in another process.
         """
-        lost = [one for one in episodes if not countable(one)]
+        lost = [episode for episode in episodes if not countable(episode)]
         if not lost:
             return
-        told = (
+        note = (
             "an environment that raises is counted at the smallest return that it declares, and "
             "it declares no `reward_range`"
         )
         if isinstance(self.uncounted, INFRASTRUCTURE):
-            told = f"something outside of the environment broke, {1 + self.repeats} times"
-        raise _noted(self.uncounted, lost[0], told)
+            note = f"something outside of the environment broke, {1 + self.repeats} times"
+        raise _noted(self.uncounted, lost[0], note)
 
 
-def _noted(error: Exception | None, first: Episode, told: str) -> Exception:
+def _noted(error: Exception | None, first: Episode, note: str) -> Exception:
     """What an environment raised, with a note; where it is lost, an error with the record's."""
     if error is None:
-        return EpisodesFailedError(f"{told}. The first: {failure_of(first)}")
-    error.add_note(f"{told} ({failure_name(first)})")
+        return EpisodesFailedError(f"{note}. The first: {failure_of(first)}")
+    error.add_note(f"{note} ({failure_name(first)})")
     return error
 
 
@@ -197,7 +197,7 @@ class _Live:
         self.env, self.start, self.keep = env, start, keep
         self.states = states
         self.state: str | None = None
-        self.known = Known(start)
+        self.recorded = RecordedActions(start)
         self.redraws: list[Redraw] = []
         self.steps = 0
         self.context: Context = context
@@ -241,7 +241,7 @@ class _Live:
 
     def requests(self, number: int) -> list[Request]:
         """What the agents that act now are asked; `number` is the episode's in the rollout."""
-        found, pending, name = [], self.pending(), env_name(self.env)
+        requests, pending, name = [], self.pending(), env_name(self.env)
         if self.states and pending:
             self.state = self._state()
         for agent in pending:
@@ -251,7 +251,7 @@ class _Live:
                 )
             turn = len(self.taken[agent])
             before = self._open(agent)
-            found.append(
+            requests.append(
                 Request(
                     env_id=name,
                     agent=agent,
@@ -264,7 +264,7 @@ class _Live:
                     before=before.turn() if before is not None and before.given else None,
                 )
             )
-        return found
+        return requests
 
     def _state(self) -> str:
         state = self.env.state()
@@ -309,12 +309,12 @@ class _Live:
         self.seen[agent] = observation
         return tuple(self.chats[agent])
 
-    def told(self, requests: Sequence[Request]) -> dict[str, Response]:
-        """Agent -> what it says in a branch without being asked; errors as `Known.said`."""
-        if not self.known.on:
+    def replayed(self, requests: Sequence[Request]) -> dict[str, Response]:
+        """Agent -> what it says in a branch without being asked; errors as `RecordedActions.responses`."""
+        if not self.recorded.on:
             return {}
         paid = {(draft.agent, draft.index): draft.reward for draft in self.drafts}
-        return self.known.said(requests, paid)
+        return self.recorded.responses(requests, paid)
 
     def note(
         self, agent: str, messages: tuple[Message, ...], response: Response, given: bool
@@ -330,7 +330,7 @@ class _Live:
 
     def step(self, actions: Mapping[str, str]) -> None:
         """Step the environment and book what it paid."""
-        redraw = self.known.redraw(self.steps)
+        redraw = self.recorded.redraw(self.steps)
         self.steps += 1
         if redraw is not None:
             self.env.unwrapped.redraw(redraw.seed)
@@ -516,7 +516,7 @@ def rollout(
         if failures is not None:
             _play_again(copies, live, begun, play, failures)
         _settle(copies, live, failures)
-        episodes += [one.episode() for one in live]
+        episodes += [running.episode() for running in live]
         if progress is not None:
             progress(len(wave))
     return episodes
@@ -554,7 +554,7 @@ def _play_again(
 ) -> None:
     """Play what `INFRASTRUCTURE` ended from its start, in fresh environments."""
     for _ in range(failures.repeats):
-        broken = [place for place, one in enumerate(live) if one.broken]
+        broken = [place for place, running in enumerate(live) if running.broken]
         for place in broken:
             copies.replace(place, failures.make_env())
             live[place] = begun(copies.envs[place], live[place].start)
@@ -564,24 +564,24 @@ def _play_again(
 
 def _settle(copies: VectorTextEnv, live: Sequence[_Live], failures: Failures | None) -> None:
     """Check that branches left their records; fresh environments for those that raised."""
-    for place, one in enumerate(live):
-        if one.error is None:
-            one.known.check_left(one.task_id)
+    for place, running in enumerate(live):
+        if running.error is None:
+            running.recorded.check_left(running.task_id)
         elif failures is not None:
-            _replace_failed(copies, place, one, failures)
+            _replace_failed(copies, place, running, failures)
 
 
-def _replace_failed(copies: VectorTextEnv, place: int, one: _Live, failures: Failures) -> None:
+def _replace_failed(copies: VectorTextEnv, place: int, running: _Live, failures: Failures) -> None:
     """A fresh environment for one that raised, before the next episode begins there."""
     if failures.first is None:
-        failures.first = one.error
-    if failures.uncounted is None and one.floor is None:
-        failures.uncounted = one.error
+        failures.first = running.error
+    if failures.uncounted is None and running.floor is None:
+        failures.uncounted = running.error
     try:
         copies.replace(place, failures.make_env())
     except Exception as error:  # noqa: BLE001 - kept in the record
         replacing = f"While the environment was replaced:\n{_shortened(error)}"
-        one.failure = f"{one.failure}\n{replacing}"
+        running.failure = f"{running.failure}\n{replacing}"
 
 
 def _play(
@@ -623,18 +623,18 @@ def _ask(
 ) -> dict[int, dict[str, str]]:
     """Ask each policy once for what is pending in a part; position in `live` -> joint action."""
     pending: list[tuple[int, Request]] = []
-    told: dict[int, dict[str, Response]] = {}
+    recorded: dict[int, dict[str, Response]] = {}
     for position in part:
-        one = live[position]
-        requests = one.guarded(partial(one.requests, first + position), [])
+        running = live[position]
+        requests = running.guarded(partial(running.requests, first + position), [])
         pending += [(position, request) for request in requests]
-        told[position] = one.told(requests)
-    asked = [request for place, request in pending if request.agent not in told[place]]
+        recorded[position] = running.replayed(requests)
+    asked = [request for place, request in pending if request.agent not in recorded[place]]
     answers = iter(ask(team, asked))
     actions: dict[int, dict[str, str]] = {}
     for position, request in pending:
-        given = told[position].get(request.agent)
-        response = next(answers) if given is None else given
-        live[position].note(request.agent, request.messages, response, given is not None)
+        replayed = recorded[position].get(request.agent)
+        response = next(answers) if replayed is None else replayed
+        live[position].note(request.agent, request.messages, response, replayed is not None)
         actions.setdefault(position, {})[request.agent] = response.text
     return actions

@@ -49,9 +49,9 @@ class VectorTextEnv:
         """Reset every copy; element i is what copy i's `reset` returned."""
         seeds = seeds if seeds is not None else [None] * len(self)
         options = options if options is not None else [None] * len(self)
-        for name, given in (("seeds", seeds), ("options", options)):
-            if len(given) != len(self):
-                raise ValueError(f"{len(given)} {name} for {len(self)} environments")
+        for name, values in (("seeds", seeds), ("options", options)):
+            if len(values) != len(self):
+                raise ValueError(f"{len(values)} {name} for {len(self)} environments")
         return [
             env.reset(seed=seed, options=option)
             for env, seed, option in zip(self.envs, seeds, options, strict=True)
@@ -88,7 +88,7 @@ class VectorTextEnv:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(min(MAX_THREADS, len(self)), "env-step")
         started: list[Future[T]] = [self._pool.submit(function, i) for i in indices]
-        return [one.result for one in started]
+        return [future.result for future in started]
 
     def replace(self, index: int, env: Any) -> None:
         """Put another environment in the place of a copy, which is closed.
@@ -96,7 +96,7 @@ class VectorTextEnv:
         Raises:
             ValueError: the environment stands in another place already.
         """
-        if any(env is one for place, one in enumerate(self.envs) if place != index):
+        if any(env is other for place, other in enumerate(self.envs) if place != index):
             raise ValueError(f"place {index} got the environment of another; make a copy for each")
         old, self.envs[index] = self.envs[index], env
         if old is not env:

@@ -106,9 +106,9 @@ class AlonePolicy:
         return request.turn == 0 and request.agent == seat
 
     def _all(self, request: Request) -> Request:
-        told = self.opening(request.task_id)
-        sections = [f"=== {agent} ===\n{render_messages(chat)}" for agent, chat in told.items()]
-        intro = ALONE.format(names=", ".join(told))
+        opening = self.opening(request.task_id)
+        sections = [f"=== {agent} ===\n{render_messages(chat)}" for agent, chat in opening.items()]
+        intro = ALONE.format(names=", ".join(opening))
         return _with_text(request, "\n\n".join([intro, *sections, ALONE_TASK]))
 
 
@@ -229,6 +229,6 @@ def _without_ids(response: Response, usage: tuple[int, int] | None) -> Response:
 
 def _at_cost_of(paid: Sequence[Response], response: Response) -> Response:
     """A response without token ids, at the cost of all calls."""
-    known: list[Any] = [one.tokens for one in paid if one.tokens is not None]
-    total = (sum(p for p, _ in known), sum(c for _, c in known)) if known else None
+    counts: list[Any] = [call.tokens for call in paid if call.tokens is not None]
+    total = (sum(p for p, _ in counts), sum(c for _, c in counts)) if counts else None
     return _without_ids(response, total)

@@ -55,5 +55,5 @@ class ReferenceScorer:
         return sum(scores) / len(scores)
 
     def _rouge(self, text: str, reference: str) -> float:
-        found = self.rouge.score(reference, text)
-        return sum(found[name].fmeasure for name in ROUGES) / len(ROUGES)
+        rouges = self.rouge.score(reference, text)
+        return sum(rouges[name].fmeasure for name in ROUGES) / len(ROUGES)

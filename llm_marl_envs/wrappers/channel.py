@@ -102,10 +102,10 @@ class Rules:
 
     def sent(self, text: str) -> str:
         """What of a text goes out."""
-        said = told(text)
-        if said == self.silence:
+        shown = told(text)
+        if shown == self.silence:
             return ""
-        return said if self.max_chars is None else _clipped(said, self.max_chars)
+        return shown if self.max_chars is None else _clipped(shown, self.max_chars)
 
     def arrived(self, sent: str, chance: random.Random) -> str:
         """What comes of what went out."""
@@ -114,8 +114,8 @@ class Rules:
         if not self.noise:
             return sent
         return "".join(
-            chance.choice(ALPHABET.replace(one, "")) if chance.random() < self.noise else one
-            for one in sent
+            chance.choice(ALPHABET.replace(char, "")) if chance.random() < self.noise else char
+            for char in sent
         )
 
     def heard_by(
@@ -147,7 +147,7 @@ class Rules:
         """What every seat is told; empty where there is nothing to tell."""
         limited = self.max_chars is not None
         late = f"{self.delay} turn{'s' * (self.delay > 1)}"
-        said = [
+        clauses = [
             (limited, f"others read the first {self.max_chars} characters of a text"),
             (self.price, f"each {'' if limited else 'character '}costs its writer {self.price:g}"),
             (self.noise, f"a character becomes another one with probability {self.noise:g}"),
@@ -155,7 +155,7 @@ class Rules:
             (self.delay, f"texts arrive {late} late"),
             (self.silence, f"{self.silence} alone sends nothing and costs nothing"),
         ]
-        sentences = "; ".join(text for holds, text in said if holds)
+        sentences = "; ".join(text for holds, text in clauses if holds)
         return f"Channel: {sentences}." if sentences else ""
 
 
@@ -175,18 +175,19 @@ class Courier:
 
     def carry(self, speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
         """As `Line.carry`."""
-        audience = [one for one in listeners if speaker in self.heard_by[one]]
+        audience = [listener for listener in listeners if speaker in self.heard_by[listener]]
         sent = self.rules.sent(text) if audience else ""
-        said = self._sent[speaker]
+        turns = self._sent[speaker]
         if speaker not in self._bill:  # its first text in this turn
-            said.append({})
+            turns.append({})
         self._bill[speaker] = self._bill.get(speaker, 0) + size(sent)
-        said[-1] |= dict.fromkeys(audience, sent)
-        number = len(said) - 1 - self.rules.delay
+        turns[-1] |= dict.fromkeys(audience, sent)
+        number = len(turns) - 1 - self.rules.delay
         if number < 0:
             return dict.fromkeys(listeners, "")
         return {
-            one: self._arrived(speaker, one, number) if one in audience else "" for one in listeners
+            listener: self._arrived(speaker, listener, number) if listener in audience else ""
+            for listener in listeners
         }
 
     def _arrived(self, speaker: str, listener: str, number: int) -> str:
@@ -268,8 +269,8 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     name = inner.metadata["name"]
     if inner.channel is not None:
         raise ValueError(f"channel: {name} has one already")
-    known = [field.name for field in fields(Rules)]
-    refuse_unknown("channel", options, known, listed="docs/howto/channel.md")
+    names = [field.name for field in fields(Rules)]
+    refuse_unknown("channel", options, names, listed="docs/howto/channel.md")
     rules = Rules(**options)
     links = _links(inner)
     if inner.links_drawn and rules.hears not in ("all", "none"):
@@ -280,8 +281,8 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     heard_by = rules.heard_by(inner.possible_agents, links)
     _refuse_too_late(rules, max((links[a][by] for a in heard_by for by in heard_by[a]), default=0))
     _attach(inner, rules, heard_by)
-    for one in (env, inner):
-        one.env_kwargs = {**getattr(one, "env_kwargs", {}), "channel": _plain(options)}
+    for layer in (env, inner):
+        layer.env_kwargs = {**getattr(layer, "env_kwargs", {}), "channel": _plain(options)}
     return env
 
 
@@ -334,7 +335,7 @@ def _told_of(rules: Rules, seat: str, heard_by: Mapping[str, Sequence[str]]) -> 
     """What a seat is told of who hears whom."""
     if rules.hears == "all":
         return ""
-    listeners = [one for one, by in heard_by.items() if seat in by]
+    listeners = [listener for listener, by in heard_by.items() if seat in by]
     hears = ", ".join(heard_by[seat]) or "nobody"
     return f"You hear {hears}; you are heard by {', '.join(listeners) or 'nobody'}."
 

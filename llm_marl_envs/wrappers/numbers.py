@@ -76,10 +76,10 @@ class Form(ABC):
 
     def info(self, env: Any, agent: str, info: Mapping[str, Any]) -> dict[str, Any]:
         """The numbers of a seat's info."""
-        found = {"success": float(bool(info.get("success"))), "turn": float(info.get("turn", 0))}
+        numbers = {"success": float(bool(info.get("success"))), "turn": float(info.get("turn", 0))}
         if self.mask != "info":
-            return found
-        return {**found, "action_mask": self.action_mask(env, agent)}
+            return numbers
+        return {**numbers, "action_mask": self.action_mask(env, agent)}
 
 
 class _Numbers:
@@ -175,8 +175,8 @@ class NumbersAEC(_Numbers, BaseWrapper[str, Any, Any]):
     def step(self, action: Any) -> None:
         """As the environment inside; None is the action of a seat whose episode is over."""
         agent = self.env.agent_selection
-        said = None if action is None else self.form.text(self.env, agent, action)
-        self.env.step(said)
+        text = None if action is None else self.form.text(self.env, agent, action)
+        self.env.step(text)
         self._renew()
 
     def observe(self, agent: str) -> Any:
@@ -190,8 +190,8 @@ class NumbersAEC(_Numbers, BaseWrapper[str, Any, Any]):
 
     def _renew(self) -> None:
         self.form.renew()
-        given = self.env.infos
-        self.infos = {agent: self.form.info(self.env, agent, given[agent]) for agent in given}
+        infos = self.env.infos
+        self.infos = {agent: self.form.info(self.env, agent, infos[agent]) for agent in infos}
 
 
 def is_whole(action: Any, dimensions: int) -> bool:

@@ -121,8 +121,8 @@ def _next(env: Any) -> tuple[str, bool] | None:
 def overhear(make_env: Callable[[], Any]) -> OverhearParallel | OverhearAEC:
     """One environment with its twin."""
     real, twin = (
-        one.aec_env if isinstance(one, turn_based_aec_to_parallel_wrapper) else one
-        for one in (make_env(), make_env())
+        env.aec_env if isinstance(env, turn_based_aec_to_parallel_wrapper) else env
+        for env in (make_env(), make_env())
     )
     wrapper = OverhearAEC if isinstance(real, AECEnv) else OverhearParallel
     return wrapper(real, twin)

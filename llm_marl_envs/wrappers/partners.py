@@ -79,8 +79,8 @@ class _Seated:
                 seed=derive_seed(self.seed, agent, turn),
             )
             requests.append(request)
-        said = [response.text for response in ask(self.team, requests)]
-        return dict(zip(observations, said, strict=True))
+        texts = [response.text for response in ask(self.team, requests)]
+        return dict(zip(observations, texts, strict=True))
 
 
 class PartnersParallel(BaseParallelWrapper[str, Any, Any]):

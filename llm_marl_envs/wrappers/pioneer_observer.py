@@ -50,8 +50,8 @@ class PioneerObserver(TextAECEnv):
     metadata: ClassVar[dict[str, Any]] = described("pioneer_observer")
 
     def __init__(self, env: TextEnv) -> None:
-        one = isinstance(env, TextParallelEnv) and len(env.possible_agents) == 1
-        task = cast("TextParallelEnv", env) if one else SingleSeat(env)
+        single = isinstance(env, TextParallelEnv) and len(env.possible_agents) == 1
+        task = cast("TextParallelEnv", env) if single else SingleSeat(env)
         super().__init__(
             agents=[PIONEER, OBSERVER],
             source=task.source,
@@ -133,9 +133,9 @@ class PioneerObserver(TextAECEnv):
 
     def _news(self, agent: str) -> dict[str, str]:
         """What a seat's own task tells it after its last action."""
-        told = [m.content for m in self.inner[agent].chat(self._player) if m.role != "assistant"]
-        fresh = told[self._told[agent] :]
-        self._told[agent] = len(told)
+        texts = [m.content for m in self.inner[agent].chat(self._player) if m.role != "assistant"]
+        fresh = texts[self._told[agent] :]
+        self._told[agent] = len(texts)
         return {agent: "\n\n".join(fresh)} if fresh else {}
 
     def _heard(self) -> str:
@@ -158,8 +158,8 @@ class PioneerObserver(TextAECEnv):
         Raises:
             ValueError: as the environment inside.
         """
-        one = self.inner[PIONEER].bounds(task)
-        return Bounds(random=one.random, solo=(one.random + one.team) / 2, team=one.team)
+        inner = self.inner[PIONEER].bounds(task)
+        return Bounds(random=inner.random, solo=(inner.random + inner.team) / 2, team=inner.team)
 
     def clusters(self, task: Task) -> tuple[str, ...]:
         """As the environment inside."""

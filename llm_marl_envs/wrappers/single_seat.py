@@ -81,10 +81,10 @@ class SingleSeat(TextParallelEnv):
         _, infos = super().reset(seed=seed, options=options)
         self.inner.reset(seed=seed, options={"task": self.task})
         self._parts = {}
-        told = {seat: self._messages(seat) for seat in self.inner.possible_agents}
-        self._told = {seat: len(messages) for seat, messages in told.items()}
+        chats = {seat: self._messages(seat) for seat in self.inner.possible_agents}
+        self._told = {seat: len(messages) for seat, messages in chats.items()}
         # An opening may be drawn at random: the writer is told the one of this episode.
-        self._chat = {WRITER: [self.assignment(told)]}
+        self._chat = {WRITER: [self.assignment(chats)]}
         return {WRITER: self._observe(WRITER)}, infos
 
     def redraw(self, seed: int) -> None:
@@ -101,10 +101,10 @@ class SingleSeat(TextParallelEnv):
         """One user message: what every seat is told, and whose part comes first."""
         return {WRITER: (self.assignment(self.inner.first_words(task)),)}
 
-    def assignment(self, told: Mapping[str, Sequence[Message]]) -> Message:
+    def assignment(self, chats: Mapping[str, Sequence[Message]]) -> Message:
         """The writer's first message, of what each seat is told."""
         sections = [
-            SECTION.format(agent=seat, text=render_messages(told[seat]))
+            SECTION.format(agent=seat, text=render_messages(chats[seat]))
             for seat in self.inner.possible_agents
         ]
         first = NEXT.format(agent=self.inner.possible_agents[0])
