@@ -310,7 +310,7 @@ class _Live:
         return tuple(self.chats[agent])
 
     def replayed(self, requests: Sequence[Request]) -> dict[str, Response]:
-        """Agent -> what it says in a branch without being asked; errors as `RecordedActions.responses`."""
+        """Agent -> its recorded response, in a branch; errors as `RecordedActions.responses`."""
         if not self.recorded.on:
             return {}
         paid = {(draft.agent, draft.index): draft.reward for draft in self.drafts}

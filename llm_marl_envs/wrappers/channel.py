@@ -35,16 +35,17 @@ replays, and two budgets can be compared on the same draws.
 
 from __future__ import annotations
 
-import math
 import random
 import string
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
+from pydantic import Field, field_validator
+
 from llm_marl_envs.core.checks import refuse_other, refuse_unknown
 from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.options import EXPECTED, Options, Share
 from llm_marl_envs.core.texts import told
 
 ALPHABET = string.ascii_letters + string.digits + string.punctuation + " "
@@ -54,51 +55,37 @@ MOST_BYTES = 4
 """What a character can count as."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The arguments of a channel, checked; `Channel` says what they mean.
+class Rules(Options):
+    """The arguments of a channel; `Channel` says what they mean."""
 
-    Raises:
-        ValueError: an argument out of range.
-        TypeError: `hears` is neither a name nor a map of lists, `silence` is no text.
-    """
+    within = "channel"
 
-    hears: str | Mapping[str, Sequence[str]] = "all"
-    max_chars: int | None = None
-    price: float = 0.0
-    noise: float = 0.0
-    delay: int = 0
-    drop: float = 0.0
-    silence: str = ""
+    hears: str | Mapping[str, Sequence[str]] = Field(
+        default="all",
+        json_schema_extra={EXPECTED: f"one of {TOPOLOGIES} or a dict listener -> list of seats"},
+    )
+    max_chars: int | None = Field(default=None, ge=0)
+    price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    noise: Share = 0.0
+    delay: int = Field(default=0, ge=0)
+    drop: Share = 0.0
+    silence: str = Field(
+        default="", json_schema_extra={EXPECTED: "one line of text without space around it"}
+    )
 
-    def __post_init__(self) -> None:
-        if isinstance(self.hears, str):
-            refuse_other("channel, hears", self.hears, TOPOLOGIES)
-        elif not isinstance(self.hears, Mapping) or any(
-            isinstance(by, str) or not isinstance(by, Sequence) for by in self.hears.values()
-        ):
-            raise TypeError(
-                f"channel, hears={self.hears!r:.80}: expected one of {TOPOLOGIES} or a dict "
-                "listener -> list of seats"
-            )
-        for name in ("max_chars", "delay"):
-            value = getattr(self, name)
-            if value is None and name == "max_chars":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ValueError(f"channel, {name}={value!r}: expected a whole number, 0 or more")
-        for name, most in (("price", math.inf), ("noise", 1), ("drop", 1)):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not 0 <= value <= most or value == math.inf:
-                limit = "0 or more" if most == math.inf else "0 to 1"
-                raise ValueError(f"channel, {name}={value!r}: expected a number, {limit}")
-        if not isinstance(self.silence, str):
-            raise TypeError(f"channel, silence={self.silence!r}: expected a text")
-        if told(self.silence) != self.silence or "\n" in self.silence:
-            raise ValueError(
-                f"channel, silence={self.silence!r}: expected one line without space around it"
-            )
+    @field_validator("hears")
+    @classmethod
+    def _is_a_topology(cls, hears: Any) -> Any:
+        if isinstance(hears, str):
+            refuse_other("hears", hears, TOPOLOGIES)
+        return hears
+
+    @field_validator("silence")
+    @classmethod
+    def _is_one_line(cls, silence: str) -> str:
+        if told(silence) != silence or "\n" in silence:
+            raise ValueError("several lines, or space around")
+        return silence
 
     def sent(self, text: str) -> str:
         """What of a text goes out."""
@@ -269,8 +256,7 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     name = inner.metadata["name"]
     if inner.channel is not None:
         raise ValueError(f"channel: {name} has one already")
-    names = [field.name for field in fields(Rules)]
-    refuse_unknown("channel", options, names, listed="docs/howto/channel.md")
+    refuse_unknown("channel", options, Rules.model_fields, listed="docs/howto/channel.md")
     rules = Rules(**options)
     links = _links(inner)
     if inner.links_drawn and rules.hears not in ("all", "none"):

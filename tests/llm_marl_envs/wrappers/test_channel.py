@@ -591,16 +591,11 @@ def test_what_seats_are_told():
         ("plan_path-v1", {"tool": "python"}, {}, "use tool='text'"),
         ("debate-v0", {}, {"max_char": 3}, "did you mean 'max_chars'"),
         ("debate-v0", {}, {"delay": 2}, "nothing would ever arrive"),
-        ("debate-v0", {}, {"delay": True}, "delay=True"),
-        ("debate-v0", {}, {"max_chars": -1}, "0 or more"),
-        ("debate-v0", {}, {"max_chars": False}, "max_chars=False"),
-        ("debate-v0", {}, {"delay": None}, "delay=None"),
-        ("debate-v0", {}, {"max_chars": 1.5}, "a whole number"),
-        ("debate-v0", {}, {"price": -0.1}, "0 or more"),
+        ("debate-v0", {}, {"max_chars": -1}, "max_chars=-1"),
+        ("debate-v0", {}, {"price": -0.1}, "price=-0.1"),
         ("debate-v0", {}, {"price": float("nan")}, "price=nan"),
         ("debate-v0", {}, {"price": float("inf")}, "price=inf"),
-        ("debate-v0", {}, {"noise": 1.1}, "0 to 1"),
-        ("debate-v0", {}, {"drop": "x"}, "drop='x'"),
+        ("debate-v0", {}, {"noise": 1.1}, "noise=1.1"),
         ("debate-v0", {}, {"silence": " x"}, "one line"),
         ("debate-v0", {}, {"silence": "a\nb"}, "one line"),
         ("debate-v0", {}, {"hears": "line"}, "'ring'"),
@@ -614,13 +609,28 @@ def test_what_is_refused(env_id: str, kwargs: dict[str, Any], options: dict[str,
         make(env_id, channel=options, **kwargs)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("delay", True),
+        ("delay", None),
+        ("max_chars", False),
+        ("max_chars", 1.5),
+        ("price", True),
+        ("drop", "x"),
+        ("hears", {"debater_0": "debater_1"}),
+        ("hears", 3),
+        ("silence", 3),
+    ],
+)
+def test_options_of_the_wrong_type_are_refused(name: str, value: Any):
+    with pytest.raises(TypeError, match=f"channel, {name}=.*expected"):
+        make("debate-v0", channel={name: value})
+
+
 def test_wrong_types_and_two_channels_are_refused():
     with pytest.raises(TypeError, match="a dict of options"):
         make("debate-v0", channel=20)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="listener -> list"):
-        make("debate-v0", channel={"hears": {"debater_0": "debater_1"}})
-    with pytest.raises(TypeError, match="expected a text"):
-        make("debate-v0", channel={"silence": 3})
     with pytest.raises(TypeError, match="of this library"):
         Channel(BareParallel())
     uncounted = make("debate-v0")
