@@ -22,10 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pettingzoo import AECEnv
-
 from llm_marl_envs.core.environment import task_ids
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.forms import messages_of, takes_turns
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.play.registry import make
 
@@ -203,8 +201,7 @@ def prompt_of(tokenizer: Any, seen: str, template: Mapping[str, Any]) -> str:
     Raises:
         ValueError: the padding token is in it: CoMLRL takes what comes after as the answer.
     """
-    messages = getattr(seen, "messages", None) or (Message("user", seen),)
-    chat = [{"role": message.role, "content": message.content} for message in messages]
+    chat = [{"role": m.role, "content": m.content} for m in messages_of(seen)]
     text = tokenizer.apply_chat_template(
         chat, tokenize=False, add_generation_prompt=True, **template
     )
@@ -228,8 +225,7 @@ def _branch(prompt: str) -> Branch:
 
 def _refuse_turns(env: Any) -> None:
     """Raises ValueError for a turn-based environment of several seats, as it is or as parallel."""
-    turns = isinstance(env, AECEnv) or hasattr(env, "aec_env")
-    if turns and len(env.possible_agents) > 1:
+    if takes_turns(env) and len(env.possible_agents) > 1:
         raise ValueError(
             f"{env_name(env)} is turn-based, and CoMLRL asks all of {env.possible_agents} at every "
             "turn; leave one seat with Partners, take single_seat=True, or use MAGRPOTrainer of "

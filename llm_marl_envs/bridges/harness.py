@@ -80,32 +80,6 @@ class _AtOnce:
         return [responses[place] for place in range(len(requests))]
 
 
-def divided(
-    env: Any, partners: Mapping[str, Policy | str] | None
-) -> tuple[list[str], dict[str, Policy]]:
-    """The seats of an environment that are left to a library, and the policies of the others.
-
-    Args:
-        env: the environment.
-        partners: agent -> policy, or its name ("expert").
-
-    Raises:
-        ValueError: an unknown seat, no seat left, or no such policy.
-        TypeError: a partner that is no policy.
-    """
-    players, agents = dict(partners or {}), list(env.possible_agents)
-    left = [agent for agent in agents if agent not in players]
-    unknown = [agent for agent in players if agent not in agents]
-    if unknown or not left:
-        raise ValueError(
-            f"partners: got {sorted(players)}; expected some of {agents}, and at least one seat "
-            "left"
-        )
-    policies = seated(players, Context(env=env))
-    check_team(policies, [*players])
-    return left, policies
-
-
 class Awaited:
     """A policy that awaits a function in the event loop where it was made; for one episode.
 

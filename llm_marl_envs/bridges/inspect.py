@@ -23,7 +23,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
+from llm_marl_envs.bridges.harness import Awaited, play_episode
 from llm_marl_envs.core.records import (
     Request,
     Response,
@@ -32,6 +32,7 @@ from llm_marl_envs.core.records import (
 )
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.wrappers.partners import divided
 
 try:
     from inspect_ai import Task

@@ -19,10 +19,10 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
 from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
+from llm_marl_envs.core.forms import acting, as_played, messages_of
 from llm_marl_envs.core.outcome import Outcome
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.core.spaces import Message
@@ -136,9 +136,7 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
 
     def __init__(self, env_id: str, kwargs: Mapping[str, Any]) -> None:
         super().__init__()
-        self.env: Any = make(env_id, **kwargs)
-        if isinstance(self.env, turn_based_aec_to_parallel_wrapper):
-            self.env = self.env.aec_env  # that form asks agents whose answers it throws away
+        self.env: Any = as_played(make(env_id, **kwargs))
         self.turn_based = isinstance(self.env, AECEnv)
         self.episode_id: str | None = None
         self.steps = 0
@@ -179,15 +177,15 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
             ValueError: a seat is missing, unknown or not to act; the message names it.
             TypeError: a seat says no text; the message names it.
         """
-        acting = self._acting()
-        if not acting:
+        expected = acting(self.env)
+        if not expected:
             raise RuntimeError(f"{env_name(self.env)}: no episode is running; send a reset")
-        missing = [agent for agent in acting if agent not in action.actions]
-        wrong = [agent for agent in action.actions if agent not in acting]
+        missing = [agent for agent in expected if agent not in action.actions]
+        wrong = [agent for agent in action.actions if agent not in expected]
         if missing or wrong:
             raise ValueError(
                 f"joint action: missing {missing}, not to act {wrong}; expected a text for each "
-                f"of {acting} and no other"
+                f"of {expected} and no other"
             )
         texts = {a: valid(t) if isinstance(t, str) else t for a, t in action.actions.items()}
         self.steps += 1
@@ -195,24 +193,12 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
             seen, paid, ended, cut, infos = self.env.step(texts)
             return self._told(seen, paid, ended, cut, infos)
         env = self.env
-        env.step(texts[acting[0]])
+        env.step(texts[expected[0]])
         ends = dict(env.terminations), dict(env.truncations)
         return self._told(self._observed(), dict(env.rewards), *ends, dict(env.infos))
 
     def _observed(self) -> dict[str, str]:
         return {agent: self.env.observe(agent) for agent in self.env.agents}
-
-    def _acting(self) -> list[str]:
-        """Who is to act; dead agents of a turn-based environment are stepped over."""
-        env = self.env
-        if not self.turn_based:
-            return list(env.agents)
-        while env.agents:
-            agent = env.agent_selection
-            if not (env.terminations[agent] or env.truncations[agent]):
-                return [agent]
-            env.step(None)
-        return []
 
     def _told(
         self,
@@ -228,7 +214,7 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
         }
         rewards = {agent: float(reward) for agent, reward in (paid or {}).items()}
         return JointObservation(
-            acting=self._acting(),
+            acting=acting(self.env),
             agents=list(self.env.agents),
             chats=chats,
             rewards=rewards,
@@ -277,11 +263,6 @@ def app(env_id: str, *, sessions: int = 64, **kwargs: Any) -> Any:
     make(env_id, **kwargs).close()
     served = partial(TeamServer, env_id, kwargs)
     return create_fastapi_app(served, JointAction, JointObservation, max_concurrent_envs=sessions)
-
-
-def messages_of(observation: str) -> Sequence[Message]:
-    """What an observation shows, of this library's environments and of others."""
-    return getattr(observation, "messages", None) or (Message("user", str(observation)),)
 
 
 def _facts(env: TextEnv) -> dict[str, Any]:

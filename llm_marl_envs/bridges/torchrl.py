@@ -19,8 +19,8 @@ from typing import Any
 
 from gymnasium import spaces
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
+from llm_marl_envs.core.forms import acting, as_played, messages_of
 from llm_marl_envs.core.seeds import RESET_SEEDS, derive_seed
 from llm_marl_envs.core.spaces import Message
 
@@ -59,9 +59,7 @@ class _Game:
     @property
     def acting(self) -> list[str]:
         """The seats that are to act; nobody after the end."""
-        if not self.env.agents or not isinstance(self.env, AECEnv):
-            return list(self.env.agents)
-        return [self.env.agent_selection]
+        return acting(self.env)
 
     def play(self, texts: Mapping[str, str]) -> Mapping[str, float]:
         """One step; what each seat was paid."""
@@ -75,19 +73,14 @@ class _Game:
         env.step(text)
         paid = dict(env.rewards)
         self.cut |= any(env.truncations.values())
-        while env.agents and self._left(env.agent_selection):
-            env.step(None)
+        acting(env)  # dead agents leave
         return paid
-
-    def _left(self, seat: str) -> bool:
-        return self.env.terminations[seat] or self.env.truncations[seat]
 
     def chat(self, seat: str) -> Sequence[Message]:
         """What a seat is shown, or was shown last; a bare string is one message."""
         if isinstance(self.env, AECEnv) and seat in (self.env.agents or self.env.possible_agents):
             self._seen[seat] = self.env.observe(seat) or ""
-        seen = self._seen[seat]
-        return getattr(seen, "messages", ()) or (Message("user", seen),)
+        return messages_of(self._seen[seat])
 
 
 class TextChatEnv(EnvBase):
@@ -232,8 +225,7 @@ def _texts(env: Any) -> Any:
                 "Tokenize (the environment inside is `.env`), or give what has numbers to "
                 "torchrl.envs.PettingZooWrapper"
             )
-    # The parallel form of turns would ask seats whose answers it throws away.
-    return env.aec_env if isinstance(env, turn_based_aec_to_parallel_wrapper) else env
+    return as_played(env)
 
 
 def _said(messages: Any) -> list[str]:

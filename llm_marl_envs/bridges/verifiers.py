@@ -23,10 +23,11 @@ from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any
 
-from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
+from llm_marl_envs.bridges.harness import Awaited, play_episode
 from llm_marl_envs.core.records import Episode, Request, Response
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.wrappers.partners import divided
 
 try:
     import verifiers.v1 as vf

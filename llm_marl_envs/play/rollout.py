@@ -18,10 +18,10 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
 from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import task_source
+from llm_marl_envs.core.forms import acting, as_played
 from llm_marl_envs.core.records import (
     Episode,
     Idle,
@@ -192,8 +192,7 @@ class _Live:
     def __init__(
         self, env: Any, start: Start, context: Context, *, keep: bool, states: bool = False
     ) -> None:
-        if isinstance(env, turn_based_aec_to_parallel_wrapper):
-            env = env.aec_env  # that form would ask agents whose answers it throws away
+        env = as_played(env)
         self.env, self.start, self.keep = env, start, keep
         self.states = states
         self.state: str | None = None
@@ -276,15 +275,10 @@ class _Live:
 
     def pending(self) -> list[str]:
         """The agents to act now; dead agents of an AEC environment are stepped over."""
-        if not self.aec:
-            return list(self.env.agents)
-        while self.env.agents:
-            agent = self.env.agent_selection
-            if not (self.env.terminations[agent] or self.env.truncations[agent]):
-                self.observations = {agent: self.env.observe(agent)}
-                return [agent]
-            self.env.step(None)
-        return []
+        agents = acting(self.env)
+        if self.aec:
+            self.observations = {agent: self.env.observe(agent) for agent in agents}
+        return agents
 
     def messages(self, agent: str) -> tuple[Message, ...]:
         """The chat `agent` sees: the observation's own, or one built from bare strings."""

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
+from llm_marl_envs.core.forms import as_played
 from llm_marl_envs.wrappers.codecs import Reader
 
 MaskPlace = Literal["info", "observation"]
@@ -236,8 +236,8 @@ def in_numbers(env: Any, form: Form) -> Any:
     A turn-based environment that was made parallel is taken as it was: the parallel form asks
     seats whose answers it throws away, and a trainer would learn from those.
     """
-    if isinstance(env, turn_based_aec_to_parallel_wrapper) and len(env.possible_agents) > 1:
-        env = env.aec_env
+    if len(env.possible_agents) > 1:
+        env = as_played(env)
     return NumbersAEC(env, form) if isinstance(env, AECEnv) else NumbersParallel(env, form)
 
 

@@ -19,9 +19,9 @@ from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
+from llm_marl_envs.core.forms import as_played, messages_of
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import derive_seed
-from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.policies.base import Policy, ask, check_team
 from llm_marl_envs.policies.named import Context, seated
@@ -74,7 +74,7 @@ class _Seated:
                 turn=turn,
                 episode=self.number,
                 task_id=task,
-                messages=getattr(seen, "messages", None) or (Message("user", seen),),
+                messages=messages_of(seen),
                 observation=str(seen),
                 seed=derive_seed(self.seed, agent, turn),
             )
@@ -251,6 +251,31 @@ def _no_turn(shell: Any) -> str:
     )
 
 
+def divided(
+    env: Any, partners: Mapping[str, Policy | str] | None
+) -> tuple[list[str], dict[str, Policy]]:
+    """The seats of an environment that are left, and the policies of the others.
+
+    Args:
+        env: the environment.
+        partners: agent -> policy, or its name ("expert").
+
+    Raises:
+        ValueError: an unknown seat, no seat left, or no such policy.
+        TypeError: a partner that is no policy.
+    """
+    players, seats = dict(partners or {}), list(env.possible_agents)
+    left = [agent for agent in seats if agent not in players]
+    if not left or not set(players) <= set(seats):
+        raise ValueError(
+            f"partners: got policies for {sorted(players)}; expected some of {seats}, and at "
+            "least one seat left"
+        )
+    policies = seated(players, Context(env=env))
+    check_team(policies, [*players])
+    return left, policies
+
+
 def Partners(  # noqa: N802 - a wrapper, which has one class per form of environment
     env: Any, team: Mapping[str, Policy | str]
 ) -> Any:
@@ -270,18 +295,10 @@ def Partners(  # noqa: N802 - a wrapper, which has one class per form of environ
     check_text(env, "Partners")
     if not isinstance(team, Mapping):
         raise TypeError(f"Partners: expected a dict seat -> policy, got {team!r:.80}")
-    if isinstance(env, turn_based_aec_to_parallel_wrapper):
-        env = env.aec_env  # that form would ask agents whose answers it throws away
-    seats = list(env.possible_agents)
-    left = [agent for agent in seats if agent not in team]
-    unknown = sorted(set(team) - set(seats))
-    if unknown or not left or not team:
-        raise ValueError(
-            f"Partners: got policies for {sorted(team)}; expected some of {seats}, and at least "
-            "one seat left to learn"
-        )
-    policies = seated(team, Context(env=env))
-    check_team(policies, [*team])
+    if not team:
+        raise ValueError(f"partners: got no policy; expected some of {env.possible_agents}")
+    env = as_played(env)
+    left, policies = divided(env, team)
     if not isinstance(env, AECEnv):
         return PartnersParallel(env, policies)
     turns = PartnersAEC(env, policies)

@@ -15,11 +15,12 @@ from support.endpoint_server import Server, completion, serving
 from support.toys import Relay, SameCase, WordPair
 
 from llm_marl_envs import make
-from llm_marl_envs.bridges.harness import Awaited, Endpoint, divided, play_episode
+from llm_marl_envs.bridges.harness import Awaited, Endpoint, play_episode
 from llm_marl_envs.core.records import Episode, Request, Response, episode_to_dict
 from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.policies.json_server import EndpointError
 from llm_marl_envs.wrappers import Choose
+from llm_marl_envs.wrappers.partners import divided
 
 server = pytest.fixture(serving, name="server")
 QUICK: dict[str, Any] = {"timeout": 5.0, "retries": 0}

@@ -193,7 +193,7 @@ def test_environments_of_other_libraries():
     ids=["nobody", "everybody", "unknown"],
 )
 def test_seats_that_cannot_be(team: dict[str, str]):
-    with pytest.raises(ValueError, match=r"Partners: .*expected some of \['left_0', 'right_0'\]"):
+    with pytest.raises(ValueError, match=r"partners: .*expected some of \['left_0', 'right_0'\]"):
         Partners(WordPair(), team)
 
 
