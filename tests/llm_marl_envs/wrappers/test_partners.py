@@ -200,7 +200,7 @@ def test_seats_that_cannot_be(team: dict[str, str]):
 def test_terms_stay_while_agents_of_an_ended_episode_leave():
     class Paying(Relay):
         def play_one(self, agent: str, action: str) -> Outcome:
-            terms = {one: {agent: 1.0} for one in self.possible_agents}
+            terms = {seat: {agent: 1.0} for seat in self.possible_agents}
             return Outcome(reward_terms=terms, ended=agent == "runner_2")
 
     env = Partners(Paying(), {"runner_2": "expert"})
@@ -219,7 +219,7 @@ def test_terms_stay_while_agents_of_an_ended_episode_leave():
 def test_what_partners_earn_before_the_first_action_is_shown_once():
     class Paying(Relay):
         def play_one(self, agent: str, action: str) -> Outcome:
-            terms = {one: {agent: 1.0} for one in self.possible_agents}
+            terms = {seat: {agent: 1.0} for seat in self.possible_agents}
             return Outcome(reward_terms=terms, ended=agent == "runner_2")
 
     env = Partners(Paying(), {"runner_0": "expert"})
@@ -241,8 +241,8 @@ def test_copies_share_policies_and_are_told_apart():
     env = Partners(SameCase(), {"right_0": noted})
     env.reset(seed=4)
     twin = copy.deepcopy(env)
-    for one in (env, twin):
-        one.step({"left_0": "x"})
+    for copied in (env, twin):
+        copied.step({"left_0": "x"})
     first, second = (call[0] for call in noted.calls)
     assert first.episode != second.episode
     assert dataclasses.replace(second, episode=first.episode) == first
