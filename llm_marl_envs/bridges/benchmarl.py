@@ -18,17 +18,15 @@ from collections.abc import Callable
 from typing import Any
 
 from gymnasium import spaces
+from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
-from llm_marl_envs.core.forms import takes_turns
+from llm_marl_envs.core.extras import Extra
 
-try:
+with Extra("benchmarl", "BenchMARL's bridge"):
     from benchmarl.environments.common import TaskClass
     from torchrl.data import Composite
     from torchrl.envs import MarlGroupMapType, PettingZooWrapper
-except ImportError as error:
-    raise ImportError(
-        "BenchMARL's bridge needs the extra 'benchmarl': pip install 'llm-marl-envs[benchmarl]'"
-    ) from error
 
 
 class TextTask(TaskClass):
@@ -156,7 +154,8 @@ def _choices(env: Any) -> Any:
                 f"TextTask: observations of {seat} are a Dict, which BenchMARL's networks do not "
                 'take; give Choose mask="info"'
             )
-    if takes_turns(env) and len(seats) > 1:
+    turns = isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper))
+    if turns and len(seats) > 1:
         raise TypeError(
             f"TextTask: of {seats} one acts after the other, and BenchMARL asks all at every step; "
             "leave one seat with Partners(env, team) inside Choose, or take a simultaneous one"

@@ -22,8 +22,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from pettingzoo import AECEnv
+
 from llm_marl_envs.core.environment import task_ids
-from llm_marl_envs.core.forms import messages_of, takes_turns
+from llm_marl_envs.core.extras import Extra
+from llm_marl_envs.core.forms import messages_of
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.play.registry import make
 
@@ -180,13 +183,9 @@ def rows_of(env: Any, n: int) -> Any:
         ImportError: CoMLRL is not installed.
         ValueError: more tasks than there are.
     """
-    try:
+    with Extra("comlrl", "CoMLRL's bridge"):
         importlib.import_module("comlrl")
         datasets: Any = importlib.import_module("datasets")
-    except ImportError as error:
-        raise ImportError(
-            "CoMLRL needs the extra 'comlrl': pip install 'llm-marl-envs[comlrl]'"
-        ) from error
     tasks = datasets.Dataset.from_dict({"prompt": task_ids(env, n)})
     return tasks.with_transform(_fresh)
 
@@ -225,7 +224,8 @@ def _branch(prompt: str) -> Branch:
 
 def _refuse_turns(env: Any) -> None:
     """Raises ValueError for a turn-based environment of several seats, as it is or as parallel."""
-    if takes_turns(env) and len(env.possible_agents) > 1:
+    turns = isinstance(env, AECEnv) or hasattr(env, "aec_env")
+    if turns and len(env.possible_agents) > 1:
         raise ValueError(
             f"{env_name(env)} is turn-based, and CoMLRL asks all of {env.possible_agents} at every "
             "turn; leave one seat with Partners, take single_seat=True, or use MAGRPOTrainer of "

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_marl_envs.bridges.harness import Awaited, play_episode
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.records import (
     Request,
     Response,
@@ -34,7 +35,7 @@ from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.wrappers.partners import divided
 
-try:
+with Extra("inspect", "Inspect's bridge"):
     from inspect_ai import Task
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.model import (
@@ -44,22 +45,8 @@ try:
         get_model,
         model_roles,
     )
-    from inspect_ai.scorer import (
-        Score,
-        Target,
-        mean,
-        scorer,
-        stderr,
-    )
-    from inspect_ai.solver import (
-        Generate,
-        TaskState,
-        solver,
-    )
-except ImportError as error:
-    raise ImportError(
-        "Inspect needs the extra 'inspect': pip install 'llm-marl-envs[inspect]'"
-    ) from error
+    from inspect_ai.scorer import Score, Target, mean, scorer, stderr
+    from inspect_ai.solver import Generate, TaskState, solver
 
 SPOKEN = {
     "system": ChatMessageSystem,

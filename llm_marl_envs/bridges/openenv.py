@@ -22,6 +22,7 @@ from pettingzoo import AECEnv
 
 from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.forms import acting, as_played, messages_of
 from llm_marl_envs.core.outcome import Outcome
 from llm_marl_envs.core.records import plain
@@ -39,29 +40,14 @@ from llm_marl_envs.core.tasks import (
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.json_server import valid
 
-try:
+with Extra("openenv", "OpenEnv's bridge"):
     from openenv.core.env_client import EnvClient
-    from openenv.core.env_server.http_server import (
-        create_fastapi_app,
-    )
-    from openenv.core.env_server.interfaces import (
-        Environment,
-    )
-    from openenv.core.env_server.types import (
-        Action,
-        EnvironmentMetadata,
-        Observation,
-        State,
-    )
-    from openenv.core.generic_client import (
-        GenericEnvClient,
-    )
+    from openenv.core.env_server.http_server import create_fastapi_app
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+    from openenv.core.generic_client import GenericEnvClient
     from pydantic import WithJsonSchema
     from websockets.exceptions import ConnectionClosed
-except ImportError as error:
-    raise ImportError(
-        "OpenEnv needs the extra 'openenv': pip install 'llm-marl-envs[openenv]'"
-    ) from error
 
 SEAT = "player_0"
 """The seat of `OpenEnvSeat`."""
@@ -165,7 +151,7 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
         first = self.env.reset(seed=seed, options=options)
         self.episode_id, self.steps = episode_id, 0
         seen, infos = (self._observed(), self.env.infos) if self.turn_based else first
-        return self._told(seen, infos=infos)
+        return self._observation(seen, infos=infos)
 
     def step(
         self, action: JointAction, timeout_s: float | None = None, **_: Any
@@ -191,16 +177,16 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
         self.steps += 1
         if not self.turn_based:
             seen, paid, ended, cut, infos = self.env.step(texts)
-            return self._told(seen, paid, ended, cut, infos)
+            return self._observation(seen, paid, ended, cut, infos)
         env = self.env
         env.step(texts[expected[0]])
         ends = dict(env.terminations), dict(env.truncations)
-        return self._told(self._observed(), dict(env.rewards), *ends, dict(env.infos))
+        return self._observation(self._observed(), dict(env.rewards), *ends, dict(env.infos))
 
     def _observed(self) -> dict[str, str]:
         return {agent: self.env.observe(agent) for agent in self.env.agents}
 
-    def _told(
+    def _observation(
         self,
         seen: Mapping[str, str],
         paid: Mapping[str, float] | None = None,

@@ -26,6 +26,7 @@ import numpy as np
 from pydantic import Field
 
 from llm_marl_envs.core.environment import TextAECEnv, described
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.options import Options, RenderMode, render_field
 from llm_marl_envs.core.outcome import Outcome
 from llm_marl_envs.core.parsing import QUOTE, lines_of
@@ -114,13 +115,8 @@ class TextArenaEnv(TextAECEnv):
     # -- the game ---------------------------------------------------------------------------------
     def _made(self) -> Any:
         """A fresh game without TextArena's wrappers."""
-        try:
+        with Extra("textarena", "TextArena's bridge"):
             textarena: Any = importlib.import_module("textarena")
-        except ImportError as error:
-            raise ImportError(
-                "TextArena's games need the extra 'textarena': "
-                "pip install 'llm-marl-envs[textarena]'"
-            ) from error
         games = textarena.envs.registration.ENV_REGISTRY
         if self.game not in games:
             raise ValueError(f"TextArena has no game {self.game!r}; it has e.g. {[*games][::40]}")

@@ -20,11 +20,12 @@ from typing import Any
 from gymnasium import spaces
 from pettingzoo import AECEnv
 
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.forms import acting, as_played, messages_of
 from llm_marl_envs.core.seeds import RESET_SEEDS, derive_seed
 from llm_marl_envs.core.spaces import Message
 
-try:
+with Extra("torchrl", "TorchRL's bridge"):
     import torch
     from tensordict import TensorDict, lazy_stack
     from tensordict.nn import TensorDictModuleBase
@@ -32,10 +33,6 @@ try:
     from torchrl.data.llm.history import History
     from torchrl.envs import EnvBase
     from torchrl.modules.llm.policies import ChatHistory
-except ImportError as error:
-    raise ImportError(
-        "TorchRL's bridge needs the extra 'torchrl': pip install 'llm-marl-envs[torchrl]'"
-    ) from error
 
 ENDS = ("done", "terminated", "truncated")
 
@@ -155,9 +152,9 @@ class TextChatEnv(EnvBase):
     def _step(self, tensordict: Any) -> Any:
         texts: dict[_Game, dict[str, str]] = {game: {} for game in self._games}
         for (game, seat), row, length in zip(
-            self._places, tensordict.unbind(0), self._told, strict=True
+            self._places, tensordict.unbind(0), self._lengths, strict=True
         ):
-            answers = _said(row["history"].full[length:])
+            answers = _answers(row["history"].full[length:])
             if seat not in game.acting:
                 if answers:
                     raise ValueError(
@@ -189,10 +186,10 @@ class TextChatEnv(EnvBase):
     def _shown(self) -> Any:
         """What each seat is shown, one batch element each."""
         rows = []
-        self._told: list[int] = []
+        self._lengths: list[int] = []
         for game, seat in self._places:
             chat = game.chat(seat)
-            self._told.append(len(chat))
+            self._lengths.append(len(chat))
             row = TensorDict({"acting": torch.tensor(seat in game.acting)}, batch_size=())
             prompt = lazy_stack([History(role=m.role, content=m.content) for m in chat])
             row.set("history", ChatHistory(prompt=prompt))
@@ -228,7 +225,7 @@ def _texts(env: Any) -> Any:
     return as_played(env)
 
 
-def _said(messages: Any) -> list[str]:
+def _answers(messages: Any) -> list[str]:
     """Texts of the messages after the prompt.
 
     TorchRL reads them out of the decoded text, so a prompt that holds control tokens is several

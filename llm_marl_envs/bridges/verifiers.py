@@ -24,23 +24,18 @@ from functools import cache
 from typing import Any
 
 from llm_marl_envs.bridges.harness import Awaited, play_episode
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.records import Episode, Request, Response
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.base import Policy
 from llm_marl_envs.wrappers.partners import divided
 
-try:
+with Extra("verifiers", "verifiers' bridge"):
     import verifiers.v1 as vf
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
     from pydantic import create_model
-    from verifiers.v1.dialects.chat import (
-        message_to_wire,
-    )
+    from verifiers.v1.dialects.chat import message_to_wire
     from verifiers.v1.types import AssistantMessage
-except ImportError as error:
-    raise ImportError(
-        "verifiers needs the extra 'verifiers': pip install 'llm-marl-envs[verifiers]'"
-    ) from error
 
 
 @cache

@@ -10,11 +10,6 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from llm_marl_envs.core.spaces import Message
 
 
-def takes_turns(env: Any) -> bool:
-    """Whether agents act one after the other, also where it is in the parallel form."""
-    return isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper))
-
-
 def as_played(env: Any) -> Any:
     """A turn-based environment that was made parallel as it was before; any other as it is.
 

@@ -18,6 +18,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
 from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.plugins import REFERENCE, from_reference
 from llm_marl_envs.core.specs import APIS, EnvSpec, spec
 from llm_marl_envs.play.vector import VectorTextEnv
@@ -99,9 +100,7 @@ def make(
 def _check_extras(chosen: EnvSpec) -> None:
     for extra in chosen.extras:
         if importlib.util.find_spec(EXTRA_IMPORTS.get(extra, extra)) is None:
-            raise ImportError(
-                f"{chosen.id} needs the extra {extra!r}: pip install 'llm-marl-envs[{extra}]'"
-            )
+            raise Extra(extra, chosen.id).missing
 
 
 def make_recorded(env_id: str, env_kwargs: Mapping[str, Any], *, allow_code: bool = False) -> Any:

@@ -155,24 +155,12 @@ class _Draft:
     state: str | None
     reward: float = 0.0
     team_reward: float = 0.0
-    terms: dict[str, float] = field(default_factory=dict)
+    reward_terms: dict[str, float] = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
 
     def turn(self) -> Turn:
-        """The record so far."""
-        return Turn(
-            agent=self.agent,
-            index=self.index,
-            messages=self.messages,
-            response=self.response,
-            reward=self.reward,
-            reward_terms=self.terms,
-            team_reward=self.team_reward,
-            info=self.info,
-            given=self.given,
-            step=self.step,
-            state=self.state,
-        )
+        """The record so far; its fields have the same names."""
+        return Turn(**{name: getattr(self, name) for name in self.__slots__})
 
 
 @dataclass(slots=True)
@@ -180,7 +168,7 @@ class _Early:
     """What arrives for an agent before its first action."""
 
     reward: float = 0.0
-    terms: dict[str, float] = field(default_factory=dict)
+    reward_terms: dict[str, float] = field(default_factory=dict)
 
 
 class _Live:
@@ -317,7 +305,7 @@ class _Live:
         early = self.early.pop(agent, _Early())
         index = len(self.taken[agent])
         draft = _Draft(agent, index, messages, response, given, self.steps, self.state)
-        draft.reward, draft.terms = early.reward, early.terms
+        draft.reward, draft.reward_terms = early.reward, early.reward_terms
         self.drafts.append(draft)
         self.taken[agent].append(draft)
         self.chats[agent].append(Message("assistant", response.text))
@@ -367,7 +355,7 @@ class _Live:
         if of is not info or booked != terms:
             paid = self.early.setdefault(agent, _Early()) if draft is None else draft
             for name, value in terms.items():
-                paid.terms[name] = paid.terms.get(name, 0.0) + float(value)
+                paid.reward_terms[name] = paid.reward_terms.get(name, 0.0) + float(value)
             self.booked[agent] = (info, terms)
         if draft is None:
             return
@@ -391,9 +379,9 @@ class _Live:
             branch=self.start.branch,
             redraws=tuple(self.redraws),
             idle={
-                agent: Idle(reward=early.reward, reward_terms=early.terms)
+                agent: Idle(reward=early.reward, reward_terms=early.reward_terms)
                 for agent, early in self.early.items()
-                if early.reward or any(early.terms.values())
+                if early.reward or any(early.reward_terms.values())
             },
         )
 

@@ -85,18 +85,18 @@ class AlonePolicy:
     ) -> None:
         self.policy = policy
         self.opening = opening
-        self._said: dict[int, tuple[str, Response]] = {}
+        self._answers: dict[int, Response] = {}
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """The episode's one answer, made at the first request of the first seat."""
         new = [r for r in requests if self._first(r)]
         answers = self.policy.act([self._all(r) for r in new]) if new else ()
         for request, answer in zip(new, answers, strict=True):
-            self._said[request.episode] = (request.task_id, answer)
+            self._answers[request.episode] = answer
         made = {request.episode: request.agent for request in new}
         responses = []
         for request in requests:
-            answer = self._said[request.episode][1]
+            answer = self._answers[request.episode]
             counts = made.get(request.episode) == request.agent or answer.tokens is None
             responses.append(_without_ids(answer, answer.tokens if counts else (0, 0)))
         return responses

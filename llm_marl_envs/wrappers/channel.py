@@ -45,6 +45,7 @@ from pydantic import Field, field_validator
 
 from llm_marl_envs.core.checks import refuse_other, refuse_unknown
 from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.experts import text_env
 from llm_marl_envs.core.options import EXPECTED, Options, Share
 from llm_marl_envs.core.texts import told
 
@@ -247,12 +248,7 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
         TypeError: another library's environment, one whose `links` have no counts, or an option of
             the wrong type.
     """
-    inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, TextEnv):
-        raise TypeError(
-            "channel: expected an environment of this library, or PettingZoo's wrappers around "
-            f"one, got {type(inner).__name__}"
-        )
+    inner = text_env(env, "channel")
     name = inner.metadata["name"]
     if inner.channel is not None:
         raise ValueError(f"channel: {name} has one already")

@@ -9,7 +9,7 @@ knows) and `turn`, and `action_mask` where the form puts it there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -137,14 +137,9 @@ class NumbersParallel(_Numbers, BaseParallelWrapper[str, Any, Any]):
             TypeError: no dict of actions.
             ValueError: an agent is missing or unknown.
         """
-        live = getattr(self.env, "agents", ())
-        if not live:
+        if not getattr(self.env, "agents", ()):
             raise RuntimeError(f"{self.form.name}: no episode is running; call reset()")
-        check_joint(actions)
-        if set(actions) != set(live):
-            raise ValueError(
-                f"{self.form.name}: actions for {[*actions]}: expected one for each of {live}"
-            )
+        check_joint(actions, self.env.agents)
         texts = {a: self.form.text(self.env, a, actions[a]) for a in self.env.agents}
         observations, rewards, ended, cut, infos = self.env.step(texts)
         self.form.renew()
@@ -203,14 +198,17 @@ def is_whole(action: Any, dimensions: int) -> bool:
     return array.ndim == dimensions and np.issubdtype(array.dtype, np.integer)
 
 
-def check_joint(actions: Any) -> None:
-    """Refuse what is no joint action.
+def check_joint(actions: Any, agents: Sequence[str] = ()) -> None:
+    """Refuse what is no joint action, of all of `agents` where there are some.
 
     Raises:
         TypeError: no dict.
+        ValueError: an action is missing, or there are others.
     """
     if not isinstance(actions, Mapping):
         raise TypeError(f"actions: expected a dict agent -> action, got {type(actions).__name__}")
+    if agents and set(actions) != set(agents):
+        raise ValueError(f"actions for {[*actions]}: expected one for each of {agents}")
 
 
 def check_text(env: Any, wrapper: str) -> None:

@@ -236,9 +236,7 @@ class _Alone(turn_based_aec_to_parallel_wrapper):
             TypeError: no dict of actions.
             ValueError: an action is missing, or there are others.
         """
-        check_joint(actions)
-        if self.agents and set(actions) != set(self.agents):
-            raise ValueError(f"actions for {[*actions]}: expected one for each of {self.agents}")
+        check_joint(actions, self.agents)
         return super().step(dict(actions))
 
 
@@ -268,8 +266,7 @@ def divided(
     left = [agent for agent in seats if agent not in players]
     if not left or not set(players) <= set(seats):
         raise ValueError(
-            f"partners: got policies for {sorted(players)}; expected some of {seats}, and at "
-            "least one seat left"
+            f"partners: got {sorted(players)}; expected some of {seats}, and at least one seat left"
         )
     policies = seated(players, Context(env=env))
     check_team(policies, [*players])

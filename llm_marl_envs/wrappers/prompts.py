@@ -25,6 +25,7 @@ from typing import Any
 
 from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.experts import text_env
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task
 
@@ -43,12 +44,7 @@ def Prompts(env: Any, texts: Mapping[str, str]) -> Any:  # noqa: N802 - a wrappe
         ValueError: no such seat or role, or a name in braces that nothing fills in.
         TypeError: another library's environment, or a text that is none.
     """
-    inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, TextEnv):
-        raise TypeError(
-            "prompts: expected an environment of this library, or PettingZoo's wrappers around "
-            f"one, got {type(inner).__name__}"
-        )
+    inner = text_env(env, "prompts")
     if not isinstance(texts, Mapping):
         raise TypeError(f"prompts={texts!r:.80}: expected a dict seat or role -> text")
     seats = inner.possible_agents

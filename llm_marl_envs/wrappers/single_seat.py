@@ -64,7 +64,7 @@ class SingleSeat(TextParallelEnv):
         self.blocking = env.blocking
         self.append_only = env.append_only
         self._parts: dict[str, str] = {}  # of the joint action that is being written
-        self._told: dict[str, int] = {}  # seat -> how many of its messages the writer knows
+        self._counts: dict[str, int] = {}  # seat -> how many of its messages the writer knows
 
     def __copy__(self) -> SingleSeat:
         """A copy steps an environment of its own; reset it first, as every copy."""
@@ -82,7 +82,7 @@ class SingleSeat(TextParallelEnv):
         self.inner.reset(seed=seed, options={"task": self.task})
         self._parts = {}
         chats = {seat: self._messages(seat) for seat in self.inner.possible_agents}
-        self._told = {seat: len(messages) for seat, messages in chats.items()}
+        self._counts = {seat: len(messages) for seat, messages in chats.items()}
         # An opening may be drawn at random: the writer is told the one of this episode.
         self._chat = {WRITER: [self.assignment(chats)]}
         return {WRITER: self._observe(WRITER)}, infos
@@ -152,8 +152,8 @@ class SingleSeat(TextParallelEnv):
 
     def _news(self) -> str:
         """What the next seat has been told since its last part, and that it is next."""
-        fresh = self._messages(self.seat)[self._told[self.seat] :]
-        self._told[self.seat] += len(fresh)
+        fresh = self._messages(self.seat)[self._counts[self.seat] :]
+        self._counts[self.seat] += len(fresh)
         return "\n\n".join([*(m.content for m in fresh), NEXT.format(agent=self.seat)])
 
     # -- scripted experts, bounds -----------------------------------------------------------------

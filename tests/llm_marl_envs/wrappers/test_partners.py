@@ -197,12 +197,13 @@ def test_seats_that_cannot_be(team: dict[str, str]):
         Partners(WordPair(), team)
 
 
-def test_terms_stay_while_agents_of_an_ended_episode_leave():
-    class Paying(Relay):
-        def play_one(self, agent: str, action: str) -> Outcome:
-            terms = {seat: {agent: 1.0} for seat in self.possible_agents}
-            return Outcome(reward_terms=terms, ended=agent == "runner_2")
+class Paying(Relay):
+    def play_one(self, agent: str, action: str) -> Outcome:
+        terms = {seat: {agent: 1.0} for seat in self.possible_agents}
+        return Outcome(reward_terms=terms, ended=agent == "runner_2")
 
+
+def test_terms_stay_while_agents_of_an_ended_episode_leave():
     env = Partners(Paying(), {"runner_2": "expert"})
     env.reset(seed=0)
     env.step("x")
@@ -217,11 +218,6 @@ def test_terms_stay_while_agents_of_an_ended_episode_leave():
 
 
 def test_what_partners_earn_before_the_first_action_is_shown_once():
-    class Paying(Relay):
-        def play_one(self, agent: str, action: str) -> Outcome:
-            terms = {seat: {agent: 1.0} for seat in self.possible_agents}
-            return Outcome(reward_terms=terms, ended=agent == "runner_2")
-
     env = Partners(Paying(), {"runner_0": "expert"})
     env.reset(seed=0)
     shown = [(dict(env.rewards), [env.infos[a].get("reward_terms", {}) for a in env.agents])]
