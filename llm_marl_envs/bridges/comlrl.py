@@ -124,9 +124,8 @@ class Asked:
         branch = _branch(prompt)
         branch.said = tuple(zip(*response_history_per_agent, strict=True))
         seen, _paid = self.replay.after(branch, branch.said)
-        return [
-            write(seen[seat]) for write, seat in zip(self.write, self.replay.seats, strict=True)
-        ]
+        shown = [seen[seat] for seat in self.replay.seats]
+        return [write(text) for write, text in zip(self.write, shown, strict=True)]
 
 
 def for_comlrl(

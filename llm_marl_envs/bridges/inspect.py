@@ -78,9 +78,7 @@ def task(
     """
     env = make(env_id, **kwargs)
     seats, policies = divided(env, partners)
-    samples = [
-        Sample(id=entry.id, input=f"{env_id}, task {entry.id}") for entry in env.unwrapped.source
-    ]
+    samples = [Sample(id=t.id, input=f"{env_id}, task {t.id}") for t in env.unwrapped.source]
     return Task(
         dataset=MemoryDataset(samples, name=env_id),
         solver=team(env_id, seats, policies, seed, kwargs),

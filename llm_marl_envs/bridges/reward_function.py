@@ -102,9 +102,7 @@ def _named(
     if isinstance(rewards, Mapping):
         named = dict(rewards)
     else:
-        named = {
-            getattr(function, "__name__", type(function).__name__): function for function in rewards
-        }
+        named = {getattr(pays, "__name__", type(pays).__name__): pays for pays in rewards}
     if not named or len(named) < len(rewards):
         raise ValueError(
             f"reward functions {list(named)}: expected at least one, each of another name; "

@@ -177,10 +177,8 @@ def test_nobody_answers_there(model: str | None):
 
 def test_a_server_without_the_prefix_and_the_ids_of_its_answers(server: Server):
     server.script = lambda body, n: completion("wrong", id=f"answer-{n}")
-    endpoint = Endpoint(f"{server.url}/", "default", {"prefix": ""})
-    episode = played(
-        WordPair(turns=2), "fig-apple", seats={"left_0": endpoint, "right_0": "expert"}
-    )
+    left = Endpoint(f"{server.url}/", "default", {"prefix": ""})
+    episode = played(WordPair(turns=2), "fig-apple", seats={"left_0": left, "right_0": "expert"})
     assert [body["path"] for body in server.asked] == ["/chat/completions"] * 2
     responses = [turn.response for turn in episode.trajectory("left_0")]
     assert [response.id for response in responses] == ["answer-0", "answer-1"]
@@ -240,9 +238,7 @@ def test_an_awaited_function_plays_seats_beside_partners():
     assert asyncio.run(run()).team_return == 1.0
     assert [agent for agent, _, _ in asked] == ["left_0", "right_0", "runner_0"]
     # In the loop's own thread, with what the library keeps for this task.
-    assert {(context, thread) for _, context, thread in asked} == {
-        ("this run's", threading.get_ident())
-    }
+    assert {(run, thread) for _, run, thread in asked} == {("this run's", threading.get_ident())}
 
 
 def test_what_an_awaited_function_raises_comes_through():

@@ -288,9 +288,7 @@ def test_pettingzoo_parallel(env_id: str, kwargs: dict[str, Any]) -> None:
     parallel_seed_test(lambda: make(env_id, api="parallel", **kwargs), num_cycles=5)
 
 
-@pytest.mark.parametrize(
-    "env_id", [env_id for env_id in list_envs() if spec(env_id).api == "parallel"]
-)
+@pytest.mark.parametrize("env_id", [i for i in list_envs() if spec(i).api == "parallel"])
 @pytest.mark.usefixtures("quiet")
 def test_pettingzoo_both_forms(env_id: str) -> None:
     state_test(make(env_id, api="aec", turns=3), make(env_id, turns=3), num_cycles=3)

@@ -327,11 +327,7 @@ def test_each_neighbour_has_a_text_of_its_own():
         channel={"max_chars": 3, "price": 1.0, "delay": 1},
     )
     texts, _ = env.reset(seed=0)
-    (hub,) = (
-        agent
-        for agent, observation in texts.items()
-        if "lines 1 to 2" in observation.messages[0].content
-    )
+    (hub,) = (agent for agent, seen in texts.items() if "lines 1 to 2" in seen.messages[0].content)
     programs = ("1: abcd\n2: xy", "all: defg", "-")
     paid, sent, heard = [], [], []
     for text in programs:
@@ -340,9 +336,8 @@ def test_each_neighbour_has_a_text_of_its_own():
         )
         paid.append(rewards[hub])
         sent.append(infos[hub]["sent"])
-        heard.append(
-            sorted(texts[a].messages[-1].content.split("\n")[1] for a in texts if a != hub)
-        )
+        news = [texts[a].messages[-1].content for a in texts if a != hub]
+        heard.append(sorted(text.split("\n")[1] for text in news))
     assert paid == [-5.0, -3.0, 0.0]
     assert sent == [5, 3, 0]
     assert heard == [

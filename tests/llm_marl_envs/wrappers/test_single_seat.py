@@ -121,9 +121,8 @@ def test_demonstrations_draw_each_part_s_convention_alone():
         task = next(task for task in tasks if env.opening(task)[WRITER][0] == shown[0])
         convention_of = experts_of(env.inner).read
         if len(experts_of(env.inner).conventions(task)) == 2:
-            matches.append(
-                convention_of(task, "helper_0", helper) == convention_of(task, "main_0", main)
-            )
+            own = convention_of(task, "helper_0", helper)
+            matches.append(own == convention_of(task, "main_0", main))
         if len(matches) == 40:
             break
     assert 0.25 < sum(matches) / len(matches) < 0.75
