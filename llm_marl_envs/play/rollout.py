@@ -583,11 +583,7 @@ def _play(
             waiting.popleft()
             if actions:
                 step = partial(_step, live, actions)
-                if len(live) == 1:
-                    step(0)
-                    waiting.append((part, []))
-                else:
-                    waiting.append((part, copies.submit(step, [*actions])))
+                waiting.append((part, copies.submit(step, [*actions])))
     finally:
         # After an error no step goes on behind the caller's back; the first one is raised.
         for _, steps in waiting:

@@ -66,23 +66,17 @@ class VectorTextEnv:
         if len(actions) != len(self):
             raise ValueError(f"{len(actions)} joint actions for {len(self)} environments")
         jobs = [i for i, action in enumerate(actions) if action is not None]
-        stepped = self.map(lambda i: self.envs[i].step(actions[i]), jobs)
-        results = dict(zip(jobs, stepped, strict=True))
+        started = self.submit(lambda i: self.envs[i].step(actions[i]), jobs)
+        results = {i: result() for i, result in zip(jobs, started, strict=True)}
         return [results.get(i) for i in range(len(self))]
-
-    def map(self, function: Callable[[int], T], indices: Sequence[int]) -> list[T]:
-        """`function` of each index, in threads if the environments block, else in a loop."""
-        if len(indices) < 2:
-            return [function(i) for i in indices]
-        return [result() for result in self.submit(function, indices)]
 
     def submit(self, function: Callable[[int], T], indices: Sequence[int]) -> list[Callable[[], T]]:
         """Start `function` of each index; each item waits for one result, or raises its error.
 
-        Environments that do not block are not started before `submit` returns but run by it, so
-        only the others go on beside what the caller does next.
+        Environments that do not block, and a single one, are run by `submit` itself, so only the
+        others go on beside what the caller does next.
         """
-        if not getattr(self.envs[0], "blocking", False):
+        if len(self) == 1 or not getattr(self.envs[0], "blocking", False):
             done = [function(i) for i in indices]
             return [lambda result=result: result for result in done]
         if self._pool is None:
