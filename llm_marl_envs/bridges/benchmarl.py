@@ -21,14 +21,12 @@ from gymnasium import spaces
 from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
-try:
+from llm_marl_envs.core.extras import Extra
+
+with Extra("benchmarl", "BenchMARL's bridge"):
     from benchmarl.environments.common import TaskClass
     from torchrl.data import Composite
     from torchrl.envs import MarlGroupMapType, PettingZooWrapper
-except ImportError as error:
-    raise ImportError(
-        "BenchMARL's bridge needs the extra 'benchmarl': pip install 'llm-marl-envs[benchmarl]'"
-    ) from error
 
 
 class TextTask(TaskClass):
@@ -126,13 +124,13 @@ class TextTask(TaskClass):
 
 def _only(env: Any, key: str) -> Any:
     """The specs under one name, of each group that has it; None if no group has."""
-    found = {
+    specs = {
         group: Composite({key: env.observation_spec[group, key].clone()}, shape=shape)
         for group in env.group_map
         for shape in [env.observation_spec[group].shape]
         if key in env.observation_spec[group].keys()  # noqa: SIM118 - a spec, not a dict
     }
-    return Composite(found) if found else None
+    return Composite(specs) if specs else None
 
 
 def _choices(env: Any) -> Any:

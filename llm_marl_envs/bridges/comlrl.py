@@ -25,7 +25,8 @@ from typing import Any
 from pettingzoo import AECEnv
 
 from llm_marl_envs.core.environment import task_ids
-from llm_marl_envs.core.spaces import Message
+from llm_marl_envs.core.extras import Extra
+from llm_marl_envs.core.forms import messages_of
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.play.registry import make
 
@@ -53,7 +54,7 @@ class Replay:
         self.seats: list[str] = list(env.possible_agents)
         self._lock = threading.Lock()  # with parallel_training="mp" formatters run in threads
 
-    def after(self, task: str, said: Sequence[Sequence[str]]) -> tuple[dict[str, Any], float]:
+    def after(self, task: str, turns: Sequence[Sequence[str]]) -> tuple[dict[str, Any], float]:
         """What each seat sees after these turns, and what the last one paid the team.
 
         A turn after the episode's end pays nothing.
@@ -64,7 +65,7 @@ class Replay:
         with self._lock:
             seen, _ = self.env.reset(seed=self.seed, options={"task": str(task)})
             paid = 0.0
-            for texts in said:
+            for texts in turns:
                 if len(texts) != len(self.seats):
                     raise ValueError(
                         f"{env_name(self.env)}: got {len(texts)} texts; its seats are "
@@ -123,7 +124,8 @@ class Asked:
         branch = _branch(prompt)
         branch.said = tuple(zip(*response_history_per_agent, strict=True))
         seen, _paid = self.replay.after(branch, branch.said)
-        return [one(seen[seat]) for one, seat in zip(self.write, self.replay.seats, strict=True)]
+        shown = [seen[seat] for seat in self.replay.seats]
+        return [write(text) for write, text in zip(self.write, shown, strict=True)]
 
 
 def for_comlrl(
@@ -163,7 +165,7 @@ def for_comlrl(
         raise ValueError(
             f"got {len(tokenizers)} tokenizers: expected one, or one for each of {replay.seats}"
         )
-    write = [partial(prompt_of, one, template=chat_template_kwargs or {}) for one in tokenizers]
+    write = [partial(prompt_of, own, template=chat_template_kwargs or {}) for own in tokenizers]
     asked = Asked(replay, write)
     return {
         "train_dataset": rows_of(made, n),
@@ -180,13 +182,9 @@ def rows_of(env: Any, n: int) -> Any:
         ImportError: CoMLRL is not installed.
         ValueError: more tasks than there are.
     """
-    try:
+    with Extra("comlrl", "CoMLRL's bridge"):
         importlib.import_module("comlrl")
         datasets: Any = importlib.import_module("datasets")
-    except ImportError as error:
-        raise ImportError(
-            "CoMLRL needs the extra 'comlrl': pip install 'llm-marl-envs[comlrl]'"
-        ) from error
     tasks = datasets.Dataset.from_dict({"prompt": task_ids(env, n)})
     return tasks.with_transform(_fresh)
 
@@ -201,8 +199,7 @@ def prompt_of(tokenizer: Any, seen: str, template: Mapping[str, Any]) -> str:
     Raises:
         ValueError: the padding token is in it: CoMLRL takes what comes after as the answer.
     """
-    messages = getattr(seen, "messages", None) or (Message("user", seen),)
-    chat = [{"role": one.role, "content": one.content} for one in messages]
+    chat = [{"role": m.role, "content": m.content} for m in messages_of(seen)]
     text = tokenizer.apply_chat_template(
         chat, tokenize=False, add_generation_prompt=True, **template
     )

@@ -72,37 +72,12 @@ class _AtOnce:
                 (places, pool.submit(answers, policy, [requests[place] for place in places]))
                 for policy, places in policies
             ]
-            said = {
+            responses = {
                 place: response
                 for places, future in asked
                 for place, response in zip(places, future.result(), strict=True)
             }
-        return [said[place] for place in range(len(requests))]
-
-
-def divided(
-    env: Any, partners: Mapping[str, Policy | str] | None
-) -> tuple[list[str], dict[str, Policy]]:
-    """The seats of an environment that are left to a library, and the policies of the others.
-
-    Args:
-        env: the environment.
-        partners: agent -> policy, or its name ("expert").
-
-    Raises:
-        ValueError: an unknown seat, no seat left, or no such policy.
-        TypeError: a partner that is no policy.
-    """
-    given, agents = dict(partners or {}), list(env.possible_agents)
-    left = [agent for agent in agents if agent not in given]
-    unknown = [agent for agent in given if agent not in agents]
-    if unknown or not left:
-        raise ValueError(
-            f"partners: got {sorted(given)}; expected some of {agents}, and at least one seat left"
-        )
-    policies = seated(given, Context(env=env))
-    check_team(policies, [*given])
-    return left, policies
+        return [responses[place] for place in range(len(requests))]
 
 
 class Awaited:
@@ -146,12 +121,12 @@ class Awaited:
         self.over = True
 
 
-def _policy(agent: str, one: Endpoint | Policy | str, task: Any) -> Policy | str:
+def _policy(agent: str, player: Endpoint | Policy | str, task: Any) -> Policy | str:
     """Who plays a seat; a server that does not answer is named with the seat."""
-    if not isinstance(one, Endpoint):
-        return one
+    if not isinstance(player, Endpoint):
+        return player
     try:
-        return one.policy()
+        return player.policy()
     except EndpointError as error:
         raise EndpointError(f"task {task!r}, {agent}: {error}") from error
 
@@ -183,8 +158,8 @@ async def play_episode(
         Exception: what the environment raises.
     """
     made = make(env, **(env_kwargs or {})) if isinstance(env, str) else env
-    given = {agent: _policy(agent, one, task) for agent, one in seats.items()}
-    team = seated(given, Context(env=made))
+    players = {agent: _policy(agent, player, task) for agent, player in seats.items()}
+    team = seated(players, Context(env=made))
     check_team(team, made.possible_agents)
     everybody = dict.fromkeys(made.possible_agents, _AtOnce(team))
     drawn = secrets.randbits(SEED_BITS) if sample_seed is None else sample_seed

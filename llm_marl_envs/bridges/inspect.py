@@ -23,7 +23,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
+from llm_marl_envs.bridges.harness import Awaited, play_episode
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.records import (
     Request,
     Response,
@@ -32,8 +33,9 @@ from llm_marl_envs.core.records import (
 )
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.wrappers.partners import divided
 
-try:
+with Extra("inspect", "Inspect's bridge"):
     from inspect_ai import Task
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.model import (
@@ -43,22 +45,8 @@ try:
         get_model,
         model_roles,
     )
-    from inspect_ai.scorer import (
-        Score,
-        Target,
-        mean,
-        scorer,
-        stderr,
-    )
-    from inspect_ai.solver import (
-        Generate,
-        TaskState,
-        solver,
-    )
-except ImportError as error:
-    raise ImportError(
-        "Inspect needs the extra 'inspect': pip install 'llm-marl-envs[inspect]'"
-    ) from error
+    from inspect_ai.scorer import Score, Target, mean, scorer, stderr
+    from inspect_ai.solver import Generate, TaskState, solver
 
 SPOKEN = {
     "system": ChatMessageSystem,
@@ -90,7 +78,7 @@ def task(
     """
     env = make(env_id, **kwargs)
     seats, policies = divided(env, partners)
-    samples = [Sample(id=one.id, input=f"{env_id}, task {one.id}") for one in env.unwrapped.source]
+    samples = [Sample(id=t.id, input=f"{env_id}, task {t.id}") for t in env.unwrapped.source]
     return Task(
         dataset=MemoryDataset(samples, name=env_id),
         solver=team(env_id, seats, policies, seed, kwargs),

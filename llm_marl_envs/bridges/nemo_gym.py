@@ -65,9 +65,9 @@ def seat_server(base: type, env_id: str, partners: Team | None = None, **argumen
             played = await asyncio.to_thread(env.step, {seat: text_of(action)})
             observations, rewards, ended, cut, infos = played
             over = ended[seat] or cut[seat]
-            told = None if over else told_since(observations[seat])
+            news = None if over else told_since(observations[seat])
             kept = {name: infos[seat].get(name) for name in ("reward_terms", "success")}
-            return told, float(rewards[seat]), ended[seat], cut[seat], kept
+            return news, float(rewards[seat]), ended[seat], cut[seat], kept
 
         async def close_session(self, session_id: str | None) -> None:
             """Close the session's environment."""

@@ -19,10 +19,11 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
 from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import TextAECEnv, TextEnv, TextParallelEnv, described
+from llm_marl_envs.core.extras import Extra
+from llm_marl_envs.core.forms import acting, as_played, messages_of
 from llm_marl_envs.core.outcome import Outcome
 from llm_marl_envs.core.records import plain
 from llm_marl_envs.core.spaces import Message
@@ -39,29 +40,14 @@ from llm_marl_envs.core.tasks import (
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.json_server import valid
 
-try:
+with Extra("openenv", "OpenEnv's bridge"):
     from openenv.core.env_client import EnvClient
-    from openenv.core.env_server.http_server import (
-        create_fastapi_app,
-    )
-    from openenv.core.env_server.interfaces import (
-        Environment,
-    )
-    from openenv.core.env_server.types import (
-        Action,
-        EnvironmentMetadata,
-        Observation,
-        State,
-    )
-    from openenv.core.generic_client import (
-        GenericEnvClient,
-    )
+    from openenv.core.env_server.http_server import create_fastapi_app
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+    from openenv.core.generic_client import GenericEnvClient
     from pydantic import WithJsonSchema
     from websockets.exceptions import ConnectionClosed
-except ImportError as error:
-    raise ImportError(
-        "OpenEnv needs the extra 'openenv': pip install 'llm-marl-envs[openenv]'"
-    ) from error
 
 SEAT = "player_0"
 """The seat of `OpenEnvSeat`."""
@@ -136,9 +122,7 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
 
     def __init__(self, env_id: str, kwargs: Mapping[str, Any]) -> None:
         super().__init__()
-        self.env: Any = make(env_id, **kwargs)
-        if isinstance(self.env, turn_based_aec_to_parallel_wrapper):
-            self.env = self.env.aec_env  # that form asks agents whose answers it throws away
+        self.env: Any = as_played(make(env_id, **kwargs))
         self.turn_based = isinstance(self.env, AECEnv)
         self.episode_id: str | None = None
         self.steps = 0
@@ -167,7 +151,7 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
         first = self.env.reset(seed=seed, options=options)
         self.episode_id, self.steps = episode_id, 0
         seen, infos = (self._observed(), self.env.infos) if self.turn_based else first
-        return self._told(seen, infos=infos)
+        return self._observation(seen, infos=infos)
 
     def step(
         self, action: JointAction, timeout_s: float | None = None, **_: Any
@@ -179,42 +163,30 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
             ValueError: a seat is missing, unknown or not to act; the message names it.
             TypeError: a seat says no text; the message names it.
         """
-        acting = self._acting()
-        if not acting:
+        expected = acting(self.env)
+        if not expected:
             raise RuntimeError(f"{env_name(self.env)}: no episode is running; send a reset")
-        missing = [agent for agent in acting if agent not in action.actions]
-        wrong = [agent for agent in action.actions if agent not in acting]
+        missing = [agent for agent in expected if agent not in action.actions]
+        wrong = [agent for agent in action.actions if agent not in expected]
         if missing or wrong:
             raise ValueError(
                 f"joint action: missing {missing}, not to act {wrong}; expected a text for each "
-                f"of {acting} and no other"
+                f"of {expected} and no other"
             )
-        said = {a: valid(t) if isinstance(t, str) else t for a, t in action.actions.items()}
+        texts = {a: valid(t) if isinstance(t, str) else t for a, t in action.actions.items()}
         self.steps += 1
         if not self.turn_based:
-            seen, paid, ended, cut, infos = self.env.step(said)
-            return self._told(seen, paid, ended, cut, infos)
+            seen, paid, ended, cut, infos = self.env.step(texts)
+            return self._observation(seen, paid, ended, cut, infos)
         env = self.env
-        env.step(said[acting[0]])
+        env.step(texts[expected[0]])
         ends = dict(env.terminations), dict(env.truncations)
-        return self._told(self._observed(), dict(env.rewards), *ends, dict(env.infos))
+        return self._observation(self._observed(), dict(env.rewards), *ends, dict(env.infos))
 
     def _observed(self) -> dict[str, str]:
         return {agent: self.env.observe(agent) for agent in self.env.agents}
 
-    def _acting(self) -> list[str]:
-        """Who is to act; dead agents of a turn-based environment are stepped over."""
-        env = self.env
-        if not self.turn_based:
-            return list(env.agents)
-        while env.agents:
-            agent = env.agent_selection
-            if not (env.terminations[agent] or env.truncations[agent]):
-                return [agent]
-            env.step(None)
-        return []
-
-    def _told(
+    def _observation(
         self,
         seen: Mapping[str, str],
         paid: Mapping[str, float] | None = None,
@@ -228,7 +200,7 @@ class TeamServer(Environment[JointAction, JointObservation, TeamState]):
         }
         rewards = {agent: float(reward) for agent, reward in (paid or {}).items()}
         return JointObservation(
-            acting=self._acting(),
+            acting=acting(self.env),
             agents=list(self.env.agents),
             chats=chats,
             rewards=rewards,
@@ -279,11 +251,6 @@ def app(env_id: str, *, sessions: int = 64, **kwargs: Any) -> Any:
     return create_fastapi_app(served, JointAction, JointObservation, max_concurrent_envs=sessions)
 
 
-def messages_of(observation: str) -> Sequence[Message]:
-    """What an observation shows, of this library's environments and of others."""
-    return getattr(observation, "messages", None) or (Message("user", str(observation)),)
-
-
 def _facts(env: TextEnv) -> dict[str, Any]:
     """What makes the same environment at the other end."""
     ids = None if isinstance(env.source, IndexedSource) else [task.id for task in env.source]
@@ -321,7 +288,7 @@ class Session:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "client": None}
 
-    def ask(self, what: str, *given: Any, **named: Any) -> Any:
+    def ask(self, what: str, *arguments: Any, **named: Any) -> Any:
         """The client's answer to `reset`, `step` or `state`.
 
         Raises:
@@ -332,7 +299,7 @@ class Session:
             made = self.connect()
             self.client = made.sync() if isinstance(made, EnvClient) else made
         try:
-            return getattr(self.client, what)(*given, **named)
+            return getattr(self.client, what)(*arguments, **named)
         except Exception as error:
             if not str(error).endswith(REFUSED):
                 self.close()
@@ -379,29 +346,29 @@ class _Remote(TextEnv):
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
         """What the server tells each seat."""
         seed = self.rng.getrandbits(32) if self._seed is None else self._seed
-        told = self.session.ask("reset", seed=seed, task=task.id).observation
-        self._acting = told["acting"]
-        self._heard = {agent: len(chat) for agent, chat in told["chats"].items()}
+        observation = self.session.ask("reset", seed=seed, task=task.id).observation
+        self._acting = observation["acting"]
+        self._heard = {agent: len(chat) for agent, chat in observation["chats"].items()}
         return {
-            agent: [Message(one["role"], one["content"]) for one in chat]
-            for agent, chat in told["chats"].items()
+            agent: [Message(message["role"], message["content"]) for message in chat]
+            for agent, chat in observation["chats"].items()
         }
 
     def _play(self, actions: Mapping[str, str]) -> Outcome:
         sent = {agent: valid(text) for agent, text in actions.items()}
         result = self.session.ask("step", {"actions": sent})
-        told = result.observation
-        self._acting = told["acting"] or self._acting
-        infos = told["infos"]
-        known = (info.get("success") for info in infos.values())
+        observation = result.observation
+        self._acting = observation["acting"] or self._acting
+        infos = observation["infos"]
+        successes = (info.get("success") for info in infos.values())
         return Outcome(
             reward_terms={
                 agent: infos[agent].get("reward_terms", {"reward": reward})
-                for agent, reward in told["rewards"].items()
+                for agent, reward in observation["rewards"].items()
             },
-            feedback=self._news(told["chats"]),
+            feedback=self._news(observation["chats"]),
             ended=result.done,
-            success=next((one for one in known if one is not None), None),
+            success=next((success for success in successes if success is not None), None),
             facts={
                 agent: {name: value for name, value in info.items() if name not in OWN_FACTS}
                 for agent, info in infos.items()
@@ -485,7 +452,7 @@ def _tasks(facts: Mapping[str, Any]) -> TaskSource:
     split = facts["split"]
     if facts["task_ids"] is None:
         return NumberedSource(split, facts["tasks"])  # their data stays there
-    return ListSource([Task(one, split, {}) for one in facts["task_ids"]], split)
+    return ListSource([Task(task_id, split, {}) for task_id in facts["task_ids"]], split)
 
 
 def as_message(text: str) -> dict[str, Any]:
@@ -495,8 +462,8 @@ def as_message(text: str) -> dict[str, Any]:
 
 def shown(observation: Any) -> str:
     """An observation as text: its only text, else all of it as JSON."""
-    found = observation if isinstance(observation, Mapping) else observation.model_dump()
-    fields = {name: found[name] for name in found if name not in ("reward", "done", "metadata")}
+    data = observation if isinstance(observation, Mapping) else observation.model_dump()
+    fields = {name: data[name] for name in data if name not in ("reward", "done", "metadata")}
     texts = [value for value in fields.values() if isinstance(value, str)]
     return texts[0] if len(texts) == 1 else json.dumps(fields, ensure_ascii=False, indent=1)
 

@@ -73,7 +73,7 @@ class RewardFunctionEnv(TextParallelEnv):
         prompt = task.data["prompt"]
         if isinstance(prompt, str):
             return {WRITER: (Message("user", prompt),)}
-        return {WRITER: [Message(one["role"], one["content"]) for one in prompt]}
+        return {WRITER: [Message(message["role"], message["content"]) for message in prompt]}
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """The functions' values are the terms of the reward.
@@ -102,13 +102,13 @@ def _named(
     if isinstance(rewards, Mapping):
         named = dict(rewards)
     else:
-        named = {getattr(one, "__name__", type(one).__name__): one for one in rewards}
+        named = {getattr(pays, "__name__", type(pays).__name__): pays for pays in rewards}
     if not named or len(named) < len(rewards):
         raise ValueError(
             f"reward functions {list(named)}: expected at least one, each of another name; "
             "a map name -> function says names"
         )
-    waiting = [name for name, one in named.items() if inspect.iscoroutinefunction(one)]
+    waiting = [name for name, function in named.items() if inspect.iscoroutinefunction(function)]
     if waiting:
         raise ValueError(
             f"reward functions {waiting}: expected functions that return a value, got `async def`; "
@@ -125,11 +125,11 @@ def _call(name: str, function: RewardFunction, text: str, row: Mapping[str, Any]
     columns = {column: value for column, value in row.items() if column not in OWN}
     if "completions" in parameters:
         lists = {column: [value] for column, value in columns.items()}
-        given = {"prompts": [prompt], "completions": [completion], **lists}
+        arguments = {"prompts": [prompt], "completions": [completion], **lists}
     else:
-        given = {"prompt": prompt, "completion": completion, **columns}
+        arguments = {"prompt": prompt, "completion": completion, **columns}
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    wanted = {one: value for one, value in given.items() if anything or one in parameters}
+    wanted = {key: value for key, value in arguments.items() if anything or key in parameters}
     value = function(**wanted)
     if "completions" not in parameters:
         return value

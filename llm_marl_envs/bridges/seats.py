@@ -40,6 +40,6 @@ def made_once(env_id: str, partners: Team | None, arguments: Mapping[str, Any]) 
 def told_since(observation: str) -> str:
     """What a seat was told since its last action; a bare text is all there is."""
     messages: Sequence[Message] = getattr(observation, "messages", ())
-    told = takewhile(lambda message: message.role != "assistant", reversed(messages))
-    news = [message.content for message in told]
+    recent = takewhile(lambda message: message.role != "assistant", reversed(messages))
+    news = [message.content for message in recent]
     return "\n\n".join(reversed(news)) if messages else str(observation)

@@ -26,6 +26,7 @@ import numpy as np
 from pydantic import Field
 
 from llm_marl_envs.core.environment import TextAECEnv, described
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.options import Options, RenderMode, render_field
 from llm_marl_envs.core.outcome import Outcome
 from llm_marl_envs.core.parsing import QUOTE, lines_of
@@ -114,18 +115,13 @@ class TextArenaEnv(TextAECEnv):
     # -- the game ---------------------------------------------------------------------------------
     def _made(self) -> Any:
         """A fresh game without TextArena's wrappers."""
-        try:
+        with Extra("textarena", "TextArena's bridge"):
             textarena: Any = importlib.import_module("textarena")
-        except ImportError as error:
-            raise ImportError(
-                "TextArena's games need the extra 'textarena': "
-                "pip install 'llm-marl-envs[textarena]'"
-            ) from error
-        known = textarena.envs.registration.ENV_REGISTRY
-        if self.game not in known:
-            raise ValueError(f"TextArena has no game {self.game!r}; it has e.g. {[*known][::40]}")
+        games = textarena.envs.registration.ENV_REGISTRY
+        if self.game not in games:
+            raise ValueError(f"TextArena has no game {self.game!r}; it has e.g. {[*games][::40]}")
         raw = f"{self.game}-raw"
-        return textarena.make(raw if raw in known else self.game)
+        return textarena.make(raw if raw in games else self.game)
 
     def _smallest(self) -> int:
         """The first number of players that the game takes."""
@@ -181,8 +177,8 @@ class TextArenaEnv(TextAECEnv):
     def _news(self, player: int) -> str:
         """What a player has not been told yet, but for its own words."""
         state = self._arena.state
-        told, state.observations[player] = state.observations[player], []
-        return "\n".join(shown(sender, text) for sender, text, _ in told if sender != player)
+        messages, state.observations[player] = state.observations[player], []
+        return "\n".join(shown(sender, text) for sender, text, _ in messages if sender != player)
 
     # -- the episode ------------------------------------------------------------------------------
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -216,8 +212,8 @@ class TextArenaEnv(TextAECEnv):
             return Outcome(reward_terms=terms, ended=True, success=solved)
         if self._arena.state.game_info[self._player].get("invalid_move"):
             return self._lost(self._player, "more actions refused than the game allows")
-        told = self._news(self._player) or YOUR_TURN
-        return Outcome(reward_terms={}, feedback={f"player_{self._player}": told})
+        text = self._news(self._player) or YOUR_TURN
+        return Outcome(reward_terms={}, feedback={f"player_{self._player}": text})
 
     def _judged(self, action: str) -> dict[str, float] | None:
         """What the game pays where an action ends it; None where it goes on.

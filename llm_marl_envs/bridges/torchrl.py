@@ -19,12 +19,13 @@ from typing import Any
 
 from gymnasium import spaces
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
+from llm_marl_envs.core.extras import Extra
+from llm_marl_envs.core.forms import acting, as_played, messages_of
 from llm_marl_envs.core.seeds import RESET_SEEDS, derive_seed
 from llm_marl_envs.core.spaces import Message
 
-try:
+with Extra("torchrl", "TorchRL's bridge"):
     import torch
     from tensordict import TensorDict, lazy_stack
     from tensordict.nn import TensorDictModuleBase
@@ -32,10 +33,6 @@ try:
     from torchrl.data.llm.history import History
     from torchrl.envs import EnvBase
     from torchrl.modules.llm.policies import ChatHistory
-except ImportError as error:
-    raise ImportError(
-        "TorchRL's bridge needs the extra 'torchrl': pip install 'llm-marl-envs[torchrl]'"
-    ) from error
 
 ENDS = ("done", "terminated", "truncated")
 
@@ -59,9 +56,7 @@ class _Game:
     @property
     def acting(self) -> list[str]:
         """The seats that are to act; nobody after the end."""
-        if not self.env.agents or not isinstance(self.env, AECEnv):
-            return list(self.env.agents)
-        return [self.env.agent_selection]
+        return acting(self.env)
 
     def play(self, texts: Mapping[str, str]) -> Mapping[str, float]:
         """One step; what each seat was paid."""
@@ -75,19 +70,14 @@ class _Game:
         env.step(text)
         paid = dict(env.rewards)
         self.cut |= any(env.truncations.values())
-        while env.agents and self._left(env.agent_selection):
-            env.step(None)
+        acting(env)  # dead agents leave
         return paid
-
-    def _left(self, seat: str) -> bool:
-        return self.env.terminations[seat] or self.env.truncations[seat]
 
     def chat(self, seat: str) -> Sequence[Message]:
         """What a seat is shown, or was shown last; a bare string is one message."""
         if isinstance(self.env, AECEnv) and seat in (self.env.agents or self.env.possible_agents):
             self._seen[seat] = self.env.observe(seat) or ""
-        seen = self._seen[seat]
-        return getattr(seen, "messages", ()) or (Message("user", seen),)
+        return messages_of(self._seen[seat])
 
 
 class TextChatEnv(EnvBase):
@@ -116,13 +106,13 @@ class TextChatEnv(EnvBase):
     """
 
     def __init__(self, env: Any, *, groups: int = 1, seed: int = 0) -> None:
-        envs = [_texts(one) for one in (env if isinstance(env, (list, tuple)) else [env])]
-        if not envs or len({id(one) for one in envs}) < len(envs):
+        envs = [_texts(copy) for copy in (env if isinstance(env, (list, tuple)) else [env])]
+        if not envs or len({id(copy) for copy in envs}) < len(envs):
             raise ValueError(
                 "TextChatEnv: expected an environment, or copies that are not the same"
             )
         seats = list(envs[0].possible_agents)
-        if any(list(one.possible_agents) != seats for one in envs):
+        if any(list(copy.possible_agents) != seats for copy in envs):
             raise ValueError(
                 f"TextChatEnv: expected copies that have the seats of the first, {seats}"
             )
@@ -130,7 +120,7 @@ class TextChatEnv(EnvBase):
             raise ValueError(f"TextChatEnv: groups={groups}: expected at least 1 episode")
         size = (len(envs) * len(seats),)
         super().__init__(batch_size=size)
-        self.groups, self._games = groups, [_Game(one) for one in envs]
+        self.groups, self._games = groups, [_Game(copy) for copy in envs]
         self._places = [(game, seat) for game in self._games for seat in seats]
         self._set_seed(seed)
         chats = {
@@ -161,24 +151,24 @@ class TextChatEnv(EnvBase):
 
     def _step(self, tensordict: Any) -> Any:
         texts: dict[_Game, dict[str, str]] = {game: {} for game in self._games}
-        for (game, seat), row, told in zip(
-            self._places, tensordict.unbind(0), self._told, strict=True
+        for (game, seat), row, length in zip(
+            self._places, tensordict.unbind(0), self._lengths, strict=True
         ):
-            said = _said(row["history"].full[told:])
+            answers = _answers(row["history"].full[length:])
             if seat not in game.acting:
-                if said:
+                if answers:
                     raise ValueError(
                         f"TextChatEnv: {seat} answered, and {' or '.join(game.acting) or 'nobody'} "
                         "is to act; put OnlyActing around the policy, then nobody else is asked"
                     )
                 continue
-            if not said:
+            if not answers:
                 raise ValueError(
                     f"TextChatEnv: {seat} is to act; expected an answer after the prompt in "
                     '("history", "full")'
                 )
-            texts[game][seat] = said[-1]
-        paid = {game: game.play(said) for game, said in texts.items() if said}
+            texts[game][seat] = answers[-1]
+        paid = {game: game.play(spoken) for game, spoken in texts.items() if spoken}
         return self._after(paid)
 
     def _after(self, paid: Mapping[_Game, Mapping[str, float]]) -> Any:
@@ -196,13 +186,13 @@ class TextChatEnv(EnvBase):
     def _shown(self) -> Any:
         """What each seat is shown, one batch element each."""
         rows = []
-        self._told: list[int] = []
+        self._lengths: list[int] = []
         for game, seat in self._places:
             chat = game.chat(seat)
-            self._told.append(len(chat))
+            self._lengths.append(len(chat))
             row = TensorDict({"acting": torch.tensor(seat in game.acting)}, batch_size=())
-            told = lazy_stack([History(role=one.role, content=one.content) for one in chat])
-            row.set("history", ChatHistory(prompt=told))
+            prompt = lazy_stack([History(role=m.role, content=m.content) for m in chat])
+            row.set("history", ChatHistory(prompt=prompt))
             row.set_non_tensor("agent", seat)
             row.set_non_tensor("group", f"{seat}/{game.start}")
             rows.append(row)
@@ -232,17 +222,16 @@ def _texts(env: Any) -> Any:
                 "Tokenize (the environment inside is `.env`), or give what has numbers to "
                 "torchrl.envs.PettingZooWrapper"
             )
-    # The parallel form of turns would ask seats whose answers it throws away.
-    return env.aec_env if isinstance(env, turn_based_aec_to_parallel_wrapper) else env
+    return as_played(env)
 
 
-def _said(messages: Any) -> list[str]:
+def _answers(messages: Any) -> list[str]:
     """Texts of the messages after the prompt.
 
     TorchRL reads them out of the decoded text, so a prompt that holds control tokens is several
     messages there; the answer is the last. "<none>" fills up where others have more.
     """
-    return [one.content for one in messages.unbind(0) if one.role != "<none>"]
+    return [message.content for message in messages.unbind(0) if message.role != "<none>"]
 
 
 class OnlyActing(TensorDictModuleBase):
@@ -284,7 +273,7 @@ def trajectories(data: Any) -> list[Any]:
     Returns:
         One lazy stack of steps per trajectory, copies; seats that did not act have none.
     """
-    found = []
+    finished = []
     for seat in data.unbind(0):
         turns: list[Any] = []
         early = 0.0
@@ -302,6 +291,6 @@ def trajectories(data: Any) -> list[Any]:
                 continue
             for end in ENDS if turns else ():
                 turns[-1]["next", end] = after[end].clone()
-            found += [lazy_stack(turns)] if turns else []
+            finished += [lazy_stack(turns)] if turns else []
             turns, early = [], 0.0
-    return found
+    return finished

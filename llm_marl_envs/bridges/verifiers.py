@@ -23,23 +23,19 @@ from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any
 
-from llm_marl_envs.bridges.harness import Awaited, divided, play_episode
+from llm_marl_envs.bridges.harness import Awaited, play_episode
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.records import Episode, Request, Response
 from llm_marl_envs.play.registry import make
 from llm_marl_envs.policies.base import Policy
+from llm_marl_envs.wrappers.partners import divided
 
-try:
+with Extra("verifiers", "verifiers' bridge"):
     import verifiers.v1 as vf
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
     from pydantic import create_model
-    from verifiers.v1.dialects.chat import (
-        message_to_wire,
-    )
+    from verifiers.v1.dialects.chat import message_to_wire
     from verifiers.v1.types import AssistantMessage
-except ImportError as error:
-    raise ImportError(
-        "verifiers needs the extra 'verifiers': pip install 'llm-marl-envs[verifiers]'"
-    ) from error
 
 
 @cache
@@ -108,8 +104,8 @@ class Seat:
                 f"{errors[-1].type}: {errors[-1].message}"
             )
         self.over = segment.terminated
-        said = [m.content for m in segment.messages if isinstance(m, AssistantMessage)]
-        return Response(text=(said[-1] if said else "") or "")
+        texts = [m.content for m in segment.messages if isinstance(m, AssistantMessage)]
+        return Response(text=(texts[-1] if texts else "") or "")
 
     def book(self, episode: Episode) -> None:
         """What the seat earned, on its trace."""
@@ -156,7 +152,7 @@ def environment(
 
         def load(self) -> Iterable[Any]:
             """One task per task of the environment."""
-            return (vf.Task(vf.TaskData(id=one.id, name=one.id)) for one in source)
+            return (vf.Task(vf.TaskData(id=task.id, name=task.id)) for task in source)
 
     class Team(vf.Env[config]):  # pyright: ignore[reportInvalidTypeForm]
         """Plays an episode; each seat is an agent."""
@@ -168,7 +164,7 @@ def environment(
                 for agent in seats:
                     exchange = getattr(agents, agent).interaction(task)
                     team[agent] = Seat(agent, await stack.enter_async_context(exchange))
-                asked = stack.enter_context(Awaited(lambda one: team[one.agent].ask(one)))
+                asked = stack.enter_context(Awaited(lambda r: team[r.agent].ask(r)))
                 episode = await play_episode(
                     env_id,
                     task.data.id,
@@ -176,7 +172,7 @@ def environment(
                     seed=seed,
                     env_kwargs=kwargs,
                 )
-                for one in team.values():
-                    one.book(episode)
+                for seat in team.values():
+                    seat.book(episode)
 
     return Tasks, Team

@@ -80,15 +80,16 @@ class ListeningExperts(Experts):
         """
 
 
-def text_env(env: Any) -> TextEnv:
+def text_env(env: Any, what: str = "") -> TextEnv:
     """The environment of this library inside wrappers, or the one given.
 
     Raises:
-        TypeError: an environment of another library.
+        TypeError: an environment of another library; begins with `what`.
     """
     inner = getattr(env, "unwrapped", env)
     if not isinstance(inner, TextEnv):
-        raise TypeError(f"expected an environment of this library, got {type(env).__name__}")
+        begin = f"{what}: " if what else ""
+        raise TypeError(f"{begin}expected an environment of this library, got {type(env).__name__}")
     return inner
 
 

@@ -17,7 +17,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        file = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+        file = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
         raise ValueError(f"{file}: a file; expected a folder to write into") from error
 
 

@@ -65,11 +65,11 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these pairs; raises `ValueError` where a key stands twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} stands twice")
-    return found
+    return mapping
 
 
 def finite(value: object) -> bool:
@@ -105,13 +105,13 @@ def _read(kind: Any, value: Any, name: str) -> Any:
     if is_dataclass(of) and isinstance(value, Mapping):
         return _record(of, value, f"{name}." if name else "")
     if of in (Mapping, dict) and isinstance(value, Mapping):
-        return {key: _read(inside[1], one, f"{name}.{key}") for key, one in value.items()}
+        return {key: _read(inside[1], entry, f"{name}.{key}") for key, entry in value.items()}
     if of is tuple and isinstance(value, list):
         kinds = [inside[0]] * len(value) if inside[-1] is ... else inside
         if len(kinds) != len(value):
             raise ValueError(f"{name}: expected {len(kinds)} entries, got {len(value)}")
         each = enumerate(zip(kinds, value, strict=True))
-        return tuple(_read(one, entry, f"{name}[{i}]") for i, (one, entry) in each)
+        return tuple(_read(part, entry, f"{name}[{i}]") for i, (part, entry) in each)
     if of is float and finite(value):
         return float(value)
     if of is Any or (of is not float and type(value) is of):
@@ -124,16 +124,16 @@ _hints = cache(get_type_hints)
 
 
 def _record(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
-    hints, given = _hints(kind), {}
-    for one in fields(kind):
-        key = str(one.metadata.get("key"))
-        key = key if key in value else one.name
-        optional = one.default is not MISSING or one.default_factory is not MISSING
-        if key not in value and (one.metadata.get("needed") or not optional):
+    hints, arguments = _hints(kind), {}
+    for field in fields(kind):
+        key = str(field.metadata.get("key"))
+        key = key if key in value else field.name
+        optional = field.default is not MISSING or field.default_factory is not MISSING
+        if key not in value and (field.metadata.get("needed") or not optional):
             raise ValueError(f"'{prefix}{key}' is missing")
         if value.get(key) is not None or not optional:
-            given[one.name] = _read(hints[one.name], value[key], f"{prefix}{key}")
-    return kind(**given)
+            arguments[field.name] = _read(hints[field.name], value[key], f"{prefix}{key}")
+    return kind(**arguments)
 
 
 def differing(then: Any, now: Any, name: str = "") -> dict[str, tuple[Any, Any]]:
@@ -144,10 +144,10 @@ def differing(then: Any, now: Any, name: str = "") -> dict[str, tuple[Any, Any]]
     if not (isinstance(then, Mapping) and isinstance(now, Mapping)):
         same = then == now and isinstance(then, bool) is isinstance(now, bool)
         return {} if same else {name: (then, now)}
-    found: dict[str, tuple[Any, Any]] = {}
+    differences: dict[str, tuple[Any, Any]] = {}
     for key in dict.fromkeys([*then, *now]):
-        found |= differing(then.get(key), now.get(key), f"{name}.{key}" if name else str(key))
-    return found
+        differences |= differing(then.get(key), now.get(key), f"{name}.{key}" if name else str(key))
+    return differences
 
 
 def claim(path: str | Path, pinned: Mapping[str, Any], what: str) -> None:

@@ -17,7 +17,7 @@ class NotReplayableError(ValueError):
     """An environment did not do again what a record holds, although all was said again."""
 
 
-class Known:
+class RecordedActions:
     """The actions of one episode that its record gives; none where it begins at its reset.
 
     Args:
@@ -33,14 +33,14 @@ class Known:
         self.on = self.branch is not None
         self._turns: dict[tuple[str, int], Turn] = {}
         self._left = False
-        self._redraws = {one.step: one.seed for one in start.redraws}
+        self._redraws = {redraw.step: redraw.seed for redraw in start.redraws}
         if self.branch is None:
             return
         if start.record is None:
             raise ValueError("a start with a branch and no record: give the recorded episode")
         self.seed = start.record.seed
         self._turns = {(turn.agent, turn.index): turn for turn in start.record.turns}
-        self._redraws = {one.step: one.seed for one in start.record.redraws}
+        self._redraws = {redraw.step: redraw.seed for redraw in start.record.redraws}
         if (self.branch.agent, self.branch.turn) not in self._turns:
             raise ValueError(
                 f"a branch at turn {self.branch.turn} of {self.branch.agent}: the recorded episode "
@@ -51,7 +51,7 @@ class Known:
                 f"a branch with reset seed {start.seed} of an episode with reset seed {self.seed}"
             )
 
-    def said(
+    def responses(
         self, requests: Sequence[Request], paid: Mapping[tuple[str, int], float]
     ) -> dict[str, Response]:
         """Agent -> what it says at this step, for those that are not asked.
@@ -67,15 +67,15 @@ class Known:
         if branch is None or not self.on or not requests:
             return {}
         recorded = {request.agent: self._recorded(request, paid) for request in requests}
-        if (branch.agent, branch.turn) not in {(one.agent, one.turn) for one in requests}:
+        if (branch.agent, branch.turn) not in {(r.agent, r.turn) for r in requests}:
             return recorded
         self.on = False
-        found = {a: said for a, said in recorded.items() if branch.held and a != branch.agent}
+        responses = {a: r for a, r in recorded.items() if branch.held and a != branch.agent}
         if branch.instead is not None:
-            said = recorded[branch.agent]
-            same = branch.instead == said.text
-            found[branch.agent] = said if same else Response(text=branch.instead)
-        return found
+            response = recorded[branch.agent]
+            same = branch.instead == response.text
+            responses[branch.agent] = response if same else Response(text=branch.instead)
+        return responses
 
     def _recorded(self, request: Request, paid: Mapping[tuple[str, int], float]) -> Response:
         turn = self._turns.get((request.agent, request.turn))
@@ -121,9 +121,9 @@ class Known:
         return Redraw(step=step, seed=self._redraws[step]) if step in self._redraws else None
 
 
-def _same(one: float, other: float) -> bool:
+def _same(then: float, now: float) -> bool:
     """Equal, or neither is a number: who judges rewards says what is wrong with that."""
-    return one == other or (one != one and other != other)
+    return then == now or (then != then and now != now)
 
 
 def _first_difference(turn: Turn, request: Request) -> tuple[str, str]:

@@ -51,9 +51,9 @@ def demonstrations(
     inner, experts = text_env(env), experts_of(env)
     own = experts.demonstrations(inner, n, seed)
     if conventions is not None:
-        known = [*conventions_of(experts, inner.source)]
-        if own is not None or not conventions or not set(conventions) <= set(known):
-            raise ValueError(f"conventions={[*conventions]}: expected some of {known}")
+        available = [*conventions_of(experts, inner.source)]
+        if own is not None or not conventions or not set(conventions) <= set(available):
+            raise ValueError(f"conventions={[*conventions]}: expected some of {available}")
     if own is not None:
         return own
     shown = frozenset(conventions) if conventions is not None else None
@@ -63,7 +63,7 @@ def demonstrations(
 def _possible(experts: Experts, task: Task, shown: frozenset[str] | None) -> tuple[str, ...]:
     """The conventions that may be shown of a task."""
     every = experts.conventions(task) or ("",)
-    return tuple(one for one in every if shown is None or one in shown) or every
+    return tuple(name for name in every if shown is None or name in shown) or every
 
 
 def _first_actions(

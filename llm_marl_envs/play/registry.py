@@ -18,6 +18,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
 from llm_marl_envs.core.checks import check_types, refuse_unknown
+from llm_marl_envs.core.extras import Extra
 from llm_marl_envs.core.plugins import REFERENCE, from_reference
 from llm_marl_envs.core.specs import APIS, EnvSpec, spec
 from llm_marl_envs.play.vector import VectorTextEnv
@@ -76,10 +77,10 @@ def make(
     env = create(**merged)
     form = _form(chosen, env)
     seats = {"single_seat": single_seat, "pioneer_observer": pioneer_observer}
-    for flag, given in seats.items():
-        if not isinstance(given, bool):
-            raise TypeError(f"{flag}={given!r}: expected True or False")
-    kwargs |= {flag: True for flag, given in seats.items() if given}
+    for flag, value in seats.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{flag}={value!r}: expected True or False")
+    kwargs |= {flag: True for flag, value in seats.items() if value}
     if prompts is not None:  # one writer for all seats is told what they are told
         kwargs["prompts"] = _in_words(env, prompts)
     env, form = _seated(env, form, **seats)
@@ -90,18 +91,16 @@ def make(
         convert: Any = parallel_to_aec if api == "aec" else turn_based_aec_to_parallel
         forms.append(convert(env))
         kwargs["api"] = api
-    for one in forms:  # a rollout plays what stands inside the parallel form of a debate
-        one.spec = chosen
-        one.env_kwargs = dict(kwargs)
+    for layer in forms:  # a rollout plays what stands inside the parallel form of a debate
+        layer.spec = chosen
+        layer.env_kwargs = dict(kwargs)
     return forms[-1]
 
 
 def _check_extras(chosen: EnvSpec) -> None:
     for extra in chosen.extras:
         if importlib.util.find_spec(EXTRA_IMPORTS.get(extra, extra)) is None:
-            raise ImportError(
-                f"{chosen.id} needs the extra {extra!r}: pip install 'llm-marl-envs[{extra}]'"
-            )
+            raise Extra(extra, chosen.id).missing
 
 
 def make_recorded(env_id: str, env_kwargs: Mapping[str, Any], *, allow_code: bool = False) -> Any:
@@ -224,34 +223,34 @@ def load_entry_point(chosen: EnvSpec) -> Callable[..., Any]:
     if not isinstance(chosen.entry_point, str):
         return chosen.entry_point
     try:
-        found = from_reference(chosen.entry_point)
+        target = from_reference(chosen.entry_point)
     except ImportError as error:
         raise ImportError(f"{chosen.id}: {error}") from error
-    other = inspect.isclass(found) and not issubclass(found, (ParallelEnv, AECEnv))
-    if other or not callable(found):  # seen before anything is called
+    other = inspect.isclass(target) and not issubclass(target, (ParallelEnv, AECEnv))
+    if other or not callable(target):  # seen before anything is called
         raise TypeError(
             f"{chosen.id}: expected a PettingZoo environment's class, or a function that makes "
-            f"one, got {found!r:.80}"
+            f"one, got {target!r:.80}"
         )
-    return found
+    return target
 
 
-def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], given: Mapping[str, Any]) -> None:
+def _check_kwargs(chosen: EnvSpec, create: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
     parameters = inspect.signature(create).parameters
-    if given:  # hints cost more than the rest of making a copy
-        check_types(f"{chosen.id}, arguments", given, _hints(create))
+    if kwargs:  # hints cost more than the rest of making a copy
+        check_types(f"{chosen.id}, arguments", kwargs, _hints(create))
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     missing = [
         name
         for name, p in parameters.items()
-        if p.default is p.empty and p.kind not in variable and name not in given
+        if p.default is p.empty and p.kind not in variable and name not in kwargs
     ]
     if missing:
         raise TypeError(f"{chosen.id} needs the arguments {missing}")
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     listed = f"`llm-marl spec {chosen.id}`"
-    refuse_unknown(f"{chosen.id}, arguments", given, parameters, listed=listed)
+    refuse_unknown(f"{chosen.id}, arguments", kwargs, parameters, listed=listed)
 
 
 def _hints(create: Callable[..., Any]) -> dict[str, Any]:

@@ -27,12 +27,12 @@ def replay(episode: Episode, env: Any = None, *, allow_code: bool = False) -> Ep
     """
     if env is None:
         env = make_recorded(episode.env_id, episode.env_kwargs, allow_code=allow_code)
-    said = {(turn.agent, turn.index): turn.response for turn in episode.turns}
+    responses = {(turn.agent, turn.index): turn.response for turn in episode.turns}
 
     def script(request: Request) -> str:
-        if (request.agent, request.turn) not in said:
+        if (request.agent, request.turn) not in responses:
             raise ValueError(f"the record holds no turn {request.turn} of {request.agent}")
-        return said[request.agent, request.turn].text
+        return responses[request.agent, request.turn].text
 
     policy = ScriptedPolicy(script)
     start = Start(task=episode.task_id or None, seed=episode.seed, redraws=episode.redraws)
@@ -67,5 +67,5 @@ def check_replays(make_env: Callable[[], Any], context: Context = "append") -> N
         left = record.turns[place]
         branch = Branch(parent=depth, agent=left.agent, turn=left.index)
         start = branch_start(start, record, branch, depth, chance)
-    for one in copies:
-        one.close()
+    for vector in copies:
+        vector.close()

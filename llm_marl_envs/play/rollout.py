@@ -18,10 +18,10 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
 from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.environment import task_source
+from llm_marl_envs.core.forms import acting, as_played
 from llm_marl_envs.core.records import (
     Episode,
     Idle,
@@ -37,7 +37,7 @@ from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.specs import env_arguments, env_name
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.files.json_files import finite
-from llm_marl_envs.play.branches import Known
+from llm_marl_envs.play.branches import RecordedActions
 from llm_marl_envs.play.vector import VectorTextEnv
 from llm_marl_envs.policies.base import Team, ask, check_team
 from llm_marl_envs.sandbox import SandboxError
@@ -102,8 +102,8 @@ class Failures:
             EpisodesFailedError: none was, and the first one failed in another process.
         """
         if episodes and all(episode.failed for episode in episodes):
-            told = f"none of {len(episodes)} episodes was played to its end: the environment raised"
-            raise _noted(self.first, episodes[0], told)
+            note = f"none of {len(episodes)} episodes was played to its end: the environment raised"
+            raise _noted(self.first, episodes[0], note)
 
     def refuse_uncounted(self, episodes: Sequence[Episode]) -> None:
         """Check that a measurement can count every episode that failed.
@@ -112,23 +112,23 @@ class Failures:
             Exception: one has no floor; what its environment raised, with a note that says why.
             EpisodesFailedError: one has none, and it failed in another process.
         """
-        lost = [one for one in episodes if not countable(one)]
+        lost = [episode for episode in episodes if not countable(episode)]
         if not lost:
             return
-        told = (
+        note = (
             "an environment that raises is counted at the smallest return that it declares, and "
             "it declares no `reward_range`"
         )
         if isinstance(self.uncounted, INFRASTRUCTURE):
-            told = f"something outside of the environment broke, {1 + self.repeats} times"
-        raise _noted(self.uncounted, lost[0], told)
+            note = f"something outside of the environment broke, {1 + self.repeats} times"
+        raise _noted(self.uncounted, lost[0], note)
 
 
-def _noted(error: Exception | None, first: Episode, told: str) -> Exception:
+def _noted(error: Exception | None, first: Episode, note: str) -> Exception:
     """What an environment raised, with a note; where it is lost, an error with the record's."""
     if error is None:
-        return EpisodesFailedError(f"{told}. The first: {failure_of(first)}")
-    error.add_note(f"{told} ({failure_name(first)})")
+        return EpisodesFailedError(f"{note}. The first: {failure_of(first)}")
+    error.add_note(f"{note} ({failure_name(first)})")
     return error
 
 
@@ -155,24 +155,12 @@ class _Draft:
     state: str | None
     reward: float = 0.0
     team_reward: float = 0.0
-    terms: dict[str, float] = field(default_factory=dict)
+    reward_terms: dict[str, float] = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
 
     def turn(self) -> Turn:
-        """The record so far."""
-        return Turn(
-            agent=self.agent,
-            index=self.index,
-            messages=self.messages,
-            response=self.response,
-            reward=self.reward,
-            reward_terms=self.terms,
-            team_reward=self.team_reward,
-            info=self.info,
-            given=self.given,
-            step=self.step,
-            state=self.state,
-        )
+        """The record so far; its fields have the same names."""
+        return Turn(**{name: getattr(self, name) for name in self.__slots__})
 
 
 @dataclass(slots=True)
@@ -180,7 +168,7 @@ class _Early:
     """What arrives for an agent before its first action."""
 
     reward: float = 0.0
-    terms: dict[str, float] = field(default_factory=dict)
+    reward_terms: dict[str, float] = field(default_factory=dict)
 
 
 class _Live:
@@ -192,12 +180,11 @@ class _Live:
     def __init__(
         self, env: Any, start: Start, context: Context, *, keep: bool, states: bool = False
     ) -> None:
-        if isinstance(env, turn_based_aec_to_parallel_wrapper):
-            env = env.aec_env  # that form would ask agents whose answers it throws away
+        env = as_played(env)
         self.env, self.start, self.keep = env, start, keep
         self.states = states
         self.state: str | None = None
-        self.known = Known(start)
+        self.recorded = RecordedActions(start)
         self.redraws: list[Redraw] = []
         self.steps = 0
         self.context: Context = context
@@ -241,7 +228,7 @@ class _Live:
 
     def requests(self, number: int) -> list[Request]:
         """What the agents that act now are asked; `number` is the episode's in the rollout."""
-        found, pending, name = [], self.pending(), env_name(self.env)
+        requests, pending, name = [], self.pending(), env_name(self.env)
         if self.states and pending:
             self.state = self._state()
         for agent in pending:
@@ -251,7 +238,7 @@ class _Live:
                 )
             turn = len(self.taken[agent])
             before = self._open(agent)
-            found.append(
+            requests.append(
                 Request(
                     env_id=name,
                     agent=agent,
@@ -264,7 +251,7 @@ class _Live:
                     before=before.turn() if before is not None and before.given else None,
                 )
             )
-        return found
+        return requests
 
     def _state(self) -> str:
         state = self.env.state()
@@ -276,15 +263,10 @@ class _Live:
 
     def pending(self) -> list[str]:
         """The agents to act now; dead agents of an AEC environment are stepped over."""
-        if not self.aec:
-            return list(self.env.agents)
-        while self.env.agents:
-            agent = self.env.agent_selection
-            if not (self.env.terminations[agent] or self.env.truncations[agent]):
-                self.observations = {agent: self.env.observe(agent)}
-                return [agent]
-            self.env.step(None)
-        return []
+        agents = acting(self.env)
+        if self.aec:
+            self.observations = {agent: self.env.observe(agent) for agent in agents}
+        return agents
 
     def messages(self, agent: str) -> tuple[Message, ...]:
         """The chat `agent` sees: the observation's own, or one built from bare strings."""
@@ -309,12 +291,12 @@ class _Live:
         self.seen[agent] = observation
         return tuple(self.chats[agent])
 
-    def told(self, requests: Sequence[Request]) -> dict[str, Response]:
-        """Agent -> what it says in a branch without being asked; errors as `Known.said`."""
-        if not self.known.on:
+    def replayed(self, requests: Sequence[Request]) -> dict[str, Response]:
+        """Agent -> its recorded response, in a branch; errors as `RecordedActions.responses`."""
+        if not self.recorded.on:
             return {}
         paid = {(draft.agent, draft.index): draft.reward for draft in self.drafts}
-        return self.known.said(requests, paid)
+        return self.recorded.responses(requests, paid)
 
     def note(
         self, agent: str, messages: tuple[Message, ...], response: Response, given: bool
@@ -323,14 +305,14 @@ class _Live:
         early = self.early.pop(agent, _Early())
         index = len(self.taken[agent])
         draft = _Draft(agent, index, messages, response, given, self.steps, self.state)
-        draft.reward, draft.terms = early.reward, early.terms
+        draft.reward, draft.reward_terms = early.reward, early.reward_terms
         self.drafts.append(draft)
         self.taken[agent].append(draft)
         self.chats[agent].append(Message("assistant", response.text))
 
     def step(self, actions: Mapping[str, str]) -> None:
         """Step the environment and book what it paid."""
-        redraw = self.known.redraw(self.steps)
+        redraw = self.recorded.redraw(self.steps)
         self.steps += 1
         if redraw is not None:
             self.env.unwrapped.redraw(redraw.seed)
@@ -373,7 +355,7 @@ class _Live:
         if of is not info or booked != terms:
             paid = self.early.setdefault(agent, _Early()) if draft is None else draft
             for name, value in terms.items():
-                paid.terms[name] = paid.terms.get(name, 0.0) + float(value)
+                paid.reward_terms[name] = paid.reward_terms.get(name, 0.0) + float(value)
             self.booked[agent] = (info, terms)
         if draft is None:
             return
@@ -397,9 +379,9 @@ class _Live:
             branch=self.start.branch,
             redraws=tuple(self.redraws),
             idle={
-                agent: Idle(reward=early.reward, reward_terms=early.terms)
+                agent: Idle(reward=early.reward, reward_terms=early.reward_terms)
                 for agent, early in self.early.items()
-                if early.reward or any(early.terms.values())
+                if early.reward or any(early.reward_terms.values())
             },
         )
 
@@ -516,7 +498,7 @@ def rollout(
         if failures is not None:
             _play_again(copies, live, begun, play, failures)
         _settle(copies, live, failures)
-        episodes += [one.episode() for one in live]
+        episodes += [running.episode() for running in live]
         if progress is not None:
             progress(len(wave))
     return episodes
@@ -554,7 +536,7 @@ def _play_again(
 ) -> None:
     """Play what `INFRASTRUCTURE` ended from its start, in fresh environments."""
     for _ in range(failures.repeats):
-        broken = [place for place, one in enumerate(live) if one.broken]
+        broken = [place for place, running in enumerate(live) if running.broken]
         for place in broken:
             copies.replace(place, failures.make_env())
             live[place] = begun(copies.envs[place], live[place].start)
@@ -564,24 +546,24 @@ def _play_again(
 
 def _settle(copies: VectorTextEnv, live: Sequence[_Live], failures: Failures | None) -> None:
     """Check that branches left their records; fresh environments for those that raised."""
-    for place, one in enumerate(live):
-        if one.error is None:
-            one.known.check_left(one.task_id)
+    for place, running in enumerate(live):
+        if running.error is None:
+            running.recorded.check_left(running.task_id)
         elif failures is not None:
-            _replace_failed(copies, place, one, failures)
+            _replace_failed(copies, place, running, failures)
 
 
-def _replace_failed(copies: VectorTextEnv, place: int, one: _Live, failures: Failures) -> None:
+def _replace_failed(copies: VectorTextEnv, place: int, running: _Live, failures: Failures) -> None:
     """A fresh environment for one that raised, before the next episode begins there."""
     if failures.first is None:
-        failures.first = one.error
-    if failures.uncounted is None and one.floor is None:
-        failures.uncounted = one.error
+        failures.first = running.error
+    if failures.uncounted is None and running.floor is None:
+        failures.uncounted = running.error
     try:
         copies.replace(place, failures.make_env())
     except Exception as error:  # noqa: BLE001 - kept in the record
         replacing = f"While the environment was replaced:\n{_shortened(error)}"
-        one.failure = f"{one.failure}\n{replacing}"
+        running.failure = f"{running.failure}\n{replacing}"
 
 
 def _play(
@@ -601,11 +583,7 @@ def _play(
             waiting.popleft()
             if actions:
                 step = partial(_step, live, actions)
-                if len(live) == 1:
-                    step(0)
-                    waiting.append((part, []))
-                else:
-                    waiting.append((part, copies.submit(step, [*actions])))
+                waiting.append((part, copies.submit(step, [*actions])))
     finally:
         # After an error no step goes on behind the caller's back; the first one is raised.
         for _, steps in waiting:
@@ -623,18 +601,18 @@ def _ask(
 ) -> dict[int, dict[str, str]]:
     """Ask each policy once for what is pending in a part; position in `live` -> joint action."""
     pending: list[tuple[int, Request]] = []
-    told: dict[int, dict[str, Response]] = {}
+    recorded: dict[int, dict[str, Response]] = {}
     for position in part:
-        one = live[position]
-        requests = one.guarded(partial(one.requests, first + position), [])
+        running = live[position]
+        requests = running.guarded(partial(running.requests, first + position), [])
         pending += [(position, request) for request in requests]
-        told[position] = one.told(requests)
-    asked = [request for place, request in pending if request.agent not in told[place]]
+        recorded[position] = running.replayed(requests)
+    asked = [request for place, request in pending if request.agent not in recorded[place]]
     answers = iter(ask(team, asked))
     actions: dict[int, dict[str, str]] = {}
     for position, request in pending:
-        given = told[position].get(request.agent)
-        response = next(answers) if given is None else given
-        live[position].note(request.agent, request.messages, response, given is not None)
+        replayed = recorded[position].get(request.agent)
+        response = next(answers) if replayed is None else replayed
+        live[position].note(request.agent, request.messages, response, replayed is not None)
         actions.setdefault(position, {})[request.agent] = response.text
     return actions

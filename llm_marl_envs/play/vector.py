@@ -49,9 +49,9 @@ class VectorTextEnv:
         """Reset every copy; element i is what copy i's `reset` returned."""
         seeds = seeds if seeds is not None else [None] * len(self)
         options = options if options is not None else [None] * len(self)
-        for name, given in (("seeds", seeds), ("options", options)):
-            if len(given) != len(self):
-                raise ValueError(f"{len(given)} {name} for {len(self)} environments")
+        for name, values in (("seeds", seeds), ("options", options)):
+            if len(values) != len(self):
+                raise ValueError(f"{len(values)} {name} for {len(self)} environments")
         return [
             env.reset(seed=seed, options=option)
             for env, seed, option in zip(self.envs, seeds, options, strict=True)
@@ -66,29 +66,23 @@ class VectorTextEnv:
         if len(actions) != len(self):
             raise ValueError(f"{len(actions)} joint actions for {len(self)} environments")
         jobs = [i for i, action in enumerate(actions) if action is not None]
-        stepped = self.map(lambda i: self.envs[i].step(actions[i]), jobs)
-        results = dict(zip(jobs, stepped, strict=True))
+        started = self.submit(lambda i: self.envs[i].step(actions[i]), jobs)
+        results = {i: result() for i, result in zip(jobs, started, strict=True)}
         return [results.get(i) for i in range(len(self))]
-
-    def map(self, function: Callable[[int], T], indices: Sequence[int]) -> list[T]:
-        """`function` of each index, in threads if the environments block, else in a loop."""
-        if len(indices) < 2:
-            return [function(i) for i in indices]
-        return [result() for result in self.submit(function, indices)]
 
     def submit(self, function: Callable[[int], T], indices: Sequence[int]) -> list[Callable[[], T]]:
         """Start `function` of each index; each item waits for one result, or raises its error.
 
-        Environments that do not block are not started before `submit` returns but run by it, so
-        only the others go on beside what the caller does next.
+        Environments that do not block, and a single one, are run by `submit` itself, so only the
+        others go on beside what the caller does next.
         """
-        if not getattr(self.envs[0], "blocking", False):
+        if len(self) == 1 or not getattr(self.envs[0], "blocking", False):
             done = [function(i) for i in indices]
             return [lambda result=result: result for result in done]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(min(MAX_THREADS, len(self)), "env-step")
         started: list[Future[T]] = [self._pool.submit(function, i) for i in indices]
-        return [one.result for one in started]
+        return [future.result for future in started]
 
     def replace(self, index: int, env: Any) -> None:
         """Put another environment in the place of a copy, which is closed.
@@ -96,7 +90,7 @@ class VectorTextEnv:
         Raises:
             ValueError: the environment stands in another place already.
         """
-        if any(env is one for place, one in enumerate(self.envs) if place != index):
+        if any(env is other for place, other in enumerate(self.envs) if place != index):
             raise ValueError(f"place {index} got the environment of another; make a copy for each")
         old, self.envs[index] = self.envs[index], env
         if old is not env:

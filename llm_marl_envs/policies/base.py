@@ -53,11 +53,11 @@ def check_team(team: Team, agents: Sequence[str]) -> None:
 
 def by_policy(team: Team, requests: Sequence[Request]) -> list[tuple[Policy, list[int]]]:
     """Each policy once, with the positions of its requests."""
-    found: dict[int, tuple[Policy, list[int]]] = {}
+    groups: dict[int, tuple[Policy, list[int]]] = {}
     for position, request in enumerate(requests):
         policy = team[request.agent]
-        found.setdefault(id(policy), (policy, []))[1].append(position)
-    return list(found.values())
+        groups.setdefault(id(policy), (policy, []))[1].append(position)
+    return list(groups.values())
 
 
 def answers(policy: Policy, requests: Sequence[Request]) -> Sequence[Response]:
@@ -89,6 +89,6 @@ def ask(team: Team, requests: Sequence[Request]) -> list[Response]:
         return list(answers(policies[0][0], requests))
     responses: dict[int, Response] = {}
     for policy, places in policies:
-        given = answers(policy, [requests[place] for place in places])
-        responses |= zip(places, given, strict=True)
+        replies = answers(policy, [requests[place] for place in places])
+        responses |= zip(places, replies, strict=True)
     return [responses[place] for place in range(len(requests))]

@@ -44,7 +44,7 @@ def without_control(text: str, *, own: bool = False) -> str:
         own: the reader's own earlier action, whose marks of thinking and of tools stay.
     """
     pattern, position = CONTROL if own else CONTROL_AND_THOUGHTS, 0
-    while found := pattern.search(text, position):
-        text = text[: found.start()] + text[found.end() :]
-        position = max(0, found.start() - LONGEST)  # what the removal joined begins here or later
+    while match := pattern.search(text, position):
+        text = text[: match.start()] + text[match.end() :]
+        position = max(0, match.start() - LONGEST)  # what the removal joined begins here or later
     return text

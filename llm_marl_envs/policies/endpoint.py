@@ -143,14 +143,14 @@ class EndpointPolicy:
             raise TypeError(f"content is {type(text).__name__}")
         usage = answer.get("usage") or {}
         counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        known = all(isinstance(one, int) for one in counts)
+        counted = all(isinstance(count, int) for count in counts)
         prompt_ids, completion_ids, logprobs = _tokens(answer) if self.token_ids else (None,) * 3
         return Response(
             text=text or "",
             id=str(answer.get("id") or ""),
             cut=choice.get("finish_reason") == "length",
             policy=self.model or "",
-            usage=(int(counts[0] or 0), int(counts[1] or 0)) if known else None,
+            usage=(int(counts[0] or 0), int(counts[1] or 0)) if counted else None,
             prompt_ids=prompt_ids,
             completion_ids=completion_ids,
             logprobs=logprobs,
@@ -158,7 +158,7 @@ class EndpointPolicy:
 
     def _only_model(self) -> str:
         names = self._server.ask(
-            "/models", None, lambda answer: [one["id"] for one in answer["data"]]
+            "/models", None, lambda answer: [model["id"] for model in answer["data"]]
         )
         if len(names) != 1:
             offered = self._server.hidden(str(names[:20]))
@@ -184,7 +184,7 @@ def _tokens(answer: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float,
             "it sent no token ids and log-probs; expected `prompt_token_ids`, `token_ids` and "
             "`logprobs`, as vLLM sends them"
         )
-    logprobs = tuple(float(one["logprob"]) for one in scored)
+    logprobs = tuple(float(entry["logprob"]) for entry in scored)
     if len(ids) != len(logprobs):
         raise UselessAnswerError(f"it sent {len(ids)} token ids and {len(logprobs)} log-probs")
     return tuple(map(int, prompt)), tuple(map(int, ids)), logprobs

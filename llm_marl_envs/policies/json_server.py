@@ -52,12 +52,12 @@ def at_once(ask: Callable[[T], S], what: Sequence[T], concurrency: int) -> list[
     if not what:
         return []
     with ThreadPoolExecutor(min(concurrency, len(what)), "asked") as pool:
-        asked = [pool.submit(ask, one) for one in what]
+        asked = [pool.submit(ask, item) for item in what]
         try:
-            return [one.result() for one in asked]
+            return [future.result() for future in asked]
         except BaseException:
-            for one in asked:
-                one.cancel()
+            for future in asked:
+                future.cancel()
             raise
 
 
@@ -154,13 +154,13 @@ class JsonServer:
             with opener.open(request, timeout=self.timeout) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
-            said = f"HTTP {error.code} {self.hidden(error.reason)}: {self._quote(_body(error))}"
+            text = f"HTTP {error.code} {self.hidden(error.reason)}: {self._quote(_body(error))}"
             if error.code in RETRIED:
-                raise _TransientError(said, _seconds(error.headers.get("Retry-After"))) from error
+                raise _TransientError(text, _seconds(error.headers.get("Retry-After"))) from error
             if place := error.headers.get("Location"):
-                said += f"; it sends on to {self.hidden(place)!r}, which is not followed: name "
-                said += "the address that answers"
-            raise EndpointError(f"{url}: {said}") from error
+                text += f"; it sends on to {self.hidden(place)!r}, which is not followed: name "
+                text += "the address that answers"
+            raise EndpointError(f"{url}: {text}") from error
         except (OSError, HTTPException) as error:  # refused, reset, timed out, cut short
             raise _TransientError(f"no answer ({self.hidden(str(error))})") from error
         except ValueError as error:  # it sends on to what is no address

@@ -120,10 +120,10 @@ class NamedTeam:
     def temperature(self) -> float | dict[str, float]:
         """Of its models, agent -> where they differ; 1 without one."""
         own = {agent: getattr(policy, "temperature", None) for agent, policy in self.seats.items()}
-        found = {agent: float(one) for agent, one in own.items() if one is not None}
-        if len({*found.values()}) > 1:
-            return found
-        return next(iter(found.values()), DEFAULT_TEMPERATURE)
+        temperatures = {agent: float(value) for agent, value in own.items() if value is not None}
+        if len({*temperatures.values()}) > 1:
+            return temperatures
+        return next(iter(temperatures.values()), DEFAULT_TEMPERATURE)
 
 
 def register_policy(name: str, make: Callable[[str, Context], Policy]) -> None:
@@ -229,7 +229,7 @@ def named_team(name: str, context: Context, partners: Mapping[str, str] | None =
         played = [agent for agent in context.env.possible_agents if agent not in others]
     seats = {**dict.fromkeys(played, policy), **others}
     check_team(seats, context.env.possible_agents)
-    identity = {agent: identity_of(one) for agent, one in seats.items()}
+    identity = {agent: identity_of(player) for agent, player in seats.items()}
     return NamedTeam(seats=seats, identity=identity)
 
 
@@ -249,7 +249,7 @@ def named_partners(names: Mapping[str, str], context: Context) -> dict[str, Poli
 
 def seated(team: Mapping[str, Policy | str], context: Context) -> dict[str, Policy]:
     """A team in which some policies are named; errors as `named_partners`."""
-    names = {agent: one for agent, one in team.items() if isinstance(one, str)}
+    names = {agent: player for agent, player in team.items() if isinstance(player, str)}
     policies: dict[str, Any] = {**team, **named_partners(names, context)}
     return policies
 

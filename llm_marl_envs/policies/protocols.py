@@ -85,18 +85,18 @@ class AlonePolicy:
     ) -> None:
         self.policy = policy
         self.opening = opening
-        self._said: dict[int, tuple[str, Response]] = {}
+        self._answers: dict[int, Response] = {}
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """The episode's one answer, made at the first request of the first seat."""
         new = [r for r in requests if self._first(r)]
         answers = self.policy.act([self._all(r) for r in new]) if new else ()
         for request, answer in zip(new, answers, strict=True):
-            self._said[request.episode] = (request.task_id, answer)
+            self._answers[request.episode] = answer
         made = {request.episode: request.agent for request in new}
         responses = []
         for request in requests:
-            answer = self._said[request.episode][1]
+            answer = self._answers[request.episode]
             counts = made.get(request.episode) == request.agent or answer.tokens is None
             responses.append(_without_ids(answer, answer.tokens if counts else (0, 0)))
         return responses
@@ -106,9 +106,9 @@ class AlonePolicy:
         return request.turn == 0 and request.agent == seat
 
     def _all(self, request: Request) -> Request:
-        told = self.opening(request.task_id)
-        sections = [f"=== {agent} ===\n{render_messages(chat)}" for agent, chat in told.items()]
-        intro = ALONE.format(names=", ".join(told))
+        opening = self.opening(request.task_id)
+        sections = [f"=== {agent} ===\n{render_messages(chat)}" for agent, chat in opening.items()]
+        intro = ALONE.format(names=", ".join(opening))
         return _with_text(request, "\n\n".join([intro, *sections, ALONE_TASK]))
 
 
@@ -229,6 +229,6 @@ def _without_ids(response: Response, usage: tuple[int, int] | None) -> Response:
 
 def _at_cost_of(paid: Sequence[Response], response: Response) -> Response:
     """A response without token ids, at the cost of all calls."""
-    known: list[Any] = [one.tokens for one in paid if one.tokens is not None]
-    total = (sum(p for p, _ in known), sum(c for _, c in known)) if known else None
+    counts: list[Any] = [call.tokens for call in paid if call.tokens is not None]
+    total = (sum(p for p, _ in counts), sum(c for _, c in counts)) if counts else None
     return _without_ids(response, total)

@@ -37,7 +37,9 @@ class Relay:
             raise ValueError(f"after={after}: expected at least 1 action before the relay")
         self.first, self.then, self.after = first, then, after
         played = [
-            seats for one in (first, then) if (seats := getattr(one, "seats", None)) is not None
+            seats
+            for policy in (first, then)
+            if (seats := getattr(policy, "seats", None)) is not None
         ]
         self.seats: tuple[str, ...] | None = None
         if played:
@@ -48,7 +50,7 @@ class Relay:
         """One response per request; each policy is asked once at most."""
         responses: dict[int, Response] = {}
         for policy, early in ((self.first, True), (self.then, False)):
-            places = [i for i, one in enumerate(requests) if (one.turn < self.after) == early]
+            places = [i for i, r in enumerate(requests) if (r.turn < self.after) == early]
             asked = [requests[place] for place in places]
             responses |= zip(places, answers(policy, asked) if asked else (), strict=True)
         return [responses[place] for place in range(len(requests))]
@@ -66,5 +68,5 @@ def make_relay(argument: str, context: Context) -> Policy:
         raise ValueError(
             f"relay:{argument}: expected relay:K:FIRST,THEN, a number of actions and two policies"
         )
-    first, then = (named_policy(one, context) for one in parts)
+    first, then = (named_policy(name, context) for name in parts)
     return Relay(first, then, int(count))

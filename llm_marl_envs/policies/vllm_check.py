@@ -42,8 +42,8 @@ def abilities(url: str) -> list[Ability]:
     check_url(url)
     server = JsonServer(url.rstrip("/").removesuffix("/v1"), timeout=60.0, retries=0)
     try:
-        version = server.ask("/version", None, lambda said: str(said["version"]))
-        model = server.ask("/v1/models", None, lambda said: said["data"][0])
+        version = server.ask("/version", None, lambda answer: str(answer["version"]))
+        model = server.ask("/v1/models", None, lambda answer: answer["data"][0])
     except EndpointError as error:
         return [Ability("answers", False, str(error), needed=True)]
     length = model.get("max_model_len")
@@ -71,14 +71,14 @@ def _draw(server: JsonServer, **sampling: Any) -> list[int]:
     asked = {"max_tokens": 4, "temperature": 0.0, "logprobs": 0, "detokenize": False, **sampling}
     body = {"token_ids": list(PROMPT), "sampling_params": asked}
 
-    def read(answer: Any) -> list[int]:
+    def ids_of(answer: Any) -> list[int]:
         choice = answer["choices"][0]
         ids, scored = choice["token_ids"], choice["logprobs"]["content"]
         if len(ids) != len(scored):
             raise ValueError(f"{len(ids)} ids, {len(scored)} log-probs")
         return ids
 
-    return server.ask(GENERATE, body, read)
+    return server.ask(GENERATE, body, ids_of)
 
 
 def _sampled(server: JsonServer) -> str:

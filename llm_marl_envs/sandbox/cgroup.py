@@ -70,8 +70,8 @@ def _hierarchies(memory_bytes: int) -> list[tuple[Path, dict[str, int]]]:
         "pids": {"pids.max": MAX_TASKS},
         "memory": {"memory.limit_in_bytes": memory_bytes},
     }
-    there = [name for name in limits if (MOUNT / name / "cgroup.procs").exists()]
-    return [(_own_group(MOUNT / name, name), limits[name]) for name in there]
+    controllers = [name for name in limits if (MOUNT / name / "cgroup.procs").exists()]
+    return [(_own_group(MOUNT / name, name), limits[name]) for name in controllers]
 
 
 def _own_group(mount: Path, controller: str) -> Path:

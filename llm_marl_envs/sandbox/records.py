@@ -176,19 +176,19 @@ class Job:
         if not fits(tests):
             raise ValueError(f"the tests are too long: {len(tests)} characters")
         helpers = list(programs)[:-1]
-        given = {owner: tuple(names) for owner, names in (exports or {}).items()}
-        for owner, names in given.items():
+        lent = {owner: tuple(names) for owner, names in (exports or {}).items()}
+        for owner, names in lent.items():
             if owner not in helpers:
                 raise ValueError(f"exports name {owner!r}; programs that may export: {helpers}")
             if not all(isinstance(n, str) for n in names):
                 raise TypeError(f"exports of {owner!r} must be function names, got {names!r}")
-        exported = {name for names in given.values() for name in names}
+        exported = {name for names in lent.values() for name in names}
         _check_named(exported, contracts or {}, "contract", Contract)
         _check_named(exported, replaced or {}, "replacement", Replacement)
         return Job(
             tuple(programs.items()),
             entry_point,
-            tuple(given.items()),
+            tuple(lent.items()),
             tests,
             tuple((contracts or {}).items()),
             tuple((replaced or {}).items()),
@@ -199,9 +199,9 @@ class Job:
         return next((name for name, text in self.programs if not fits(text)), None)
 
 
-def _check_named(exported: set[str], given: Mapping[str, Any], what: str, kind: type) -> None:
-    for name, one in given.items():
+def _check_named(exported: set[str], records: Mapping[str, Any], what: str, kind: type) -> None:
+    for name, record in records.items():
         if name not in exported:
             raise ValueError(f"{what}s name {name!r}; exported are {sorted(exported)}")
-        if not isinstance(one, kind):
-            raise TypeError(f"the {what} of {name!r} must be a {kind.__name__}, got {one!r}")
+        if not isinstance(record, kind):
+            raise TypeError(f"the {what} of {name!r} must be a {kind.__name__}, got {record!r}")

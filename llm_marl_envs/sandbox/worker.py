@@ -188,26 +188,26 @@ class _Run:
 
     def _send_jobs(self) -> None:
         exports = dict(self.job.exports)
-        main, known = self.names[-1], self.judge.runs > 0
+        main, knows_tests = self.names[-1], self.judge.runs > 0
         for name, source in self.job.programs:
             imports = exports if name == main else {}
             job = {"role": "program", "name": name, "source": source, "imports": imports}
             self._send(self.children[name], job)
         job = {
             "role": "judge",
-            "tests": None if known else self.job.tests,
+            "tests": None if knows_tests else self.job.tests,
             "entry": self.job.entry_point,
             "programs": self.names,
             "exports": exports,
             "contracts": {name: asdict(contract) for name, contract in self.job.contracts},
-            "replaced": {name: asdict(one) for name, one in self.job.replaced},
+            "replaced": {name: asdict(replacement) for name, replacement in self.job.replaced},
         }
         os.pwrite(self.judge.page, bytes(8), 0)  # no turn of this run has begun
         fds = [c.channel.sock.fileno() for c in self.children.values()]
         try:
-            self._send(self.judge.child, job, fds if known else [*fds, self.judge.page])
+            self._send(self.judge.child, job, fds if knows_tests else [*fds, self.judge.page])
         except OSError:
-            if known:
+            if knows_tests:
                 raise KeptJudgeError from None
             raise
         for child in self.children.values():

@@ -55,10 +55,10 @@ def open_scorer(name: str) -> SharedScorer:
         first, argument = name, ""
     elif first not in SCORERS:
         raise ValueError(f"scorer {name!r}: expected one of {', '.join(scorer_names())}")
-    make, given = SCORERS.get(first), [argument] if argument else []
+    make, arguments = SCORERS.get(first), [argument] if argument else []
     what, expected = f"scorer {name!r}", "a class with `score`, or a function that makes one"
-    check_maker(what, make, given, expected)
-    scorer = make(*given)
+    check_maker(what, make, arguments, expected)
+    scorer = make(*arguments)
     if not callable(getattr(scorer, "score", None)):
         raise TypeError(f"{what}: expected {expected}, got {make!r:.80}")
     return SharedScorer(scorer)

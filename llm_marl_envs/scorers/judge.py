@@ -107,5 +107,5 @@ def _graded(text: str) -> float:
     except (ValueError, RecursionError):
         return 0.0
     values: list[Any] = [grades.get(name) for name in GRADES]
-    known = [value for value in values if type(value) in (int, float) and 0 <= value <= HIGHEST]
-    return sum(known) / (HIGHEST * len(GRADES)) if len(known) == len(GRADES) else 0.0
+    valid = [value for value in values if type(value) in (int, float) and 0 <= value <= HIGHEST]
+    return sum(valid) / (HIGHEST * len(GRADES)) if len(valid) == len(GRADES) else 0.0

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from llm_marl_envs.core.extras import Extra
+
 from .base import Submission
 
 ROUGES = ("rouge1", "rouge2", "rougeL")
@@ -25,12 +27,8 @@ class ReferenceScorer:
     def __init__(self, argument: str = "") -> None:
         if argument:
             raise ValueError(f"reference:{argument}: expected 'reference' alone")
-        try:
+        with Extra("eval", "reward='reference'"):
             from rouge_score.rouge_scorer import RougeScorer
-        except ImportError as error:
-            raise ImportError(
-                "reward='reference' needs rouge_score: pip install 'llm-marl-envs[eval]'"
-            ) from error
         self.rouge = RougeScorer(list(ROUGES), use_stemmer=True)
 
     def score(self, batch: Sequence[Submission]) -> list[Mapping[str, float]]:
@@ -55,5 +53,5 @@ class ReferenceScorer:
         return sum(scores) / len(scores)
 
     def _rouge(self, text: str, reference: str) -> float:
-        found = self.rouge.score(reference, text)
-        return sum(found[name].fmeasure for name in ROUGES) / len(ROUGES)
+        rouges = self.rouge.score(reference, text)
+        return sum(rouges[name].fmeasure for name in ROUGES) / len(ROUGES)

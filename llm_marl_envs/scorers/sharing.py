@@ -82,7 +82,7 @@ class SharedScorer:
                     f"{type(self.scorer).__name__} gave {len(scores)} scores for {len(asked)} "
                     "submissions; expected one each"
                 )
-            found = {one: _checked(score) for one, score in zip(asked, scores, strict=True)}
+            scored = dict(zip(asked, map(_checked, scores), strict=True))
         except BaseException as error:  # noqa: BLE001 - each thread that waits is to raise it
             if len(asked) > 1 and isinstance(error, Exception):  # it may be about one of them
                 self._score_alone(asked, batch)
@@ -91,17 +91,17 @@ class SharedScorer:
                     answer.set_exception(error)
             return
         with self._lock:
-            self._known |= found
+            self._known |= scored
             for oldest in list(self._known)[: max(0, len(self._known) - KEPT)]:
                 del self._known[oldest]
         for submission, answer in batch:
-            answer.set_result(found[submission])
+            answer.set_result(scored[submission])
 
     def _score_alone(self, asked: list[Submission], batch: list[Waiting]) -> None:
         failed = 0
-        for one in asked:
+        for submission in asked:
             if failed < SCORER_FAILED:
-                own = [entry for entry in batch if entry[0] == one]
+                own = [entry for entry in batch if entry[0] == submission]
                 self._score(own)
                 failed += own[0][1].exception() is not None
 

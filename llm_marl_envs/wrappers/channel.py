@@ -35,16 +35,18 @@ replays, and two budgets can be compared on the same draws.
 
 from __future__ import annotations
 
-import math
 import random
 import string
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
+from pydantic import Field, field_validator
+
 from llm_marl_envs.core.checks import refuse_other, refuse_unknown
 from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.experts import text_env
+from llm_marl_envs.core.options import EXPECTED, Options, Share
 from llm_marl_envs.core.texts import told
 
 ALPHABET = string.ascii_letters + string.digits + string.punctuation + " "
@@ -54,58 +56,44 @@ MOST_BYTES = 4
 """What a character can count as."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The arguments of a channel, checked; `Channel` says what they mean.
+class Rules(Options):
+    """The arguments of a channel; `Channel` says what they mean."""
 
-    Raises:
-        ValueError: an argument out of range.
-        TypeError: `hears` is neither a name nor a map of lists, `silence` is no text.
-    """
+    within = "channel"
 
-    hears: str | Mapping[str, Sequence[str]] = "all"
-    max_chars: int | None = None
-    price: float = 0.0
-    noise: float = 0.0
-    delay: int = 0
-    drop: float = 0.0
-    silence: str = ""
+    hears: str | Mapping[str, Sequence[str]] = Field(
+        default="all",
+        json_schema_extra={EXPECTED: f"one of {TOPOLOGIES} or a dict listener -> list of seats"},
+    )
+    max_chars: int | None = Field(default=None, ge=0)
+    price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    noise: Share = 0.0
+    delay: int = Field(default=0, ge=0)
+    drop: Share = 0.0
+    silence: str = Field(
+        default="", json_schema_extra={EXPECTED: "one line of text without space around it"}
+    )
 
-    def __post_init__(self) -> None:
-        if isinstance(self.hears, str):
-            refuse_other("channel, hears", self.hears, TOPOLOGIES)
-        elif not isinstance(self.hears, Mapping) or any(
-            isinstance(by, str) or not isinstance(by, Sequence) for by in self.hears.values()
-        ):
-            raise TypeError(
-                f"channel, hears={self.hears!r:.80}: expected one of {TOPOLOGIES} or a dict "
-                "listener -> list of seats"
-            )
-        for name in ("max_chars", "delay"):
-            value = getattr(self, name)
-            if value is None and name == "max_chars":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ValueError(f"channel, {name}={value!r}: expected a whole number, 0 or more")
-        for name, most in (("price", math.inf), ("noise", 1), ("drop", 1)):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not 0 <= value <= most or value == math.inf:
-                limit = "0 or more" if most == math.inf else "0 to 1"
-                raise ValueError(f"channel, {name}={value!r}: expected a number, {limit}")
-        if not isinstance(self.silence, str):
-            raise TypeError(f"channel, silence={self.silence!r}: expected a text")
-        if told(self.silence) != self.silence or "\n" in self.silence:
-            raise ValueError(
-                f"channel, silence={self.silence!r}: expected one line without space around it"
-            )
+    @field_validator("hears")
+    @classmethod
+    def _is_a_topology(cls, hears: Any) -> Any:
+        if isinstance(hears, str):
+            refuse_other("hears", hears, TOPOLOGIES)
+        return hears
+
+    @field_validator("silence")
+    @classmethod
+    def _is_one_line(cls, silence: str) -> str:
+        if told(silence) != silence or "\n" in silence:
+            raise ValueError("several lines, or space around")
+        return silence
 
     def sent(self, text: str) -> str:
         """What of a text goes out."""
-        said = told(text)
-        if said == self.silence:
+        shown = told(text)
+        if shown == self.silence:
             return ""
-        return said if self.max_chars is None else _clipped(said, self.max_chars)
+        return shown if self.max_chars is None else _clipped(shown, self.max_chars)
 
     def arrived(self, sent: str, chance: random.Random) -> str:
         """What comes of what went out."""
@@ -114,8 +102,8 @@ class Rules:
         if not self.noise:
             return sent
         return "".join(
-            chance.choice(ALPHABET.replace(one, "")) if chance.random() < self.noise else one
-            for one in sent
+            chance.choice(ALPHABET.replace(char, "")) if chance.random() < self.noise else char
+            for char in sent
         )
 
     def heard_by(
@@ -147,7 +135,7 @@ class Rules:
         """What every seat is told; empty where there is nothing to tell."""
         limited = self.max_chars is not None
         late = f"{self.delay} turn{'s' * (self.delay > 1)}"
-        said = [
+        clauses = [
             (limited, f"others read the first {self.max_chars} characters of a text"),
             (self.price, f"each {'' if limited else 'character '}costs its writer {self.price:g}"),
             (self.noise, f"a character becomes another one with probability {self.noise:g}"),
@@ -155,7 +143,7 @@ class Rules:
             (self.delay, f"texts arrive {late} late"),
             (self.silence, f"{self.silence} alone sends nothing and costs nothing"),
         ]
-        sentences = "; ".join(text for holds, text in said if holds)
+        sentences = "; ".join(text for holds, text in clauses if holds)
         return f"Channel: {sentences}." if sentences else ""
 
 
@@ -175,18 +163,19 @@ class Courier:
 
     def carry(self, speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
         """As `Line.carry`."""
-        audience = [one for one in listeners if speaker in self.heard_by[one]]
+        audience = [listener for listener in listeners if speaker in self.heard_by[listener]]
         sent = self.rules.sent(text) if audience else ""
-        said = self._sent[speaker]
+        turns = self._sent[speaker]
         if speaker not in self._bill:  # its first text in this turn
-            said.append({})
+            turns.append({})
         self._bill[speaker] = self._bill.get(speaker, 0) + size(sent)
-        said[-1] |= dict.fromkeys(audience, sent)
-        number = len(said) - 1 - self.rules.delay
+        turns[-1] |= dict.fromkeys(audience, sent)
+        number = len(turns) - 1 - self.rules.delay
         if number < 0:
             return dict.fromkeys(listeners, "")
         return {
-            one: self._arrived(speaker, one, number) if one in audience else "" for one in listeners
+            listener: self._arrived(speaker, listener, number) if listener in audience else ""
+            for listener in listeners
         }
 
     def _arrived(self, speaker: str, listener: str, number: int) -> str:
@@ -259,17 +248,11 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
         TypeError: another library's environment, one whose `links` have no counts, or an option of
             the wrong type.
     """
-    inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, TextEnv):
-        raise TypeError(
-            "channel: expected an environment of this library, or PettingZoo's wrappers around "
-            f"one, got {type(inner).__name__}"
-        )
+    inner = text_env(env, "channel")
     name = inner.metadata["name"]
     if inner.channel is not None:
         raise ValueError(f"channel: {name} has one already")
-    known = [field.name for field in fields(Rules)]
-    refuse_unknown("channel", options, known, listed="docs/howto/channel.md")
+    refuse_unknown("channel", options, Rules.model_fields, listed="docs/howto/channel.md")
     rules = Rules(**options)
     links = _links(inner)
     if inner.links_drawn and rules.hears not in ("all", "none"):
@@ -280,8 +263,8 @@ def Channel(env: Any, **options: Any) -> Any:  # noqa: N802 - a wrapper, as `Par
     heard_by = rules.heard_by(inner.possible_agents, links)
     _refuse_too_late(rules, max((links[a][by] for a in heard_by for by in heard_by[a]), default=0))
     _attach(inner, rules, heard_by)
-    for one in (env, inner):
-        one.env_kwargs = {**getattr(one, "env_kwargs", {}), "channel": _plain(options)}
+    for layer in (env, inner):
+        layer.env_kwargs = {**getattr(layer, "env_kwargs", {}), "channel": _plain(options)}
     return env
 
 
@@ -334,7 +317,7 @@ def _told_of(rules: Rules, seat: str, heard_by: Mapping[str, Sequence[str]]) -> 
     """What a seat is told of who hears whom."""
     if rules.hears == "all":
         return ""
-    listeners = [one for one, by in heard_by.items() if seat in by]
+    listeners = [listener for listener, by in heard_by.items() if seat in by]
     hears = ", ".join(heard_by[seat]) or "nobody"
     return f"You hear {hears}; you are heard by {', '.join(listeners) or 'nobody'}."
 

@@ -137,8 +137,8 @@ def _padded(ids: Sequence[int], length: int, pad: int) -> np.ndarray:
 def _until(ids: Ids, ends: set[int | None]) -> list[int]:
     """The ids before the first of `ends`."""
     kept: list[int] = []
-    for one in ids:
-        if int(one) in ends:
+    for token in ids:
+        if int(token) in ends:
             break
-        kept.append(int(one))
+        kept.append(int(token))
     return kept

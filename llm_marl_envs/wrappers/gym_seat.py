@@ -11,10 +11,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import (
-    turn_based_aec_to_parallel,
-    turn_based_aec_to_parallel_wrapper,
-)
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel
+
+from llm_marl_envs.core.forms import as_played
 
 
 class GymSeat(gymnasium.Env[Any, Any]):
@@ -73,8 +72,7 @@ class GymSeat(gymnasium.Env[Any, Any]):
         Raises:
             AttributeError: actions are no choices; `Choose` makes them so.
         """
-        turns = isinstance(self.env, turn_based_aec_to_parallel_wrapper)
-        inner = self.env.aec_env if turns else self.env
+        inner = as_played(self.env)
         if not hasattr(inner, "action_mask"):
             raise AttributeError("GymSeat: there are no action masks; put `Choose` inside")
         return inner.action_mask(self.seat).astype(bool)

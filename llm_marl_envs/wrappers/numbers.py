@@ -9,15 +9,15 @@ knows) and `turn`, and `action_mask` where the form puts it there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
+from llm_marl_envs.core.forms import as_played
 from llm_marl_envs.wrappers.codecs import Reader
 
 MaskPlace = Literal["info", "observation"]
@@ -76,10 +76,10 @@ class Form(ABC):
 
     def info(self, env: Any, agent: str, info: Mapping[str, Any]) -> dict[str, Any]:
         """The numbers of a seat's info."""
-        found = {"success": float(bool(info.get("success"))), "turn": float(info.get("turn", 0))}
+        numbers = {"success": float(bool(info.get("success"))), "turn": float(info.get("turn", 0))}
         if self.mask != "info":
-            return found
-        return {**found, "action_mask": self.action_mask(env, agent)}
+            return numbers
+        return {**numbers, "action_mask": self.action_mask(env, agent)}
 
 
 class _Numbers:
@@ -137,14 +137,9 @@ class NumbersParallel(_Numbers, BaseParallelWrapper[str, Any, Any]):
             TypeError: no dict of actions.
             ValueError: an agent is missing or unknown.
         """
-        live = getattr(self.env, "agents", ())
-        if not live:
+        if not getattr(self.env, "agents", ()):
             raise RuntimeError(f"{self.form.name}: no episode is running; call reset()")
-        check_joint(actions)
-        if set(actions) != set(live):
-            raise ValueError(
-                f"{self.form.name}: actions for {[*actions]}: expected one for each of {live}"
-            )
+        check_joint(actions, self.env.agents)
         texts = {a: self.form.text(self.env, a, actions[a]) for a in self.env.agents}
         observations, rewards, ended, cut, infos = self.env.step(texts)
         self.form.renew()
@@ -175,8 +170,8 @@ class NumbersAEC(_Numbers, BaseWrapper[str, Any, Any]):
     def step(self, action: Any) -> None:
         """As the environment inside; None is the action of a seat whose episode is over."""
         agent = self.env.agent_selection
-        said = None if action is None else self.form.text(self.env, agent, action)
-        self.env.step(said)
+        text = None if action is None else self.form.text(self.env, agent, action)
+        self.env.step(text)
         self._renew()
 
     def observe(self, agent: str) -> Any:
@@ -190,8 +185,8 @@ class NumbersAEC(_Numbers, BaseWrapper[str, Any, Any]):
 
     def _renew(self) -> None:
         self.form.renew()
-        given = self.env.infos
-        self.infos = {agent: self.form.info(self.env, agent, given[agent]) for agent in given}
+        infos = self.env.infos
+        self.infos = {agent: self.form.info(self.env, agent, infos[agent]) for agent in infos}
 
 
 def is_whole(action: Any, dimensions: int) -> bool:
@@ -203,14 +198,17 @@ def is_whole(action: Any, dimensions: int) -> bool:
     return array.ndim == dimensions and np.issubdtype(array.dtype, np.integer)
 
 
-def check_joint(actions: Any) -> None:
-    """Refuse what is no joint action.
+def check_joint(actions: Any, agents: Sequence[str] = ()) -> None:
+    """Refuse what is no joint action, of all of `agents` where there are some.
 
     Raises:
         TypeError: no dict.
+        ValueError: an action is missing, or there are others.
     """
     if not isinstance(actions, Mapping):
         raise TypeError(f"actions: expected a dict agent -> action, got {type(actions).__name__}")
+    if agents and set(actions) != set(agents):
+        raise ValueError(f"actions for {[*actions]}: expected one for each of {agents}")
 
 
 def check_text(env: Any, wrapper: str) -> None:
@@ -236,8 +234,8 @@ def in_numbers(env: Any, form: Form) -> Any:
     A turn-based environment that was made parallel is taken as it was: the parallel form asks
     seats whose answers it throws away, and a trainer would learn from those.
     """
-    if isinstance(env, turn_based_aec_to_parallel_wrapper) and len(env.possible_agents) > 1:
-        env = env.aec_env
+    if len(env.possible_agents) > 1:
+        env = as_played(env)
     return NumbersAEC(env, form) if isinstance(env, AECEnv) else NumbersParallel(env, form)
 
 

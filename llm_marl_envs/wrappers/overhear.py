@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
+
+from llm_marl_envs.core.forms import as_played
 
 Instead = Callable[[int], str]
 """k -> what is heard in the place of the speaker's k-th action."""
@@ -120,9 +121,6 @@ def _next(env: Any) -> tuple[str, bool] | None:
 
 def overhear(make_env: Callable[[], Any]) -> OverhearParallel | OverhearAEC:
     """One environment with its twin."""
-    real, twin = (
-        one.aec_env if isinstance(one, turn_based_aec_to_parallel_wrapper) else one
-        for one in (make_env(), make_env())
-    )
+    real, twin = as_played(make_env()), as_played(make_env())
     wrapper = OverhearAEC if isinstance(real, AECEnv) else OverhearParallel
     return wrapper(real, twin)

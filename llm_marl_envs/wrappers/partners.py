@@ -19,9 +19,9 @@ from pettingzoo import AECEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
+from llm_marl_envs.core.forms import as_played, messages_of
 from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import derive_seed
-from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.policies.base import Policy, ask, check_team
 from llm_marl_envs.policies.named import Context, seated
@@ -74,13 +74,13 @@ class _Seated:
                 turn=turn,
                 episode=self.number,
                 task_id=task,
-                messages=getattr(seen, "messages", None) or (Message("user", seen),),
+                messages=messages_of(seen),
                 observation=str(seen),
                 seed=derive_seed(self.seed, agent, turn),
             )
             requests.append(request)
-        said = [response.text for response in ask(self.team, requests)]
-        return dict(zip(observations, said, strict=True))
+        texts = [response.text for response in ask(self.team, requests)]
+        return dict(zip(observations, texts, strict=True))
 
 
 class PartnersParallel(BaseParallelWrapper[str, Any, Any]):
@@ -236,9 +236,7 @@ class _Alone(turn_based_aec_to_parallel_wrapper):
             TypeError: no dict of actions.
             ValueError: an action is missing, or there are others.
         """
-        check_joint(actions)
-        if self.agents and set(actions) != set(self.agents):
-            raise ValueError(f"actions for {[*actions]}: expected one for each of {self.agents}")
+        check_joint(actions, self.agents)
         return super().step(dict(actions))
 
 
@@ -249,6 +247,30 @@ def _no_turn(shell: Any) -> str:
         f"Partners: in {DRAWS} episodes {', '.join(shell.partners.team)} ended the episode before "
         f"{' or '.join(shell.possible_agents)} could act; the last one had task {task!r}"
     )
+
+
+def divided(
+    env: Any, partners: Mapping[str, Policy | str] | None
+) -> tuple[list[str], dict[str, Policy]]:
+    """The seats of an environment that are left, and the policies of the others.
+
+    Args:
+        env: the environment.
+        partners: agent -> policy, or its name ("expert").
+
+    Raises:
+        ValueError: an unknown seat, no seat left, or no such policy.
+        TypeError: a partner that is no policy.
+    """
+    players, seats = dict(partners or {}), list(env.possible_agents)
+    left = [agent for agent in seats if agent not in players]
+    if not left or not set(players) <= set(seats):
+        raise ValueError(
+            f"partners: got {sorted(players)}; expected some of {seats}, and at least one seat left"
+        )
+    policies = seated(players, Context(env=env))
+    check_team(policies, [*players])
+    return left, policies
 
 
 def Partners(  # noqa: N802 - a wrapper, which has one class per form of environment
@@ -270,18 +292,10 @@ def Partners(  # noqa: N802 - a wrapper, which has one class per form of environ
     check_text(env, "Partners")
     if not isinstance(team, Mapping):
         raise TypeError(f"Partners: expected a dict seat -> policy, got {team!r:.80}")
-    if isinstance(env, turn_based_aec_to_parallel_wrapper):
-        env = env.aec_env  # that form would ask agents whose answers it throws away
-    seats = list(env.possible_agents)
-    left = [agent for agent in seats if agent not in team]
-    unknown = sorted(set(team) - set(seats))
-    if unknown or not left or not team:
-        raise ValueError(
-            f"Partners: got policies for {sorted(team)}; expected some of {seats}, and at least "
-            "one seat left to learn"
-        )
-    policies = seated(team, Context(env=env))
-    check_team(policies, [*team])
+    if not team:
+        raise ValueError(f"partners: got no policy; expected some of {env.possible_agents}")
+    env = as_played(env)
+    left, policies = divided(env, team)
     if not isinstance(env, AECEnv):
         return PartnersParallel(env, policies)
     turns = PartnersAEC(env, policies)

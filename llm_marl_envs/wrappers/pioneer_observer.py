@@ -50,8 +50,8 @@ class PioneerObserver(TextAECEnv):
     metadata: ClassVar[dict[str, Any]] = described("pioneer_observer")
 
     def __init__(self, env: TextEnv) -> None:
-        one = isinstance(env, TextParallelEnv) and len(env.possible_agents) == 1
-        task = cast("TextParallelEnv", env) if one else SingleSeat(env)
+        single = isinstance(env, TextParallelEnv) and len(env.possible_agents) == 1
+        task = cast("TextParallelEnv", env) if single else SingleSeat(env)
         super().__init__(
             agents=[PIONEER, OBSERVER],
             source=task.source,
@@ -64,10 +64,10 @@ class PioneerObserver(TextAECEnv):
         self.blocking = task.blocking
         self.append_only = task.append_only
         (self._player,) = task.possible_agents
-        self._told: dict[str, int] = {}  # seat -> how many messages of its task it knows
+        self._counts: dict[str, int] = {}  # seat -> how many messages of its task it knows
         self._paid: dict[str, dict[str, float]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
-        self._said: list[str] = []  # what the observer is to be shown of the pioneer's texts
+        self._passed: list[str] = []  # what the observer is to be shown of the pioneer's texts
 
     def __copy__(self) -> PioneerObserver:
         """A copy steps environments of its own; reset it first, as every copy."""
@@ -88,8 +88,8 @@ class PioneerObserver(TextAECEnv):
             seat: list(self.with_notice(seat, env.chat(self._player)))
             for seat, env in self.inner.items()
         }
-        self._told = {seat: len(chat) for seat, chat in self._chat.items()}
-        self._said = []
+        self._counts = {seat: len(chat) for seat, chat in self._chat.items()}
+        self._passed = []
         self._paid = {seat: {} for seat in self.inner}
         self._facts = {seat: {} for seat in self.inner}
 
@@ -117,7 +117,7 @@ class PioneerObserver(TextAECEnv):
         """One step of a seat's own task; both are paid after the last one."""
         env = self.inner[agent]
         if agent == PIONEER:
-            self._said += self.pass_on(agent, action, [OBSERVER]).values()
+            self._passed += self.pass_on(agent, action, [OBSERVER]).values()
         info = env.step({self._player: action})[-1][self._player]
         for name, value in info["reward_terms"].items():
             self._paid[agent][name] = self._paid[agent].get(name, 0.0) + value
@@ -133,14 +133,14 @@ class PioneerObserver(TextAECEnv):
 
     def _news(self, agent: str) -> dict[str, str]:
         """What a seat's own task tells it after its last action."""
-        told = [m.content for m in self.inner[agent].chat(self._player) if m.role != "assistant"]
-        fresh = told[self._told[agent] :]
-        self._told[agent] = len(told)
+        texts = [m.content for m in self.inner[agent].chat(self._player) if m.role != "assistant"]
+        fresh = texts[self._counts[agent] :]
+        self._counts[agent] = len(texts)
         return {agent: "\n\n".join(fresh)} if fresh else {}
 
     def _heard(self) -> str:
         """What the observer is shown of the pioneer."""
-        return "\n".join([HEARD, *(quoted(PIONEER, text) for text in self._said), NEXT])
+        return "\n".join([HEARD, *(quoted(PIONEER, text) for text in self._passed), NEXT])
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """The observer hears the pioneer."""
@@ -158,8 +158,8 @@ class PioneerObserver(TextAECEnv):
         Raises:
             ValueError: as the environment inside.
         """
-        one = self.inner[PIONEER].bounds(task)
-        return Bounds(random=one.random, solo=(one.random + one.team) / 2, team=one.team)
+        inner = self.inner[PIONEER].bounds(task)
+        return Bounds(random=inner.random, solo=(inner.random + inner.team) / 2, team=inner.team)
 
     def clusters(self, task: Task) -> tuple[str, ...]:
         """As the environment inside."""

@@ -25,6 +25,7 @@ from typing import Any
 
 from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.core.environment import TextEnv
+from llm_marl_envs.core.experts import text_env
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task
 
@@ -43,24 +44,19 @@ def Prompts(env: Any, texts: Mapping[str, str]) -> Any:  # noqa: N802 - a wrappe
         ValueError: no such seat or role, or a name in braces that nothing fills in.
         TypeError: another library's environment, or a text that is none.
     """
-    inner = getattr(env, "unwrapped", env)
-    if not isinstance(inner, TextEnv):
-        raise TypeError(
-            "prompts: expected an environment of this library, or PettingZoo's wrappers around "
-            f"one, got {type(inner).__name__}"
-        )
+    inner = text_env(env, "prompts")
     if not isinstance(texts, Mapping):
         raise TypeError(f"prompts={texts!r:.80}: expected a dict seat or role -> text")
     seats = inner.possible_agents
     roles = {agent: _role(agent) for agent in seats}
     refuse_unknown("prompts", dict(texts), [*seats, *dict.fromkeys(roles.values())])
-    known = [PROMPT, *inner.prompt_words(inner.source[0]).get(seats[0], {})]
+    names = [PROMPT, *inner.prompt_words(inner.source[0]).get(seats[0], {})]
     for key, text in texts.items():
-        _check(key, text, known)
+        _check(key, text, names)
     by_seat = {agent: texts.get(agent, texts.get(roles[agent])) for agent in seats}
     inner.rewords = partial(_reworded, inner, {a: t for a, t in by_seat.items() if t is not None})
-    for one in (env, inner):
-        one.env_kwargs = {**getattr(one, "env_kwargs", {}), "prompts": dict(texts)}
+    for layer in (env, inner):
+        layer.env_kwargs = {**getattr(layer, "env_kwargs", {}), "prompts": dict(texts)}
     return env
 
 
@@ -69,7 +65,7 @@ def _role(agent: str) -> str:
     return head if head and number.isdecimal() else agent
 
 
-def _check(key: str, text: Any, known: list[str]) -> None:
+def _check(key: str, text: Any, names: list[str]) -> None:
     if not isinstance(text, str):
         raise TypeError(f"prompts, {key}={text!r:.80}: expected a text")
     try:
@@ -79,21 +75,21 @@ def _check(key: str, text: Any, known: list[str]) -> None:
             f"prompts, {key}: {error}; write a brace itself as {{{{ or }}}}"
         ) from error
     for _, name, form, conversion in parts:
-        if name is not None and (name not in known or form or conversion):
+        if name is not None and (name not in names or form or conversion):
             raise ValueError(
                 f"prompts, {key}: {{{name}}} is filled in by nothing; expected names among "
-                f"{known}, and a brace itself as {{{{ or }}}}"
+                f"{names}, and a brace itself as {{{{ or }}}}"
             )
 
 
 def _reworded(
-    env: TextEnv, texts: Mapping[str, str], task: Task, told: Mapping[str, tuple[Message, ...]]
+    env: TextEnv, texts: Mapping[str, str], task: Task, messages: Mapping[str, tuple[Message, ...]]
 ) -> dict[str, tuple[Message, ...]]:
     """What each seat is told of a task, in the words that were asked for."""
     words = env.prompt_words(task)
-    found = dict(told)
+    reworded = dict(messages)
     for agent, text in texts.items():
-        *before, last = told[agent]
-        said = text.format(**{**words.get(agent, {}), PROMPT: last.content})
-        found[agent] = (*before, replace(last, content=said))
-    return found
+        *before, last = messages[agent]
+        content = text.format(**{**words.get(agent, {}), PROMPT: last.content})
+        reworded[agent] = (*before, replace(last, content=content))
+    return reworded

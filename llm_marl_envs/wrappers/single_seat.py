@@ -64,7 +64,7 @@ class SingleSeat(TextParallelEnv):
         self.blocking = env.blocking
         self.append_only = env.append_only
         self._parts: dict[str, str] = {}  # of the joint action that is being written
-        self._told: dict[str, int] = {}  # seat -> how many of its messages the writer knows
+        self._counts: dict[str, int] = {}  # seat -> how many of its messages the writer knows
 
     def __copy__(self) -> SingleSeat:
         """A copy steps an environment of its own; reset it first, as every copy."""
@@ -81,10 +81,10 @@ class SingleSeat(TextParallelEnv):
         _, infos = super().reset(seed=seed, options=options)
         self.inner.reset(seed=seed, options={"task": self.task})
         self._parts = {}
-        told = {seat: self._messages(seat) for seat in self.inner.possible_agents}
-        self._told = {seat: len(messages) for seat, messages in told.items()}
+        chats = {seat: self._messages(seat) for seat in self.inner.possible_agents}
+        self._counts = {seat: len(messages) for seat, messages in chats.items()}
         # An opening may be drawn at random: the writer is told the one of this episode.
-        self._chat = {WRITER: [self.assignment(told)]}
+        self._chat = {WRITER: [self.assignment(chats)]}
         return {WRITER: self._observe(WRITER)}, infos
 
     def redraw(self, seed: int) -> None:
@@ -101,10 +101,10 @@ class SingleSeat(TextParallelEnv):
         """One user message: what every seat is told, and whose part comes first."""
         return {WRITER: (self.assignment(self.inner.first_words(task)),)}
 
-    def assignment(self, told: Mapping[str, Sequence[Message]]) -> Message:
+    def assignment(self, chats: Mapping[str, Sequence[Message]]) -> Message:
         """The writer's first message, of what each seat is told."""
         sections = [
-            SECTION.format(agent=seat, text=render_messages(told[seat]))
+            SECTION.format(agent=seat, text=render_messages(chats[seat]))
             for seat in self.inner.possible_agents
         ]
         first = NEXT.format(agent=self.inner.possible_agents[0])
@@ -152,8 +152,8 @@ class SingleSeat(TextParallelEnv):
 
     def _news(self) -> str:
         """What the next seat has been told since its last part, and that it is next."""
-        fresh = self._messages(self.seat)[self._told[self.seat] :]
-        self._told[self.seat] += len(fresh)
+        fresh = self._messages(self.seat)[self._counts[self.seat] :]
+        self._counts[self.seat] += len(fresh)
         return "\n\n".join([*(m.content for m in fresh), NEXT.format(agent=self.seat)])
 
     # -- scripted experts, bounds -----------------------------------------------------------------

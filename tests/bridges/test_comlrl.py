@@ -100,9 +100,9 @@ def magrpo(spied: Spied, **changes: Any) -> Any:
     )
 
 
-def right(task: str, said: tuple[Any, ...]) -> float:
+def right(task: str, turns: tuple[Any, ...]) -> float:
     number = task.removeprefix("train/")
-    return worth("|".join([number, *(text for turn in said for text in turn)]))
+    return worth("|".join([number, *(text for turn in turns for text in turn)]))
 
 
 @pytest.mark.parametrize("passthrough", [False, True])
@@ -114,29 +114,29 @@ def test_each_branch_is_paid_for_what_it_said(passthrough: bool, joint_mode: str
     assert len(spied.scores) == 2 * 3 * (joint + joint * joint)
     for start in range(0, len(spied.scores), joint + joint * joint):
         episode = spied.scores[start : start + joint + joint * joint]
-        roots = [said for _, said, _ in episode[:joint]]
-        assert [len(said) for said in roots] == [1] * joint  # nothing of the epoch before
-        for place, (task, said, paid) in enumerate(episode):
-            assert paid == pytest.approx(right(task, said))
+        roots = [path for _, path, _ in episode[:joint]]
+        assert [len(root) for root in roots] == [1] * joint  # nothing of the epoch before
+        for place, (task, path, paid) in enumerate(episode):
+            assert paid == pytest.approx(right(task, path))
             if place >= joint:
-                assert said[:1] == roots[(place - joint) // joint]
+                assert path[:1] == roots[(place - joint) // joint]
 
 
 def test_what_the_seats_read_in_the_second_turn():
     spied = Spied(Heard())
-    told: list[list[str]] = []
+    shown: list[list[str]] = []
     inner = spied.parts["external_transition"]
 
-    def transition(**given: Any) -> Any:
-        prompts = inner(**given)
-        told.append([given["agent_completions"], prompts])
+    def transition(**arguments: Any) -> Any:
+        prompts = inner(**arguments)
+        shown.append([arguments["agent_completions"], prompts])
         return prompts
 
     spied.parts["external_transition"] = transition
     magrpo(spied, num_train_epochs=1).train()
-    assert len(told) == 3 * 2
-    for said, prompts in told:
-        for text, prompt in zip(said, prompts, strict=True):
+    assert len(shown) == 3 * 2
+    for completions, prompts in shown:
+        for text, prompt in zip(completions, prompts, strict=True):
             assert f"assistant\n{text}<|im_end|>\n<|im_start|>user\nHeard: {text}" in prompt
 
 
@@ -151,14 +151,14 @@ def test_evaluation_scores_whole_episodes():
     trainer = magrpo(spied)
     trainer.eval_dataset = spied.parts["train_dataset"]
     trainer.eval_logger, trainer.eval_aggregator = logger, lambda *_, **__: {}
-    found = trainer.evaluate(num_eval_samples=3)
-    (said,) = turns  # seat, task, turn
+    metrics = trainer.evaluate(num_eval_samples=3)
+    (texts,) = turns  # seat, task, turn
     returns = []
     for number in range(3):
-        first, second = zip(said[0][number], said[1][number], strict=True)
+        first, second = zip(texts[0][number], texts[1][number], strict=True)
         task = f"train/{number}"
         returns.append(right(task, (first,)) + right(task, (first, second)))
-    assert found["eval/turn_1/expected_return"] == pytest.approx(sum(returns) / 3)
+    assert metrics["eval/turn_1/expected_return"] == pytest.approx(sum(returns) / 3)
 
 
 @pytest.mark.parametrize("kind", ["IAC", "MAAC"])
@@ -176,9 +176,9 @@ def test_actor_critics_of_two_turns(kind: str):
         **spied.parts,
     )
     trainer.train()
-    assert [len(said) for _, said, _ in spied.scores] == [1, 2] * 3
-    for task, said, paid in spied.scores:
-        assert paid == pytest.approx(right(task, said))
+    assert [len(path) for _, path, _ in spied.scores] == [1, 2] * 3
+    for task, path, paid in spied.scores:
+        assert paid == pytest.approx(right(task, path))
 
 
 def test_one_seat_of_a_turn_based_environment():

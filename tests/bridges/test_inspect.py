@@ -36,7 +36,7 @@ def mock(answer: Callable[[Sequence[Message]], str], stop: Any = "stop") -> Any:
     """Inspect's mock of a model."""
 
     def output(messages: Any, *_: Any) -> ModelOutput:
-        text = answer([Message(one.role, one.text) for one in messages])
+        text = answer([Message(message.role, message.text) for message in messages])
         made = ModelOutput.from_content("mockllm", text, stop_reason=stop)
         made.usage = ModelUsage(input_tokens=7, output_tokens=3, total_tokens=10)  # else it counts
         return made
@@ -46,13 +46,13 @@ def mock(answer: Callable[[Sequence[Message]], str], stop: Any = "stop") -> Any:
 
 def own_word(messages: Sequence[Message]) -> str:
     """The right word at the second turn, and text of all kinds at the first."""
-    told = messages[1].content
-    return told.removeprefix("Your word: ") if len(messages) > 2 else " naïve 漢字 🦜\n"
+    prompt = messages[1].content
+    return prompt.removeprefix("Your word: ") if len(messages) > 2 else " naïve 漢字 🦜\n"
 
 
-def evaluated(folder: Path, one: Any, **given: Any) -> Any:
-    settings = {"log_dir": str(folder), "display": "none", "model": None, **given}
-    [log] = evaluate(one, **settings)
+def evaluated(folder: Path, tasks: Any, **changes: Any) -> Any:
+    settings = {"log_dir": str(folder), "display": "none", "model": None, **changes}
+    [log] = evaluate(tasks, **settings)
     return log
 
 
@@ -82,15 +82,15 @@ def test_seats_are_model_roles(tmp_path: Path):
     assert episode.turns[0].action == " naïve 漢字 🦜\n"
     calls = [event.role for event in sample.events if event.event == "model"]
     assert sorted(calls) == ["left_0", "left_0", "right_0", "right_0"]  # the sample's own log
-    read = read_eval_log(log.location)
-    assert read.samples[0].scores["returns"].metadata == score.metadata
+    restored = read_eval_log(log.location)
+    assert restored.samples[0].scores["returns"].metadata == score.metadata
 
 
 def test_a_turn_based_environment_with_a_partner(tmp_path: Path):
-    said: list[str] = []
+    heard: list[str] = []
 
     def runner(messages: Sequence[Message]) -> str:
-        said.append(messages[-1].content)
+        heard.append(messages[-1].content)
         return "cedar"
 
     log = evaluated(
@@ -99,9 +99,9 @@ def test_a_turn_based_environment_with_a_partner(tmp_path: Path):
         model_roles={"runner_0": mock(runner), "runner_2": mock(runner)},
         sample_id=["cedar-fig", "daisy-fig"],
     )
-    values = {one.id: one.scores["returns"].value["return"] for one in log.samples}
+    values = {sample.id: sample.scores["returns"].value["return"] for sample in log.samples}
     assert values == {"cedar-fig": 1.0, "daisy-fig": 0.0}
-    assert len(said) == 4
+    assert len(heard) == 4
     metrics = log.results.scores[0].metrics
     assert metrics["mean"].value == 0.5
 
@@ -121,9 +121,9 @@ def test_a_server_plays_and_settings_of_a_role_reach_it(tmp_path: Path):
             sample_id=["fig-apple", "birch-elder"],
         )
         asked = server.asked
-    assert [one.scores["returns"].value["return"] for one in log.samples] == [1.0, 1.0]
+    assert [sample.scores["returns"].value["return"] for sample in log.samples] == [1.0, 1.0]
     assert len(asked) == 8
-    assert {one["max_tokens"] for one in asked} == {9}
+    assert {body["max_tokens"] for body in asked} == {9}
     assert [m["role"] for m in asked[0]["messages"]] == ["system", "user"]
 
 

@@ -44,7 +44,7 @@ TOYS = {"pair": "support.toys:WordPair", "relay": "support.toys:Relay"}
 def urls() -> Iterator[dict[str, str]]:
     """Addresses of servers of both forms."""
     with ExitStack() as stack:
-        served = {name: stack.enter_context(serve_app(app(one))) for name, one in TOYS.items()}
+        served = {name: stack.enter_context(serve_app(app(toy))) for name, toy in TOYS.items()}
         yield served
 
 
@@ -180,12 +180,12 @@ def test_an_episode_is_the_one_in_process(env_id: str):
     here = make(env_id)
     team = seated(dict.fromkeys(here.possible_agents, "expert"), Context(env=here))
     with serve_app(app(env_id)) as url:
-        there = RemoteTeam(url)
+        remote = RemoteTeam(url)
         turns = here.spec is not None and here.spec.api == "aec"
-        assert isinstance(there, RemoteTurns if turns else RemoteParallel)
+        assert isinstance(remote, RemoteTurns if turns else RemoteParallel)
         for index in {0, min(7, len(here.source) - 1)}:
-            assert played(there, team, index, index + 3) == played(here, team, index, index + 3)
-        there.close()
+            assert played(remote, team, index, index + 3) == played(here, team, index, index + 3)
+        remote.close()
 
 
 @pytest.mark.parametrize("name", TOYS)
@@ -206,17 +206,17 @@ def test_copies_play_side_by_side(urls: dict[str, str]):
     starts = [Start(task=index, seed=index, sample_seed=index) for index in range(5)]
     copies = VectorTextEnv([RemoteTeam(urls["pair"]) for _ in range(3)])
     team: Any = dict.fromkeys(("left_0", "right_0"), RandomPolicy())
-    there = rollout(copies, team, starts)
+    remote = rollout(copies, team, starts)
     here = rollout(VectorTextEnv([make(TOYS["pair"])]), team, starts)
-    assert [one.turns for one in there] == [one.turns for one in here]
+    assert [episode.turns for episode in remote] == [episode.turns for episode in here]
     copies.close()
 
 
 def test_other_settings_reach_the_other_end():
-    given = {"split": "test", "turns": 2}
-    with serve_app(app("coop_coding-v0", **given)) as url:
+    settings = {"split": "test", "turns": 2}
+    with serve_app(app("coop_coding-v0", **settings)) as url:
         env = make("llm_marl_envs.bridges.openenv:RemoteTeam", server=url)
-        here = make("coop_coding-v0", **given)
+        here = make("coop_coding-v0", **settings)
         assert (env.max_turns, env.reward_range) == (2, here.reward_range)
         assert env.source[3].id == "test/3"
         silent = dict.fromkeys(env.possible_agents, ScriptedPolicy(lambda request: ""))

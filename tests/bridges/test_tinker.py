@@ -284,5 +284,5 @@ def test_what_cannot_be():
         built(groups_per_batch=9)
     with pytest.raises(ValueError, match="n=31 tasks: expected 1 to 30"):
         built(tasks=31)
-    with pytest.raises(ValueError, match=r"Partners: got policies for \['nobody_0'\]"):
+    with pytest.raises(ValueError, match=r"partners: got \['nobody_0'\]"):
         rolled(group("pair-v0", partners={"nobody_0": "expert"}), Says(own_word))

@@ -66,13 +66,13 @@ def test_episodes_are_those_in_process_and_nobody_is_asked_in_vain(env_id: str) 
     seed = int(data[0, 0]["group"].split("/")[-1])
     episode = in_process(env_id, seed)
     assert speaker.asked == [turn.agent for turn in episode.turns]
-    found = trajectories(data)
-    assert [one[0]["agent"] for one in found] == list(episode.agents)
-    for one in found:
-        turns = episode.trajectory(one[0]["agent"])
-        assert one["next", "reward"].flatten().tolist() == pytest.approx([t.reward for t in turns])
-        assert one["next", "done"].flatten().tolist() == [False] * (len(turns) - 1) + [True]
-        for step, turn in zip(one.unbind(0), turns, strict=True):
+    paths = trajectories(data)
+    assert [path[0]["agent"] for path in paths] == list(episode.agents)
+    for path in paths:
+        turns = episode.trajectory(path[0]["agent"])
+        assert path["next", "reward"].flatten().tolist() == pytest.approx([t.reward for t in turns])
+        assert path["next", "done"].flatten().tolist() == [False] * (len(turns) - 1) + [True]
+        for step, turn in zip(path.unbind(0), turns, strict=True):
             chat = [(m.role, m.content) for m in step["history"].prompt.unbind(0)]
             assert chat == [(m.role, m.content) for m in turn.messages]
 
@@ -107,10 +107,10 @@ def test_the_answer_is_the_last_message() -> None:
 def test_episodes_of_a_group_begin_alike() -> None:
     env = TextChatEnv(make("coop_writing_tldr-v0"), groups=2, seed=5)
     first = [env.reset()[0] for _ in range(4)]
-    groups = [one["group"] for one in first]
-    told = [one["history"].prompt[0].content for one in first]
+    groups = [seat["group"] for seat in first]
+    openings = [seat["history"].prompt[0].content for seat in first]
     assert groups[0] == groups[1] != groups[2] == groups[3]
-    assert told[0] == told[1] != told[2] == told[3]
+    assert openings[0] == openings[1] != openings[2] == openings[3]
     env.set_seed(5)
     assert [env.reset()[0]["group"] for _ in range(4)] == groups
     env.set_seed(6)
@@ -133,15 +133,15 @@ def test_what_else_is_refused() -> None:
 def test_episodes_side_by_side_are_those_one_after_the_other() -> None:
     def played(data: Any) -> list[Any]:
         return [
-            (one[0]["agent"], one[0]["group"], one["next", "reward"].tolist())
-            for one in trajectories(data)
+            (path[0]["agent"], path[0]["group"], path["next", "reward"].tolist())
+            for path in trajectories(data)
         ]
 
     policy = OnlyActing(Speaker())
     kinds = ["solve_and_evaluate-v0"] * 4
     alone = TextChatEnv(make(kinds[0]), groups=2, seed=5)
     beside = TextChatEnv([make(kind) for kind in kinds], groups=2, seed=5)
-    one_by_one = [one for _ in kinds for one in played(alone.rollout(LONG, policy=policy))]
+    one_by_one = [path for _ in kinds for path in played(alone.rollout(LONG, policy=policy))]
     assert played(beside.rollout(LONG, policy=policy)) == one_by_one
     assert len({group for _, group, _ in one_by_one}) == 6
 
@@ -150,7 +150,7 @@ def test_a_shorter_episode_waits_for_a_longer_one() -> None:
     speaker = Speaker()
     copies = [Digits(turns=turns) for turns in (1, 2)]
     data = TextChatEnv(copies).rollout(LONG, policy=OnlyActing(speaker))
-    assert [len(one) for one in trajectories(data)] == [1, 1, 2, 2]
+    assert [len(path) for path in trajectories(data)] == [1, 1, 2, 2]
     assert len(speaker.asked) == 6
 
 
@@ -183,16 +183,16 @@ def test_a_model_writes_two_turns() -> None:
     )
     torch.manual_seed(0)
     with torch.no_grad():
-        found = trajectories(TextChatEnv(Digits(turns=2)).rollout(LONG, policy=OnlyActing(actor)))
-        scored = [scorer(one.copy()) for one in found]
-    assert [len(one) for one in found] == [2, 2]
-    for one, again in zip(found, scored, strict=True):
-        told = one[1]["history"].prompt
-        assert told.role == ["user", "assistant", "user"]
-        assert told[1].content == one[0]["text"].response.removesuffix(tokenizer.eos_token)
+        paths = trajectories(TextChatEnv(Digits(turns=2)).rollout(LONG, policy=OnlyActing(actor)))
+        scored = [scorer(path.copy()) for path in paths]
+    assert [len(path) for path in paths] == [2, 2]
+    for path, again in zip(paths, scored, strict=True):
+        prompt = path[1]["history"].prompt
+        assert prompt.role == ["user", "assistant", "user"]
+        assert prompt[1].content == path[0]["text"].response.removesuffix(tokenizer.eos_token)
         own, right = (
-            one[0]["log_probs", "response"],
-            again[0]["log_probs", "full"][-len(one[0]["tokens", "response"]) :],
+            path[0]["log_probs", "response"],
+            again[0]["log_probs", "full"][-len(path[0]["tokens", "response"]) :],
         )
         assert torch.allclose(own[1:], right[1:], atol=1e-4)
         # What docs/bridges/torchrl.md warns of: the sampler writes 0 for the first token.

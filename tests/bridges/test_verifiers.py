@@ -62,9 +62,9 @@ def episodes(env: Any, url: str, names: Sequence[str]) -> list[Any]:
 
 def own_word(messages: Sequence[Message]) -> str:
     """The right word at the second turn, and text of all kinds at the first."""
-    told = next(m.content for m in messages if "Your word" in m.content)
-    right = told.removeprefix("Your word: ")
-    return right if right == "fig" or messages[-1].content != told else " naïve 漢字 🦜\n"
+    opening = next(m.content for m in messages if "Your word" in m.content)
+    right = opening.removeprefix("Your word: ")
+    return right if right == "fig" or messages[-1].content != opening else " naïve 漢字 🦜\n"
 
 
 def by_seat(episode: Any) -> dict[str, Any]:
@@ -94,9 +94,9 @@ def test_a_trace_per_seat_with_what_it_earned(loaded: Any):
         assert traces[seat].info["turns"][0]["reward_terms"] == {"words": 0.5}
         assert len(traces[seat].branches) == 1
     # What the model was shown is what the policies of this library are.
-    shown = {tuple((m["role"], m["content"]) for m in one["messages"]) for one in asked}
+    shown = {tuple((m["role"], m["content"]) for m in body["messages"]) for body in asked}
     assert shown == {tuple((m.role, m.content) for m in turn.messages) for turn in same.turns}
-    assert all(one["max_tokens"] == 9 for one in asked)
+    assert all(body["max_tokens"] == 9 for body in asked)
 
 
 def test_a_turn_based_environment_with_a_partner(loaded: Any):
@@ -133,7 +133,7 @@ def test_a_seat_may_have_a_model_of_its_own(loaded: Any):
     env = loaded(PAIR, {"left_0": {"model": "other"}}, turns=1)
     with answering(own_word) as server:
         [episode] = episodes(env, server.url, ["fig-apple"])
-        models = {one["messages"][-1]["content"]: one["model"] for one in server.asked}
+        models = {body["messages"][-1]["content"]: body["model"] for body in server.asked}
     assert models == {"Your word: fig": "other", "Your word: apple": "expert"}
     assert set(by_seat(episode)) == {"left_0", "right_0"}
 
@@ -142,7 +142,7 @@ def test_a_seat_at_its_limit_is_silent(loaded: Any):
     env = loaded(PAIR, {"right_0": {"max_turns": 1}})
     with answering(own_word) as server:
         [episode] = episodes(env, server.url, ["fig-apple"])
-        spoken = sorted(one["messages"][1]["content"] for one in server.asked)
+        spoken = sorted(body["messages"][1]["content"] for body in server.asked)
     assert spoken == ["Your word: apple", "Your word: fig", "Your word: fig"]
     assert {seat: trace.reward for seat, trace in by_seat(episode).items()} == {
         "left_0": 0.5,

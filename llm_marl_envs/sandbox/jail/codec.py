@@ -89,9 +89,9 @@ class _Encoder:
 
     def other(self, value: Any, kind: type) -> Any:
         """Flatten subclasses through the methods of their base; name whatever is left."""
-        for base, read in _BASES:
+        for base, flatten in _BASES:
             if issubclass(kind, base):
-                return self.encode(read(value))
+                return self.encode(flatten(value))
         if issubclass(kind, type):
             name = value.__name__
             return {"y": name} if BUILTIN_TYPES.get(name) is value else {"x": name[:MAX_NAME]}

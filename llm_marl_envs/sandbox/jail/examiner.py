@@ -271,7 +271,7 @@ class _Run(Router):
         """Whether a value is one that a helper gave, an item of one, or one as another type."""
         text = codec.canonical(codec.encode(value))
         return text in self.received or any(
-            codec.canonical(use) == text for given in self.values for use in trivial_uses(given)
+            codec.canonical(use) == text for data in self.values for use in trivial_uses(data)
         )
 
     def fail(self, status: str, text: str, author: str | None = None) -> NoReturn:
@@ -285,7 +285,7 @@ class _Run(Router):
         `ended` is the program whose process has ended, if that is the failure.
         """
         status, detail, author = "pass", "", None
-        failed = [number for number, one in enumerate(self.outcomes) if not one.passed]
+        failed = [number for number, outcome in enumerate(self.outcomes) if not outcome.passed]
         if self.fatal is not None:
             status, detail, author = self.fatal.status, str(self.fatal), self.fatal.author
         elif failed:

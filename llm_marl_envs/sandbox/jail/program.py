@@ -88,9 +88,9 @@ class Link:
         """What calls a function of another program, or one that a test passed."""
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            given = codec.encode(list(args))
+            encoded = codec.encode(list(args))
             named = [[key, codec.encode(value)] for key, value in kwargs.items()]
-            return self.ask(name, {**which, "args": given, "kwargs": named})
+            return self.ask(name, {**which, "args": encoded, "kwargs": named})
 
         function.__name__ = function.__qualname__ = name
         return function

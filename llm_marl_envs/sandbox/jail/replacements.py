@@ -63,10 +63,10 @@ class Replacement:
             return ERROR
         if self.kind == "constant":
             return {"value": json.loads(self.value)}
-        given = [*args, *(one for _, one in kwargs)]
+        arguments = [*args, *(argument for _, argument in kwargs)]
         if self.kind == "wrong":
-            return {"value": _wrong(value, codec.canonical(given)[:DRAWN_FROM], self.way)}
-        first = given[0] if given else None
+            return {"value": _wrong(value, codec.canonical(arguments)[:DRAWN_FROM], self.way)}
+        first = arguments[0] if arguments else None
         return {"value": first if self.kind == "argument" else _length(first)}
 
 
@@ -88,7 +88,7 @@ def trivial_uses(value: Any) -> list[Any]:
         return []
     ((tag, body),) = value.items()
     if tag in ("d", "o"):
-        return [*(one for _, one in body[:1]), [key for key, _ in body]]
+        return [*(item for _, item in body[:1]), [key for key, _ in body]]
     return [*body[:1], body] if type(body) is list and tag in "tsfgq" else []
 
 

@@ -52,9 +52,9 @@ class Router:
         self.programs: list[str] = job["programs"]
         self.exports: dict[str, list[str]] = job["exports"]
         self.owner = {f: owner for owner, names in self.exports.items() for f in names}
-        given = job.get("contracts", {})
+        contracts = job.get("contracts", {})
         self.contracts = {
-            f: Contract.of(given[f]) if f in given else Contract() for f in self.owner
+            f: Contract.of(contracts[f]) if f in contracts else Contract() for f in self.owner
         }
         self.replaced = {f: Replacement(**data) for f, data in job.get("replaced", {}).items()}
         self.peers = dict(zip(self.programs, peers, strict=True))

@@ -46,7 +46,7 @@ def free_names(source: str, filename: str = "<unknown>") -> set[str]:
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = symtable.symtable(source, filename, "exec")
-    read: set[str] = set()
+    referenced: set[str] = set()
     bound: set[str] = set()
     waiting = [module]
     while waiting:
@@ -54,8 +54,8 @@ def free_names(source: str, filename: str = "<unknown>") -> set[str]:
         waiting += scope.get_children()
         for symbol in scope.get_symbols():
             if symbol.is_referenced() and symbol.is_global():
-                read.add(symbol.get_name())
+                referenced.add(symbol.get_name())
             binds = symbol.is_assigned() or symbol.is_imported()
             if binds and (scope is module or symbol.is_declared_global()):
                 bound.add(symbol.get_name())
-    return read - bound
+    return referenced - bound

@@ -119,7 +119,7 @@ def split(source: str, entry: str) -> Plan:
     else:
         tree.body = splitter.wrap(tree.body)
     if not splitter.units:
-        calls = [one for node in tree.body for one in _test_calls(node)]
+        calls = [pair for node in tree.body for pair in _test_calls(node)]
         tree.body += [splitter.unit(parse(call).body, text) for text, call in calls]
     if not splitter.units:
         raise ValueError("the tests hold no check(candidate), no assert and no test function")
@@ -184,5 +184,5 @@ def _is_star(node: ast.ImportFrom) -> bool:
 
 
 def _public_names(module: str) -> set[str]:
-    found = importlib.import_module(module)
-    return set(getattr(found, "__all__", None) or [n for n in vars(found) if n[0] != "_"])
+    imported = importlib.import_module(module)
+    return set(getattr(imported, "__all__", None) or [n for n in vars(imported) if n[0] != "_"])

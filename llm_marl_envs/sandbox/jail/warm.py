@@ -21,23 +21,23 @@ _ROUNDS = 20  # more than the interpreter waits before it adapts a piece of code
 def up() -> None:
     """Exercise loading, calling, and both directions of the codec and of the wire."""
     ours, theirs = socket.socketpair()
-    there = Channel(theirs.fileno())
+    remote = Channel(theirs.fileno())
     for _ in range(_ROUNDS):
         first = SocketChannel(
             _socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, os.dup(ours.fileno()))
         )
-        there.send({"role": "warm"})
+        remote.send({"role": "warm"})
         first.receive()
-        here = first.plain()
+        local = first.plain()
         module = program.new_module("warm")
         program.load(_SOURCE, module, "<warm>")
         for value in _VALUES:
             encoded = codec.encode_any(value)
-            here.send({"id": 1, "call": "double", "args": [encoded], "kwargs": []})
-            codec.decode(there.receive()["args"][0])
+            local.send({"id": 1, "call": "double", "args": [encoded], "kwargs": []})
+            codec.decode(remote.receive()["args"][0])
         call = {"id": 1, "call": "double", "args": [2], "kwargs": []}
-        program.answer(here, program.Link(here), module, call)
-        there.receive()
-        os.close(here.fd)
+        program.answer(local, program.Link(local), module, call)
+        remote.receive()
+        os.close(local.fd)
     ours.close()
     theirs.close()

@@ -21,10 +21,11 @@ def test_an_episode_again_from_its_beginning():
     replay = Replay(WordPair(), 3)
     seen, paid = replay.after(TASK, ())
     assert (seen["left_0"].messages[-1].content, paid) == ("Your word: apple", 0.0)
-    one, other = ("apple", "no"), ("no", "birch")
-    assert [replay.after(TASK, said)[1] for said in ([one], [one, other], [one])] == [0.5, 0.5, 0.5]
-    assert replay.after(TASK, [one, one])[1] == 0.0  # a gain is paid once
-    seen, _ = replay.after(TASK, [one])
+    first, second = ("apple", "no"), ("no", "birch")
+    for turns in ([first], [first, second], [first]):
+        assert replay.after(TASK, turns)[1] == 0.5
+    assert replay.after(TASK, [first, first])[1] == 0.0  # a gain is paid once
+    seen, _ = replay.after(TASK, [first])
     assert [m.content for m in seen["left_0"].messages[-2:]] == ["apple", "Again."]
 
 

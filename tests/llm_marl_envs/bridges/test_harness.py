@@ -15,11 +15,12 @@ from support.endpoint_server import Server, completion, serving
 from support.toys import Relay, SameCase, WordPair
 
 from llm_marl_envs import make
-from llm_marl_envs.bridges.harness import Awaited, Endpoint, divided, play_episode
+from llm_marl_envs.bridges.harness import Awaited, Endpoint, play_episode
 from llm_marl_envs.core.records import Episode, Request, Response, episode_to_dict
 from llm_marl_envs.policies.expert import ExpertPolicy
 from llm_marl_envs.policies.json_server import EndpointError
 from llm_marl_envs.wrappers import Choose
+from llm_marl_envs.wrappers.partners import divided
 
 server = pytest.fixture(serving, name="server")
 QUICK: dict[str, Any] = {"timeout": 5.0, "retries": 0}
@@ -30,8 +31,8 @@ def played(*args: Any, **kwargs: Any) -> Episode:
 
 
 def own_word(body: dict[str, Any], number: int) -> Any:
-    told = next(m["content"] for m in body["messages"] if m["role"] == "user")
-    return completion(told.removeprefix("Your word: "))
+    prompt = next(m["content"] for m in body["messages"] if m["role"] == "user")
+    return completion(prompt.removeprefix("Your word: "))
 
 
 def test_seats_that_act_at_once_are_asked_at_once(server: Server):
@@ -54,8 +55,8 @@ def test_a_policy_in_several_seats_is_asked_once():
 
     class Noted:
         def act(self, requests: Sequence[Request]) -> list[Response]:
-            calls.append([one.agent for one in requests])
-            return [Response(text=one.agent) for one in requests]
+            calls.append([request.agent for request in requests])
+            return [Response(text=request.agent) for request in requests]
 
     episode = played(WordPair(turns=1), seats=dict.fromkeys(("left_0", "right_0"), Noted()))
     assert calls == [["left_0", "right_0"]]
@@ -81,7 +82,7 @@ def test_servers_policies_and_names_play_together(server: Server):
     }
     episode = played(Relay(), "cedar-fig", seats=seats)
     assert [t.action for t in episode.turns] == ["cedar", "from the server", "cedar"]
-    assert [one["temperature"] for one in server.asked] == [0.0]
+    assert [body["temperature"] for body in server.asked] == [0.0]
     assert "You hear: cedar" in server.asked[0]["messages"][-1]["content"]
 
 
@@ -107,7 +108,7 @@ def test_episodes_of_a_group_are_sampled_anew(server: Server):
         server.asked.clear()
         seats: Any = {"left_0": Endpoint(server.url, "tiny"), "right_0": "expert"}
         played(WordPair(), "fig-apple", seats=seats, **how)
-        return [one["seed"] for one in server.asked]
+        return [body["seed"] for body in server.asked]
 
     assert seeds() != seeds()
     assert seeds(sample_seed=3) == seeds(sample_seed=3) != seeds(sample_seed=4)
@@ -176,9 +177,9 @@ def test_nobody_answers_there(model: str | None):
 
 def test_a_server_without_the_prefix_and_the_ids_of_its_answers(server: Server):
     server.script = lambda body, n: completion("wrong", id=f"answer-{n}")
-    there = Endpoint(f"{server.url}/", "default", {"prefix": ""})
-    episode = played(WordPair(turns=2), "fig-apple", seats={"left_0": there, "right_0": "expert"})
-    assert [one["path"] for one in server.asked] == ["/chat/completions"] * 2
+    left = Endpoint(f"{server.url}/", "default", {"prefix": ""})
+    episode = played(WordPair(turns=2), "fig-apple", seats={"left_0": left, "right_0": "expert"})
+    assert [body["path"] for body in server.asked] == ["/chat/completions"] * 2
     responses = [turn.response for turn in episode.trajectory("left_0")]
     assert [response.id for response in responses] == ["answer-0", "answer-1"]
     assert responses[0] == responses[1]  # servers draw ids
@@ -237,7 +238,7 @@ def test_an_awaited_function_plays_seats_beside_partners():
     assert asyncio.run(run()).team_return == 1.0
     assert [agent for agent, _, _ in asked] == ["left_0", "right_0", "runner_0"]
     # In the loop's own thread, with what the library keeps for this task.
-    assert {(told, thread) for _, told, thread in asked} == {("this run's", threading.get_ident())}
+    assert {(run, thread) for _, run, thread in asked} == {("this run's", threading.get_ident())}
 
 
 def test_what_an_awaited_function_raises_comes_through():

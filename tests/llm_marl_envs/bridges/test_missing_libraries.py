@@ -21,7 +21,7 @@ import pytest
 def test_the_error_names_the_extra(
     bridge: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [one for one in sys.modules if one.split(".")[0] == library]:
+    for name in [module for module in sys.modules if module.split(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.delitem(sys.modules, f"llm_marl_envs.bridges.{bridge}", raising=False)

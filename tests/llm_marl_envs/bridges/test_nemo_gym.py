@@ -33,8 +33,8 @@ def toys(own_registry: None) -> None:
 def test_two_sessions_of_two_turns_side_by_side():
     async def played() -> list[Any]:
         server: Any = seat_server(Base, "pair-v0", {"right_0": "expert"})()
-        told = [await server.reset({"task": "fig-apple"}, name) for name in "ab"]
-        assert told == [("Say your word.\n\nYour word: fig", {})] * 2
+        openings = [await server.reset({"task": "fig-apple"}, name) for name in "ab"]
+        assert openings == [("Say your word.\n\nYour word: fig", {})] * 2
         wrong = await server.step(response("kiwi"), {}, "a")
         right = await server.step(response("f", "ig"), {}, "b")
         again = await server.step(response("fig"), {}, "a")
@@ -59,8 +59,8 @@ def test_turn_by_turn_and_tasks_of_the_row():
     async def played() -> Any:
         team = {"runner_1": "expert", "runner_2": "expert"}
         server: Any = seat_server(Base, "relay-v0", team)()
-        told, _ = await server.reset({"task": "cedar-fig", "seed": 3}, "a")
-        return await server.step(response(told.removeprefix("The word: ")), {}, "a")
+        opening, _ = await server.reset({"task": "cedar-fig", "seed": 3}, "a")
+        return await server.step(response(opening.removeprefix("The word: ")), {}, "a")
 
     _, reward, ended, _, info = asyncio.run(played())
     assert (reward, ended, info["success"]) == (1.0, True, True)

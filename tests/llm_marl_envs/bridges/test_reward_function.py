@@ -17,13 +17,13 @@ ROWS = [
 
 
 def right(completion: Any, answer: str = "2") -> float:
-    said = completion if isinstance(completion, str) else completion[-1]["content"]
-    return float(said.strip() == answer)
+    text = completion if isinstance(completion, str) else completion[-1]["content"]
+    return float(text.strip() == answer)
 
 
 def short(prompts: Any, completions: Any, **columns: Any) -> list[float]:
     assert all(len(column) == len(completions) == 1 for column in (prompts, *columns.values()))
-    return [-0.5 if len(str(one)) > 30 else 0.0 for one in completions]
+    return [-0.5 if len(str(completion)) > 30 else 0.0 for completion in completions]
 
 
 def made(**changes: Any) -> RewardFunctionEnv:
@@ -58,7 +58,7 @@ def test_both_forms(task: int, text: str, terms: dict[str, float]):
 def test_a_reference_completion_is_not_what_was_written():
     def both(completions: Any, **columns: Any) -> list[float]:
         assert not columns.keys() & {"completion", "completions", "prompt"}
-        return [float(one == "4") for one in completions]
+        return [float(completion == "4") for completion in completions]
 
     rows = [{"prompt": "2 + 2?", "completion": "4", "completions": "4", "answer": "4"}]
     env = made(rows=rows, rewards=[right, both])

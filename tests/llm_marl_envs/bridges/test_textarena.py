@@ -63,7 +63,7 @@ def test_an_id_names_a_game():
         {"players": 4, "turns": 3},
     )
     assert spec(KUHN).kwargs == {"game": "KuhnPoker-v0"}
-    assert not [one for one in list_envs() if "/" in one]
+    assert not [env_id for env_id in list_envs() if "/" in env_id]
     assert make("textarena/2048-v0").possible_agents == ["player_0"]
 
 
@@ -72,9 +72,9 @@ def test_a_game_that_is_known_by_heart():
     env.reset(seed=0, options={"task": "train/3"})
     first = env.agent_selection
     other = next(agent for agent in env.possible_agents if agent != first)
-    told = env.observe(first)
-    assert "Kuhn Poker" in told
-    assert "Your available actions are: '[check]', '[bet]'" in told
+    rules = env.observe(first)
+    assert "Kuhn Poker" in rules
+    assert "Your available actions are: '[check]', '[bet]'" in rules
     assert "Your card is" in env.observe(other)  # told at once, not when it is asked
     env.step("I bet [bet]")
     assert env.agent_selection == other
@@ -111,13 +111,13 @@ def test_games_side_by_side_are_games_alone():
 def test_games_in_threads_are_games_alone():
     def played(seed: int) -> list[str]:
         env = make(KUHN)
-        told = []
+        observations = []
         for task in range(4):
             env.reset(seed=seed, options={"task": 10 * seed + task})
             while env.agents and not any(env.terminations.values()):
-                told.append(env.observe(env.agent_selection))
-                env.step(MOVES[(seed + len(told)) % len(MOVES)])
-        return told
+                observations.append(env.observe(env.agent_selection))
+                env.step(MOVES[(seed + len(observations)) % len(MOVES)])
+        return observations
 
     random.seed(7)
     expected = random.Random(7).random()
@@ -172,12 +172,12 @@ def test_a_text_where_a_number_is_paid_is_a_lost_game(game: str, text: str):
 
 def games_of_several() -> list[str]:
     """Every game of two players or more that can be made offline."""
-    found = []
+    games = []
     for game in importlib.import_module("textarena").envs.registration.ENV_REGISTRY:
         if not game.endswith(("-raw", "-train")):  # other wrappers around the same games
             with suppress(ImportError, ValueError):
-                found += [game] if TextArenaEnv(game=game).players > 1 else []
-    return found
+                games += [game] if TextArenaEnv(game=game).players > 1 else []
+    return games
 
 
 def nonsense_loses(game: str) -> bool:
@@ -211,8 +211,8 @@ def test_nonsense_loses_in_every_game():
 def test_the_other_one_of_two_wins_and_nobody_else():
     env, paid = spoken("Poker-v0", "I like trains.")
     assert sorted(paid.values()) == [-1.0, 1.0]
-    [told] = [info["error"] for info in env.infos.values() if "error" in info]
-    assert told == "more actions refused than the game allows"
+    [reason] = [info["error"] for info in env.infos.values() if "error" in info]
+    assert reason == "more actions refused than the game allows"
     _, paid = spoken("SettlersOfCatan-v0", "I like trains.")
     assert sorted(paid.values()) == [-1.0, 0.0, 0.0, 0.0]
 
@@ -222,11 +222,11 @@ def test_how_many_refusals_are_free():
         for game in ("Poker-v0", "KuhnPoker-v0"):  # one goes on, the other ends by itself
             env = make("textarena/*".replace("*", game), refusals=refusals)
             env.reset(seed=0)
-            author, said = env.agent_selection, 0
+            author, actions = env.agent_selection, 0
             while not any(env.terminations.values()):
                 env.step("I like trains.")
-                said += 1
-            assert (said, env.rewards[author]) == (taken, -1.0)
+                actions += 1
+            assert (actions, env.rewards[author]) == (taken, -1.0)
     with pytest.raises(ValueError, match=r"refusals=-1: expected a whole number, at least 0"):
         make(KUHN, refusals=-1)
 
@@ -343,10 +343,10 @@ def test_one_seat_of_a_game_in_numbers():
     assert len(set(paid)) > 1
 
 
-def knows_moves(env: Any, said: tuple[str, ...]) -> tuple[Any, Any]:
+def knows_moves(env: Any, moves: tuple[str, ...]) -> tuple[Any, Any]:
     """A tiny model that answers the first two prompts of a game with one of these."""
     rng = random.Random(0)
-    team: Any = dict.fromkeys(("player_0", "player_1"), some(said))
+    team: Any = dict.fromkeys(("player_0", "player_1"), some(moves))
     starts = [Start(task=index, seed=index, sample_seed=index) for index in range(12)]
     prompts = [
         [{"role": m.role, "content": m.content} for m in turn.messages]
@@ -364,16 +364,16 @@ def knows_moves(env: Any, said: tuple[str, ...]) -> tuple[Any, Any]:
         learning_rate=1e-2,
     )
     lines = {line for prompt in prompts for line in prompt[0]["content"].splitlines() if line}
-    texts = [*said, *(message["content"] for prompt in prompts for message in prompt)]
+    texts = [*moves, *(message["content"] for prompt in prompts for message in prompt)]
     tokenizer = build_tokenizer(texts * 5, 600, sorted(lines, key=len, reverse=True))
     model = build_model(tokenizer, 0, sizes)
-    shown = [(prompt, rng.choice(said)) for prompt in prompts for _ in range(8)]
+    shown = [(prompt, rng.choice(moves)) for prompt in prompts for _ in range(8)]
     warm_start(model, tokenizer, shown, 0, sizes)
     return model, tokenizer
 
 
 @pytest.mark.parametrize(
-    ("game", "said"),
+    ("game", "moves"),
     [
         ("KuhnPoker-v0", MOVES),
         pytest.param(
@@ -381,10 +381,10 @@ def knows_moves(env: Any, said: tuple[str, ...]) -> tuple[Any, Any]:
         ),
     ],
 )
-def test_magrpo_trains_on_a_game(game: str, said: tuple[str, ...], tmp_path: Path):
-    opponent = some(said)
+def test_magrpo_trains_on_a_game(game: str, moves: tuple[str, ...], tmp_path: Path):
+    opponent = some(moves)
     env = make(f"textarena/{game}", turns=24)
-    model, tokenizer = knows_moves(env, said)
+    model, tokenizer = knows_moves(env, moves)
     before = [p.detach().clone() for p in model.parameters()]
     trainer = MAGRPOTrainer(
         model=model,
@@ -404,7 +404,7 @@ def test_magrpo_trains_on_a_game(game: str, said: tuple[str, ...], tmp_path: Pat
         ),
     )
     trainer.train()
-    rewards = [one["reward"] for one in trainer.state.log_history if "reward" in one]
+    rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
     assert len(rewards) == 3
     assert all(-1 <= reward <= 1 for reward in rewards)
     assert len(set(rewards)) > 1  # games are won and lost

@@ -28,13 +28,13 @@ class Tree:
 
 
 def test_json_becomes_records() -> None:
-    told = {"share": 1, "n_tasks": 2, "unknown": ...}
-    value = {"name": "a", "leaves": [told, {"share": 0.5, "n": 3}], "pair": [0, 1], "more": None}
+    leaf = {"share": 1, "n_tasks": 2, "unknown": ...}
+    value = {"name": "a", "leaves": [leaf, {"share": 0.5, "n": 3}], "pair": [0, 1], "more": None}
     leaves = (Leaf(1.0, 2), Leaf(0.5, 3))
     assert from_json(Tree, value, "f") == Tree("a", leaves, (0.0, 1.0))
     value |= {"pair": None, "more": {"x": None, "y": 2}, "kwargs": {"z": [{}]}}
-    found = from_json(Tree, value, "f")
-    assert (found.pair, found.more, found.kwargs) == (None, {"x": None, "y": 2.0}, {"z": [{}]})
+    tree = from_json(Tree, value, "f")
+    assert (tree.pair, tree.more, tree.kwargs) == (None, {"x": None, "y": 2.0}, {"z": [{}]})
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import dataclasses
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,9 @@ def said(episode: Episode) -> dict[tuple[str, int], str]:
     return {(turn.agent, turn.index): turn.action for turn in episode.turns}
 
 
-KWARGS: dict[str, Any] = {one: {"turns": 2} for one in list_envs() if spec(one).api == "parallel"}
+KWARGS: dict[str, Any] = {i: {"turns": 2} for i in list_envs() if spec(i).api == "parallel"}
 FAMILIES: dict[str, Any] = {
-    **{one: lambda one=one: make(one, **KWARGS.get(one, {})) for one in list_envs()},
+    **{env_id: partial(make, env_id, **KWARGS.get(env_id, {})) for env_id in list_envs()},
     "several turns": WordPair,
     "in turn": lambda: Relay(rounds=2),
     "in turn, as parallel": lambda: turn_based_aec_to_parallel(Relay(rounds=2)),
@@ -91,13 +92,14 @@ def test_a_branch_is_the_record_up_to_its_point_and_then_anew(family: str, conte
         branch = Branch(parent=0, agent=left.agent, turn=left.index)
         policy = Asked()
         begun = branch_start(start, record, branch, number)
-        one = played(make_env(), [begun], policy, context)[0]
+        episode = played(make_env(), [begun], policy, context)[0]
         before = {(t.agent, t.index) for t in record.turns if (t.step or 0) < (left.step or 0)}
-        assert (one.branch, one.seed, one.task_id) == (branch, record.seed, record.task_id)
-        assert {(t.agent, t.index) for t in one.turns if t.given} == before
+        assert (episode.branch, episode.seed) == (branch, record.seed)
+        assert episode.task_id == record.task_id
+        assert {(t.agent, t.index) for t in episode.turns if t.given} == before
         assert {(r.agent, r.turn) for r in policy.requests}.isdisjoint(before)
-        assert all(said(one)[key] == said(record)[key] for key in before)
-        assert said(one)[left.agent, left.index] != left.action
+        assert all(said(episode)[key] == said(record)[key] for key in before)
+        assert said(episode)[left.agent, left.index] != left.action
         # The same noise: the same episode, every message, reward and info of it.
         again = played(make_env(), [dataclasses.replace(begun, sample_seed=1)], context=context)[0]
         assert shown(again) == shown(record)
@@ -108,10 +110,10 @@ def test_partners_of_the_same_step_are_asked_or_held() -> None:
     record = played(WordPair(), [start])[0]
     branch = Branch(parent=0, agent="right_0", turn=1)
     for held in (False, True):
-        one = dataclasses.replace(branch, held=held)
-        found = said(played(WordPair(), [branch_start(start, record, one, 0)])[0])
-        assert (found["left_0", 1] == said(record)["left_0", 1]) is held
-        assert found["right_0", 1] != said(record)["right_0", 1]
+        leaving = dataclasses.replace(branch, held=held)
+        actions = said(played(WordPair(), [branch_start(start, record, leaving, 0)])[0])
+        assert (actions["left_0", 1] == said(record)["left_0", 1]) is held
+        assert actions["right_0", 1] != said(record)["right_0", 1]
 
 
 def test_a_message_can_be_blanked() -> None:
@@ -119,10 +121,10 @@ def test_a_message_can_be_blanked() -> None:
     record = played(Relay(rounds=2), [start])[0]
     branch = Branch(parent=0, agent="runner_1", turn=0, instead="")
     policy = Asked()
-    one = played(Relay(rounds=2), [branch_start(start, record, branch, 0)], policy)[0]
-    assert [turn.given for turn in one.turns] == [True, True, False, False, False, False]
-    assert one.turns[1].response == Response(text="")
-    assert one.turns[2].messages[-1].content == "You hear: "
+    episode = played(Relay(rounds=2), [branch_start(start, record, branch, 0)], policy)[0]
+    assert [turn.given for turn in episode.turns] == [True, True, False, False, False, False]
+    assert episode.turns[1].response == Response(text="")
+    assert episode.turns[2].messages[-1].content == "You hear: "
     # Its own next turn goes on from what it is said to have said.
     assert [r.before and r.before.action for r in policy.requests if r.agent == "runner_1"] == [""]
 
@@ -138,20 +140,20 @@ def test_many_branches_advance_together_and_do_not_depend_on_their_neighbours() 
         for t in records[g].turns
     ]
     together = rollout(copies, team, [*branches, *starts], chunks=2)
-    assert together[: len(branches)] == [played(Relay(rounds=2), [one])[0] for one in branches]
+    assert together[: len(branches)] == [played(Relay(rounds=2), [begun])[0] for begun in branches]
     assert together[len(branches) :] == records
-    assert len({said(one)["runner_2", 1] for one in together}) == len(together)  # no noise twice
+    assert len({said(e)["runner_2", 1] for e in together}) == len(together)  # no noise twice
 
 
 def test_a_branch_of_a_branch_keeps_what_that_one_kept() -> None:
     start = Start(seed=5, sample_seed=1)
     record = played(WordPair(), [start])[0]
     first = branch_start(start, record, Branch(parent=0, agent="left_0", turn=0), 1)
-    one = played(WordPair(), [first])[0]
-    second = branch_start(first, one, Branch(parent=1, agent="left_0", turn=1), 2)
+    once = played(WordPair(), [first])[0]
+    second = branch_start(first, once, Branch(parent=1, agent="left_0", turn=1), 2)
     two = played(WordPair(), [second])[0]
-    assert said(two)["left_0", 0] == said(one)["left_0", 0] != said(record)["left_0", 0]
-    assert said(two)["left_0", 1] != said(one)["left_0", 1]
+    assert said(two)["left_0", 0] == said(once)["left_0", 0] != said(record)["left_0", 0]
+    assert said(two)["left_0", 1] != said(once)["left_0", 1]
 
 
 # -- what cannot be replayed ----------------------------------------------------------------------
@@ -243,10 +245,10 @@ def dealt(episode: Episode) -> list[float]:
 def test_episodes_of_a_group_share_what_chance_deals_or_not() -> None:
     shared = played(Coin(), group_starts(2, 9, 4))
     own = played(Coin(), group_starts(2, 9, 4, "episode"))
-    assert len({tuple(dealt(one)) for one in shared}) == 1
-    assert len({tuple(dealt(one)) for one in own}) == 4
-    assert {one.task_id for one in [*shared, *own]} == {shared[0].task_id}
-    assert [said(one) for one in shared] == [said(one) for one in own]
+    assert len({tuple(dealt(episode)) for episode in shared}) == 1
+    assert len({tuple(dealt(episode)) for episode in own}) == 4
+    assert {episode.task_id for episode in [*shared, *own]} == {shared[0].task_id}
+    assert [said(episode) for episode in shared] == [said(episode) for episode in own]
     group = {"task_id": own[0].task_id, "seed": 9, "episodes": tuple(own)}
     assert EpisodeGroup(**group, chance="episode").roots.episodes == tuple(own)
     with pytest.raises(ValueError, match="a group shares both"):
@@ -323,20 +325,20 @@ def test_branches_of_branches_deal_again_what_all_above_them_were_dealt(
         start = branch_start(start, chain[-1], branch, depth, "episode")
         chain += played(make_env(), [start], policy)
         assert until(chain[-1], step) == until(chain[-2], step)
-        assert [one.step for one in chain[-1].redraws] == steps[: depth + 1]
+        assert [redraw.step for redraw in chain[-1].redraws] == steps[: depth + 1]
         if len({turn.step for turn in chain[-1].turns}) < len(steps):
             break
     last = chain[-1]
     write_jsonl(tmp_path / "last.jsonl", [last])
-    (read,) = read_jsonl(tmp_path / "last.jsonl")
-    assert read == last
+    (restored,) = read_jsonl(tmp_path / "last.jsonl")
+    assert restored == last
     branch = Branch(parent=0, agent=last.turns[-1].agent, turn=last.turns[-1].index)
     both = [
         played(make_env(), [branch_start(start, record, branch, 7, "episode")], policy)[0]
-        for record in (last, read)
+        for record in (last, restored)
     ]
     assert both[0] == both[1]
-    assert shown(replay(read, make_env())) == shown(dataclasses.replace(last, branch=None))
+    assert shown(replay(restored, make_env())) == shown(dataclasses.replace(last, branch=None))
 
 
 def test_a_branch_before_its_record_left_another_draws_its_own_chance_or_the_same() -> None:
@@ -352,7 +354,7 @@ def test_a_branch_before_its_record_left_another_draws_its_own_chance_or_the_sam
     )
     assert dealt(same) == dealt(record)
     assert same.redraws == record.redraws
-    assert [one.step for one in anew.redraws] == [1]
+    assert [redraw.step for redraw in anew.redraws] == [1]
     assert dealt(anew)[0] == dealt(record)[0]
     assert {*dealt(anew)[1:]}.isdisjoint({*dealt(record), *dealt(root)})
 
@@ -377,15 +379,15 @@ def test_a_transcript_keeps_where_an_episode_left_another(tmp_path: Path) -> Non
     start = Start(seed=5)
     record = played(WordPair(), [start])[0]
     branch = Branch(parent=0, agent="left_0", turn=1, held=True, instead="")
-    one = played(WordPair(), [branch_start(start, record, branch, 0)])[0]
-    write_jsonl(tmp_path / "both.jsonl", [record, one])
-    assert list(read_jsonl(tmp_path / "both.jsonl")) == [record, one]
+    episode = played(WordPair(), [branch_start(start, record, branch, 0)])[0]
+    write_jsonl(tmp_path / "both.jsonl", [record, episode])
+    assert list(read_jsonl(tmp_path / "both.jsonl")) == [record, episode]
     assert '"given"' not in (tmp_path / "both.jsonl").read_text().splitlines()[0]
 
 
 def test_steps_are_numbered_as_the_environment_takes_them() -> None:
-    one = played(BareParallel(), [Start()], ScriptedPolicy(lambda r: "hi"))[0]
-    assert [turn.step for turn in one.turns] == [0, 0, 1, 2]
+    episode = played(BareParallel(), [Start()], ScriptedPolicy(lambda r: "hi"))[0]
+    assert [turn.step for turn in episode.turns] == [0, 0, 1, 2]
     in_turn = played(Relay(), [Start()])[0]
     assert [turn.step for turn in in_turn.turns] == [0, 1, 2]
     assert Counter(turn.step for turn in played(WordPair(), [Start()])[0].turns) == {0: 2, 1: 2}

@@ -288,7 +288,7 @@ def test_pettingzoo_parallel(env_id: str, kwargs: dict[str, Any]) -> None:
     parallel_seed_test(lambda: make(env_id, api="parallel", **kwargs), num_cycles=5)
 
 
-@pytest.mark.parametrize("env_id", [one for one in list_envs() if spec(one).api == "parallel"])
+@pytest.mark.parametrize("env_id", [i for i in list_envs() if spec(i).api == "parallel"])
 @pytest.mark.usefixtures("quiet")
 def test_pettingzoo_both_forms(env_id: str) -> None:
     state_test(make(env_id, api="aec", turns=3), make(env_id, turns=3), num_cycles=3)
@@ -351,5 +351,5 @@ def test_copies_are_cheap_and_share_their_tasks(env_id: str) -> None:
         copies = [make(env_id) for _ in range(64)]
         best = min(best, (time.thread_time() - start) / 64)
         copies += [copy.deepcopy(copies[0])]
-        assert len({id(one.source) for one in copies}) == 1
+        assert len({id(copied.source) for copied in copies}) == 1
     assert best < 0.002  # seconds of processor time each; measured 0.001

@@ -88,11 +88,11 @@ def test_the_others_play_as_if_nothing_had_happened(
     base: Any, where: str, turns: int, chunks: int
 ) -> None:
     whole = play(base, chunks=chunks)
-    found = play(shaky(base, in_places(1), where), chunks=chunks)
-    failed = found[1]
-    assert [e.failed for e in found] == [False, True, *[False] * 5]
-    for one, same in zip(found[:1] + found[2:], whole[:1] + whole[2:], strict=True):
-        assert dataclasses.replace(one, env_id=same.env_id) == same
+    episodes = play(shaky(base, in_places(1), where), chunks=chunks)
+    failed = episodes[1]
+    assert [e.failed for e in episodes] == [False, True, *[False] * 5]
+    for episode, same in zip(episodes[:1] + episodes[2:], whole[:1] + whole[2:], strict=True):
+        assert dataclasses.replace(episode, env_id=same.env_id) == same
     # What was said before, the action that broke it included.
     each = turns * (1 if base is Relay else 2)
     assert [t.action for t in failed.turns] == [t.action for t in whole[1].turns[:each]]
@@ -109,8 +109,8 @@ def test_the_others_play_as_if_nothing_had_happened(
 def test_what_is_played_again_is_what_would_have_been(base: Any, where: str, chunks: int) -> None:
     whole = play(base, chunks=chunks)
     kind = shaky(base, in_places(1, 2), where, ConnectionError)
-    for one, same in zip(play(kind, chunks=chunks, repeats=1), whole, strict=True):
-        assert dataclasses.replace(one, env_id=same.env_id) == same
+    for episode, same in zip(play(kind, chunks=chunks, repeats=1), whole, strict=True):
+        assert dataclasses.replace(episode, env_id=same.env_id) == same
 
 
 @pytest.mark.parametrize("error", [OSError, ConnectionError])
@@ -123,14 +123,14 @@ def test_a_branch_that_fails_is_counted_or_played_again(error: type[Exception]) 
     whole = rollout(VectorTextEnv([WordPair()]), team, [start])[0]
     kind = shaky(WordPair, lambda env: env.number == 0, "later", error)
     failures = Failures(kind, REPEATS)
-    (found,) = rollout(VectorTextEnv([kind()]), team, [start], failures=failures)
-    assert [t.action for t in found.turns] == [t.action for t in whole.turns]
+    (episode,) = rollout(VectorTextEnv([kind()]), team, [start], failures=failures)
+    assert [t.action for t in episode.turns] == [t.action for t in whole.turns]
     if error is ConnectionError:
-        assert found == whole
+        assert episode == whole
         return
-    assert (found.failed, found.branch, found.floor) == (True, branch, 0.0)
-    failures.refuse_uncounted([found])
-    assert measured([record, found])[1].team_return == 0.0
+    assert (episode.failed, episode.branch, episode.floor) == (True, branch, 0.0)
+    failures.refuse_uncounted([episode])
+    assert measured([record, episode])[1].team_return == 0.0
 
 
 def test_without_failures_it_is_raised() -> None:
@@ -204,8 +204,8 @@ def test_what_is_no_text_and_no_number_fails_the_episode(
 ) -> None:
     class Odd(BareParallel):
         def step(self, actions: Any) -> Any:
-            told, paid, *rest = super().step(actions)
-            return dict.fromkeys(told, observation), dict.fromkeys(paid, reward), *rest
+            observations, paid, *rest = super().step(actions)
+            return dict.fromkeys(observations, observation), dict.fromkeys(paid, reward), *rest
 
     episodes = play(Odd)
     assert all(e.failed for e in episodes)
@@ -217,9 +217,9 @@ def test_what_is_no_text_and_no_number_fails_the_episode(
 def test_a_stranger_at_the_table_fails_the_episode() -> None:
     class Crowded(WordPair):
         def step(self, actions: Any) -> Any:
-            told, *rest = super().step(actions)
+            observations, *rest = super().step(actions)
             self.agents = [*self.agents, "ghost_0"]
-            return {**told, "ghost_0": told["left_0"]}, *rest
+            return {**observations, "ghost_0": observations["left_0"]}, *rest
 
     assert "wants an action of 'ghost_0'" in str(play(Crowded)[0].failure)
 
@@ -247,9 +247,9 @@ def test_transcripts_hold_the_failure(tmp_path: Path) -> None:
 
 def test_a_failure_and_its_stop_reason_go_together() -> None:
     good, bad = play(shaky(WordPair, in_places(1)))[:2]
-    for one, changes in ((good, {"failure": "x"}), (bad, {"failure": None})):
+    for episode, changes in ((good, {"failure": "x"}), (bad, {"failure": None})):
         with pytest.raises(ValueError, match="stop_reason"):
-            episode_from_dict({**episode_to_dict(one), **changes})
+            episode_from_dict({**episode_to_dict(episode), **changes})
 
 
 def test_a_failed_episode_keeps_its_place_in_its_group() -> None:
@@ -297,27 +297,27 @@ def at_floor(episodes: Sequence[Episode], floor: float, failed: Sequence[int]) -
 @pytest.mark.parametrize("floor", [0.0, -2.0])
 def test_an_episode_that_failed_counts_at_the_floor(floor: float) -> None:
     failed = (1, 9, 10, 11)
-    whole, found = evaluate(WordPair), evaluate(breaking(*failed, floor=floor))
-    assert found.failed == 4
-    assert [i for i, e in enumerate(found.episodes) if e.failed] == [*failed]
+    whole, result = evaluate(WordPair), evaluate(breaking(*failed, floor=floor))
+    assert result.failed == 4
+    assert [i for i, e in enumerate(result.episodes) if e.failed] == [*failed]
     returns = at_floor(whole.episodes, floor, failed)
-    assert found.mean_return == pytest.approx(sum(returns) / 12)
-    assert found.return_ci95[0] <= found.mean_return <= found.return_ci95[1]
-    assert [t.failed for t in found.tasks] == [1, 0, 0, 3]
-    assert [t.returns for t in found.tasks] == [tuple(returns[i : i + 3]) for i in (0, 3, 6, 9)]
-    assert found.tasks[3].task_id == whole.tasks[3].task_id
-    assert found.n_tasks == 4
+    assert result.mean_return == pytest.approx(sum(returns) / 12)
+    assert result.return_ci95[0] <= result.mean_return <= result.return_ci95[1]
+    assert [t.failed for t in result.tasks] == [1, 0, 0, 3]
+    assert [t.returns for t in result.tasks] == [tuple(returns[i : i + 3]) for i in (0, 3, 6, 9)]
+    assert result.tasks[3].task_id == whole.tasks[3].task_id
+    assert result.n_tasks == 4
     solved = [bool(e.success) and i not in failed for i, e in enumerate(whole.episodes)]
-    assert found.success == sum(solved) / 12
-    assert found.pass_at_k[3] == sum(any(solved[i : i + 3]) for i in (0, 3, 6, 9)) / 4
+    assert result.success == sum(solved) / 12
+    assert result.pass_at_k[3] == sum(any(solved[i : i + 3]) for i in (0, 3, 6, 9)) / 4
     # Terms go on to sum to the return.
-    assert found.reward_terms["failed"] == pytest.approx(4 * floor / 12)
-    assert sum(found.reward_terms.values()) == pytest.approx(found.mean_return)
+    assert result.reward_terms["failed"] == pytest.approx(4 * floor / 12)
+    assert sum(result.reward_terms.values()) == pytest.approx(result.mean_return)
     # It cost what it cost: nothing was said in them.
-    alive = living(found.episodes)
-    assert found.cost.turns_per_agent == sum(e.turns_per_agent for e in alive) / 12
-    assert found.cooperation == cooperation_index(WordPair(), measured(found.episodes))
-    assert found.faults.truncated_episodes == 0
+    alive = living(result.episodes)
+    assert result.cost.turns_per_agent == sum(e.turns_per_agent for e in alive) / 12
+    assert result.cooperation == cooperation_index(WordPair(), measured(result.episodes))
+    assert result.faults.truncated_episodes == 0
 
 
 def test_to_crash_is_never_better_than_the_worst() -> None:
@@ -365,19 +365,19 @@ def test_what_breaks_outside_of_the_environment_is_played_again(error: type[Exce
         return shaky(WordPair, lambda env: third(env) and next(times) < 3 * often, "later", error)
 
     for often in (1, REPEATS):
-        found = evaluate(breaking_often(often))
-        assert found.failed == 0
-        assert [e.turns for e in found.episodes] == [e.turns for e in whole.episodes]
-        assert found.tasks == whole.tasks
+        result = evaluate(breaking_often(often))
+        assert result.failed == 0
+        assert [e.turns for e in result.episodes] == [e.turns for e in whole.episodes]
+        assert result.tasks == whole.tasks
     with pytest.raises(error) as raised:
         evaluate(breaking_often(REPEATS + 1))
     assert "something outside of the environment broke, 3 times" in str(raised.value.__notes__)
 
 
 def test_training_repeats_nothing() -> None:
-    found = play(shaky(WordPair, in_places(1), "later", ConnectionError))
-    assert [e.failed for e in found] == [False, True, *[False] * 5]
-    assert found[1].floor is None
+    episodes = play(shaky(WordPair, in_places(1), "later", ConnectionError))
+    assert [e.failed for e in episodes] == [False, True, *[False] * 5]
+    assert episodes[1].floor is None
 
 
 def test_a_failed_episode_does_not_hide_what_its_task_shares() -> None:
@@ -396,11 +396,11 @@ def test_a_failed_episode_does_not_hide_what_its_task_shares() -> None:
         ]
 
     failed = 2
-    found = shared(evaluate(breaking(failed)))
-    assert not found[failed].clusters
+    episodes = shared(evaluate(breaking(failed)))
+    assert not episodes[failed].clusters
     whole = shared(evaluate(WordPair))
     whole[failed] = dataclasses.replace(whole[failed], success=False)
-    assert summarise(found, 3).success_ci95 == summarise(whole, 3).success_ci95
+    assert summarise(episodes, 3).success_ci95 == summarise(whole, 3).success_ci95
 
 
 def test_measured_twice_is_measured_once() -> None:
@@ -416,9 +416,9 @@ def test_measured_twice_is_measured_once() -> None:
 def test_the_summary_and_the_table_say_how_many_failed(tmp_path: Path) -> None:
     summary = result_to_dict(evaluate(breaking(1)))
     (tmp_path / "summary.json").write_text(json.dumps(summary))
-    found = read_result(tmp_path)
-    assert found["failed"] == 1
-    table = result_table({"half": found}).splitlines()
+    result = read_result(tmp_path)
+    assert result["failed"] == 1
+    table = result_table({"half": result}).splitlines()
     names = [line.rsplit("  ", 1)[0].strip() for line in table]
     assert names[2].startswith("success")
     assert ["failed", "episodes", "1"] in [line.split() for line in table]
@@ -486,10 +486,10 @@ def test_a_plan_that_failed_altogether_has_no_result() -> None:
 
 def test_comparisons_are_over_all_tasks_and_say_how_many_failed() -> None:
     a, b = (result_to_dict(evaluate(env)) for env in (breaking(0, 1, 2), breaking(4)))
-    found = compare_results([a], [b])
-    assert (found.n_tasks, found.failed) == (4, (3, 1))
-    assert found.means == pytest.approx((a["mean_return"], b["mean_return"]))
-    assert "because the environment raised: A 3, B 1" in report(found)
+    comparison = compare_results([a], [b])
+    assert (comparison.n_tasks, comparison.failed) == (4, (3, 1))
+    assert comparison.means == pytest.approx((a["mean_return"], b["mean_return"]))
+    assert "because the environment raised: A 3, B 1" in report(comparison)
     whole = result_to_dict(evaluate(WordPair))
     assert "raised" not in report(compare_results([whole], [whole]))
 
@@ -515,15 +515,15 @@ def test_coordination_counts_what_was_said() -> None:
     kind = shaky(WordPair, lambda env: env.seed == seed and env.number > 0)
     whole = evaluate(WordPair)
     seed = next(e.seed for e in whole.episodes if e.success)
-    found = evaluate(kind)
-    assert 0 < found.failed < 4
-    assert found.match == whole.match
-    ok, less = (measure_coordination(WordPair(), one.episodes) for one in (whole, found))
+    broken = evaluate(kind)
+    assert 0 < broken.failed < 4
+    assert broken.match == whole.match
+    ok, less = (measure_coordination(WordPair(), result.episodes) for result in (whole, broken))
     assert less.competence == ok.competence  # the same actions, replayed without an error
     assert (less.success_given_match or 0) < (ok.success_given_match or 0)
     replayed = measure_coordination(kind(), whole.episodes)
     assert replayed.competence["left_0"] < ok.competence["left_0"]
-    unnamed = dataclasses.replace(found.episodes[0], task_id="")  # its tasks could not be read
+    unnamed = dataclasses.replace(broken.episodes[0], task_id="")  # its tasks could not be read
     assert measure_coordination(WordPair(), [*whole.episodes, unnamed]) == ok
 
 
@@ -538,24 +538,24 @@ def test_cross_play_counts_them(tmp_path: Path) -> None:
     teams = {"a": experts("upper"), "b": experts("lower")}
     plan: dict[str, Any] = {"n_tasks": 4, "samples": 1, "copies": 2}
     whole = cross_play(stage(WordPair, **plan), teams)
-    found = cross_play(
+    crossed = cross_play(
         stage(shaky(WordPair, lambda e: (e.number, e.episode) == (0, 1)), **plan), teams
     )
-    assert (whole.failed, found.failed) == (0, 1)
-    assert [one.failed for one in found.seatings] == [1, 0, 0, 0]
+    assert (whole.failed, crossed.failed) == (0, 1)
+    assert [seating.failed for seating in crossed.seatings] == [1, 0, 0, 0]
     rows = [[list(of) for of in row] for row in whole.scores]
     rows[0][0][2] = 0.0
-    assert [[list(of) for of in row] for row in found.scores] == rows
-    assert found.seatings[0].mean_return.n == 4
-    assert found.seatings[0].success == 0.75
-    write_cross_play(tmp_path / "c.json", found)
-    assert read_cross_play(tmp_path / "c.json")[0] == found
+    assert [[list(of) for of in row] for row in crossed.scores] == rows
+    assert crossed.seatings[0].mean_return.n == 4
+    assert crossed.seatings[0].success == 0.75
+    write_cross_play(tmp_path / "c.json", crossed)
+    assert read_cross_play(tmp_path / "c.json")[0] == crossed
     (tmp_path / "cross").mkdir()
     page = write_report(tmp_path / "cross", cross_play=tmp_path / "c.json").read_text()
     assert "1 episodes failed" in page
     data = json.loads((tmp_path / "c.json").read_text())
-    for one in (data, *data["seatings"]):  # as releases that did not count them wrote it
-        del one["failed"]
+    for entry in (data, *data["seatings"]):  # as releases that did not count them wrote it
+        del entry["failed"]
     (tmp_path / "c.json").write_text(json.dumps(data))
     assert read_cross_play(tmp_path / "c.json")[0].failed == 0
 
@@ -582,9 +582,9 @@ def test_zero_shot_counts_them() -> None:
     teams = {"a": experts("upper")}
     # Its second episodes are the first that count: experts in all seats play before.
     env = shaky(WordPair, lambda env: (env.number, env.episode) == (0, 1))
-    found = zero_shot(stage(env, n_tasks=4, copies=4), teams)
-    assert [one.failed for one in found] == [1, 0, 0, 0]
-    assert (found[0].mean_return.n, found[0].mean_return.mean) == (4, 0.75)
+    teams_played = zero_shot(stage(env, n_tasks=4, copies=4), teams)
+    assert [score.failed for score in teams_played] == [1, 0, 0, 0]
+    assert (teams_played[0].mean_return.n, teams_played[0].mean_return.mean) == (4, 0.75)
 
 
 def test_contributions_count_the_floor() -> None:
@@ -592,12 +592,12 @@ def test_contributions_count_the_floor() -> None:
     whole = contributions(stage(WordPair, n_tasks=4, copies=4), experts("upper"), "no word")
     assert (whole[0].lost.mean, whole[-1].lost.mean) == (0.0, 0.5)  # said in the second turn
     env = shaky(WordPair, lambda env: (env.number, env.episode) in {(0, 0), (1, 1)})
-    found = contributions(stage(env, n_tasks=4, copies=4), experts("upper"), "no word")
-    assert [one.failed for one in found] == [2, *[1] * (len(found) - 1)]
-    assert found[0].lost.n == found[-1].lost.n == 4
+    parts = contributions(stage(env, n_tasks=4, copies=4), experts("upper"), "no word")
+    assert [part.failed for part in parts] == [2, *[1] * (len(parts) - 1)]
+    assert parts[0].lost.n == parts[-1].lost.n == 4
     # Returns are 1 each: the record that failed gains 1, the counterpart that failed loses 1.
-    assert found[0].lost.mean == (-1 + 1) / 4
-    assert found[-1].lost.mean == (-0.5 + 3 * 0.5) / 4
+    assert parts[0].lost.mean == (-1 + 1) / 4
+    assert parts[-1].lost.mean == (-0.5 + 3 * 0.5) / 4
 
 
 def test_messages_are_compared_in_pairs() -> None:
@@ -608,12 +608,12 @@ def test_messages_are_compared_in_pairs() -> None:
     # Numbers 0 and 1 play the real episodes, 2 to 5 are two pairs with their twins.
     env = shaky(Relay, lambda env: (env.number, env.episode) == (2, 0))
     env.reward_range = (-2.0, 1.0)
-    found = message_effects(stage(env, n_tasks=4, copies=2), team)
-    for one, same in zip(found[1:], whole[1:], strict=True):
-        assert (one.lost, one.heard, one.parted) == (same.lost, same.heard, same.parted)
-    assert found[0].lost.n == 4
-    assert found[0].lost.mean == whole[0].lost.mean + 2 / 4  # 0 without its words, here -2
-    assert [one.failed for one in found] == [1, *[0] * (len(found) - 1)]
+    effects = message_effects(stage(env, n_tasks=4, copies=2), team)
+    for effect, same in zip(effects[1:], whole[1:], strict=True):
+        assert (effect.lost, effect.heard, effect.parted) == (same.lost, same.heard, same.parted)
+    assert effects[0].lost.n == 4
+    assert effects[0].lost.mean == whole[0].lost.mean + 2 / 4  # 0 without its words, here -2
+    assert [effect.failed for effect in effects] == [1, *[0] * (len(effects) - 1)]
 
 
 # -- reports --------------------------------------------------------------------------------------
@@ -628,7 +628,7 @@ def test_a_report_counts_and_shows_them(tmp_path: Path) -> None:
     assert '<p class="what">failed episodes</p><p class="big">2 → 1</p>' in page
     assert "12 of 12 pairs" in page
     low = [dataclasses.replace(e, floor=-2.0) if e.failed else e for e in before]
-    gains = {one.before: one.gain for one in pairs(low, evaluate(WordPair).episodes)}
+    gains = {pair.before: pair.gain for pair in pairs(low, evaluate(WordPair).episodes)}
     assert (gains[0], gains[1] >= 2.0, gains[2] >= 2.0) == (0.0, True, True)
     assert re.search(r"team returns [\d.]+, failed, failed", page)
     assert "Failed in training" in page

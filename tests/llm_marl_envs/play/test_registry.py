@@ -41,13 +41,13 @@ def test_the_newest_version_is_the_default() -> None:
 )
 def test_versions_are_read_as_gymnasium_reads_them(env_id: str) -> None:
     space, name, version = parse_env_id(env_id)
-    one = EnvSpec(id=env_id, entry_point=WordPair)
-    assert (one.name, one.version) == (f"{space}/{name}" if space else name, version)
+    registered = EnvSpec(id=env_id, entry_point=WordPair)
+    assert (registered.name, registered.version) == (f"{space}/{name}" if space else name, version)
 
 
 def test_what_is_not_registered_has_no_version() -> None:
-    one = spec("support.toys:WordPair")
-    assert (one.name, one.version) == ("support.toys:WordPair", None)
+    stranger = spec("support.toys:WordPair")
+    assert (stranger.name, stranger.version) == ("support.toys:WordPair", None)
 
 
 def test_other_form() -> None:
@@ -167,7 +167,7 @@ def test_every_id_is_in_pettingzoos_registries(run_python: Any, program: str) ->
         "for one in (aec_registry, parallel_registry):\n"
         "    print(*sorted(i for i in one if i.startswith('llm_marl/')))"
     ).splitlines()
-    assert ids == [" ".join(f"llm_marl/{one}" for one in list_envs())] * 2
+    assert ids == [" ".join(f"llm_marl/{env_id}" for env_id in list_envs())] * 2
 
 
 def test_a_pettingzoo_without_a_registry_is_no_error(run_python: Any) -> None:
@@ -203,13 +203,13 @@ def test_a_malformed_registry_is_refused(tmp_path: Path, text: str, words: str) 
 
 
 def test_what_a_test_registers_and_leaves_is_found_and_put_back() -> None:
-    before = {name: dict(one) for name, one in registries().items()}
+    before = {name: dict(registry) for name, registry in registries().items()}
     with restored() as left:
         register("word_pair-v0", WordPair)
         del specs._specs()["debate-v0"]
         specs._specs()["coop_coding-v0"] = EnvSpec(id="coop_coding-v0", entry_point=Relay)
     assert left == [
-        *(f"'{one}' in llm_marl_envs.core.specs" for one in ("coop_coding-v0", "debate-v0")),
+        *(f"'{env_id}' in llm_marl_envs.core.specs" for env_id in ("coop_coding-v0", "debate-v0")),
         "'word_pair-v0' in llm_marl_envs.core.specs",
         "'llm_marl/word_pair-v0' in Gymnasium's registry",
         "'llm_marl/word_pair-v0' in PettingZoo's AEC registry",
@@ -238,7 +238,7 @@ def test_a_test_that_leaves_something_registered_fails(tmp_path: Path) -> None:
         "def test_of_the_module(leak):\n"
         "    assert 'leak-v1' in list_envs()\n"
     )
-    paths = os.pathsep.join(str(one) for one in (ROOT, ROOT / "tests"))
+    paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "tests"))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         env={**os.environ, "PYTHONPATH": paths},

@@ -46,10 +46,10 @@ def played(env: Any) -> Episode:
 @pytest.fixture
 def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that `hostile_module` makes when it is imported, or when anything of it is called."""
-    found = tmp_path / "it ran"
-    (tmp_path / "hostile_module.py").write_text(TOUCH.replace("MARKER", repr(str(found))))
+    path = tmp_path / "it ran"
+    (tmp_path / "hostile_module.py").write_text(TOUCH.replace("MARKER", repr(str(path))))
     monkeypatch.syspath_prepend(tmp_path)
-    return found
+    return path
 
 
 HOSTILE = {
@@ -69,13 +69,13 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_record_names_no_code(name: str, marker: Path, tmp_path: Path) -> None:
     env_id, kwargs = HOSTILE[name]
-    given = json.loads(json.dumps(kwargs).replace("MARKER", str(marker)))
+    env_kwargs = json.loads(json.dumps(kwargs).replace("MARKER", str(marker)))
     honest = played(make("coop_writing_tldr-v0"))
     file = tmp_path / "episodes.jsonl"
-    write_jsonl(file, [dataclasses.replace(honest, env_id=env_id, env_kwargs=given)])
-    (read,) = read_jsonl(file)
+    write_jsonl(file, [dataclasses.replace(honest, env_id=env_id, env_kwargs=env_kwargs)])
+    (record,) = read_jsonl(file)
     with pytest.raises(ValueError, match="allow_code"):
-        replay(read)
+        replay(record)
     assert not marker.exists()
 
 
@@ -92,12 +92,12 @@ def test_a_class_of_another_kind_is_not_even_made_for_who_asks(env_id: str, mark
 
 
 def test_who_trusts_a_record_says_so() -> None:
-    one = played(make("support.toys:WordPair"))
+    episode = played(make("support.toys:WordPair"))
     with pytest.raises(ValueError, match=r"support\.toys:WordPair.*allow_code=True"):
-        replay(one)
-    again = replay(one, allow_code=True)
-    assert [turn.reward for turn in again.turns] == [turn.reward for turn in one.turns]
-    assert replay(one, make("support.toys:WordPair")).turns == again.turns
+        replay(episode)
+    again = replay(episode, allow_code=True)
+    assert [turn.reward for turn in again.turns] == [turn.reward for turn in episode.turns]
+    assert replay(episode, make("support.toys:WordPair")).turns == again.turns
 
 
 def test_tasks_are_data_wherever_they_lie(tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_tasks_are_data_wherever_they_lie(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(row) + "\n")
     for tasks in ([row], str(file)):
-        one = played(make("math_team", tasks=tasks, split="all", compare="exact"))
-        assert replay(one).task_id == one.task_id
+        episode = played(make("math_team", tasks=tasks, split="all", compare="exact"))
+        assert replay(episode).task_id == episode.task_id

@@ -62,13 +62,13 @@ def say(text: str) -> ScriptedPolicy:
 
 def test_a_solved_episode_is_recorded() -> None:
     env = WordPair()
-    one = played(env, ExpertPolicy(env), [Start(task="fig-apple", seed=4)])[0]
-    assert (one.task_id, one.seed, one.success) == ("fig-apple", 4, True)
-    assert one.stop_reason is StopReason.TERMINATED
-    assert one.env_id == "WordPair"
-    assert [turn.action.lower() for turn in one.turns] == ["fig", "apple"]
-    assert [turn.reward_terms for turn in one.turns] == [{"words": 1.0}] * 2
-    assert "reward_terms" not in one.turns[0].info
+    episode = played(env, ExpertPolicy(env), [Start(task="fig-apple", seed=4)])[0]
+    assert (episode.task_id, episode.seed, episode.success) == ("fig-apple", 4, True)
+    assert episode.stop_reason is StopReason.TERMINATED
+    assert episode.env_id == "WordPair"
+    assert [turn.action.lower() for turn in episode.turns] == ["fig", "apple"]
+    assert [turn.reward_terms for turn in episode.turns] == [{"words": 1.0}] * 2
+    assert "reward_terms" not in episode.turns[0].info
 
 
 def test_one_policy_is_asked_once_for_all_its_seats() -> None:
@@ -101,34 +101,34 @@ def test_turns_of_one_step_stand_in_the_order_of_the_seats() -> None:
             return texts, dict.fromkeys(names, 0.0), over, on, infos
 
     own, shared = Counting(), Counting()
-    one = rollout(VectorTextEnv([Three()]), {"a": shared, "b": own, "c": shared}, [Start()])[0]
-    assert [turn.agent for turn in one.turns] == ["a", "b", "c"]
+    episode = rollout(VectorTextEnv([Three()]), {"a": shared, "b": own, "c": shared}, [Start()])[0]
+    assert [turn.agent for turn in episode.turns] == ["a", "b", "c"]
     assert [agent for _, agent, _ in shared.batches[0]] == ["a", "c"]
 
 
 def test_the_result_does_not_depend_on_the_number_of_copies() -> None:
     starts = [Start(seed=s // 2, sample_seed=s) for s in range(7)]
     team = both(RandomPolicy())
-    one, many = (
+    single, many = (
         rollout(VectorTextEnv([WordPair() for _ in range(n)]), team, starts) for n in (1, 4)
     )
-    assert one == many
-    assert one[0].task_id == one[1].task_id  # a shared reset seed is a shared task
-    assert one[0].turns != one[1].turns  # and sampled differently
+    assert single == many
+    assert single[0].task_id == single[1].task_id  # a shared reset seed is a shared task
+    assert single[0].turns != single[1].turns  # and sampled differently
 
 
 def test_no_two_actions_are_drawn_with_the_same_seed() -> None:
     """Not those of two turns, two seats or two episodes; the reset seed is of no account."""
 
     def seeds(*starts: Start) -> dict[tuple[int, str, int], int]:
-        found: dict[tuple[int, str, int], int] = {}
+        drawn: dict[tuple[int, str, int], int] = {}
 
         def noted(request: Request) -> str:
-            found[request.episode, request.agent, request.turn] = request.seed
+            drawn[request.episode, request.agent, request.turn] = request.seed
             return "?"  # so both turns are played
 
         played(WordPair(), ScriptedPolicy(noted), starts)
-        return found
+        return drawn
 
     here = seeds(*(Start(seed=1, sample_seed=s) for s in range(3)))
     assert len(here) == len({*here.values()}) == 3 * 2 * 2
@@ -142,10 +142,10 @@ def test_what_is_drawn_in_two_turns_is_independent() -> None:
         return f"{random.Random(request.seed).random() < 0.5}"
 
     starts = [Start(sample_seed=s) for s in range(400)]
-    found = played(WordPair(), ScriptedPolicy(toss), starts)
+    episodes = played(WordPair(), ScriptedPolicy(toss), starts)
     for agent in ("left_0", "right_0"):
-        said = [[turn.action for turn in one.trajectory(agent)] for one in found]
-        assert abs(sum(first == second for first, second in said) - 200) < 50
+        tosses = [[turn.action for turn in episode.trajectory(agent)] for episode in episodes]
+        assert abs(sum(first == second for first, second in tosses) - 200) < 50
 
 
 def test_progress_counts_episodes() -> None:
@@ -187,28 +187,28 @@ def test_an_episode_of_a_converted_environment_says_what_made_it() -> None:
 
 def test_aec_rewards_reach_every_earlier_action() -> None:
     env = Relay()
-    one = played(env, ExpertPolicy(env))[0]
-    assert [(t.agent, t.reward) for t in one.turns] == [
+    episode = played(env, ExpertPolicy(env))[0]
+    assert [(t.agent, t.reward) for t in episode.turns] == [
         ("runner_0", 1.0),
         ("runner_1", 1.0),
         ("runner_2", 1.0),
     ]
-    assert one.success is True
+    assert episode.success is True
 
 
 def test_agents_that_leave_early() -> None:
-    one = played(BareParallel(), say("hi"))[0]
-    assert [turn.agent for turn in one.turns] == ["short_0", "tall_0", "tall_0", "tall_0"]
-    assert one.undiscounted_return("short_0") == 1.0
-    assert one.undiscounted_return("tall_0") == 0.75
-    assert one.success is None
+    episode = played(BareParallel(), say("hi"))[0]
+    assert [turn.agent for turn in episode.turns] == ["short_0", "tall_0", "tall_0", "tall_0"]
+    assert episode.undiscounted_return("short_0") == 1.0
+    assert episode.undiscounted_return("tall_0") == 0.75
+    assert episode.success is None
 
 
 def test_an_agent_that_dies_is_still_paid() -> None:
-    one = played(BareAEC(), say("hi"))[0]
-    assert [turn.agent for turn in one.turns] == ["first_0", "second_0", "second_0"]
-    assert one.undiscounted_return("first_0") == 4.0
-    assert one.stop_reason is StopReason.TRUNCATED
+    episode = played(BareAEC(), say("hi"))[0]
+    assert [turn.agent for turn in episode.turns] == ["first_0", "second_0", "second_0"]
+    assert episode.undiscounted_return("first_0") == 4.0
+    assert episode.stop_reason is StopReason.TRUNCATED
 
 
 class PaysAhead(BareAEC):
@@ -225,12 +225,12 @@ class PaysAhead(BareAEC):
 
 
 def test_what_an_agent_earns_before_it_acts_belongs_to_its_first_action() -> None:
-    one = played(PaysAhead(), say("hi"))[0]
-    assert [turn.reward for turn in one.trajectory("first_0")] == [1.0, 3.0]
-    assert [turn.reward for turn in one.trajectory("second_0")] == [10.0 + 100 + 1000, 10_000.0]
+    episode = played(PaysAhead(), say("hi"))[0]
+    assert [turn.reward for turn in episode.trajectory("first_0")] == [1.0, 3.0]
+    assert [turn.reward for turn in episode.trajectory("second_0")] == [10.0 + 100 + 1000, 10_000.0]
     # What the team earned before is no consequence of the late one's actions.
-    assert [turn.team_reward for turn in one.trajectory("second_0")] == [1001 / 2, 10_001 / 2]
-    assert one.undiscounted_return("second_0") == 11_110.0
+    assert [turn.team_reward for turn in episode.trajectory("second_0")] == [1001 / 2, 10_001 / 2]
+    assert episode.undiscounted_return("second_0") == 11_110.0
 
 
 class Quits(Relay):
@@ -242,24 +242,24 @@ class Quits(Relay):
         if action != "quit":
             return Outcome(reward_terms={}, feedback={self.next_agent(agent): "Go on."})
         paid = zip(self.possible_agents, (1.0, -1.0, -3.0), strict=True)
-        return Outcome(reward_terms={a: {"quit": one} for a, one in paid}, ended=True)
+        return Outcome(reward_terms={a: {"quit": reward} for a, reward in paid}, ended=True)
 
 
 def test_seats_that_never_act_are_paid(tmp_path: Path) -> None:
-    one = played(Quits(), say("quit"))[0]
-    assert [turn.agent for turn in one.turns] == [one.agents[0]]
-    assert [one.undiscounted_return(agent) for agent in one.agents] == [1.0, -1.0, -3.0]
-    assert one.team_return == one.turns[0].team_reward == -1.0
-    assert one.idle == {
+    episode = played(Quits(), say("quit"))[0]
+    assert [turn.agent for turn in episode.turns] == [episode.agents[0]]
+    assert [episode.undiscounted_return(agent) for agent in episode.agents] == [1.0, -1.0, -3.0]
+    assert episode.team_return == episode.turns[0].team_reward == -1.0
+    assert episode.idle == {
         agent: Idle(reward=paid, reward_terms={"quit": paid})
-        for agent, paid in zip(one.agents[1:], (-1.0, -3.0), strict=True)
+        for agent, paid in zip(episode.agents[1:], (-1.0, -3.0), strict=True)
     }
-    write_jsonl(tmp_path / "one.jsonl", [one])
-    (read,) = read_jsonl(tmp_path / "one.jsonl")
-    assert read.team_return == -1.0
-    assert read.idle == one.idle
-    assert [read.terms_of(agent)["quit"] for agent in one.agents] == [1.0, -1.0, -3.0]
-    result = evaluate_team(Quits(), dict.fromkeys(one.agents, say("quit")), n_tasks=2)
+    write_jsonl(tmp_path / "one.jsonl", [episode])
+    (restored,) = read_jsonl(tmp_path / "one.jsonl")
+    assert restored.team_return == -1.0
+    assert restored.idle == episode.idle
+    assert [restored.terms_of(agent)["quit"] for agent in episode.agents] == [1.0, -1.0, -3.0]
+    result = evaluate_team(Quits(), dict.fromkeys(episode.agents, say("quit")), n_tasks=2)
     assert result.mean_return == -1.0
     assert result.reward_terms == {"quit": -1.0}
     assert played(Quits(), say("no"))[0].idle == {}
@@ -268,10 +268,10 @@ def test_seats_that_never_act_are_paid(tmp_path: Path) -> None:
 def test_reward_terms_that_come_before_the_first_action_are_kept() -> None:
     """A solver that is right at once earns the verifier 1 before that one has said a word."""
     env = make("math_team-v1", form="solver_verifier", info="full")
-    (one,) = played(env, ExpertPolicy(env))
-    assert [turn.agent for turn in one.turns] == ["solver_0", "verifier_0"]
-    assert one.turns[1].reward == 1.0
-    assert one.turns[1].reward_terms == {"team": 1.0}
+    (episode,) = played(env, ExpertPolicy(env))
+    assert [turn.agent for turn in episode.turns] == ["solver_0", "verifier_0"]
+    assert episode.turns[1].reward == 1.0
+    assert episode.turns[1].reward_terms == {"team": 1.0}
     alone = Partners(env, {"solver_0": "expert"})
     (left,) = played(alone, say("Verdict: right"))
     assert left.turns[0].reward == 1.0
@@ -359,8 +359,8 @@ def test_what_is_added_is_what_the_last_observation_lacked() -> None:
 
 def test_unicode_goes_through() -> None:
     text = "naïve 漢字 🦜\n\ud800 \u2028"
-    one = played(WordPair(), say(text))[0]
-    assert one.trajectory("left_0")[1].messages[-2] == Message("assistant", text)
+    episode = played(WordPair(), say(text))[0]
+    assert episode.trajectory("left_0")[1].messages[-2] == Message("assistant", text)
 
 
 class Short:

@@ -183,8 +183,8 @@ def test_nobody_listens(monkeypatch: pytest.MonkeyPatch):
 )
 def test_unusual_answers(server: Server, answer: Reply, text: str, cut: bool, usage: Any):
     server.script = lambda body, n: answer
-    (found,) = EndpointPolicy(server.url).act([request()])
-    assert (found.text, found.cut, found.usage) == (text, cut, usage)
+    (response,) = EndpointPolicy(server.url).act([request()])
+    assert (response.text, response.cut, response.usage) == (text, cut, usage)
 
 
 def test_texts_that_are_no_unicode_can_be_sent(server: Server):
@@ -470,13 +470,13 @@ def test_a_real_server_plays_as_the_local_model_does(tmp_path: Any):
         return evaluate_team("coop_coding-v0", seats, n_tasks=3)
 
     with served(model) as url:
-        there = play(EndpointPolicy(url, model, concurrency=2, **how))
-    here = play(LocalPolicy(model, **how))
-    assert [t.action for e in there.episodes for t in e.turns] == [
-        t.action for e in here.episodes for t in e.turns
+        remote = play(EndpointPolicy(url, model, concurrency=2, **how))
+    local = play(LocalPolicy(model, **how))
+    assert [t.action for e in remote.episodes for t in e.turns] == [
+        t.action for e in local.episodes for t in e.turns
     ]
-    assert there.cost.completion_tokens is not None
-    assert there.cost.prompt_tokens == here.cost.prompt_tokens
-    assert [t.response.cut for e in there.episodes for t in e.turns] == [
-        t.response.cut for e in here.episodes for t in e.turns
+    assert remote.cost.completion_tokens is not None
+    assert remote.cost.prompt_tokens == local.cost.prompt_tokens
+    assert [t.response.cut for e in remote.episodes for t in e.turns] == [
+        t.response.cut for e in local.episodes for t in e.turns
     ]

@@ -84,12 +84,12 @@ class Unnamed(WordExperts):
         return ()
 
 
-def words_by(given: Experts | None) -> WordPair:
+def words_by(own: Experts | None) -> WordPair:
     """The environment with other experts, or none."""
 
     class Words(WordPair):
         def experts(self) -> Experts | None:
-            return given
+            return own
 
     return Words()
 

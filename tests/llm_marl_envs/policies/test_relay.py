@@ -28,10 +28,10 @@ def test_a_seat_goes_from_one_policy_to_another() -> None:
     team = {"walker_0": Relay(says("strong"), says("weak"), 3), "walker_1": says("other")}
     starts = [Start(task=0, seed=0), Start(task=1, seed=1)]
     for episode in rollout(VectorTextEnv([env, make("collab_maze-v0", rounds=2)]), team, starts):
-        said = [turn.action for turn in episode.turns if turn.agent == "walker_0"]
-        assert said == ["strong 0", "strong 1", "strong 2", "weak 3"]
+        actions = [turn.action for turn in episode.turns if turn.agent == "walker_0"]
+        assert actions == ["strong 0", "strong 1", "strong 2", "weak 3"]
         last = [turn for turn in episode.turns if turn.agent == "walker_0"][-1]
-        assert [m.content for m in last.messages if m.role == "assistant"] == said[:3]
+        assert [m.content for m in last.messages if m.role == "assistant"] == actions[:3]
 
 
 def test_a_relay_by_name() -> None:

@@ -341,7 +341,7 @@ def test_a_value_that_main_passes_on_is_the_helpers(short: Sandbox) -> None:
 
 
 def test_messages_between_programs_are_shorter_than_those_for_the_tests(short: Sandbox) -> None:
-    long, some = "'x' * (7 << 20)", "'x' * (9 << 17)"
+    long, shorter = "'x' * (7 << 20)", "'x' * (9 << 17)"
     job: dict[str, Any] = {
         "entry_point": "solve",
         "exports": EXPORTS,
@@ -349,8 +349,8 @@ def test_messages_between_programs_are_shorter_than_those_for_the_tests(short: S
     }
     for helper, main, status in (
         (HELPER, calling(long), "pass"),
-        (f"def aux(x):\n    return {some}\n", calling("aux(x)"), "protocol"),
-        ("def aux(x):\n    return 'x'\n", calling(f"aux({some})"), "protocol"),
+        (f"def aux(x):\n    return {shorter}\n", calling("aux(x)"), "protocol"),
+        ("def aux(x):\n    return 'x'\n", calling(f"aux({shorter})"), "protocol"),
     ):
         assert short.check({"helper": helper, "main": main}, **job).status == status
 

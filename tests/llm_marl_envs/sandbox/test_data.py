@@ -43,9 +43,9 @@ def test_bundled_rows(sandbox: Sandbox) -> None:
     teams = [_job(r, {"helper": r["helper"], "main": r["main"]}, exports=exports) for r in rows]
     joined = [_job(r, r["helper"] + "\n\n" + r["main"]) for r in rows]
     stubs = [_job(r, r["prompt"] + STUB) for r in rows]
-    for row, one, two in zip(rows, sandbox.map(teams), sandbox.map(joined), strict=True):
-        assert (one.status, two.status) == ("pass", "pass"), (row["task_id"], one, two)
-        assert one.total == two.total > 0
+    for row, apart, whole in zip(rows, sandbox.map(teams), sandbox.map(joined), strict=True):
+        assert (apart.status, whole.status) == ("pass", "pass"), (row["task_id"], apart, whole)
+        assert apart.total == whole.total > 0
     assert [v.status for v in sandbox.map(stubs) if v.ok] == []
 
 

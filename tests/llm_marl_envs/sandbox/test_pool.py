@@ -55,8 +55,8 @@ def test_equal_programs_of_a_group_are_run_once(monkeypatch: pytest.MonkeyPatch)
     with Sandbox(workers=2, limits=Limits(wall_seconds=0.5)) as pool:
         env = CoopCodingEnv()
         copies = VectorTextEnv([copy.deepcopy(env) for _ in range(8)])
-        for one in copies.envs:
-            one.sandbox = pool
+        for copied in copies.envs:
+            copied.sandbox = pool
         policy = ExpertPolicy(env, convention=experts_of(env).conventions(env.source[0])[0])
         seats = dict.fromkeys(env.possible_agents, policy)
         episodes = rollout(copies, seats, [Start(task=0, sample_seed=n) for n in range(8)])

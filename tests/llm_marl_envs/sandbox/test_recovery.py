@@ -197,9 +197,9 @@ def test_a_zygote_makes_up_for_forks_that_were_refused(monkeypatch: pytest.Monke
     if pid == 0:
         try:
             ours.close()
-            one = zygote._Zygote(theirs, -1, confine.Confinement(confine.Policy()))
-            one.fork = fork
-            one.serve()
+            server = zygote._Zygote(theirs, -1, confine.Confinement(confine.Policy()))
+            server.fork = fork
+            server.serve()
         finally:
             os._exit(1)
     theirs.close()
@@ -214,17 +214,17 @@ def test_a_zygote_makes_up_for_forks_that_were_refused(monkeypatch: pytest.Monke
 
 def _processes(marker: str) -> list[int]:
     """Living processes whose environment or command line holds `marker`."""
-    found = []
+    numbers = []
     for entry in Path("/proc").iterdir():
         try:
             state = (entry / "stat").read_text().rpartition(") ")[2][:1]
             if entry.name.isdigit() and state != "Z":
                 text = (entry / "cmdline").read_bytes()
                 if marker.encode() in text:
-                    found.append(int(entry.name))
+                    numbers.append(int(entry.name))
         except OSError:
             continue
-    return found
+    return numbers
 
 
 @pytest.mark.parametrize("busy", ["time.sleep(60)", "while True: pass"])

@@ -31,21 +31,21 @@ VALUES: list[Any] = [
 
 def given(replacement: Replacement, value: Any, *args: Any, **kwargs: Any) -> Any:
     """The encoded value that main gets for `aux(*args, **kwargs)`."""
-    pairs = [[name, codec.encode(one)] for name, one in kwargs.items()]
-    return replacement.answer([codec.encode(one) for one in args], pairs, codec.encode(value))
+    pairs = [[name, codec.encode(value)] for name, value in kwargs.items()]
+    return replacement.answer([codec.encode(arg) for arg in args], pairs, codec.encode(value))
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 @pytest.mark.parametrize("args", [(), (1,), ([4, 5],)])
 def test_wrong_values_are_wrong_and_of_the_same_type(value: Any, args: tuple[Any, ...]) -> None:
-    found = [given(one, value, *args)["value"] for one in WRONG]
+    wrongs = [given(replacement, value, *args)["value"] for replacement in WRONG]
     right = codec.encode(value)
-    for wrong in found:
+    for wrong in wrongs:
         assert codec.canonical(wrong) != codec.canonical(right)
         if value is not None:
             assert type(codec.decode(wrong)) is type(value)
     if type(value) in (int, float, Fraction, str) and value == value and len(str(value)) > 1:
-        assert len({codec.canonical(wrong) for wrong in found}) == 3
+        assert len({codec.canonical(wrong) for wrong in wrongs}) == 3
 
 
 @pytest.mark.parametrize("value", ["text", [1, 2, 3], (1, 2), [[1], [2, 3]], {"a": 1}, b"ab"])
@@ -54,15 +54,15 @@ def test_the_first_way_keeps_lengths(value: Any) -> None:
 
 
 def test_an_iterator_stays_one() -> None:
-    for one in WRONG:
-        found = codec.decode(one.answer([], [], codec.encode(iter([1, 2])))["value"])
-        assert hasattr(found, "__next__")
-        assert list(found) != [1, 2]
+    for replacement in WRONG:
+        iterator = codec.decode(replacement.answer([], [], codec.encode(iter([1, 2])))["value"])
+        assert hasattr(iterator, "__next__")
+        assert list(iterator) != [1, 2]
 
 
 def test_wrong_values_depend_on_the_arguments() -> None:
-    found = {given(WRONG[0], 10, x)["value"] for x in range(20)}
-    assert len(found) > 1
+    drawn = {given(WRONG[0], 10, x)["value"] for x in range(20)}
+    assert len(drawn) > 1
     assert given(WRONG[0], 10, 3) == given(WRONG[0], 10, 3)
 
 
@@ -74,8 +74,8 @@ def test_no_value_grows_beyond_twice_its_size() -> None:
     wide = [[] for _ in range(codec.MAX_NODES // 2 + 10)]
     for value in (deep, wide, [deep] * 3, "y" * 100_000, 10**4000):
         size = len(codec.canonical(codec.encode(value)))
-        for one in WRONG:
-            assert len(codec.canonical(given(one, value)["value"])) <= 2 * size + 20
+        for replacement in WRONG:
+            assert len(codec.canonical(given(replacement, value)["value"])) <= 2 * size + 20
     assert given(WRONG[0], wide) == {"value": codec.encode(wide)}  # nothing longer can be sent
 
 
@@ -84,9 +84,9 @@ def test_other_replacements() -> None:
     assert given(first, 9, [1], 2) == {"value": [1]}
     assert given(first, 9, n=3) == {"value": 3}
     assert given(first, 9) == {"value": None}
-    assert [given(length, 9, one)["value"] for one in ([1, 2], "abc", (1,), {1: 2}, 5)] == [
-        *(2, 3, 1, 1, 0)
-    ]
+    assert [
+        given(length, 9, argument)["value"] for argument in ([1, 2], "abc", (1,), {1: 2}, 5)
+    ] == [*(2, 3, 1, 1, 0)]
     assert given(length, 9) == {"value": 0}
     assert given(length, 9, range(10**30)) == {"value": 0}
     assert given(error, 9)["raised"] == ["ValueError"]

@@ -70,8 +70,8 @@ def peers() -> tuple[list[socket.socket], list[socket.socket]]:
 def fed(helper: list[Any], main: list[Any]) -> tuple[list[Channel], list[socket.socket]]:
     """Channels of the judge behind which two programs have said all that they will ever say."""
     ours, theirs = peers()
-    for sock, said in zip(theirs, (helper, main), strict=True):
-        for message in said:
+    for sock, messages in zip(theirs, (helper, main), strict=True):
+        for message in messages:
             Channel(sock.fileno()).send(message)
         sock.shutdown(socket.SHUT_WR)
     return [Channel(sock.fileno()) for sock in ours], [*ours, *theirs]

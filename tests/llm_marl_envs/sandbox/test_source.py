@@ -58,11 +58,11 @@ def test_a_parse_that_another_library_disturbed_is_repeated(monkeypatch: pytest.
     tries: list[int] = []
     original = ast.parse
 
-    def disturbed(*given):
+    def disturbed(*arguments):
         tries.append(1)
         if len(tries) < 3:
             raise SystemError("AST constructor recursion depth mismatch (before=45, after=40)")
-        return original(*given)
+        return original(*arguments)
 
     monkeypatch.setattr(source.ast, "parse", disturbed)
     assert ast.unparse(source.parse("x=1")) == "x = 1"

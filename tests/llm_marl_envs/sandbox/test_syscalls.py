@@ -40,8 +40,8 @@ def test_known_numbers(name: str) -> None:
 def test_numbers_agree_with_the_headers(name: str) -> None:
     if not HEADERS[name].exists():
         pytest.skip(f"{HEADERS[name]} is not installed")
-    found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[name].read_text())
-    numbers = {call: int(number) for call, number in found}
+    defined = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[name].read_text())
+    numbers = {call: int(number) for call, number in defined}
     table = syscalls.ARCHITECTURES[name]
     for call, number in {**table.allowed, **table.zygote, **table.guarded}.items():
         assert numbers.get(call, numbers.get(ALIASES.get(call, call))) == number, call

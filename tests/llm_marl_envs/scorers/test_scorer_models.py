@@ -122,7 +122,7 @@ def test_a_score_depends_on_no_neighbour(entailment: str) -> None:
     batch = [
         Submission(source=row["text"], texts=pair) for row, pair in zip(rows, honest, strict=True)
     ]
-    assert scorer.score(batch) == [scorer.score([one])[0] for one in batch]
+    assert scorer.score(batch) == [scorer.score([single])[0] for single in batch]
 
 
 def test_texts_of_models_never_raise(entailment: str, tmp_path: Path) -> None:

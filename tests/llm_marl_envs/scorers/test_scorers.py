@@ -75,8 +75,8 @@ def test_outside_texts_without_a_reward_are_refused_everywhere(
         commands += [["train", "--config", str(config)]]
     for command in commands:
         assert main(command) == 2
-        said = capsys.readouterr().err
-        assert all(form in said for form in FIVE), said
+        printed = capsys.readouterr().err
+        assert all(form in printed for form in FIVE), printed
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ class Counting:
         time.sleep(self.seconds)
         self.batches.append(len(batch))
         self.now -= 1
-        return [{"length": min(1.0, len(one.texts[0]) / 100)} for one in batch]
+        return [{"length": min(1.0, len(scored.texts[0]) / 100)} for scored in batch]
 
 
 def test_copies_that_step_together_are_scored_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_what_a_scorer_does_wrong_is_raised(
 def test_one_text_that_cannot_be_scored_costs_the_others_nothing() -> None:
     class Picky:
         def score(self, batch: Sequence[Submission]) -> list[dict[str, float]]:
-            if any("too long" in one.texts for one in batch):
+            if any("too long" in scored.texts for scored in batch):
                 raise ValueError("too long")
             return [{"a": 0.5} for _ in batch]
 
@@ -337,8 +337,8 @@ def test_rouge_by_hand() -> None:
     scorer = ReferenceScorer()
 
     def score(*texts: str, **changes: Any) -> float:
-        (found,) = scorer.score([submission(*texts, **changes)])
-        return found["reference"]
+        (scores,) = scorer.score([submission(*texts, **changes)])
+        return scores["reference"]
 
     # 2 of 3 words, 1 of 2 pairs, 2 of 3 in order; precision and recall are the same.
     assert score("the cat sat", references=("the cat ran",)) == pytest.approx(11 / 18)

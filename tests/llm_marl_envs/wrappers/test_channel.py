@@ -102,8 +102,8 @@ def carried(line: Courier, text: str, listeners: Sequence[str]) -> dict[str, str
 
 
 def played(env: Any, say: Any = "expert", n: int = 1, start: Start | None = None) -> list[Episode]:
-    one = "expert" if say == "expert" else ScriptedPolicy(say)
-    team = seated(dict.fromkeys(env.possible_agents, one), Context(env=env))
+    policy = "expert" if say == "expert" else ScriptedPolicy(say)
+    team = seated(dict.fromkeys(env.possible_agents, policy), Context(env=env))
     starts = [start or Start(seed=seed, sample_seed=seed) for seed in range(n)]
     return rollout(VectorTextEnv([env]), team, starts)
 
@@ -147,12 +147,12 @@ def test_a_delay_by_hand():
     heard = [carried(line, text, ["b"])["b"] for text in ("one", "two", "three", "four")]
     assert heard == ["", "", "one", "two"]
     env = debate(delay=1)
-    for said in "ABCDEFGHI":
-        if env.agents[0] == env.agent_selection and said == "G":
+    for text in "ABCDEFGHI":
+        if env.agents[0] == env.agent_selection and text == "G":
             assert last_news(env) == "Round 3 of 3.\ndebater_1 says:\n> B\ndebater_2 says:\n> C"
-        if said == "D":
+        if text == "D":
             assert last_news(env) == "Round 2 of 3.\ndebater_1 says:\n> \ndebater_2 says:\n> "
-        env.step(said)
+        env.step(text)
 
 
 def test_who_hears_whom_by_hand():
@@ -166,8 +166,8 @@ def test_who_hears_whom_by_hand():
     }
     for name, heard in want.items():
         assert Rules(hears=name).heard_by(seats, links) == dict(zip(seats, heard, strict=True))
-    one = {"a_2": ["a_0"]}
-    assert Rules(hears=one).heard_by(seats, links) == {a: [] for a in seats} | one
+    hears = {"a_2": ["a_0"]}
+    assert Rules(hears=hears).heard_by(seats, links) == {a: [] for a in seats} | hears
     line = courier({"a": [], "b": ["a"], "c": []})
     assert line.carry("a", "for b alone", ["b", "c"]) == {"b": "for b alone", "c": ""}
     # The environment's own links are a limit.
@@ -177,8 +177,8 @@ def test_who_hears_whom_by_hand():
 def test_noise_and_loss_by_numbers():
     line = courier({"a": [], "b": ["a"], "c": ["a"]}, noise=0.3, drop=0.25)
     copies = [carried(line, "x" * 100, ["b", "c"]) for _ in range(400)]
-    assert any(one["b"] != one["c"] for one in copies)  # each listener has luck of its own
-    came = [one["b"] for one in copies if one["b"]]
+    assert any(copy["b"] != copy["c"] for copy in copies)  # each listener has luck of its own
+    came = [copy["b"] for copy in copies if copy["b"]]
     assert abs(len(came) / 400 - 0.75) < 0.09  # four standard deviations
     changed = "".join(came).replace("x", "")
     assert abs(len(changed) / (100 * len(came)) - 0.3) < 0.015
@@ -202,10 +202,10 @@ def test_environments(env_id: str, kwargs: dict[str, Any]):
     """An open channel changes space around texts alone; links are used as often as they say."""
     plain, env = make(env_id, **kwargs), make(env_id, channel={}, **kwargs)
     for before, after in zip(played(plain, n=2), played(env, n=2), strict=True):
-        for one, other in zip(before.turns, after.turns, strict=True):
-            assert one.reward == other.reward
+        for turn, other in zip(before.turns, after.turns, strict=True):
+            assert turn.reward == other.reward
             if env_id != "coop_coding-v0":  # what programs raised and returned is not told there
-                assert [m.content.split() for m in one.messages] == [
+                assert [m.content.split() for m in turn.messages] == [
                     m.content.split() for m in other.messages
                 ]
     inner: TextEnv = env.unwrapped
@@ -213,7 +213,7 @@ def test_environments(env_id: str, kwargs: dict[str, Any]):
     pass_on = inner.pass_on
 
     def noted(speaker: str, text: str, listeners: Sequence[str]) -> dict[str, str]:
-        in_time = [one for one in listeners if inner._taken[one] < inner.max_turns]
+        in_time = [listener for listener in listeners if inner._taken[listener] < inner.max_turns]
         used.update((listener, speaker) for listener in in_time)
         return pass_on(speaker, text, listeners)
 
@@ -237,8 +237,8 @@ def test_what_a_delay_leaves(env_id: str, kwargs: dict[str, Any]):
     for delay in range(most):
         env = make(env_id, channel={"delay": delay}, **kwargs)
         (episode,) = played(env, lambda _: text)
-        told = [m for turn in episode.turns for m in turn.messages[1:] if m.role != "assistant"]
-        assert any(re.search(f"{ALIEN}|> (ba|di|ku|mo)$", m.content) for m in told), delay
+        messages = [m for turn in episode.turns for m in turn.messages[1:] if m.role != "assistant"]
+        assert any(re.search(f"{ALIEN}|> (ba|di|ku|mo)$", m.content) for m in messages), delay
     for delay in (most, most + 1):
         with pytest.raises(ValueError, match=f"delay={delay}: nothing would ever arrive"):
             make(env_id, channel={"delay": delay}, **kwargs)
@@ -254,8 +254,8 @@ def test_nothing_passes_the_channel_by(env_id: str, kwargs: dict[str, Any]):
         for number, text in enumerate(ESCAPES):
             (episode,) = played(env, lambda _, text=text: text, start=Start(seed=number))
             for turn in episode.turns:
-                told = [m.content for m in turn.messages if m.role != "assistant"]
-                for before, news in zip(["", *told], told, strict=False):
+                messages = [m.content for m in turn.messages if m.role != "assistant"]
+                for before, news in zip(["", *messages], messages, strict=False):
                     headings = r"\nFrom \d+: |\nThe code for \w+:\n"
                     texts = news.count(" says:") + len(re.findall(headings, news))
                     texts = texts or 1 + news.count("wrote:")
@@ -270,8 +270,8 @@ def test_who_names_no_links_shows_no_texts_of_others():
             assert env_id in dict(TALKING)
             continue
         (episode,) = played(env, lambda _: f"{ALIEN * 9}\nAnswer: {ALIEN}")
-        told = [m.content for t in episode.turns for m in t.messages if m.role != "assistant"]
-        assert ALIEN not in "".join(told), env_id
+        texts = [m.content for t in episode.turns for m in t.messages if m.role != "assistant"]
+        assert ALIEN not in "".join(texts), env_id
 
 
 def test_programs_cannot_tell_by_what_they_return():
@@ -294,14 +294,14 @@ def test_programs_cannot_tell_by_how_they_fail_to_load():
         "helper_0": f"def aux(*x):\n    return {ALIEN * 20!r}",
         "main_0": "def solve(xs, *y):\n    return 1\nraise ValueError(aux(1))",
     }
-    told = []
+    feedback = []
     for channel in ({"max_chars": 5}, None):
         env = make("coop_coding-v0", turns=2, feedback="partner", info="full", channel=channel)
         env.reset(seed=0)
-        told.append(env.step(programs)[0]["main_0"].messages[-1].content)
-    assert "Your code failed: ValueError" in told[0]
-    assert ALIEN not in told[0].partition("Your partner's code:")[0]
-    assert ALIEN in told[1].partition("Your partner's code:")[0]  # else the attack is none
+        feedback.append(env.step(programs)[0]["main_0"].messages[-1].content)
+    assert "Your code failed: ValueError" in feedback[0]
+    assert ALIEN not in feedback[0].partition("Your partner's code:")[0]
+    assert ALIEN in feedback[1].partition("Your partner's code:")[0]  # else the attack is none
 
 
 def test_a_quotation_that_was_cut_is_not_verified():
@@ -327,19 +327,20 @@ def test_each_neighbour_has_a_text_of_its_own():
         channel={"max_chars": 3, "price": 1.0, "delay": 1},
     )
     texts, _ = env.reset(seed=0)
-    (hub,) = (agent for agent, one in texts.items() if "lines 1 to 2" in one.messages[0].content)
-    said = ("1: abcd\n2: xy", "all: defg", "-")
-    paid, sent, read = [], [], []
-    for text in said:
+    (hub,) = (agent for agent, seen in texts.items() if "lines 1 to 2" in seen.messages[0].content)
+    programs = ("1: abcd\n2: xy", "all: defg", "-")
+    paid, sent, heard = [], [], []
+    for text in programs:
         texts, rewards, _, _, infos = env.step(
             {agent: text if agent == hub else "" for agent in env.agents}
         )
         paid.append(rewards[hub])
         sent.append(infos[hub]["sent"])
-        read.append(sorted(texts[a].messages[-1].content.split("\n")[1] for a in texts if a != hub))
+        news = [texts[a].messages[-1].content for a in texts if a != hub]
+        heard.append(sorted(text.split("\n")[1] for text in news))
     assert paid == [-5.0, -3.0, 0.0]
     assert sent == [5, 3, 0]
-    assert read == [
+    assert heard == [
         ["Nothing from 1."] * 2,
         ["From 1: abc", "From 1: xy"],
         ["From 1: def"] * 2,
@@ -349,12 +350,12 @@ def test_each_neighbour_has_a_text_of_its_own():
 
 def test_a_piece_of_a_token_has_no_name_that_was_agreed():
     env = make("referential-v0", language="renamed", budget=1, channel={"max_chars": 1})
-    read = set()
+    heard = set()
     for seed in range(40):
         env.reset(seed=seed)
         env.step("ba")
-        read.add(last_news(env))
-    assert read == {f"speaker_0 says:\n> {one}" for one in "bdkm"}
+        heard.add(last_news(env))
+    assert heard == {f"speaker_0 says:\n> {word}" for word in "bdkm"}
 
 
 def test_a_message_is_paid_for_once_or_in_the_names_of_each_listener():
@@ -373,17 +374,17 @@ def test_what_was_said_and_what_was_heard():
     options = {"max_chars": 4, "noise": 0.5}
     for language in ("tokens", "renamed", "words"):
         env = make("referential-v0", language=language, budget=8, seats=[1, 2], channel=options)
-        said, heard = "mo di ba", []
+        message, heard = "mo di ba", []
         for seed in range(9):
             env.reset(seed=seed)
-            env.step(said)
+            env.step(message)
             for seat in ("listener_0", "listener_1"):
                 heard.append(env.observe(seat).messages[-1].content.partition("> ")[2])
                 assert "heard" not in env.infos[seat]
                 env.step("")
                 assert env.infos[seat]["heard"] == heard[-1]
-            assert env.infos["speaker_0"]["message"] == said
-        assert {len(one) for one in heard} == {4}
+            assert env.infos["speaker_0"]["message"] == message
+        assert {len(word) for word in heard} == {4}
         assert len(set(heard)) > 9
     env = make("referential-v0")
     env.reset(seed=0)
@@ -399,7 +400,7 @@ def test_experts_bear_what_comes_garbled(env_id: str):
     """No text is read with an error; and without any, the channel is what a team lacked."""
     kwargs = dict(TALKING)[env_id] if env_id != "referential-v0" else {}
     plain, bad = (
-        [sum(turn.reward for turn in one.turns) for one in played(env, n=8)]
+        [sum(turn.reward for turn in episode.turns) for episode in played(env, n=8)]
         for env in (
             make(env_id, **kwargs),
             make(env_id, channel={"noise": 0.3, "drop": 0.3, "max_chars": 14}, **kwargs),
@@ -444,8 +445,8 @@ def test_the_price_lands_in_the_turn_that_wrote():
     paid = {(t.agent, t.index): t.reward_terms.get("channel", 0) for t in episode.turns}
     sent = {(t.agent, t.index): t.info["sent"] for t in episode.turns}
     order = [(f"debater_{seat}", k) for k in range(3) for seat in range(3)]
-    assert [sent[one] for one in order] == [1, 2, 3, 4, 5, 6, 0, 0, 0]
-    assert [paid[one] for one in order] == [-sent[one] for one in order]
+    assert [sent[seat] for seat in order] == [1, 2, 3, 4, 5, 6, 0, 0, 0]
+    assert [paid[seat] for seat in order] == [-sent[seat] for seat in order]
 
 
 @pytest.mark.parametrize(
@@ -485,8 +486,8 @@ def test_an_episode_replays_from_its_record(tmp_path: Path):
     episode = played(env)[0]
     assert episode.env_kwargs["channel"] == options
     write_jsonl(tmp_path / "one.jsonl", [episode])
-    (read,) = read_jsonl(tmp_path / "one.jsonl")
-    again = replay(read)
+    (record,) = read_jsonl(tmp_path / "one.jsonl")
+    again = replay(record)
     assert [turn.messages for turn in again.turns] == [turn.messages for turn in episode.turns]
     assert [turn.reward for turn in again.turns] == [turn.reward for turn in episode.turns]
 
@@ -519,7 +520,7 @@ def test_every_form_hears_the_same():
     several = make_vec("coop_writing_tldr-v0", 2, **kwargs)
     team = seated(dict.fromkeys(texts[0].possible_agents, "expert"), Context(env=texts[0]))
     starts = [Start(seed=0, sample_seed=0)] * 2
-    assert {str(one.turns) for one in rollout(several, team, starts)} == {
+    assert {str(episode.turns) for episode in rollout(several, team, starts)} == {
         str(played(texts[0])[0].turns)
     }
 
@@ -542,10 +543,10 @@ def test_a_wrapper_and_the_argument_are_the_same():
     argument = Partners(make("debate-v0", channel=options), {"debater_2": "expert"})
     assert wrapped.unwrapped.env_kwargs == argument.unwrapped.env_kwargs
     assert json.dumps(wrapped.unwrapped.env_kwargs) == json.dumps({"channel": options})
-    for one in (wrapped, argument):
-        one.reset(seed=1)
+    for env in (wrapped, argument):
+        env.reset(seed=1)
         for _ in range(2):
-            one.step("hello there")
+            env.step("hello there")
     assert last_news(wrapped) == last_news(argument)
 
 
@@ -563,9 +564,9 @@ def test_what_seats_are_told():
     plain = make("debate-v0", rounds=3)
     plain.reset(seed=0)
     assert first.startswith(plain.observe("debater_0").messages[-1].content + "\n")
-    told = make("debate-v0", channel=options, pioneer_observer=True)
-    told.reset(seed=0)
-    assert "\nChannel: others read" in told.observe("observer_0")
+    env = make("debate-v0", channel=options, pioneer_observer=True)
+    env.reset(seed=0)
+    assert "\nChannel: others read" in env.observe("observer_0")
 
 
 @pytest.mark.parametrize(
@@ -591,16 +592,11 @@ def test_what_seats_are_told():
         ("plan_path-v1", {"tool": "python"}, {}, "use tool='text'"),
         ("debate-v0", {}, {"max_char": 3}, "did you mean 'max_chars'"),
         ("debate-v0", {}, {"delay": 2}, "nothing would ever arrive"),
-        ("debate-v0", {}, {"delay": True}, "delay=True"),
-        ("debate-v0", {}, {"max_chars": -1}, "0 or more"),
-        ("debate-v0", {}, {"max_chars": False}, "max_chars=False"),
-        ("debate-v0", {}, {"delay": None}, "delay=None"),
-        ("debate-v0", {}, {"max_chars": 1.5}, "a whole number"),
-        ("debate-v0", {}, {"price": -0.1}, "0 or more"),
+        ("debate-v0", {}, {"max_chars": -1}, "max_chars=-1"),
+        ("debate-v0", {}, {"price": -0.1}, "price=-0.1"),
         ("debate-v0", {}, {"price": float("nan")}, "price=nan"),
         ("debate-v0", {}, {"price": float("inf")}, "price=inf"),
-        ("debate-v0", {}, {"noise": 1.1}, "0 to 1"),
-        ("debate-v0", {}, {"drop": "x"}, "drop='x'"),
+        ("debate-v0", {}, {"noise": 1.1}, "noise=1.1"),
         ("debate-v0", {}, {"silence": " x"}, "one line"),
         ("debate-v0", {}, {"silence": "a\nb"}, "one line"),
         ("debate-v0", {}, {"hears": "line"}, "'ring'"),
@@ -614,13 +610,28 @@ def test_what_is_refused(env_id: str, kwargs: dict[str, Any], options: dict[str,
         make(env_id, channel=options, **kwargs)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("delay", True),
+        ("delay", None),
+        ("max_chars", False),
+        ("max_chars", 1.5),
+        ("price", True),
+        ("drop", "x"),
+        ("hears", {"debater_0": "debater_1"}),
+        ("hears", 3),
+        ("silence", 3),
+    ],
+)
+def test_options_of_the_wrong_type_are_refused(name: str, value: Any):
+    with pytest.raises(TypeError, match=f"channel, {name}=.*expected"):
+        make("debate-v0", channel={name: value})
+
+
 def test_wrong_types_and_two_channels_are_refused():
     with pytest.raises(TypeError, match="a dict of options"):
         make("debate-v0", channel=20)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="listener -> list"):
-        make("debate-v0", channel={"hears": {"debater_0": "debater_1"}})
-    with pytest.raises(TypeError, match="expected a text"):
-        make("debate-v0", channel={"silence": 3})
     with pytest.raises(TypeError, match="of this library"):
         Channel(BareParallel())
     uncounted = make("debate-v0")

@@ -193,16 +193,17 @@ def test_environments_of_other_libraries():
     ids=["nobody", "everybody", "unknown"],
 )
 def test_seats_that_cannot_be(team: dict[str, str]):
-    with pytest.raises(ValueError, match=r"Partners: .*expected some of \['left_0', 'right_0'\]"):
+    with pytest.raises(ValueError, match=r"partners: .*expected some of \['left_0', 'right_0'\]"):
         Partners(WordPair(), team)
 
 
-def test_terms_stay_while_agents_of_an_ended_episode_leave():
-    class Paying(Relay):
-        def play_one(self, agent: str, action: str) -> Outcome:
-            terms = {one: {agent: 1.0} for one in self.possible_agents}
-            return Outcome(reward_terms=terms, ended=agent == "runner_2")
+class Paying(Relay):
+    def play_one(self, agent: str, action: str) -> Outcome:
+        terms = {seat: {agent: 1.0} for seat in self.possible_agents}
+        return Outcome(reward_terms=terms, ended=agent == "runner_2")
 
+
+def test_terms_stay_while_agents_of_an_ended_episode_leave():
     env = Partners(Paying(), {"runner_2": "expert"})
     env.reset(seed=0)
     env.step("x")
@@ -217,11 +218,6 @@ def test_terms_stay_while_agents_of_an_ended_episode_leave():
 
 
 def test_what_partners_earn_before_the_first_action_is_shown_once():
-    class Paying(Relay):
-        def play_one(self, agent: str, action: str) -> Outcome:
-            terms = {one: {agent: 1.0} for one in self.possible_agents}
-            return Outcome(reward_terms=terms, ended=agent == "runner_2")
-
     env = Partners(Paying(), {"runner_0": "expert"})
     env.reset(seed=0)
     shown = [(dict(env.rewards), [env.infos[a].get("reward_terms", {}) for a in env.agents])]
@@ -241,8 +237,8 @@ def test_copies_share_policies_and_are_told_apart():
     env = Partners(SameCase(), {"right_0": noted})
     env.reset(seed=4)
     twin = copy.deepcopy(env)
-    for one in (env, twin):
-        one.step({"left_0": "x"})
+    for copied in (env, twin):
+        copied.step({"left_0": "x"})
     first, second = (call[0] for call in noted.calls)
     assert first.episode != second.episode
     assert dataclasses.replace(second, episode=first.episode) == first

@@ -61,8 +61,8 @@ class Sums(TextParallelEnv):
 
 def play(env: Any, pioneer: Sequence[str], observer: Sequence[str], **start: Any) -> Episode:
     """An episode in which the seats say these texts, in order."""
-    said = {PIONEER: pioneer, OBSERVER: observer}
-    script = ScriptedPolicy(lambda request: said[request.agent][request.turn])
+    texts = {PIONEER: pioneer, OBSERVER: observer}
+    script = ScriptedPolicy(lambda request: texts[request.agent][request.turn])
     begun = Start(**{"task": 0, "seed": 3, **start})
     return rollout(VectorTextEnv([env]), dict.fromkeys(SEATS, script), [begun])[0]
 
@@ -73,8 +73,8 @@ def agreed(env: Any) -> dict[str, ScriptedPolicy]:
     def script(request: Request) -> str:
         task = env.unwrapped.source.find(request.task_id)
         experts = experts_of(env)
-        one = (*experts.conventions(task), "")[0]
-        return experts.reply(task, request.agent, one, request.messages)
+        convention = (*experts.conventions(task), "")[0]
+        return experts.reply(task, request.agent, convention, request.messages)
 
     return dict.fromkeys(SEATS, ScriptedPolicy(script))
 
@@ -138,7 +138,7 @@ def test_each_earns_its_own_and_the_team_s_mean_is_of_both(
 ):
     episode = play(PioneerObserver(Sums(worth=3.0)), [pioneer], [observer])
     assert tuple(turn.reward for turn in episode.turns) == own
-    assert [turn.reward_terms for turn in episode.turns] == [{"right": one} for one in own]
+    assert [turn.reward_terms for turn in episode.turns] == [{"right": reward} for reward in own]
     # Half of CORY's sum, the same for both seats.
     assert [turn.team_reward for turn in episode.turns] == [sum(own) / 2] * 2
     assert episode.success is success
@@ -170,14 +170,14 @@ def test_several_turns_are_played_to_the_end_one_seat_after_the_other():
 
 def test_both_are_told_the_same_draw_and_each_episode_its_own():
     env = PioneerObserver(Sums())
-    told = []
+    openings = []
     for seed in (1, 2, None, None, 1):
         env.reset(seed=seed, options={"task": 0})
         pioneer, observer = (env.chat(seat)[0].content for seat in SEATS)
         assert pioneer == observer
-        told.append(pioneer)
-    assert len(set(told)) == 4
-    assert told[0] == told[4]
+        openings.append(pioneer)
+    assert len(set(openings)) == 4
+    assert openings[0] == openings[4]
 
 
 def test_copies_step_environments_of_their_own():
@@ -187,7 +187,7 @@ def test_copies_step_environments_of_their_own():
     other.reset(seed=1, options={"task": 1})
     env.step("42")
     assert other.agent_selection == PIONEER
-    assert len({id(one) for shell in (env, other) for one in shell.inner.values()}) == 4
+    assert len({id(inner) for shell in (env, other) for inner in shell.inner.values()}) == 4
 
 
 def test_experts_of_the_observer_read_their_own_task_alone():

@@ -49,10 +49,10 @@ def test_seats_are_told_what_was_asked_for() -> None:
 
 def test_all_else_is_as_it_was() -> None:
     before, after = played(make(CODING)), played(make(CODING, prompts=TEXTS))
-    for one, other in zip(before, after, strict=True):
-        assert [turn.action for turn in one.turns] == [turn.action for turn in other.turns]
-        assert [turn.reward for turn in one.turns] == [turn.reward for turn in other.turns]
-        ended = [{**x.turns[-1].info, "task_clusters": ()} for x in (one, other)]  # of prompts
+    for plain, other in zip(before, after, strict=True):
+        assert [turn.action for turn in plain.turns] == [turn.action for turn in other.turns]
+        assert [turn.reward for turn in plain.turns] == [turn.reward for turn in other.turns]
+        ended = [{**x.turns[-1].info, "task_clusters": ()} for x in (plain, other)]  # of prompts
         assert ended[0] == ended[1]
 
 
@@ -61,8 +61,8 @@ def test_records_replay_and_copies_are_told_the_same(tmp_path: Path) -> None:
     episodes = played(env)
     assert episodes[0].env_kwargs["prompts"] == TEXTS
     write_jsonl(tmp_path / "x.jsonl", episodes)
-    for one in read_jsonl(tmp_path / "x.jsonl"):
-        assert replay(one) == one
+    for episode in read_jsonl(tmp_path / "x.jsonl"):
+        assert replay(episode) == episode
     copies = make_vec(CODING, 2, prompts=TEXTS).envs
     for other in (copy.copy(env), pickle.loads(pickle.dumps(env)), *copies):
         assert other.first_words(env.source[0]) == env.first_words(env.source[0])
@@ -72,8 +72,8 @@ def test_records_replay_and_copies_are_told_the_same(tmp_path: Path) -> None:
 
 def test_a_role_is_all_its_seats_and_a_seat_goes_first() -> None:
     env = make("debate-v0", prompts={"debater": "A {prompt}", "debater_1": "B {prompt}"})
-    told = env.unwrapped.first_words(env.unwrapped.source[0])
-    assert [told[agent][-1].content[0] for agent in env.possible_agents][:3] == ["A", "B", "A"]
+    chats = env.unwrapped.first_words(env.unwrapped.source[0])
+    assert [chats[agent][-1].content[0] for agent in env.possible_agents][:3] == ["A", "B", "A"]
 
 
 @pytest.mark.parametrize("name", list_envs())
@@ -83,18 +83,18 @@ def test_every_environment_takes_them_and_keeps_its_contract(name: str) -> None:
     env = make(name, prompts=texts)
     assert env.env_kwargs == {"prompts": texts}
     inner = env.unwrapped
-    told = inner.first_words(inner.source[0])[agent]
+    chat = inner.first_words(inner.source[0])[agent]
     plain = make(name).unwrapped.first_words(inner.source[0])[agent]
-    assert told[-1].content == f"In other words: {plain[-1].content}"
-    assert told[:-1] == plain[:-1]
+    assert chat[-1].content == f"In other words: {plain[-1].content}"
+    assert chat[:-1] == plain[:-1]
     check_text_env(lambda: make(name, prompts=texts), seeds=(0,))
 
 
 def test_with_a_channel_its_notice_still_ends_the_prompt() -> None:
     env = make("debate-v0", prompts={"debater": "Speak. {prompt}"}, channel={"max_chars": 9})
-    said = env.unwrapped.first_words(env.unwrapped.source[0])["debater_0"][-1].content
-    assert said.startswith("Speak. ")
-    assert said.splitlines()[-1].startswith("Channel: ")
+    prompt = env.unwrapped.first_words(env.unwrapped.source[0])["debater_0"][-1].content
+    assert prompt.startswith("Speak. ")
+    assert prompt.splitlines()[-1].startswith("Channel: ")
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_another_library_s_environment_is_refused() -> None:
 
 
 def test_a_mapping_of_prompts_is_recorded_as_it_was_given() -> None:
-    given: Mapping[str, str] = {"main": "{prompt}"}
-    assert make(CODING, prompts=given).env_kwargs["prompts"] == given
+    prompts: Mapping[str, str] = {"main": "{prompt}"}
+    assert make(CODING, prompts=prompts).env_kwargs["prompts"] == prompts
 
 
 @pytest.mark.parametrize("kwargs", [{"single_seat": True}, {"pioneer_observer": True}])
@@ -134,6 +134,6 @@ def test_who_plays_several_seats_is_told_their_words(kwargs: dict[str, Any]) -> 
     env = make(name, prompts=texts, **kwargs)
     env.reset(seed=1)
     mark = "Like {this}." if name == CODING else "Choose! "
-    told = [env.unwrapped.chat(agent)[0].content for agent in env.possible_agents]
-    assert all(mark in one for one in told)
+    openings = [env.unwrapped.chat(agent)[0].content for agent in env.possible_agents]
+    assert all(mark in opening for opening in openings)
     assert env.env_kwargs["prompts"] == texts

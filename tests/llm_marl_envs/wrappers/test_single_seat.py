@@ -71,8 +71,8 @@ def test_the_writer_is_told_everything_and_writes_one_part_after_the_other():
     env = SingleSeat(WordPair())
     episode = play(env, "apple", "no", "fig", "birch")
     chats = [turn.messages for turn in episode.turns]
-    told = WordPair().opening(env.source[0])
-    for seat, messages in told.items():
+    openings = WordPair().opening(env.source[0])
+    for seat, messages in openings.items():
         assert f"=== {seat} ===\n{render_messages(messages)}" in chats[0][0].content
     asked = [chat[-1].content for chat in chats]
     assert asked[0].endswith("Now write the part of left_0.")
@@ -119,9 +119,10 @@ def test_demonstrations_draw_each_part_s_convention_alone():
     for (_, helper), (shown, main) in zip(pairs[::2], pairs[1::2], strict=True):
         assert shown[-2].content == helper
         task = next(task for task in tasks if env.opening(task)[WRITER][0] == shown[0])
-        read = experts_of(env.inner).read
+        convention_of = experts_of(env.inner).read
         if len(experts_of(env.inner).conventions(task)) == 2:
-            matches.append(read(task, "helper_0", helper) == read(task, "main_0", main))
+            own = convention_of(task, "helper_0", helper)
+            matches.append(own == convention_of(task, "main_0", main))
         if len(matches) == 40:
             break
     assert 0.25 < sum(matches) / len(matches) < 0.75
@@ -158,10 +159,10 @@ class Dicey(WordPair):
 
     def opening(self, task: Any) -> Any:
         drawn = self.rng.randrange(10**9)
-        told = super().opening(task)
+        openings = super().opening(task)
         return {
             seat: [*messages, Message("user", f"Number {drawn}.")]
-            for seat, messages in told.items()
+            for seat, messages in openings.items()
         }
 
 
@@ -169,10 +170,10 @@ def test_the_writer_is_told_the_opening_of_this_episode():
     env = SingleSeat(Dicey())
     for seed in (1, 2, 1):
         env.reset(seed=seed, options={"task": 0})
-        (told,) = env.chat(WRITER)
+        (message,) = env.chat(WRITER)
         inner = env.inner.chat("left_0")[-1].content
         assert inner.startswith("Number")
-        assert told.content.count(inner) == 2  # of both seats
+        assert message.content.count(inner) == 2  # of both seats
     check_text_env(lambda: SingleSeat(Dicey()), seeds=(0, 1))
 
 
@@ -199,12 +200,12 @@ def test_limits_and_bounds_are_the_team_s():
 
 
 def test_the_seed_reaches_the_environment_inside():
-    told = set()
+    openings = set()
     for seed in range(4):
         env = SingleSeat(Dicey())
         env.reset(seed=seed, options={"task": 0})
-        told.add(env.inner.chat("left_0")[-1].content)
-    assert len(told) == 4
+        openings.add(env.inner.chat("left_0")[-1].content)
+    assert len(openings) == 4
 
 
 @pytest.mark.parametrize(
