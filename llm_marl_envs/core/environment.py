@@ -2,8 +2,8 @@
 
 Owns everything that environments share: seeding, the choice of a task, chat transcripts, the
 action check, rewards and their terms, the end of an episode, rendering, the global state. An
-environment adds its prompts and rules: `opening` (what each agent is told first) and `play` (what a
-joint action leads to; `play_one` where one agent acts at a time).
+environment adds its prompts and rules: `brief` (what a seat is told first) and `play` (what a joint
+action leads to; `play_one` where one agent acts at a time).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
+from llm_marl_envs.core.actions import MAX_ACTION_CHARS
 from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.outcome import Bounds, Line, Outcome
 from llm_marl_envs.core.rendering import episode_html, episode_text, print_text, visible
@@ -47,8 +48,9 @@ def described(name: str) -> dict[str, Any]:
 class TextEnv:
     """What both forms share. Derive from `TextParallelEnv` or `TextAECEnv` instead.
 
-    A subclass sets `metadata` (with "name"), calls `super().__init__` and implements `opening` and
-    `play` or `play_one`. `experts` and `bounds` are optional.
+    A subclass sets `metadata` (with "name"), calls `super().__init__` and implements `brief` (or
+    `opening`) and `play` or `play_one`. What its rules keep of an episode begins in
+    `begin_episode`. `experts` and `bounds` are optional.
 
     Args:
         agents: all seats, `<role>_<int>` each, in a fixed order.
@@ -86,6 +88,8 @@ class TextEnv:
     """What each seat is told of it; see `wrappers.channel`."""
     rewords: Callable[[Task, Mapping[str, tuple[Message, ...]]], Mapping[str, Any]] | None = None
     """Says in other words what seats are told first; see `wrappers.prompts`."""
+    info_mode: str = "full"
+    """One of `INFOS`."""
     texts_per_turn: int = 1
     """How many different texts an agent can have passed on in a turn, all in one action."""
     links_drawn: bool = False
@@ -105,8 +109,8 @@ class TextEnv:
         agents: Sequence[str],
         source: TaskSource,
         max_turns: int,
-        max_action_chars: int,
-        render_mode: str | None,
+        max_action_chars: int = MAX_ACTION_CHARS,
+        render_mode: str | None = None,
         observation_chars: int | None = None,
     ) -> None:
         if render_mode not in (None, *RENDER_MODES):
@@ -137,9 +141,16 @@ class TextEnv:
         self.state_space = TextSpace(observation_chars * len(self.possible_agents))
 
     # -- what an environment provides -------------------------------------------------------------
-    @abstractmethod
+    def brief(self, task: Task, agent: str) -> str:
+        """What a seat is told before its first action, where that is one user message."""
+        raise NotImplementedError(f"{type(self).__name__} has neither `brief` nor `opening`")
+
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """What each agent is told before its first action."""
+        """What each agent is told before its first action: its `brief`."""
+        return {a: (Message("user", self.brief(task, a)),) for a in self.possible_agents}
+
+    def begin_episode(self) -> None:
+        """Set what the rules keep of an episode; `task`, `agents` and what chance draws are set."""
 
     def experts(self) -> Experts | None:
         """The scripted experts, as `core/experts.py` wants them; None: there are none."""
@@ -227,6 +238,15 @@ class TextEnv:
         if not told or not notice:
             return tuple(told)
         return (*told[:-1], replace(told[-1], content=f"{told[-1].content}\n{notice}"))
+
+    @property
+    def divided(self) -> bool:
+        """Whether each seat is told its own part of a task alone; else all are told everything."""
+        return self.info_mode == "split"
+
+    def others(self, agent: str) -> list[str]:
+        """All seats but one, in order."""
+        return [other for other in self.possible_agents if other != agent]
 
     # -- PettingZoo's attributes ------------------------------------------------------------------
     def observation_space(self, agent: str) -> TextSpace:
@@ -330,6 +350,7 @@ class TextEnv:
         self._taken = dict.fromkeys(self.agents, 0)
         self._line = None if self.channel is None else self.channel(after)
         self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
+        self.begin_episode()
         self._chat = {agent: list(told) for agent, told in self.first_words(self.task).items()}
         shared = [sha256(one.encode("utf-8", "surrogatepass")) for one in self.clusters(self.task)]
         self._shared = {"task_clusters": [one.hexdigest()[:16] for one in shared]} if shared else {}
