@@ -201,7 +201,7 @@ class CoopWritingArxivEnv(CoopWritingEnv):
 
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """The sections that the seat is told, and which of them the partners are told too."""
-        whole = self.info_mode == "full"
+        whole = not self.divided
         lines = (
             line("abstract", section.label, section.facts if whole else section.told[seat])
             for section in document.sections

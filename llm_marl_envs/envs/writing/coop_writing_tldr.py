@@ -252,14 +252,13 @@ class CoopWritingTLDREnv(CoopWritingEnv):
 
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """The outline with the facts that the seat is told."""
-        split = self.info_mode == "split"
         lines = (
-            line("post", section.label, section.told[seat] if split else section.facts)
+            line("post", section.label, section.told[seat] if self.divided else section.facts)
             for section in document.sections
         )
         left_out = [section.label for section in document.sections if not section.open]
         n = len(self.seats)
-        return (SPLIT_PROMPT if split else FULL_PROMPT).format(
+        return (SPLIT_PROMPT if self.divided else FULL_PROMPT).format(
             who=WHO[n][seat],
             blind=self.blind,
             same=SAME[n],
