@@ -16,6 +16,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +24,6 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.checks import refuse_other
 from llm_marl_envs.core.outcome import Bounds, Line, Outcome
 from llm_marl_envs.core.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.core.spaces import Message, Observation, TextSpace
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from llm_marl_envs.core.specs import EnvSpec
 
 RENDER_MODES = ("ansi", "human", "html")
-INFOS = ("split", "full")
-"""Whether each seat is told its own part of a task, or all are told everything."""
 MAX_NAME_CHARS = 100
 """What may stand around an action where another agent is shown it."""
 
@@ -89,7 +87,7 @@ class TextEnv:
     rewords: Callable[[Task, Mapping[str, tuple[Message, ...]]], Mapping[str, Any]] | None = None
     """Says in other words what seats are told first; see `wrappers.prompts`."""
     info_mode: str = "full"
-    """One of `INFOS`."""
+    """"split": each seat is told its own part of a task; "full": all are told everything."""
     texts_per_turn: int = 1
     """How many different texts an agent can have passed on in a turn, all in one action."""
     links_drawn: bool = False
@@ -547,19 +545,17 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 def info_of(info: str | None, generated: bool) -> str:
-    """The argument `info` of an environment whose generated tasks alone can be divided.
+    """The argument `info` where generated tasks alone can be divided; None: divided if they can be.
 
     Raises:
-        ValueError: neither "split" nor "full", or "split" for rows.
+        ValueError: "split" for rows.
     """
-    info = info or ("split" if generated else "full")
-    refuse_other("info", info, INFOS)
     if info == "split" and not generated:
         raise ValueError(
             "info='split' needs generated tasks, whose facts can be divided over the seats; "
             "use info='full' for rows"
         )
-    return info
+    return info or ("split" if generated else "full")
 
 
 def gains(scores: Sequence[float]) -> list[float]:
@@ -601,3 +597,8 @@ def parallel_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: 
 def aec_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
     """As `parallel_form`, in AEC form."""
     return parallel_to_aec(parallel_form(env_class, max_cycles, **kwargs))
+
+
+def module_forms(env_class: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`parallel_env` and `env`, as PettingZoo's modules have them."""
+    return partial(parallel_form, env_class), partial(aec_form, env_class)

@@ -138,7 +138,6 @@ program would print.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -147,11 +146,10 @@ from llm_marl_envs.core.environment import (
     Bounds,
     Outcome,
     TextParallelEnv,
-    aec_form,
     described,
     gains,
     info_of,
-    parallel_form,
+    module_forms,
 )
 from llm_marl_envs.core.options import INFO, TURNS, Info, TaskOptions, tasks_field
 from llm_marl_envs.core.tasks import Task
@@ -420,5 +418,4 @@ def _row_prompts(task: Task) -> dict[str, str]:
     }
 
 
-parallel_env = partial(parallel_form, CoopCodingEnv)
-env = partial(aec_form, CoopCodingEnv)
+parallel_env, env = module_forms(CoopCodingEnv)

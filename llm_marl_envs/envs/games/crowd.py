@@ -79,7 +79,6 @@ divided here is the score.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -89,10 +88,9 @@ from llm_marl_envs.core.environment import (
     Bounds,
     Outcome,
     TextParallelEnv,
-    aec_form,
     described,
     gains,
-    parallel_form,
+    module_forms,
 )
 from llm_marl_envs.core.options import Positive, TaskOptions, tasks_field
 from llm_marl_envs.core.tasks import Task
@@ -215,5 +213,4 @@ class CrowdEnv(TextParallelEnv):
         )
 
 
-parallel_env = partial(parallel_form, CrowdEnv)
-env = partial(aec_form, CrowdEnv)
+parallel_env, env = module_forms(CrowdEnv)

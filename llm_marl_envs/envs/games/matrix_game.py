@@ -113,21 +113,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from llm_marl_envs.core.actions import read_action
 from llm_marl_envs.core.checks import refuse_other
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    aec_form,
-    described,
-    parallel_form,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
 from llm_marl_envs.core.options import EXPECTED, TaskOptions, tasks_field
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.spaces import Message
@@ -384,5 +376,4 @@ def shown(cell: Cell, seat: int, common: bool) -> str:
     return " or ".join(texts) + (", each as likely," if len(texts) > 1 else "")
 
 
-parallel_env = partial(parallel_form, MatrixGameEnv)
-env = partial(aec_form, MatrixGameEnv)
+parallel_env, env = module_forms(MatrixGameEnv)

@@ -77,19 +77,11 @@ others could not use it as a state, and the question was whether an algorithm do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    aec_form,
-    described,
-    parallel_form,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.games.instances import WORDS
@@ -217,5 +209,4 @@ class RegimeEnv(TextParallelEnv):
         )
 
 
-parallel_env = partial(parallel_form, RegimeEnv)
-env = partial(aec_form, RegimeEnv)
+parallel_env, env = module_forms(RegimeEnv)

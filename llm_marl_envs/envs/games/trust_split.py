@@ -115,19 +115,11 @@ Beyond two players the rules are the same, all hear all, and all divide the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    aec_form,
-    described,
-    parallel_form,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
 from llm_marl_envs.core.options import INFO, Info, Share, TaskOptions, tasks_field
 from llm_marl_envs.core.rendering import Cell, table_svg
 from llm_marl_envs.core.tasks import Task
@@ -343,5 +335,4 @@ class TrustSplitEnv(TextParallelEnv):
 TAKEN = "#f5c26b"
 """Colour of a thing that a player took."""
 
-parallel_env = partial(parallel_form, TrustSplitEnv)
-env = partial(aec_form, TrustSplitEnv)
+parallel_env, env = module_forms(TrustSplitEnv)

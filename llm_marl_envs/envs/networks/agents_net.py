@@ -145,20 +145,12 @@ library and share its licence.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from llm_marl_envs.core.answers import read_answer
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    aec_form,
-    described,
-    parallel_form,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.networks.experts import NodeExperts
@@ -389,5 +381,4 @@ class AgentsNetEnv(TextParallelEnv):
         return Bounds(random=by_lot, solo=silent, team=1.0)
 
 
-parallel_env = partial(parallel_form, AgentsNetEnv)
-env = partial(aec_form, AgentsNetEnv)
+parallel_env, env = module_forms(AgentsNetEnv)

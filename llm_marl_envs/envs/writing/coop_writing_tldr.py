@@ -164,10 +164,9 @@ each author (`brief`, `detailed`, `detailed_1`), which no agent sees, an id and 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
-from llm_marl_envs.core.environment import aec_form, described, parallel_form
+from llm_marl_envs.core.environment import described, module_forms
 from llm_marl_envs.core.options import tasks_field
 from llm_marl_envs.envs.writing.authors import CoopWritingEnv, WritingOptions
 from llm_marl_envs.envs.writing.documents import Document, line
@@ -268,5 +267,4 @@ class CoopWritingTLDREnv(CoopWritingEnv):
         )
 
 
-parallel_env = partial(parallel_form, CoopWritingTLDREnv)
-env = partial(aec_form, CoopWritingTLDREnv)
+parallel_env, env = module_forms(CoopWritingTLDREnv)
