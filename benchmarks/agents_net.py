@@ -28,9 +28,9 @@ from typing import Any
 from llm_marl_envs import make
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import hash_of
+from llm_marl_envs.envs.networks.experts import SAID
 from llm_marl_envs.envs.networks.letters import heard_in
 from llm_marl_envs.envs.networks.network_tasks import network_of
-from llm_marl_envs.envs.networks.node_experts import SAID
 from llm_marl_envs.envs.networks.problems import PROBLEMS, Network
 from llm_marl_envs.measure.studies.heat_map import require_matplotlib
 

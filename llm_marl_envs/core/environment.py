@@ -2,8 +2,8 @@
 
 Owns everything that environments share: seeding, the choice of a task, chat transcripts, the
 action check, rewards and their terms, the end of an episode, rendering, the global state. An
-environment adds its prompts and rules: `opening` (what each agent is told first) and `play` (what a
-joint action leads to; `play_one` where one agent acts at a time).
+environment adds its prompts and rules: `brief` (what a seat is told first) and `play` (what a joint
+action leads to; `play_one` where one agent acts at a time).
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from llm_marl_envs.core.checks import refuse_other
+from llm_marl_envs.core.actions import MAX_ACTION_CHARS
 from llm_marl_envs.core.outcome import Bounds, Line, Outcome
 from llm_marl_envs.core.rendering import episode_html, episode_text, print_text, visible
 from llm_marl_envs.core.spaces import Message, Observation, TextSpace
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from llm_marl_envs.core.specs import EnvSpec
 
 RENDER_MODES = ("ansi", "human", "html")
-INFOS = ("split", "full")
-"""Whether each seat is told its own part of a task, or all are told everything."""
 MAX_NAME_CHARS = 100
 """What may stand around an action where another agent is shown it."""
 
@@ -47,8 +46,9 @@ def described(name: str) -> dict[str, Any]:
 class TextEnv:
     """What both forms share. Derive from `TextParallelEnv` or `TextAECEnv` instead.
 
-    A subclass sets `metadata` (with "name"), calls `super().__init__` and implements `opening` and
-    `play` or `play_one`. `experts` and `bounds` are optional.
+    A subclass sets `metadata` (with "name"), calls `super().__init__` and implements `brief` (or
+    `opening`) and `play` or `play_one`. What its rules keep of an episode begins in
+    `begin_episode`. `experts` and `bounds` are optional.
 
     Args:
         agents: all seats, `<role>_<int>` each, in a fixed order.
@@ -86,6 +86,8 @@ class TextEnv:
     """What each seat is told of it; see `wrappers.channel`."""
     rewords: Callable[[Task, Mapping[str, tuple[Message, ...]]], Mapping[str, Any]] | None = None
     """Says in other words what seats are told first; see `wrappers.prompts`."""
+    info_mode: str = "full"
+    """"split": each seat is told its own part of a task; "full": all are told everything."""
     texts_per_turn: int = 1
     """How many different texts an agent can have passed on in a turn, all in one action."""
     links_drawn: bool = False
@@ -105,8 +107,8 @@ class TextEnv:
         agents: Sequence[str],
         source: TaskSource,
         max_turns: int,
-        max_action_chars: int,
-        render_mode: str | None,
+        max_action_chars: int = MAX_ACTION_CHARS,
+        render_mode: str | None = None,
         observation_chars: int | None = None,
     ) -> None:
         if render_mode not in (None, *RENDER_MODES):
@@ -137,9 +139,16 @@ class TextEnv:
         self.state_space = TextSpace(observation_chars * len(self.possible_agents))
 
     # -- what an environment provides -------------------------------------------------------------
-    @abstractmethod
+    def brief(self, task: Task, agent: str) -> str:
+        """What a seat is told before its first action, where that is one user message."""
+        raise NotImplementedError(f"{type(self).__name__} has neither `brief` nor `opening`")
+
     def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """What each agent is told before its first action."""
+        """What each agent is told before its first action: its `brief`."""
+        return {a: (Message("user", self.brief(task, a)),) for a in self.possible_agents}
+
+    def begin_episode(self) -> None:
+        """Set what the rules keep of an episode; `task`, `agents` and what chance draws are set."""
 
     def experts(self) -> Experts | None:
         """The scripted experts, as `core/experts.py` wants them; None: there are none."""
@@ -227,6 +236,15 @@ class TextEnv:
         if not told or not notice:
             return tuple(told)
         return (*told[:-1], replace(told[-1], content=f"{told[-1].content}\n{notice}"))
+
+    @property
+    def divided(self) -> bool:
+        """Whether each seat is told its own part of a task alone; else all are told everything."""
+        return self.info_mode == "split"
+
+    def others(self, agent: str) -> list[str]:
+        """All seats but one, in order."""
+        return [other for other in self.possible_agents if other != agent]
 
     # -- PettingZoo's attributes ------------------------------------------------------------------
     def observation_space(self, agent: str) -> TextSpace:
@@ -330,6 +348,7 @@ class TextEnv:
         self._taken = dict.fromkeys(self.agents, 0)
         self._line = None if self.channel is None else self.channel(after)
         self._sent = {} if self.channel is None else dict.fromkeys(self.agents, 0)
+        self.begin_episode()
         self._chat = {agent: list(told) for agent, told in self.first_words(self.task).items()}
         shared = [sha256(one.encode("utf-8", "surrogatepass")) for one in self.clusters(self.task)]
         self._shared = {"task_clusters": [one.hexdigest()[:16] for one in shared]} if shared else {}
@@ -526,19 +545,17 @@ class TextAECEnv(  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 def info_of(info: str | None, generated: bool) -> str:
-    """The argument `info` of an environment whose generated tasks alone can be divided.
+    """The argument `info` where generated tasks alone can be divided; None: divided if they can be.
 
     Raises:
-        ValueError: neither "split" nor "full", or "split" for rows.
+        ValueError: "split" for rows.
     """
-    info = info or ("split" if generated else "full")
-    refuse_other("info", info, INFOS)
     if info == "split" and not generated:
         raise ValueError(
             "info='split' needs generated tasks, whose facts can be divided over the seats; "
             "use info='full' for rows"
         )
-    return info
+    return info or ("split" if generated else "full")
 
 
 def gains(scores: Sequence[float]) -> list[float]:
@@ -580,3 +597,8 @@ def parallel_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: 
 def aec_form(env_class: Callable[..., Any], max_cycles: int = 1, **kwargs: Any) -> Any:
     """As `parallel_form`, in AEC form."""
     return parallel_to_aec(parallel_form(env_class, max_cycles, **kwargs))
+
+
+def module_forms(env_class: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`parallel_env` and `env`, as PettingZoo's modules have them."""
+    return partial(parallel_form, env_class), partial(aec_form, env_class)

@@ -12,7 +12,7 @@ pydantic would take a quarter of the time.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -20,6 +20,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llm_marl_envs.core.checks import refuse_unknown
+from llm_marl_envs.core.tasks import SPLITS, Row, Task, TaskSource, open_tasks
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -102,6 +103,23 @@ class TaskOptions(Options):
         default="train", description="which tasks; 'all' is every row of a file"
     )
     render_mode: RenderMode = render_field()
+
+    def opened(
+        self,
+        generated: Callable[[str], TaskSource],
+        from_row: Callable[[Row], Task],
+        splits: Sequence[str] = SPLITS,
+    ) -> TaskSource:
+        """The tasks that these arguments name; see `tasks.open_tasks`, errors too.
+
+        Args:
+            generated: split -> tasks that the environment makes.
+            from_row: the task of a row.
+            splits: what `generated` can make.
+        """
+        return open_tasks(
+            self.tasks, split=self.split, procedural=generated, from_row=from_row, splits=splits
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from statistics import mean
 from typing import Any
 
 from llm_marl_envs import make
+from llm_marl_envs.envs.grids.experts import standing
 from llm_marl_envs.envs.grids.maps import FREE, MOVES, shortest_way, size_of
-from llm_marl_envs.envs.grids.maze_experts import standing
 from llm_marl_envs.envs.grids.maze_tasks import HIDDEN, view
 
 Attack = Callable[[Any, str], str]

@@ -137,8 +137,7 @@ program would print.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -147,14 +146,12 @@ from llm_marl_envs.core.environment import (
     Bounds,
     Outcome,
     TextParallelEnv,
-    aec_form,
     described,
     gains,
     info_of,
-    parallel_form,
+    module_forms,
 )
 from llm_marl_envs.core.options import INFO, TURNS, Info, TaskOptions, tasks_field
-from llm_marl_envs.core.spaces import Message, Observation
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.coding import attempt, functions, rewards
 from llm_marl_envs.envs.coding.ablation import Contribution
@@ -245,7 +242,7 @@ class CoopCodingEnv(TextParallelEnv):
         generated = isinstance(source, ProceduralSource) or composition_of(source[0]) is not None
         self.info_mode = info_of(options.info, generated)
         self.reward_scheme = options.reward
-        plain = "plain" if self.info_mode == "split" else "diagnostics"
+        plain = "plain" if self.divided else "diagnostics"
         self.feedback_mode = options.feedback or plain
         helpers = [f"helper_{place}" for place in range(n_agents - 1)]
         self.roles = dict(zip([*helpers, MAIN], roles_of(n_agents), strict=True))
@@ -259,7 +256,6 @@ class CoopCodingEnv(TextParallelEnv):
         low, high = rewards.REWARD_RANGES[self.reward_scheme]
         self.reward_range = (low, high * (turns if self.reward_scheme == "paper" else 1))
         self._sandbox: Sandbox | None = None
-        self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
 
     @property
     def sandbox(self) -> Sandbox:
@@ -271,32 +267,29 @@ class CoopCodingEnv(TextParallelEnv):
         self._sandbox = sandbox
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
-        """As `TextParallelEnv.reset`."""
-        self._scores = []
-        return super().reset(seed=seed, options=options)
+    def begin_episode(self) -> None:
+        """Nothing is written."""
+        self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per agent."""
+    def brief(self, task: Task, agent: str) -> str:
+        """The agent's part of the task, and the number of turns."""
         composition = composition_of(task)
         refuse_other_team(task, len(self.roles))
         if composition is None:
             texts = _row_prompts(task)
-            if self.info_mode == "split":
+            if self.divided:
                 raise ValueError(f"task {task.id!r} has no parts to divide; use info='full'")
         else:
-            texts = prompts(composition, self.info_mode == "full")
+            texts = prompts(composition, not self.divided)
         more = TURNS_PROMPT.format(turns=self.max_turns) if self.max_turns > 1 else ""
-        return {agent: [Message("user", texts[role] + more)] for agent, role in self.roles.items()}
+        return texts[self.roles[agent]] + more
 
     def prompt_words(self, task: Task) -> Mapping[str, Mapping[str, str]]:
         """`task`: what the agent alone is told of a generated task; of a row its statement."""
         composition = composition_of(task)
         if composition is None:
             return {agent: {"task": task.data["prompt"]} for agent in self.roles}
-        full = self.info_mode == "full"
+        full = not self.divided
         return {
             agent: {"task": describe_full(composition) if full else describe(composition, role)}
             for agent, role in self.roles.items()
@@ -335,7 +328,7 @@ class CoopCodingEnv(TextParallelEnv):
 
     def _work(self, task: Task, joint_action: Mapping[str, str]) -> attempt.Work:
         texts = {role: joint_action[agent] for agent, role in self.roles.items()}
-        return attempt.read_work(task, texts, self.info_mode == "split")
+        return attempt.read_work(task, texts, self.divided)
 
     def _pay(self, scores: dict[str, float]) -> dict[str, float]:
         self._scores.append(scores)
@@ -346,7 +339,7 @@ class CoopCodingEnv(TextParallelEnv):
     def _feedback(self, work: attempt.Work, verdict: Verdict) -> dict[str, str]:
         # A channel would be worth little beside texts and numbers that programs choose.
         free = self.channel is None
-        private = self.info_mode == "split" or not free
+        private = self.divided or not free
         heard: dict[str, dict[str, str]] = {agent: {} for agent in self.roles}
         if self.feedback_mode == "partner":
             for speaker, role in self.roles.items():
@@ -402,7 +395,7 @@ class CoopCodingEnv(TextParallelEnv):
                 f"bounds are known for generated tasks under reward='tests', not for task "
                 f"{task.id!r} under {self.reward_scheme!r}"
             )
-        if self.info_mode == "full":
+        if not self.divided:
             return Bounds(random=0.0, solo=1.0, team=1.0)
         if self.max_turns > 1 and self.feedback_mode != "plain":
             raise ValueError(
@@ -425,5 +418,4 @@ def _row_prompts(task: Task) -> dict[str, str]:
     }
 
 
-parallel_env = partial(parallel_form, CoopCodingEnv)
-env = partial(aec_form, CoopCodingEnv)
+parallel_env, env = module_forms(CoopCodingEnv)

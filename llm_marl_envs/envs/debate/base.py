@@ -6,18 +6,15 @@ seat can know alone. Prompts, turns and rewards are those of the environments.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, InstanceOf, WithJsonSchema
 
 from llm_marl_envs.core.environment import TextAECEnv
-from llm_marl_envs.core.options import EXPECTED, INFO, tasks_field
-from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Task, TaskSource
-from llm_marl_envs.envs.debate.briefs import asked, share
-from llm_marl_envs.envs.questions import KINDS, Question, question_of
+from llm_marl_envs.core.options import EXPECTED, INFO, Info, TaskOptions, tasks_field
+from llm_marl_envs.core.tasks import ListSource
+from llm_marl_envs.envs.questions import KINDS, Question, question_of, question_tasks
 from llm_marl_envs.policies.base import Policy
 
 MAX_ACTION_CHARS = 4096
@@ -36,9 +33,11 @@ def question_field(more: str = "") -> Any:
     return tasks_field(more, ASKED)
 
 
-def info_field() -> Any:
-    """The argument `info`."""
-    return Field(
+class QuestionOptions(TaskOptions):
+    """What every environment takes that asks questions."""
+
+    tasks: Any = question_field()
+    info: Info | None = Field(
         default=None,
         description=f"{INFO}. None takes 'split' where the questions bring evidence, which then "
         "all rows must",
@@ -49,61 +48,74 @@ class QuestionEnv(TextAECEnv):
     """One question, of which each seat may know a part.
 
     Args:
+        options: the arguments of the environment.
         shares: the seats, in the order in which they act, and which part of the evidence each is
             told, counted from 0; None for none.
-        source: questions.
-        info: "split" (seats are told their own parts alone) or "full", checked.
+        kinds: of questions that are generated where `tasks` names none.
+        parts: of generated evidence; None: as many as are told to seats.
         turns: how often each seat acts.
-        render_mode: as in `TextEnv`.
 
     Raises:
-        ValueError: an unknown render mode.
+        ValueError: an argument out of range, or `info="split"` for questions without evidence.
     """
 
     def __init__(
         self,
+        options: QuestionOptions,
         *,
         shares: Mapping[str, int | None],
-        source: TaskSource,
-        info: str,
+        kinds: Sequence[str],
+        parts: int | None = None,
         turns: int,
-        render_mode: str | None,
     ) -> None:
+        told = {place for place in shares.values() if place is not None}
+        self.shares = shares
+        self.parts = len(told) if parts is None else parts
         super().__init__(
             agents=list(shares),
-            source=source,
+            source=question_tasks(
+                options.tasks, split=options.split, kinds=kinds, parts=self.parts
+            ),
             max_turns=turns,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
-        self.info_mode = info
-        self.shares = shares
-        self.parts = len({place for place in shares.values() if place is not None})
+        self.info_mode = self.info_of(options.info)
         self.question: Question
 
-    @property
-    def divided(self) -> bool:
-        """Whether each seat is told its own part alone; else all are told everything."""
-        return self.info_mode == "split"
+    def info_of(self, info: Info | None) -> Info:
+        """The argument `info`: None takes "split" where the questions bring evidence in parts.
 
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
+        Rows are all looked at; of other sources, which may make questions when asked, the first.
+
+        Raises:
+            ValueError: a question has no evidence in parts, which "split" needs, while others have
+                it or "split" was asked for. The row is named.
+        """
+        if info == "full":
+            return info
+        looked_at = len(self.source) if isinstance(self.source, ListSource) else 1
+        in_parts = [len(question_of(self.source[i]).evidence) >= 2 for i in range(looked_at)]
+        if info is None and not any(in_parts):
+            return "full"
+        if not all(in_parts):
+            number = in_parts.index(False)
+            task = self.source[number]
+            raise ValueError(
+                f"info='split' needs questions with evidence in parts, and task {task.id!r}, "
+                f"number {number + 1} of {looked_at}, {question_of(task).text!r:.60}, has none; "
+                "give each question a list of two or more texts as `evidence`, or use info='full'"
+            )
+        return "split"
+
+    def begin_episode(self) -> None:
+        """The question of the task."""
         self.question = question_of(self.task)
-
-    @abstractmethod
-    def brief(self, question: Question, agent: str) -> str:
-        """What a seat is told first."""
-
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per seat."""
-        question = question_of(task)
-        return {
-            agent: (Message("user", self.brief(question, agent)),) for agent in self.possible_agents
-        }
 
     def evidence(self, question: Question, agent: str) -> tuple[str, ...] | None:
         """The lines that a seat alone is told; None for a seat that is told none.
+
+        Of P parts a seat is told every P-th from its own.
 
         Raises:
             ValueError: the evidence is to be divided and is not in parts.
@@ -111,11 +123,19 @@ class QuestionEnv(TextAECEnv):
         place = self.shares[agent]
         if not self.divided or place is None:
             return None
-        return share(question, place, self.parts)
+        if len(question.evidence) < 2:
+            raise ValueError(
+                f"info='split' needs questions with evidence in parts, and {question.text!r:.60} "
+                "has none; use info='full'"
+            )
+        return question.evidence[place :: self.parts]
 
     def asked(self, question: Question) -> str:
         """The question and what everybody knows; where nothing is divided, all evidence too."""
-        return asked(question, not self.divided)
+        known = [*question.shared, *(() if self.divided else question.evidence)]
+        return "\n".join(
+            [f"Question: {question.text}", *(["Everybody knows:", *known] if known else [])]
+        )
 
     def told(self, question: Question, agent: str) -> list[str]:
         """Texts: the question as it is asked, and the part that the seat alone knows, if any."""

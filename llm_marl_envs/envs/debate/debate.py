@@ -127,22 +127,19 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.environment import Bounds, Outcome, described
-from llm_marl_envs.core.options import TURNS, Info, TaskOptions
+from llm_marl_envs.core.options import TURNS
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import Said
 from llm_marl_envs.envs.debate import votes
-from llm_marl_envs.envs.debate.base import Judge, QuestionEnv, info_field, question_field
-from llm_marl_envs.envs.debate.briefs import info_of
-from llm_marl_envs.envs.debate.debaters import Debaters
-from llm_marl_envs.envs.debate.policy_judge import JUDGE, judge_prompt, verdicts
+from llm_marl_envs.envs.debate.base import Judge, QuestionEnv, QuestionOptions
+from llm_marl_envs.envs.debate.experts import Debaters
+from llm_marl_envs.envs.debate.judges import JUDGE, judge_prompt, verdicts
 from llm_marl_envs.envs.questions import (
-    Question,
     blind_guess,
     canonical,
     constant_accuracy,
     is_right,
     question_of,
-    question_tasks,
     read_answer,
 )
 
@@ -157,11 +154,9 @@ OWN = "Only you know:\n{evidence}\n"
 ROUND = "Round {number} of {rounds}."
 
 
-class DebateOptions(TaskOptions):
+class DebateOptions(QuestionOptions):
     """The arguments of debate."""
 
-    tasks: Any = question_field()
-    info: Info | None = info_field()
     n_agents: int = Field(
         default=3,
         ge=2,
@@ -189,33 +184,28 @@ class DebateEnv(QuestionEnv):
 
     def __init__(self, **given: Any) -> None:
         options = DebateOptions(**given)
-        n_agents = options.n_agents
-        source = question_tasks(
-            options.tasks, split=options.split, kinds=DEFAULT_KINDS, parts=n_agents
-        )
         super().__init__(
-            shares={f"debater_{seat}": seat for seat in range(n_agents)},
-            source=source,
-            info=info_of(options.info, source),
+            options,
+            shares={f"debater_{seat}": seat for seat in range(options.n_agents)},
+            kinds=DEFAULT_KINDS,
             turns=options.rounds,
-            render_mode=options.render_mode,
         )
         self.pay, self.judge = options.pay, options.judge
-        self._said: list[Said] = []  # in the order made
-        self._known: dict[str, dict[str, Any]] = {}  # agent -> what its statements say so far
-        self._heard: dict[str, int] = {}  # agent -> how many of them it was shown
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._said = []
-        self._known = {a: {"answer": None, "right": False, "convention": None} for a in self.agents}
-        self._heard = dict.fromkeys(self.agents, 0)
+    def begin_episode(self) -> None:
+        """Nobody has spoken."""
+        super().begin_episode()
+        self._said: list[Said] = []  # in the order made
+        self._known: dict[str, dict[str, Any]] = {  # agent -> what its statements say so far
+            a: {"answer": None, "right": False, "convention": None} for a in self.agents
+        }
+        self._heard = dict.fromkeys(self.agents, 0)  # agent -> how many of them it was shown
         self._judge_seed = self.rng.getrandbits(63)
 
-    def brief(self, question: Question, agent: str) -> str:
+    def brief(self, task: Task, agent: str) -> str:
         """The question, the own part, and how to answer."""
+        question = question_of(task)
         own = "\n".join(self.evidence(question, agent) or ())
         return OPENING.format(
             agent=agent,
@@ -228,7 +218,7 @@ class DebateEnv(QuestionEnv):
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one statement; after the last one, count the answers."""
         last = self._taken[agent] >= self.max_turns
-        heard = {} if last else self.pass_on(agent, action, self._others(agent))
+        heard = {} if last else self.pass_on(agent, action, self.others(agent))
         made = Said.of(agent, action, heard)
         self._said.append(made)
         known = {**self._known[agent], "answer": made.answer, "right": self._right(made.answer)}
@@ -273,10 +263,7 @@ class DebateEnv(QuestionEnv):
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """After the first round everybody hears everybody."""
         rounds = self.max_turns - 1
-        return {a: dict.fromkeys(self._others(a), rounds) for a in self.possible_agents if rounds}
-
-    def _others(self, agent: str) -> list[str]:
-        return [other for other in self.possible_agents if other != agent]
+        return {a: dict.fromkeys(self.others(a), rounds) for a in self.possible_agents if rounds}
 
     def _answers(self, agent: str) -> list[str | None]:
         return [said.answer for said in self._said if said.agent == agent]

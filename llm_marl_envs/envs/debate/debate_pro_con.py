@@ -112,16 +112,15 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.environment import Bounds, Outcome, described
-from llm_marl_envs.core.options import INFO, TURNS, Info, TaskOptions
+from llm_marl_envs.core.options import INFO, TURNS, Info
 from llm_marl_envs.core.seeds import derive_seed
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.debate import sides as rules
-from llm_marl_envs.envs.debate.base import Judge, QuestionEnv, question_field
-from llm_marl_envs.envs.debate.policy_judge import verdicts
+from llm_marl_envs.envs.debate.base import Judge, QuestionEnv, QuestionOptions, question_field
+from llm_marl_envs.envs.debate.experts import CON, PRO, SideExperts, sides, source_of
+from llm_marl_envs.envs.debate.judges import QuotesJudge, hearing, side_of, verdicts
 from llm_marl_envs.envs.debate.quotes import Statement, read_statement, shown
-from llm_marl_envs.envs.debate.side_experts import CON, PRO, SideExperts, sides, source_of
-from llm_marl_envs.envs.debate.side_judge import QuotesJudge, hearing, side_of
-from llm_marl_envs.envs.questions import Question, question_of, question_tasks
+from llm_marl_envs.envs.questions import question_of
 from llm_marl_envs.policies.base import Policy
 
 JUDGES = ("judge_0", "judge_1")
@@ -138,7 +137,7 @@ JUDGE = "You are the judge. Two debaters who have read a source disagree; one is
 SOURCE = "\nSource:\n{source}"
 
 
-class DebateProConOptions(TaskOptions):
+class DebateProConOptions(QuestionOptions):
     """The arguments of debate_pro_con."""
 
     tasks: Any = question_field(
@@ -156,7 +155,7 @@ class DebateProConOptions(TaskOptions):
     judge: Literal["seat", "seats", "scripted"] | Judge = Field(
         default="seat",
         description="'seat': one, the reset seed draws which side it is shown first; 'seats': "
-        "two, both orders averaged; 'scripted' (`debate/side_judge.py`) or a policy: these two "
+        "two, both orders averaged; 'scripted' (`debate/judges.py`) or a policy: these two "
         "read both orders, averaged",
     )
 
@@ -176,32 +175,33 @@ class DebateProConEnv(QuestionEnv):
     def __init__(self, **given: Any) -> None:
         options = DebateProConOptions(**given)
         judge = options.judge
-        source = question_tasks(options.tasks, split=options.split, kinds=rules.KINDS, parts=PARTS)
         seats = SEATS.get(judge, 0) if isinstance(judge, str) else 0
         policy = QuotesJudge() if isinstance(judge, str) else judge
         self.judge = None if seats else policy
         self.judges = JUDGES[: seats or len(JUDGES)]
         super().__init__(
+            options,
             shares=dict.fromkeys([PRO, CON, *JUDGES[:seats]]),  # both sides read the whole source
-            source=source,
-            info=options.info or "split",
+            kinds=rules.KINDS,
+            parts=PARTS,
             turns=options.rounds,
-            render_mode=options.render_mode,
         )
         self.quotes, self.speech = options.quotes, options.speech
         self._order = [PRO, CON] * options.rounds + self.possible_agents[2:]
-        self._made: list[Statement] = []
-        self._heard: dict[str, list[Statement]] = {}  # listener -> what it is shown of others
-        self._verdicts: list[str | None] = []
+
+    def info_of(self, info: Info | None) -> Info:
+        """As `QuestionEnv.info_of`; what is divided is who reads the source, of any question."""
+        return info or "split"
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`; draws which side `judge_0` is shown first."""
-        super().reset(seed=seed, options=options)
+    def begin_episode(self) -> None:
+        """The claims; draws which side `judge_0` is shown first."""
+        super().begin_episode()
         self.claims = rules.claims_of(self.question)
         self.lines = source_of(self.question)
-        self._made, self._verdicts = [], []
-        self._heard = {agent: [] for agent in self.agents}
+        self._made: list[Statement] = []
+        self._verdicts: list[str | None] = []
+        self._heard: dict[str, list[Statement]] = {agent: [] for agent in self.agents}
         self._pro_first = self.rng.random() < 0.5
         self._judge_seed = self.rng.getrandbits(63)
 
@@ -210,8 +210,9 @@ class DebateProConEnv(QuestionEnv):
         made = len(self._made) + len(self._verdicts)
         return self._order[made % len(self._order)]
 
-    def brief(self, question: Question, agent: str) -> str:
+    def brief(self, task: Task, agent: str) -> str:
         """A side: both claims and the source; a judge: the question."""
+        question = question_of(task)
         asked = f"Question: {question.text}"
         if agent in self.judges and self.divided:
             return JUDGE.format(question=asked)
@@ -289,7 +290,7 @@ class DebateProConEnv(QuestionEnv):
     def _run_judge(self, judge: Policy) -> list[str | None]:
         """Ask the policy that judges, once per order, in one call."""
         hearings = self._hearings()
-        told = {agent: [self.brief(self.question, agent), hearings[agent]] for agent in hearings}
+        told = {agent: [self.brief(self.task, agent), hearings[agent]] for agent in hearings}
         seeds = [derive_seed(self._judge_seed, agent) for agent in hearings]
         texts = verdicts(judge, self, told, seeds)
         return [side_of(text, self.claims) for text in texts]

@@ -123,12 +123,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.environment import Bounds, Outcome, described
-from llm_marl_envs.core.options import TURNS, Info, Share, TaskOptions
+from llm_marl_envs.core.options import TURNS, Share
 from llm_marl_envs.core.tasks import Task, unit_hash
 from llm_marl_envs.core.texts import quoted
-from llm_marl_envs.envs.debate.base import QuestionEnv, info_field, question_field
-from llm_marl_envs.envs.debate.briefs import info_of
-from llm_marl_envs.envs.debate.role_experts import EVALUATOR, SCORER, SOLVER, EvaluationExperts
+from llm_marl_envs.envs.debate.base import QuestionEnv, QuestionOptions, question_field
+from llm_marl_envs.envs.debate.experts import EVALUATOR, SCORER, SOLVER, EvaluationExperts
 from llm_marl_envs.envs.debate.scores import (
     NO_SCORE,
     SCORES,
@@ -136,7 +135,7 @@ from llm_marl_envs.envs.debate.scores import (
     heard_by_scorer,
     read_score,
 )
-from llm_marl_envs.envs.questions import Question, is_right, question_tasks, read_answer
+from llm_marl_envs.envs.questions import is_right, question_of, read_answer
 
 DEFAULT_KINDS = ("suspects", "points", "meeting", "order", "cups", "lights", "seats")
 
@@ -156,13 +155,12 @@ ENDS = {
 }
 
 
-class SolveAndEvaluateOptions(TaskOptions):
+class SolveAndEvaluateOptions(QuestionOptions):
     """The arguments of solve_and_evaluate."""
 
     tasks: Any = question_field(
         "Kinds default to suspects, points, meeting, order, cups, lights, seats."
     )
-    info: Info | None = info_field()
     n_agents: int = Field(
         default=3,
         ge=3,
@@ -197,28 +195,29 @@ class SolveAndEvaluateEnv(QuestionEnv):
         n_agents, ablate, anchor = options.n_agents, options.ablate, options.anchor
         if ablate == "evaluation" and n_agents != 3:
             raise ValueError(f"ablate='evaluation', n_agents={n_agents}: expected n_agents=3")
-        source = question_tasks(
-            options.tasks, split=options.split, kinds=DEFAULT_KINDS, parts=n_agents - 1
-        )
         self.evaluators = [f"{EVALUATOR}_{i}" for i in range(n_agents - 2)]
         if ablate == "evaluation":
             self.evaluators = []
         self.scorers = self.evaluators if ablate == "scoring" else [SCORER]
         seats = [SOLVER, *self.evaluators, *(() if ablate == "scoring" else (SCORER,))]
         super().__init__(
+            options,
             # A scorer beside evaluators holds no part.
             shares={
                 seat: place if place < n_agents - 1 else None for place, seat in enumerate(seats)
             },
-            source=source,
-            info=info_of(options.info, source),
+            kinds=DEFAULT_KINDS,
             turns=options.rounds,
-            render_mode=options.render_mode,
         )
         if ablate == "evaluation" and anchor:
             self.reward_range = (-1.0, 2.0)  # `evaluation` and `truth` in one seat
         self.anchor = anchor
         self.ablate = ablate
+
+    # -- the episode ------------------------------------------------------------------------------
+    def begin_episode(self) -> None:
+        """Nobody has acted."""
+        super().begin_episode()
         self._said: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown last
         self._acted = 0
         self._scores: list[int | None] = []
@@ -227,19 +226,11 @@ class SolveAndEvaluateEnv(QuestionEnv):
         self._convention: dict[str, str | None] = {}
         self._readable: dict[str, bool] = {}  # seat that is asked for an answer or a score -> given
 
-    # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._said, self._scores, self._right = {}, [], []
-        self._acted = 0
-        self._answer, self._convention, self._readable = None, {}, {}
-
-    def brief(self, question: Question, agent: str) -> str:
+    def brief(self, task: Task, agent: str) -> str:
         """Role, question, own part, and what is wanted."""
         role = agent.rpartition("_")[0]
         opening = ROLES[role].format(rounds=self.max_turns)
-        lines = [opening, *self.told(question, agent), ENDS[role]]
+        lines = [opening, *self.told(question_of(task), agent), ENDS[role]]
         if role == EVALUATOR and agent in self.scorers:
             lines.append(SCALE)
         return "\n".join(lines)
@@ -284,7 +275,7 @@ class SolveAndEvaluateEnv(QuestionEnv):
         if agent == SOLVER:
             return list(self.evaluators) if self.max_turns > 1 else []
         if agent == SCORER:
-            return [seat for seat in self.possible_agents if seat != SCORER]
+            return self.others(SCORER)
         return [SOLVER]
 
     def links(self) -> Mapping[str, Mapping[str, int]]:

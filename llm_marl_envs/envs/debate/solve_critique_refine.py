@@ -109,12 +109,10 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.environment import Bounds, Outcome, described
-from llm_marl_envs.core.options import Info, TaskOptions
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import quoted
-from llm_marl_envs.envs.debate.base import QuestionEnv, info_field, question_field
-from llm_marl_envs.envs.debate.briefs import info_of
-from llm_marl_envs.envs.debate.role_experts import ChainExperts
+from llm_marl_envs.envs.debate.base import QuestionEnv, QuestionOptions, question_field
+from llm_marl_envs.envs.debate.experts import ChainExperts
 from llm_marl_envs.envs.debate.stations import (
     CRITIC,
     FIRST,
@@ -126,11 +124,9 @@ from llm_marl_envs.envs.debate.stations import (
     shadows,
 )
 from llm_marl_envs.envs.questions import (
-    Question,
     blind_guess,
     is_right,
     question_of,
-    question_tasks,
     read_answer,
 )
 
@@ -148,7 +144,7 @@ TASKS = {
 }
 
 
-class SolveCritiqueRefineOptions(TaskOptions):
+class SolveCritiqueRefineOptions(QuestionOptions):
     """The arguments of solve_critique_refine."""
 
     tasks: Any = question_field(
@@ -156,7 +152,6 @@ class SolveCritiqueRefineOptions(TaskOptions):
         "points and meeting any two are enough, in order often, so there a critique may be worth "
         "nothing."
     )
-    info: Info | None = info_field()
     n_agents: int = Field(
         default=3,
         ge=3,
@@ -182,35 +177,31 @@ class SolveCritiqueRefineEnv(QuestionEnv):
     def __init__(self, **given: Any) -> None:
         options = SolveCritiqueRefineOptions(**given)
         n_agents = options.n_agents
-        source = question_tasks(
-            options.tasks, split=options.split, kinds=DEFAULT_KINDS, parts=n_agents
-        )
         self.shadowed = options.credit == "difference"
         seats = (*chain(n_agents), *(shadows(n_agents) if self.shadowed else ()))
         self.stations: dict[str, Station] = {station.agent: station for station in seats}
         super().__init__(
+            options,
             shares={station.agent: station.share for station in seats},
-            source=source,
-            info=info_of(options.info, source),
+            kinds=DEFAULT_KINDS,
             turns=1,
-            render_mode=options.render_mode,
         )
         if self.shadowed:
             self.reward_range = (-1.0, 1.0)
-        self._said: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown
-        self._known: dict[str, dict[str, Any]] = {}  # agent -> what its text says, read once
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._said = {}
-        self._known = {a: {"right": False, "convention": None} for a in self.agents}
+    def begin_episode(self) -> None:
+        """Nobody has acted."""
+        super().begin_episode()
+        self._said: dict[tuple[str, str], str] = {}  # (speaker, listener) -> what is shown
+        self._known: dict[str, dict[str, Any]] = {  # agent -> what its text says, read once
+            a: {"right": False, "convention": None} for a in self.agents
+        }
 
-    def brief(self, question: Question, agent: str) -> str:
+    def brief(self, task: Task, agent: str) -> str:
         """Role, question, own part; seats of one role and part are told the same."""
         role = self.stations[agent].role
-        return "\n".join([OPENING[role], *self.told(question, agent), TASKS[role]])
+        return "\n".join([OPENING[role], *self.told(question_of(task), agent), TASKS[role]])
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """Hear one seat; after the last one, pay."""

@@ -79,25 +79,21 @@ divided here is the score.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from llm_marl_envs.core.actions import MAX_ACTION_CHARS
 from llm_marl_envs.core.environment import (
     Bounds,
     Outcome,
     TextParallelEnv,
-    aec_form,
     described,
     gains,
-    parallel_form,
+    module_forms,
 )
 from llm_marl_envs.core.options import Positive, TaskOptions, tasks_field
-from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.games.instances import WORDS
 from llm_marl_envs.envs.games.right_words import (
     RightExperts,
@@ -153,19 +149,15 @@ class CrowdEnv(TextParallelEnv):
         shape, of_tasks = (1, seats, self.choices), task_scales(options.scales, seats)
         super().__init__(
             agents=[f"member_{i}" for i in range(seats)],
-            source=open_tasks(
-                options.tasks,
-                split=options.split,
-                procedural=lambda one: right_tasks("crowd", one, of_tasks, shape),
-                from_row=lambda row: right_task_of_row(row, shape),
+            source=options.opened(
+                lambda split: right_tasks("crowd", split, of_tasks, shape),
+                lambda row: right_task_of_row(row, shape),
             ),
             max_turns=options.turns,
-            max_action_chars=MAX_ACTION_CHARS,
             render_mode=options.render_mode,
         )
         most = max(one for task in self.source for one in task.data["scale"])
         self.reward_range = (0.0, most * self._expected(1.0, 1.0))
-        self._scores: list[float] = []
 
     def _expected(self, one: float, others: float) -> float:
         """The best expected score where one seat and the others are right so often."""
@@ -188,14 +180,14 @@ class CrowdEnv(TextParallelEnv):
             team=unit * self._expected(1.0, 1.0),
         )
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+    def begin_episode(self) -> None:
+        """No scores yet."""
+        self._scores: list[float] = []
+
+    def brief(self, task: Task, agent: str) -> str:
         """The words."""
-        self._scores = []
         n, words = len(self.possible_agents), ", ".join(WORDS[: self.choices])
-        return {
-            agent: (Message("user", ASK.format(task=task.id, agent=agent, n=n, words=words)),)
-            for agent in self.possible_agents
-        }
+        return ASK.format(task=task.id, agent=agent, n=n, words=words)
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Score what all said."""
@@ -221,5 +213,4 @@ class CrowdEnv(TextParallelEnv):
         )
 
 
-parallel_env = partial(parallel_form, CrowdEnv)
-env = partial(aec_form, CrowdEnv)
+parallel_env, env = module_forms(CrowdEnv)

@@ -73,14 +73,14 @@ with those cards.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
+from llm_marl_envs.core.actions import read_action
 from llm_marl_envs.core.environment import Outcome, TextAECEnv, TextEnv, described
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.records import Request
@@ -90,7 +90,6 @@ from llm_marl_envs.core.tasks import (
     Row,
     Task,
     hash_of,
-    open_tasks,
     split_of_row,
 )
 from llm_marl_envs.envs.games import kuhn_rules as kuhn
@@ -128,20 +127,14 @@ class KuhnPokerEnv(TextAECEnv):
 
     def __init__(self, **given: Any) -> None:
         options = KuhnPokerOptions(**given)
-        source = open_tasks(
-            options.tasks, split=options.split, procedural=hands, from_row=hand_of_row
-        )
         super().__init__(
             agents=SEATS,
-            source=source,
+            source=options.opened(hands, hand_of_row),
             max_turns=2,
-            max_action_chars=MAX_ACTION_CHARS,
             render_mode=options.render_mode,
         )
-        most = 2 * max(task.data["ante"] for task in source)
+        most = 2 * max(task.data["ante"] for task in self.source)
         self.reward_range = (-most, most)
-        self._history: tuple[bool, ...] = ()
-        self._known: dict[str, dict[str, Any]] = {}  # of each seat's last text
 
     def experts(self) -> KuhnExperts:
         """Players who always pass, or always bet."""
@@ -153,10 +146,14 @@ class KuhnPokerEnv(TextAECEnv):
         dealt = task.data["deal"] or self.chance.choice(DEALS)
         return replace(task, data={**task.data, "deal": dealt})
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+    def begin_episode(self) -> None:
+        """Nobody has acted."""
+        self._history: tuple[bool, ...] = ()
+        self._known: dict[str, dict[str, Any]] = {}  # of each seat's last text
+
+    def brief(self, task: Task, agent: str) -> str:
         """The rules and the own card; of a task before it is dealt, the first deal's."""
-        self._history, self._known = (), {}
-        return {agent: (Message("user", rules(task, seat)),) for seat, agent in enumerate(SEATS)}
+        return rules(task, SEATS.index(agent))
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """One action; the hand is paid at its end."""

@@ -113,25 +113,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from pydantic import Field
 
-from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
+from llm_marl_envs.core.actions import read_action
 from llm_marl_envs.core.checks import refuse_other
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    aec_form,
-    described,
-    parallel_form,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
 from llm_marl_envs.core.options import EXPECTED, TaskOptions, tasks_field
 from llm_marl_envs.core.parsing import quote
 from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Task, TaskSource, open_tasks
+from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.envs.games.experts import GameExperts
 from llm_marl_envs.envs.games.instances import WORDS, instances, task_of_row
 from llm_marl_envs.envs.games.matrix_rules import (
@@ -193,17 +185,14 @@ class MatrixGameEnv(TextParallelEnv):
     def __init__(self, **given: Any) -> None:
         options = MatrixGameOptions(**given)
         self.talk, self.told, turns = options.talk, options.told, options.turns
-        source = game_tasks(options)
         super().__init__(
             agents=SEATS,
-            source=source,
+            source=game_tasks(options),
             max_turns=self.talk + turns,
-            max_action_chars=MAX_ACTION_CHARS,
             render_mode=options.render_mode,
         )
-        sums = [one for task in source for pair in task.data["game"].outcomes for one in pair]
+        sums = [one for task in self.source for pair in task.data["game"].outcomes for one in pair]
         self.reward_range = (turns * min(sums), turns * max(sums))
-        self._best = True
 
     @property
     def turns(self) -> int:
@@ -224,14 +213,13 @@ class MatrixGameEnv(TextParallelEnv):
         return Bounds(random=float(team.mean()), solo=float(solo), team=float(team.max()))
 
     # -- the episode ------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """What the words are, and what they pay."""
+    def begin_episode(self) -> None:
+        """No joint action was worse than the best."""
         self._best = True
-        return {
-            agent: (Message("user", self._rules(task, seat)),) for seat, agent in enumerate(SEATS)
-        }
 
-    def _rules(self, task: Task, seat: int) -> str:
+    def brief(self, task: Task, agent: str) -> str:
+        """What the words are, and what they pay."""
+        seat = SEATS.index(agent)
         game: MatrixGame = task.data["game"]
         own, other = (words_of(task, one) for one in (seat, 1 - seat))
         lines = [ASK.format(words=", ".join(own))]
@@ -360,12 +348,7 @@ def game_tasks(options: MatrixGameOptions) -> TaskSource:
         refuse_other("game", game, tuple(GAMES))
     known = GAMES[game] if isinstance(game, str) else read_game(game)
     of_tasks = task_scales(options.scales, len(SEATS))
-    return open_tasks(
-        options.tasks,
-        split=options.split,
-        procedural=lambda one: instances(known, one, of_tasks),
-        from_row=task_of_row,
-    )
+    return options.opened(lambda split: instances(known, split, of_tasks), task_of_row)
 
 
 def words_of(task: Task, seat: int) -> tuple[str, ...]:
@@ -393,5 +376,4 @@ def shown(cell: Cell, seat: int, common: bool) -> str:
     return " or ".join(texts) + (", each as likely," if len(texts) > 1 else "")
 
 
-parallel_env = partial(parallel_form, MatrixGameEnv)
-env = partial(aec_form, MatrixGameEnv)
+parallel_env, env = module_forms(MatrixGameEnv)

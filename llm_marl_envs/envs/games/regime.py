@@ -76,24 +76,14 @@ others could not use it as a state, and the question was whether an algorithm do
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
 
-from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    aec_form,
-    described,
-    parallel_form,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
-from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.games.instances import WORDS
 from llm_marl_envs.envs.games.right_words import (
     RightExperts,
@@ -150,19 +140,15 @@ class RegimeEnv(TextParallelEnv):
         shape, of_tasks = (turns, n_agents, self.choices), task_scales(options.scales, n_agents)
         super().__init__(
             agents=[f"member_{i}" for i in range(n_agents)],
-            source=open_tasks(
-                options.tasks,
-                split=options.split,
-                procedural=lambda one: right_tasks("regime", one, of_tasks, shape),
-                from_row=lambda row: right_task_of_row(row, shape),
+            source=options.opened(
+                lambda split: right_tasks("regime", split, of_tasks, shape),
+                lambda row: right_task_of_row(row, shape),
             ),
             max_turns=turns,
-            max_action_chars=MAX_ACTION_CHARS,
             render_mode=options.render_mode,
         )
         most = max(one for task in self.source for one in task.data["scale"])
         self.reward_range = (0.0, most * (turns + self.bonus))
-        self._high, self._solved = False, True
 
     def experts(self) -> RightExperts:
         """Members who know the right words, and others."""
@@ -178,19 +164,19 @@ class RegimeEnv(TextParallelEnv):
         )
         return Bounds(random=random, solo=solo, team=team)
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """The words and the number of turns."""
+    def begin_episode(self) -> None:
+        """The coin is not tossed yet, and nothing is wrong."""
         self._high, self._solved = False, True
-        told = {
-            "task": task.id,
-            "n": len(self.possible_agents),
-            "turns": self.max_turns,
-            "words": ", ".join(WORDS[: self.choices]),
-        }
-        return {
-            agent: (Message("user", ASK.format(agent=agent, **told)),)
-            for agent in self.possible_agents
-        }
+
+    def brief(self, task: Task, agent: str) -> str:
+        """The words and the number of turns."""
+        return ASK.format(
+            agent=agent,
+            task=task.id,
+            n=len(self.possible_agents),
+            turns=self.max_turns,
+            words=", ".join(WORDS[: self.choices]),
+        )
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Pay the turn's right words; toss the coin after the first, pay it after the last."""
@@ -223,5 +209,4 @@ class RegimeEnv(TextParallelEnv):
         )
 
 
-parallel_env = partial(parallel_form, RegimeEnv)
-env = partial(aec_form, RegimeEnv)
+parallel_env, env = module_forms(RegimeEnv)

@@ -112,14 +112,14 @@ With `start="empty"` each split has one task, the same but for the words of `ood
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
+from llm_marl_envs.core.actions import read_action
 from llm_marl_envs.core.environment import Outcome, TextAECEnv, TextEnv, described
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.rendering import Cell, table_svg
@@ -129,7 +129,6 @@ from llm_marl_envs.core.tasks import (
     Row,
     Task,
     hash_of,
-    open_tasks,
     split_of_row,
 )
 from llm_marl_envs.envs.games import tic_tac_toe_rules as tictactoe
@@ -188,46 +187,30 @@ class TicTacToeEnv(TextAECEnv):
 
     def __init__(self, **given: Any) -> None:
         options = TicTacToeOptions(**given)
-        source = open_tasks(
-            options.tasks,
-            split=options.split,
-            procedural=lambda one: starting_boards(one, options.start),
-            from_row=board_of_row,
-        )
+        source = options.opened(lambda one: starting_boards(one, options.start), board_of_row)
         super().__init__(
             agents=SEATS,
             source=source,
             max_turns=max((task.data["board"].count(FREE) + 1) // 2 for task in source),
-            max_action_chars=MAX_ACTION_CHARS,
             render_mode=options.render_mode,
         )
-        self.board: Board = EMPTY
-        self._last: int | None = None
-        self._known: dict[str, dict[str, Any]] = {}  # of each seat's last move
 
     def experts(self) -> TicTacToeExperts:
         """The perfect player, and weaker ones."""
         return TicTacToeExperts()
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self.board, self._last, self._known = self.task.data["board"], None, {}
+    def begin_episode(self) -> None:
+        """The board that the task begins with."""
+        self.board: Board = self.task.data["board"]
+        self._last: int | None = None
+        self._known: dict[str, dict[str, Any]] = {}  # of each seat's last move
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
+    def brief(self, task: Task, agent: str) -> str:
         """The rules and the board."""
-        first = MARKS.index(to_move(task.data["board"]))
-        signs, shown = task.data["signs"], shown_board(task, task.data["board"])
-        return {
-            agent: (
-                Message(
-                    "user",
-                    RULES.format(own=signs[first - n], other=signs[first - 1 + n], board=shown),
-                ),
-            )
-            for n, agent in enumerate(SEATS)
-        }
+        board, signs = task.data["board"], task.data["signs"]
+        own = (MARKS.index(to_move(board)) + SEATS.index(agent)) % 2
+        return RULES.format(own=signs[own], other=signs[1 - own], board=shown_board(task, board))
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """One move; the game is paid at its end."""

@@ -115,24 +115,14 @@ Beyond two players the rules are the same, all hear all, and all divide the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.actions import MAX_ACTION_CHARS
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    aec_form,
-    described,
-    parallel_form,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
 from llm_marl_envs.core.options import INFO, Info, Share, TaskOptions, tasks_field
 from llm_marl_envs.core.rendering import Cell, table_svg
-from llm_marl_envs.core.spaces import Message, Observation
-from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.games.share_experts import ShareExperts
 from llm_marl_envs.envs.games.share_tasks import share_task_of_row, share_tasks
@@ -198,23 +188,18 @@ class TrustSplitEnv(TextParallelEnv):
 
     def __init__(self, **given: Any) -> None:
         options = TrustSplitOptions(**given)
-        n_agents, self.pay, self.divided = options.n_agents, options.pay, options.info == "split"
+        n_agents, self.pay, self.info_mode = options.n_agents, options.pay, options.info
         self.rules = Rules(*options.payoffs)
         super().__init__(
             agents=[f"player_{i}" for i in range(n_agents)],
-            source=open_tasks(
-                options.tasks,
-                split=options.split,
-                procedural=lambda one: share_tasks(one, n_agents),
-                from_row=lambda row: share_task_of_row(row, n_agents),
+            source=options.opened(
+                lambda split: share_tasks(split, n_agents),
+                lambda row: share_task_of_row(row, n_agents),
             ),
             max_turns=options.turns,
-            max_action_chars=MAX_ACTION_CHARS,
             render_mode=options.render_mode,
         )
         self.reward_range = (0.0, 1.0 if self.pay == "own" else float(n_agents))
-        self._said: dict[str, list[str]] = {}
-        self._taken_things: dict[str, Choice | None] = {}
 
     @property
     def talk(self) -> int:
@@ -222,13 +207,8 @@ class TrustSplitEnv(TextParallelEnv):
         return self.max_turns - 1
 
     # -- texts ------------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per player."""
-        return {
-            agent: (Message("user", self._rules(task, agent)),) for agent in self.possible_agents
-        }
-
-    def _rules(self, task: Task, agent: str) -> str:
+    def brief(self, task: Task, agent: str) -> str:
+        """The things, what they are worth, and what is paid."""
         things, values = task.data["things"], task.data["values"]
         seats = self.possible_agents
         own = values[seats.index(agent)]
@@ -259,13 +239,10 @@ class TrustSplitEnv(TextParallelEnv):
         return "\n".join([*lines, after])
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
-        """As `TextParallelEnv.reset`."""
-        self._said = {agent: [] for agent in self.possible_agents}
-        self._taken_things = {}
-        return super().reset(seed=seed, options=options)
+    def begin_episode(self) -> None:
+        """Nothing was said or taken."""
+        self._said: dict[str, list[str]] = {agent: [] for agent in self.possible_agents}
+        self._taken_things: dict[str, Choice | None] = {}
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Pass on what was said, or pay what was chosen."""
@@ -273,7 +250,7 @@ class TrustSplitEnv(TextParallelEnv):
             for agent, text in joint_action.items():
                 self._said[agent].append(text)
             heard = {
-                agent: self.pass_on(agent, text, self._others(agent))
+                agent: self.pass_on(agent, text, self.others(agent))
                 for agent, text in joint_action.items()
             }
             news = {agent: self._news(agent, heard) for agent in self.agents}
@@ -295,14 +272,11 @@ class TrustSplitEnv(TextParallelEnv):
             facts={agent: self._facts(agent, found[agent]) for agent in self.agents},
         )
 
-    def _others(self, agent: str) -> list[str]:
-        return [other for other in self.possible_agents if other != agent]
-
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """In turns of talk all hear all."""
         if not self.talk:
             return {}
-        return {seat: dict.fromkeys(self._others(seat), self.talk) for seat in self.possible_agents}
+        return {seat: dict.fromkeys(self.others(seat), self.talk) for seat in self.possible_agents}
 
     def _facts(self, agent: str, taken: Choice | None) -> dict[str, Any]:
         """Whether a player was understood, told the truth and kept its word."""
@@ -361,5 +335,4 @@ class TrustSplitEnv(TextParallelEnv):
 TAKEN = "#f5c26b"
 """Colour of a thing that a player took."""
 
-parallel_env = partial(parallel_form, TrustSplitEnv)
-env = partial(aec_form, TrustSplitEnv)
+parallel_env, env = module_forms(TrustSplitEnv)

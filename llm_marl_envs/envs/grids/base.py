@@ -7,16 +7,15 @@ are those of the environments.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.environment import Outcome, TextAECEnv, gains
+from llm_marl_envs.core.environment import Outcome, TextAECEnv, gains, info_of
 from llm_marl_envs.core.options import INFO, Info, TaskOptions
 from llm_marl_envs.core.parsing import quote
-from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.core.texts import quoted
 from llm_marl_envs.envs.grids.programs import MOST_PRINTED, run_program
@@ -73,45 +72,30 @@ class GridEnv(TextAECEnv):
     """A tool and a planner.
 
     Args:
+        options: the arguments of the environment.
         source: tasks.
-        info: "split" or "full", checked.
-        tool: "text", or "python": what the tool writes is a program.
+        generated: whether they are this library's own, whose parts can be divided.
         turns: how often both act.
-        render_mode: as in `TextEnv`.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: an argument out of range, or `info="split"` for rows.
     """
 
     reward_range = (0.0, 1.0)
 
     def __init__(
-        self,
-        *,
-        source: TaskSource,
-        info: str,
-        tool: str,
-        turns: int,
-        render_mode: str | None,
+        self, options: ToolOptions, *, source: TaskSource, generated: bool, turns: int
     ) -> None:
         super().__init__(
             agents=SEATS,
             source=source,
             max_turns=turns,
             max_action_chars=MAX_ACTION_CHARS,
-            render_mode=render_mode,
+            render_mode=options.render_mode,
         )
-        self.info_mode, self.tool = info, tool
-        self.blocking = tool == "python"
+        self.info_mode, self.tool = info_of(options.info, generated), options.tool
+        self.blocking = self.tool == "python"
         self.sandbox: Sandbox | None = None
-        self._terms: list[Mapping[str, float]] = []  # of each turn, as scores
-        self._facts: dict[str, dict[str, Any]] = {}
-        self._said = ""
-
-    @property
-    def divided(self) -> bool:
-        """Whether each seat sees its own part alone; else both see everything."""
-        return self.info_mode == "split"
 
     # -- what an environment provides -------------------------------------------------------------
     @abstractmethod
@@ -131,19 +115,22 @@ class GridEnv(TextAECEnv):
         """What an answer of the planner is worth."""
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._terms, self._said = [], ""
-        self._facts = {agent: {} for agent in SEATS}
+    def begin_episode(self) -> None:
+        """Nobody has spoken."""
+        self._terms: list[Mapping[str, float]] = []  # of each turn, as scores
+        self._facts: dict[str, dict[str, Any]] = {agent: {} for agent in SEATS}
+        self._said = ""
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per seat."""
-        does = {TOOL: PROGRAM if self.tool == "python" else TELL, PLANNER: PLAN}
-        more = [AGAIN.format(turns=self.max_turns)] if self.max_turns > 1 else []
-        told = {agent: [self.rules(task, agent), does[agent], *more] for agent in SEATS}
-        told[PLANNER].append(self.form(task))
-        return {agent: (Message("user", "\n".join(lines)),) for agent, lines in told.items()}
+    def brief(self, task: Task, agent: str) -> str:
+        """The grid, the role, the number of turns, and what the planner's answer looks like."""
+        lines = [self.rules(task, agent)]
+        if agent == PLANNER:
+            lines.append(PLAN)
+        else:
+            lines.append(PROGRAM if self.tool == "python" else TELL)
+        if self.max_turns > 1:
+            lines.append(AGAIN.format(turns=self.max_turns))
+        return "\n".join([*lines, self.form(task)] if agent == PLANNER else lines)
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """The planner hears the tool; or its answer is judged and paid."""

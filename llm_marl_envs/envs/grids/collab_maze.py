@@ -120,13 +120,21 @@ from pydantic import Field
 
 from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, gains
 from llm_marl_envs.core.options import EXPECTED, INFO, PARTS, Info, TaskOptions, tasks_field
-from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import quoted
+from llm_marl_envs.envs.grids.experts import MazeExperts
 from llm_marl_envs.envs.grids.map_tasks import lines_of_map, named
-from llm_marl_envs.envs.grids.maps import FREE, WALL, distances, neighbour, size_of
+from llm_marl_envs.envs.grids.maps import (
+    ASKED,
+    FREE,
+    UNREAD,
+    WALL,
+    distances,
+    neighbour,
+    read_moves,
+    size_of,
+)
 from llm_marl_envs.envs.grids.maze_bounds import alone_on, expected_blind, score
-from llm_marl_envs.envs.grids.maze_experts import MazeExperts
 from llm_marl_envs.envs.grids.maze_tasks import (
     MazeOptions,
     dealt_row,
@@ -135,7 +143,6 @@ from llm_marl_envs.envs.grids.maze_tasks import (
     procedural,
     view,
 )
-from llm_marl_envs.envs.grids.moves import ASKED, UNREAD, read_moves
 from llm_marl_envs.envs.grids.pictures import grid_svg
 
 MAX_ACTION_CHARS = 8192
@@ -194,11 +201,8 @@ class CollabMazeEnv(TextAECEnv):
         level = level_of_maze(options.maze or {})
         super().__init__(
             agents=[f"walker_{seat}" for seat in range(level.walkers)],
-            source=open_tasks(
-                options.tasks,
-                split=options.split,
-                procedural=lambda one: procedural(level, one),
-                from_row=lambda row: dealt_row(row, level),
+            source=options.opened(
+                lambda split: procedural(level, split), lambda row: dealt_row(row, level)
             ),
             max_turns=options.rounds * (options.talk + 1),
             max_action_chars=MAX_ACTION_CHARS,
@@ -206,42 +210,28 @@ class CollabMazeEnv(TextAECEnv):
         )
         self.level, self.info_mode = level, options.info
         self.rounds, self.talk, self.moves = options.rounds, options.talk, options.moves
-        self._begin_walk()
-
-    @property
-    def divided(self) -> bool:
-        """Whether each walker sees its own part alone; else all see everything."""
-        return self.info_mode == "split"
 
     # -- texts ------------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per walker; the first is told to speak."""
+    def brief(self, task: Task, agent: str) -> str:
+        """The maze as a walker sees it, and the order of turns; the first is told to speak."""
+        seat = self.possible_agents.index(agent)
+        maze = RULES.format(
+            size=size_of(task.data["map"]),
+            hidden=HIDDEN if self.divided else "",
+            maze="\n".join(lines_of_map(view(task.data, seat if self.divided else None))),
+        )
+        together = TOGETHER.format(agent=agent, names=", ".join(self.possible_agents))
         order = ORDER.format(
             rounds=ROUNDS.format(rounds=self.rounds) if self.rounds > 1 else FIRST,
             talk=TIMES.format(talk=self.talk) if self.talk > 1 else ONCE,
         )
         most = "" if self.moves is None else MOST.format(moves=self.moves)
-        names = ", ".join(self.possible_agents)
-        told = {}
-        for seat, agent in enumerate(self.possible_agents):
-            maze = RULES.format(
-                size=size_of(task.data["map"]),
-                hidden=HIDDEN if self.divided else "",
-                maze="\n".join(lines_of_map(view(task.data, seat if self.divided else None))),
-            )
-            together = TOGETHER.format(agent=agent, names=names)
-            lines = [maze, together, order, f"To name moves: {ASKED}{most}"]
-            lines += [SPEAK] if seat == 0 else []
-            told[agent] = (Message("user", "\n".join(lines)),)
-        return told
+        lines = [maze, together, order, f"To name moves: {ASKED}{most}"]
+        return "\n".join([*lines, SPEAK] if seat == 0 else lines)
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._begin_walk()
-
-    def _begin_walk(self) -> None:
+    def begin_episode(self) -> None:
+        """All stand at the start, and nobody has spoken."""
         self._trail: list[int] = []  # after the start
         self._scores: list[float] = []  # after each naming
         self._named: dict[str, str | None] = {}  # in this round
@@ -276,19 +266,16 @@ class CollabMazeEnv(TextAECEnv):
 
     def _told(self, agent: str, action: str, news: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """What each walker is told: the text that the others hear, and then the news."""
-        heard = self.pass_on(agent, action, self._others(agent))
+        heard = self.pass_on(agent, action, self.others(agent))
         quotations = {other: [quoted(agent, text)] for other, text in heard.items()}
         lines = {seat: [*quotations.get(seat, ()), *own] for seat, own in news.items()}
         return {seat: "\n".join(own) for seat, own in lines.items() if own}
-
-    def _others(self, agent: str) -> list[str]:
-        return [other for other in self.possible_agents if other != agent]
 
     def links(self) -> Mapping[str, Mapping[str, int]]:
         """All hear all; of those who act later the last text comes too late."""
         seats = self.possible_agents
         return {
-            seat: {by: self.max_turns - (seats.index(by) > at) for by in self._others(seat)}
+            seat: {by: self.max_turns - (seats.index(by) > at) for by in self.others(seat)}
             for at, seat in enumerate(seats)
         }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic
+from typing import ClassVar, Generic
 
 from llm_marl_envs.core.environment import Bounds
 from llm_marl_envs.core.tasks import Task
@@ -31,7 +31,6 @@ class MapEnv(GridEnv, Generic[State]):
     asks: ClassVar[str]
     hidden: ClassVar[Mapping[str, str]]
     answers: ClassVar[str]
-    _trail: list[State]
 
     # -- what an environment provides -------------------------------------------------------------
     @abstractmethod
@@ -83,10 +82,10 @@ class MapEnv(GridEnv, Generic[State]):
         return heard
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._trail = [self.begins(self.task)]
+    def begin_episode(self) -> None:
+        """Everything stands where the task says."""
+        super().begin_episode()
+        self._trail: list[State] = [self.begins(self.task)]
 
     def bounds(self, task: Task) -> Bounds:
         """With `info="full"`: one random move in each turn; one seat may do everything; 1.

@@ -1,23 +1,47 @@
-"""The rules of maps with walls: walks, shortest ways by search, symmetries.
+"""The rules of maps with walls: moves and how they are read, walks, shortest ways, symmetries.
 
-Owns no tasks and no words. A map is a text of size * size cells in reading order, `.` free and `#`
+Owns no tasks. A map is a text of size * size cells in reading order, `.` free and `#`
 a wall; a place is the number of a cell.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from itertools import product
+from itertools import islice, product
 from typing import TypeVar
+
+from llm_marl_envs.core.answers import answer_lines
 
 FREE, WALL = ".", "#"
 State = TypeVar("State", bound=Hashable)
 MOVES = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
+ASKED = (
+    "End with one line: Answer: and then moves, U (up), D (down), L (left) or R (right), with "
+    "spaces between them."
+)
+UNREAD = "No answer line with moves was found."
+MOVED = re.compile(r"[UDLR]+", re.IGNORECASE)
+SEPARATORS = re.compile(r"[\s,;\[\]()\"']+")
+MAX_ANSWER_CHARS = 2000
 
 PROGRESS, ARRIVED = 0.5, 0.5
 """Shares of the score: for being nearer to the goal than the start is, and for being there."""
+
+
+def read_moves(text: str) -> str | None:
+    """The moves of an answer, as letters of `MOVES`; None for no answer.
+
+    Exactly one line answers. Commas, brackets and quotation marks count as spaces, which may be
+    left out between letters; case and a full stop at the end are ignored.
+    """
+    lines = list(islice(answer_lines(text), 2))
+    if len(lines) != 1 or len(lines[0]) > MAX_ANSWER_CHARS:
+        return None
+    joined = SEPARATORS.sub("", lines[0]).removesuffix(".")
+    return joined.upper() if MOVED.fullmatch(joined) else None
 
 
 def neighbour(cells: str, place: int, move: str) -> int | None:

@@ -120,12 +120,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.checks import check_whole
-from llm_marl_envs.core.environment import described, info_of
+from llm_marl_envs.core.environment import described
 from llm_marl_envs.core.options import tasks_field
-from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.grids.base import PLANNER, TOOL, Judged, ToolOptions
+from llm_marl_envs.envs.grids.experts import MapExperts
 from llm_marl_envs.envs.grids.map_env import MapEnv
-from llm_marl_envs.envs.grids.map_experts import MapExperts
 from llm_marl_envs.envs.grids.map_tasks import (
     GOAL,
     LEVELS,
@@ -135,8 +135,17 @@ from llm_marl_envs.envs.grids.map_tasks import (
     procedural,
     task_of_row,
 )
-from llm_marl_envs.envs.grids.maps import FREE, WALL, expected_blind, score_terms, size_of, walk
-from llm_marl_envs.envs.grids.moves import ASKED, UNREAD, read_moves
+from llm_marl_envs.envs.grids.maps import (
+    ASKED,
+    FREE,
+    UNREAD,
+    WALL,
+    expected_blind,
+    read_moves,
+    score_terms,
+    size_of,
+    walk,
+)
 from llm_marl_envs.envs.grids.pictures import grid_svg
 
 RULES = (
@@ -192,18 +201,12 @@ class PlanPathEnv(MapEnv[int]):
         known = LEVELS[options.level]
         least = known.least if options.distance is None else options.distance
         check_whole("distance", least, 1, known.most)
-        source = open_tasks(
-            options.tasks,
-            split=options.split,
-            procedural=lambda one: procedural(options.level, one, least),
-            from_row=task_of_row,
-        )
+        source = options.opened(lambda one: procedural(options.level, one, least), task_of_row)
         super().__init__(
+            options,
             source=source,
-            info=info_of(options.info, "whole" not in source[0].data),
-            tool=options.tool,
+            generated="whole" not in source[0].data,
             turns=options.turns,
-            render_mode=options.render_mode,
         )
 
     # -- the map ----------------------------------------------------------------------------------

@@ -128,11 +128,10 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from llm_marl_envs.core.checks import check_whole
-from llm_marl_envs.core.environment import described, info_of
+from llm_marl_envs.core.environment import described
 from llm_marl_envs.core.options import tasks_field
-from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.grids.base import PLANNER, TOOL, Judged, ToolOptions
-from llm_marl_envs.envs.grids.box_experts import BoxExperts
 from llm_marl_envs.envs.grids.box_tasks import (
     LEVELS,
     marks_of,
@@ -142,10 +141,10 @@ from llm_marl_envs.envs.grids.box_tasks import (
     with_targets,
 )
 from llm_marl_envs.envs.grids.boxes import Position, expected_blind, played, score_terms
+from llm_marl_envs.envs.grids.experts import BoxExperts
 from llm_marl_envs.envs.grids.map_env import MapEnv
 from llm_marl_envs.envs.grids.map_tasks import marked, named
-from llm_marl_envs.envs.grids.maps import FREE, WALL, size_of
-from llm_marl_envs.envs.grids.moves import ASKED, UNREAD, read_moves
+from llm_marl_envs.envs.grids.maps import ASKED, FREE, UNREAD, WALL, read_moves, size_of
 from llm_marl_envs.envs.grids.pictures import grid_svg
 
 RULES = (
@@ -207,18 +206,12 @@ class SokobanEnv(MapEnv[Position]):
         known = LEVELS[options.level]
         count = known.boxes if options.boxes is None else options.boxes
         check_whole("boxes", count, 1, known.most_boxes)
-        source = open_tasks(
-            options.tasks,
-            split=options.split,
-            procedural=lambda one: procedural(options.level, one, count),
-            from_row=task_of_row,
-        )
+        source = options.opened(lambda one: procedural(options.level, one, count), task_of_row)
         super().__init__(
+            options,
             source=source,
-            info=info_of(options.info, "whole" not in source[0].data),
-            tool=options.tool,
+            generated="whole" not in source[0].data,
             turns=options.turns,
-            render_mode=options.render_mode,
         )
 
     # -- the map ----------------------------------------------------------------------------------

@@ -77,9 +77,9 @@ or the tool's program printed something and did not fail.
 
 `bounds(task)`: random digits; the better seat alone; 1. With `info="split"` the second is exact for
 generated grids of size 4 and up to 3 turns, by counting the solutions that agree with what a seat
-sees (`grids/alone.py`). Else `bounds` raises `ValueError`: solutions of larger grids are too many
-to count. With `info="full"` one seat may do everything, so it is 1. docs/environments/sudoku.md has
-the means of all splits.
+sees (`grids/sudoku_bounds.py`). Else `bounds` raises `ValueError`: solutions of larger grids are
+too many to count. With `info="full"` one seat may do everything, so it is 1.
+docs/environments/sudoku.md has the means of all splits.
 
 ## Episode end
 When an answer is right, or after `turns` turns. Never truncated.
@@ -114,7 +114,7 @@ run again; all else replays exactly.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
@@ -122,14 +122,18 @@ from pydantic import Field
 
 from llm_marl_envs.core.answers import answer_lines
 from llm_marl_envs.core.checks import check_whole
-from llm_marl_envs.core.environment import Bounds, described, info_of
+from llm_marl_envs.core.environment import Bounds, described
 from llm_marl_envs.core.options import tasks_field
-from llm_marl_envs.core.tasks import Task, open_tasks
-from llm_marl_envs.envs.grids.alone import expected_blind, score_terms
+from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.envs.grids.base import PLANNER, SEATS, TOOL, GridEnv, Judged, ToolOptions
+from llm_marl_envs.envs.grids.experts import SudokuExperts
 from llm_marl_envs.envs.grids.pictures import grid_svg
-from llm_marl_envs.envs.grids.sudoku_bounds import better_alone, view_of
-from llm_marl_envs.envs.grids.sudoku_experts import SudokuExperts
+from llm_marl_envs.envs.grids.sudoku_bounds import (
+    better_alone,
+    expected_blind,
+    score_terms,
+    view_of,
+)
 from llm_marl_envs.envs.grids.sudoku_rules import Grid, repeats
 from llm_marl_envs.envs.grids.sudoku_tasks import (
     BOTH,
@@ -198,20 +202,13 @@ class SudokuEnv(GridEnv):
         known = LEVELS[options.level]
         blanks = known.blanks if options.blanks is None else options.blanks
         check_whole("blanks", blanks, known.fewest, known.most)
-        source = open_tasks(
-            options.tasks,
-            split=options.split,
-            procedural=lambda one: procedural(options.level, one, blanks),
-            from_row=task_of_row,
-        )
+        source = options.opened(lambda one: procedural(options.level, one, blanks), task_of_row)
         super().__init__(
+            options,
             source=source,
-            info=info_of(options.info, BOTH not in source[0].data["owners"]),
-            tool=options.tool,
+            generated=BOTH not in source[0].data["owners"],
             turns=options.turns,
-            render_mode=options.render_mode,
         )
-        self._found: Grid | None = None
 
     # -- texts ------------------------------------------------------------------------------------
     def rules(self, task: Task, agent: str) -> str:
@@ -244,10 +241,10 @@ class SudokuEnv(GridEnv):
         return "\n".join(" ".join(texts[at : at + size]) for at in range(0, size**2, size))
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._found = None
+    def begin_episode(self) -> None:
+        """No answer yet."""
+        super().begin_episode()
+        self._found: Grid | None = None
 
     def judge(self, action: str) -> Judged:
         """As `GridEnv.judge`.
@@ -293,7 +290,7 @@ class SudokuEnv(GridEnv):
         """Exact: digits at random; the best that the better seat can do alone; a team that tells.
 
         With `info="split"` they are known for generated grids of size 4 and up to 3 turns
-        (`grids/alone.py`). With `info="full"` one seat may do everything.
+        (`grids/sudoku_bounds.py`). With `info="full"` one seat may do everything.
 
         Raises:
             ValueError: larger grids, more turns, or rows, with `info="split"`.

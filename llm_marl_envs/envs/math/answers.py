@@ -1,17 +1,55 @@
-"""How an answer is read from a text, and when it is a right one. Nothing is executed.
+"""Who is in a team of mathematics, and how its answers and verdicts are read. Nothing is executed.
 
-Generated questions are compared exactly; `formulas.py` compares formulas with a library.
+Owns the two forms of a team, when an answer is a right one, and when a text only says an answer
+again. Generated questions are compared exactly; `formulas.py` compares formulas with a library.
 `worked.py` says whether an answer to a row is worked out.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 
-from llm_marl_envs.core.answers import MAX_ANSWER_CHARS, answer_lines, number_of, same_answer
+from llm_marl_envs.core.answers import (
+    ANSWER_MARK,
+    MAX_ANSWER_CHARS,
+    answer_lines,
+    number_of,
+    same_answer,
+)
+from llm_marl_envs.core.parsing import QUOTE, answer_of, lines_of
+from llm_marl_envs.core.texts import told
 
+REASONER, ACTOR = "reasoner_0", "actor_0"
+SOLVER, VERIFIER = "solver_0", "verifier_0"
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A form of a team.
+
+    Attributes:
+        seats: in the order in which they act.
+        answers: whose answer counts; it is told the question where knowledge is divided.
+        tells: the other one.
+        turns: how often the answering seat acts unless somebody says so; at least so often.
+    """
+
+    seats: tuple[str, str]
+    answers: str
+    tells: str
+    turns: int
+
+
+TEAMS = {
+    "reasoner_actor": Team((REASONER, ACTOR), ACTOR, REASONER, 1),
+    "solver_verifier": Team((SOLVER, VERIFIER), SOLVER, VERIFIER, 2),
+}
+TELLERS = tuple(team.tells for team in TEAMS.values())
+APPROVAL = "Verdict: right"
+VERDICT = re.compile(r"verdict:[ \t]*(right|wrong)[ \t]*\.?", re.IGNORECASE)
 FRACTION = re.compile(r"([+-]?[0-9]{1,30})\s*/\s*([0-9]{1,30})")
 
 
@@ -38,3 +76,27 @@ def same_value(answer: str, right: str) -> bool:
     if ours is None or theirs is None:
         return same_answer(answer, right)
     return ours == theirs
+
+
+def approves(text: str) -> bool:
+    """Whether a verifier approves: exactly one line is a verdict, and it is `right`.
+
+    Thinking is left out; a quoted line is no verdict.
+    """
+    found = [VERDICT.fullmatch(line.strip()) for line in lines_of(answer_of(text))]
+    verdicts = [one[1].lower() for one in found if one]
+    return verdicts == ["right"]
+
+
+def copied(text: str, heard: str) -> bool:
+    """Whether a text says the answer again that `heard` gave, in a line of its own or quoted."""
+    answer = read_line(heard)
+    if answer is None:
+        return False
+    for line in lines_of(told(text)):
+        bare = line.strip().removeprefix(QUOTE.strip()).strip()
+        if bare[: len(ANSWER_MARK)].lower() == ANSWER_MARK:
+            bare = bare[len(ANSWER_MARK) :]
+        if same_value(bare, answer):
+            return True
+    return False

@@ -124,7 +124,7 @@ A run file with this form, for a GPU and not run yet: `benchmarks/gpu/math_team.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -132,16 +132,9 @@ from pydantic import Field
 from llm_marl_envs.core.checks import check_whole
 from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described, gains, info_of
 from llm_marl_envs.core.options import INFO, Info, TaskOptions, tasks_field
-from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task, Tasks, TaskSource, open_tasks, read_once
 from llm_marl_envs.core.texts import quoted
-from llm_marl_envs.envs.math.answers import read_line, same_value
-from llm_marl_envs.envs.math.card_experts import CardExperts
-from llm_marl_envs.envs.math.card_tasks import alone_in, card_tasks, cards_of, of_cards
-from llm_marl_envs.envs.math.cards import COLOURS
-from llm_marl_envs.envs.math.formulas import check_installed, same_formula
-from llm_marl_envs.envs.math.rows import math_task_of_row
-from llm_marl_envs.envs.math.seats import (
+from llm_marl_envs.envs.math.answers import (
     ACTOR,
     REASONER,
     SOLVER,
@@ -149,7 +142,14 @@ from llm_marl_envs.envs.math.seats import (
     VERIFIER,
     approves,
     copied,
+    read_line,
+    same_value,
 )
+from llm_marl_envs.envs.math.card_tasks import alone_in, card_tasks, cards_of, of_cards
+from llm_marl_envs.envs.math.cards import COLOURS
+from llm_marl_envs.envs.math.experts import CardExperts
+from llm_marl_envs.envs.math.formulas import check_installed, same_formula
+from llm_marl_envs.envs.math.rows import math_task_of_row
 from llm_marl_envs.envs.math.worked import bare, same_number, worked_out
 from llm_marl_envs.envs.questions import question_of, same_answer
 
@@ -229,25 +229,16 @@ class MathTeamEnv(TextAECEnv):
             max_action_chars=MAX_ACTION_CHARS,
             render_mode=options.render_mode,
         )
-        self._right: list[bool] = []  # of each answer
-        self._answered = ""  # the last text of who answers
-        self._facts: dict[str, dict[str, Any]] = {}
-
-    @property
-    def divided(self) -> bool:
-        """Whether one seat knows the cards alone and the other the question."""
-        return self.info_mode == "split"
 
     # -- texts ------------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per seat."""
-        what = NUMBER if of_cards(task) else FORMULA
-        told = {agent: [*self._known(task, agent), ROLES[agent]] for agent in self.team.seats}
-        for lines in told.values():
-            if self.max_turns > 1:
-                lines.append(AGAIN.format(answers=self.team.answers, turns=self.max_turns))
-        told[self.team.answers].append(FORM.format(what=what))
-        return {agent: (Message("user", "\n".join(lines)),) for agent, lines in told.items()}
+    def brief(self, task: Task, agent: str) -> str:
+        """The question or the cards, the role, and how to answer."""
+        lines = [*self._known(task, agent), ROLES[agent]]
+        if self.max_turns > 1:
+            lines.append(AGAIN.format(answers=self.team.answers, turns=self.max_turns))
+        if agent == self.team.answers:
+            lines.append(FORM.format(what=NUMBER if of_cards(task) else FORMULA))
+        return "\n".join(lines)
 
     def _known(self, task: Task, agent: str) -> list[str]:
         """What a seat is told of a task."""
@@ -266,11 +257,11 @@ class MathTeamEnv(TextAECEnv):
         return [hidden, HIDDEN.format(other=self.team.tells, what="numbers"), asked]
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._right, self._answered = [], ""
-        self._facts = {agent: {} for agent in self.team.seats}
+    def begin_episode(self) -> None:
+        """Nobody has spoken."""
+        self._right: list[bool] = []  # of each answer
+        self._answered = ""  # the last text of who answers
+        self._facts: dict[str, dict[str, Any]] = {agent: {} for agent in self.team.seats}
 
     def play_one(self, agent: str, action: str) -> Outcome:
         """The other seat hears it; an answer is judged and paid."""

@@ -107,7 +107,7 @@ neighbours; `readable`, there was one. In the last: `answer`, `readable`, `right
 problem).
 
 ## Experts
-Greedy algorithms of distributed computing (`networks/node_experts.py`), in two conventions: by the
+Greedy algorithms of distributed computing (`networks/experts.py`), in two conventions: by the
 alphabet forwards (`first`) or backwards (`last`). All of one order solve a leader or a consensus
 surely in diameter + 1 turns, the others in n + 1. The default `turns` is enough for all with up to
 4 nodes; with more, colours and pairs sometimes need longer. Who draws the order by lot fails often.
@@ -145,23 +145,15 @@ library and share its licence.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from llm_marl_envs.core.answers import read_answer
-from llm_marl_envs.core.environment import (
-    Bounds,
-    Outcome,
-    TextParallelEnv,
-    aec_form,
-    described,
-    parallel_form,
-)
+from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, described, module_forms
 from llm_marl_envs.core.options import TaskOptions, tasks_field
-from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import Task, open_tasks
+from llm_marl_envs.core.tasks import Task
+from llm_marl_envs.envs.networks.experts import NodeExperts
 from llm_marl_envs.envs.networks.graphs import diameter
 from llm_marl_envs.envs.networks.letters import letters_in, news
 from llm_marl_envs.envs.networks.network_tasks import (
@@ -171,9 +163,8 @@ from llm_marl_envs.envs.networks.network_tasks import (
     procedural,
     task_of_row,
 )
-from llm_marl_envs.envs.networks.node_experts import NodeExperts
 from llm_marl_envs.envs.networks.pictures import network_html
-from llm_marl_envs.envs.networks.problems import PROBLEMS, Network, Problem
+from llm_marl_envs.envs.networks.problems import PROBLEMS
 from llm_marl_envs.envs.networks.silent import MOST_NODES, silent_returns
 
 MAX_NODES = 100
@@ -231,11 +222,9 @@ class AgentsNetEnv(TextParallelEnv):
         turns = 1 + 2 * (nodes - 1).bit_length() if turns is None else turns
         super().__init__(
             agents=[f"node_{i}" for i in range(nodes)],
-            source=open_tasks(
-                options.tasks,
-                split=options.split,
-                procedural=lambda one: procedural(one, nodes, options.problem, options.graph),
-                from_row=lambda row: task_of_row(row, nodes),
+            source=options.opened(
+                lambda split: procedural(split, nodes, options.problem, options.graph),
+                lambda row: task_of_row(row, nodes),
             ),
             max_turns=turns,
             max_action_chars=MAX_ACTION_CHARS,
@@ -243,22 +232,13 @@ class AgentsNetEnv(TextParallelEnv):
         )
         self.texts_per_turn = nodes - 1
         self._experts = NodeExperts(self.possible_agents, turns)
-        self._network = Network((), (), ())
-        self._turn = 1
-        self._right: list[bool] | None = None
-        self._answers: list[str | None] = []
 
     # -- texts ------------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per node."""
-        data = check_size(task, len(self.possible_agents))
-        problem, network = PROBLEMS[data["problem"]], network_of(task)
-        return {
-            agent: (Message("user", self._told(data["problem"], problem, network, node)),)
-            for node, agent in enumerate(self.possible_agents)
-        }
-
-    def _told(self, name: str, problem: Problem, network: Network, node: int) -> str:
+    def brief(self, task: Task, agent: str) -> str:
+        """The node's name and lines, the problem, and when to write and to answer."""
+        name = check_size(task, len(self.possible_agents))["problem"]
+        problem, network = PROBLEMS[name], network_of(task)
+        node = self.possible_agents.index(agent)
         count = len(network.lines[node])
         value = VALUE.format(value=network.values[node]) if name == "consensus" else ""
         told = [
@@ -277,14 +257,12 @@ class AgentsNetEnv(TextParallelEnv):
         return "\n".join(told)
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """As `TextParallelEnv.reset`."""
-        first = super().reset(seed=seed, options=options)
+    def begin_episode(self) -> None:
+        """The network of the task; nobody has written."""
         self._network = network_of(self.task)
-        self._turn, self._right, self._answers = 1, None, []
-        return first
+        self._turn = 1
+        self._right: list[bool] | None = None
+        self._answers: list[str | None] = []
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
         """Deliver what was written; judge the answers in the last turn."""
@@ -403,5 +381,4 @@ class AgentsNetEnv(TextParallelEnv):
         return Bounds(random=by_lot, solo=silent, team=1.0)
 
 
-parallel_env = partial(parallel_form, AgentsNetEnv)
-env = partial(aec_form, AgentsNetEnv)
+parallel_env, env = module_forms(AgentsNetEnv)

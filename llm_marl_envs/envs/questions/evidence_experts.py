@@ -1,7 +1,7 @@
 """Scripted experts that each hold a part of the evidence: how they report it and are read.
 
 Owns conventions, reports and answer lines of generated questions. What an expert says when is
-`debaters.py` for debates and `role_experts.py` for roles.
+`debate/experts.py`'s business.
 """
 
 from __future__ import annotations

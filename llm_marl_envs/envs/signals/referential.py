@@ -120,15 +120,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from llm_marl_envs.core.actions import MAX_ACTION_CHARS, read_action
+from llm_marl_envs.core.actions import read_action
 from llm_marl_envs.core.checks import check_whole
 from llm_marl_envs.core.environment import Bounds, Outcome, TextAECEnv, described
 from llm_marl_envs.core.options import TaskOptions, tasks_field
 from llm_marl_envs.core.rendering import Cell, table_svg
-from llm_marl_envs.core.spaces import Message
-from llm_marl_envs.core.tasks import SPLITS, Task, open_tasks
+from llm_marl_envs.core.tasks import SPLITS, Task
 from llm_marl_envs.core.texts import quoted
-from llm_marl_envs.envs.signals.codes import SPEAKER, SignalExperts
+from llm_marl_envs.envs.signals.experts import SPEAKER, SignalExperts
 from llm_marl_envs.envs.signals.messages import (
     RENAMED,
     TOKENS,
@@ -253,23 +252,14 @@ class ReferentialEnv(TextAECEnv):
         self.listeners = [f"{LISTENER}_{one}" for one in range(listeners)]
         super().__init__(
             agents=[*self.speakers, *self.listeners],
-            source=open_tasks(
-                options.tasks,
-                split=options.split,
-                procedural=lambda one: object_tasks(one, attributes, candidates),
-                from_row=object_task_of_row,
+            source=options.opened(
+                lambda split: object_tasks(split, attributes, candidates), object_task_of_row
             ),
             max_turns=1,
-            max_action_chars=MAX_ACTION_CHARS,
             render_mode=options.render_mode,
         )
         if self.language == RENAMED:  # a text of its own for each listener
             self.texts_per_turn = max(len(self.hear_me(one)) for one in self.speakers)
-        self._names: dict[str, list[int]] = {}
-        self._heard: dict[str, Heard] = {}  # speaker -> what counts of its text
-        self._arrived: dict[str, str] = {}  # listener -> what it was shown of that
-        self._codes: dict[str, str | None] = {}
-        self._chosen: dict[str, str | None] = {}
 
     def heard_by(self, listener: str) -> str:
         """The speaker whom a listener hears."""
@@ -280,14 +270,8 @@ class ReferentialEnv(TextAECEnv):
         return [one for one in self.listeners if self.heard_by(one) == speaker]
 
     # -- texts ------------------------------------------------------------------------------------
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per seat."""
-        return {
-            agent: (Message("user", "\n".join(self._told(task, agent))),)
-            for agent in self.possible_agents
-        }
-
-    def _told(self, task: Task, agent: str) -> list[str]:
+    def brief(self, task: Task, agent: str) -> str:
+        """The objects in the seat's order, who hears whom, and what can be said."""
         new = task.split == "ood"
         form = {"budget": self.budget, "tokens": ", ".join(TOKENS)}
         say, hearing = SAY_NOTHING, HEAR_NOTHING
@@ -308,13 +292,16 @@ class ReferentialEnv(TextAECEnv):
                 ASKED[new].format(speaker=self.heard_by(agent), tells=TELLS[self.budget > 0]),
                 hearing.format(**form),
             ]
-        return [*lines, OTHER_NAMES] if self.language == RENAMED and self.budget else lines
+        renamed = self.language == RENAMED and self.budget > 0
+        return "\n".join([*lines, OTHER_NAMES] if renamed else lines)
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """As `TextAECEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        self._heard, self._arrived, self._codes, self._chosen = {}, {}, {}, {}
+    def begin_episode(self) -> None:
+        """Nobody has spoken; each seat is dealt its names of the tokens."""
+        self._heard: dict[str, Heard] = {}  # speaker -> what counts of its text
+        self._arrived: dict[str, str] = {}  # listener -> what it was shown of that
+        self._codes: dict[str, str | None] = {}
+        self._chosen: dict[str, str | None] = {}
         names = range(len(TOKENS))
         self._names = {one: self.chance.sample(names, len(names)) for one in self.possible_agents}
 

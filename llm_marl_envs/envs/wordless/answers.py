@@ -1,16 +1,20 @@
-"""Questions without a word: what is most likely by the own part and what everybody knows.
+"""Answers without a word: what is most likely by the own part and what everybody knows.
 
 Three debaters do better than each its best guess. A majority needs two who say the same, so they
 share out the cases: each knows one dial and bets on cases in which it has that word, two on each
-case.
+case. Nodes of a network answer by seat and number of lines. Programs and texts are of one author:
+the others always write the same.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections import defaultdict
+from functools import cache, lru_cache
 
 from llm_marl_envs.core.records import Request
+from llm_marl_envs.envs.coding.composition import OPS, Composition, describe_main, expert
+from llm_marl_envs.envs.coding.functions import SPLITS, compositions
 from llm_marl_envs.envs.debate.stations import REFINER
 from llm_marl_envs.envs.math.card_tasks import LEVELS
 from llm_marl_envs.envs.math.cards import best_guess, by_text
@@ -21,6 +25,25 @@ from llm_marl_envs.envs.questions.vocabulary import listed, table
 from llm_marl_envs.envs.wordless.reading import answers_now, found, told
 
 WORD = re.compile(r"\[([^\[\]]+)\]")
+COLOURS = ("1234457", "1111567", "1222566", "0004466", "1111567", "1000067", "0133366", "1222567")
+"""Of each seat the colour, counted from 0, by its number of lines, 1 to 7.
+
+Colours and guards are the best that hill climbing found on 2000 tasks of `train` for each problem,
+from random tables, 150 s of one core each (colours) or until nothing changed (guards).
+"""
+GUARDS = (3, 3, 3, 3, 6, 3, 6, 3)
+"""Of each seat, from how many lines on it is a guard."""
+SAID = {"Leader": "Babado", "Consensus": "10008"}
+"""What all name: of so many names and values that it is next to never one that is there."""
+IDLE_HELPER = "def aux(x):\n    return x"
+GUESS = """
+OPS = [{ops}]
+
+def solve(xs):
+    answers = [run(op, xs) for op in OPS]
+    return max(answers, key=answers.count)
+"""
+SENTENCE = re.compile(r"^\w+: .+$", re.MULTILINE)
 
 
 def best_number(request: Request) -> str:
@@ -136,3 +159,73 @@ def _total(opening: str) -> int:
 @lru_cache(maxsize=4096)
 def _likely(places: int, parts: int, total: int, own: int) -> float:
     return ways(places, parts - 1)[total - own] / ways(places, parts)[total]
+
+
+# -- nodes of a network ---------------------------------------------------------------------------
+def seats_and_lines(request: Request) -> str:
+    """`agents_net`, 8 nodes: colours and guards by seat and lines, line 1, one name for all."""
+    if not answers_now(request):
+        return ""
+    opening = told(request)
+    problem = found(r"\n(\w+): ", opening)[1]
+    return f"Answer: {SAID.get(problem) or _of_node(problem, request)}"
+
+
+def _of_node(problem: str, request: Request) -> str:
+    """The answer of one seat.
+
+    Raises:
+        ValueError: a network of another size.
+    """
+    opening = told(request)
+    if found(r"one of ([0-9]+) nodes", opening)[1] != str(len(GUARDS)):
+        raise ValueError(f"{opening!r:.80}: wordless teams know networks of {len(GUARDS)} nodes")
+    seat = int(request.agent.rpartition("_")[2])
+    lines = int(found(r"You have (?:one line, |lines 1 to )([0-9]+)", opening)[1])
+    if problem == "Colours":
+        return str(int(COLOURS[seat][lines - 1]) + 1)
+    if problem == "Guards":
+        return "yes" if lines >= GUARDS[seat] else "no"
+    return "1"
+
+
+# -- programs and texts ---------------------------------------------------------------------------
+def lone_main(request: Request) -> str:
+    """`coop_coding`: main answers what most of the operations would, of all that there are."""
+    if not request.agent.startswith("main"):
+        return IDLE_HELPER
+    known = _by_main()
+    asked = next((text for text in known if text in told(request)), None)
+    if asked is None:
+        raise ValueError(f"{told(request)!r:.200}: no task of two authors")
+    one = known[asked][0]
+    names = {"item": "x", "fold": "a, b", "sequence": "xs"}[one.kind]
+    ops = ", ".join(f"lambda {names}: {OPS[one.kind][task.op].code}" for task in known[asked])
+    interface = {"item": "item", "fold": "args", "sequence": "list"}[one.kind]
+    solve = expert(one, "main", interface)
+    run = solve.replace("def solve(xs)", "def run(aux, xs)")
+    return run + "\n" + GUESS.format(ops=ops)
+
+
+@cache
+def _by_main() -> dict[str, list[Composition]]:
+    """What main is told -> one task for each operation that comes with it."""
+    tasks: dict[str, dict[str, Composition]] = defaultdict(dict)
+    for split in SPLITS:
+        for task in compositions(split):
+            tasks[describe_main(task)].setdefault(task.op, task)
+    return {text: [*ops.values()] for text, ops in tasks.items()}
+
+
+def lone_brief(request: Request) -> str:
+    """`coop_writing_tldr`: the brief treats one topic, whose detail the other text guesses."""
+    if not request.agent.startswith("brief"):
+        return "Mia fixed the key."
+    return found(r"Rent: .+", told(request))[0]
+
+
+def lone_background(request: Request) -> str:
+    """`coop_writing_arxiv`: the first author states three facts, the other guesses the last."""
+    if not request.agent.startswith("background"):
+        return "The encoder supports the parser."
+    return "\n".join(SENTENCE.findall(told(request))[:3])

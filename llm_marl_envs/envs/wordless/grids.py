@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_marl_envs.core.records import Request
-from llm_marl_envs.envs.grids.alone import CELLS, SOLVED
 from llm_marl_envs.envs.grids.base import PLANNER
 from llm_marl_envs.envs.grids.box_tasks import BEYOND as BOX_LEVELS
 from llm_marl_envs.envs.grids.box_tasks import BOX, PLAYER, surrounded
@@ -35,6 +34,7 @@ from llm_marl_envs.envs.grids.maps import (
     size_of,
 )
 from llm_marl_envs.envs.grids.maze_tasks import LONGER, MazeOptions
+from llm_marl_envs.envs.grids.sudoku_bounds import CELLS, SOLVED
 from llm_marl_envs.envs.grids.sudoku_rules import SHAPES, Grid, all_grids
 from llm_marl_envs.envs.wordless.reading import cells_in, found, told
 from llm_marl_envs.envs.wordless.walks import Worlds, best_walk, ends_of
@@ -90,7 +90,7 @@ def counted_digits(request: Request) -> str:
     turns = int(found(r"There are ([0-9]+) turns", told(request))[1])
     left = list(_solutions(cells))
     for turn in range(turns if left else 0):
-        # One whole solution in each turn but the last: see `grids/alone.py`.
+        # One whole solution in each turn but the last: see `grids/sudoku_bounds.py`.
         offer = _likeliest(left) if turn + 1 == turns or len(left) < 2 else _common(left)
         if turn == request.turn:
             return f"Answer: {' '.join(map(str, offer))}"

@@ -14,7 +14,6 @@ from pydantic import Field
 
 from llm_marl_envs.core.environment import Bounds, Outcome, TextParallelEnv, gains, info_of
 from llm_marl_envs.core.options import INFO, Info, TaskOptions
-from llm_marl_envs.core.spaces import Message, Observation
 from llm_marl_envs.core.tasks import Task, TaskSource
 from llm_marl_envs.envs.writing import divisions, factual, paper
 from llm_marl_envs.envs.writing.documents import Document, Kind, document_of
@@ -118,9 +117,6 @@ class CoopWritingEnv(TextParallelEnv):
         self.blocking = reward not in (GROUNDED, PAPER)  # a scorer, which scores copies in batches
         self.protocol = protocol
         self.reward_range = (0.0, paper.MAXIMUM if reward == PAPER else 1.0)
-        self._texts: dict[str, str] = {}  # the text of each seat that stands
-        self._heard: dict[str, dict[str, str]] = {}  # seat -> what it is shown of the others'
-        self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
 
     # -- prompts: what an environment provides ----------------------------------------------------
     @abstractmethod
@@ -128,39 +124,35 @@ class CoopWritingEnv(TextParallelEnv):
         """What a seat is told of a generated document, as `info_mode` says."""
 
     # -- the episode ------------------------------------------------------------------------------
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
-        """As `TextParallelEnv.reset`."""
-        self._texts = dict.fromkeys(self.seats, "")
-        self._heard = {seat: {} for seat in self.seats}
-        self._scores = []
-        return super().reset(seed=seed, options=options)
+    def begin_episode(self) -> None:
+        """Nothing is written."""
+        self._texts = dict.fromkeys(self.seats, "")  # the text of each seat that stands
+        # Seat -> what it is shown of the others'.
+        self._heard: dict[str, dict[str, str]] = {seat: {} for seat in self.seats}
+        self._scores: list[dict[str, float]] = []  # reward terms of each turn, as scores
 
-    def opening(self, task: Task) -> Mapping[str, Sequence[Message]]:
-        """One user message per agent."""
+    def brief(self, task: Task, agent: str) -> str:
+        """The agent's part of the task, and the turns."""
         document = document_of(task.data)
         if document is not None and document.seats != len(self.seats):
             raise ValueError(
                 f"n_agents={len(self.seats)}: task {task.id!r} is divided over {document.seats} "
                 f"authors; use n_agents={document.seats}, or leave out `tasks`"
             )
-        if document is None and self.info_mode == "split":
+        if document is None and self.divided:
             raise ValueError(f"task {task.id!r} has no facts to divide; use info='full'")
         if (document is None) != self.blocking and self.reward_scheme != PAPER:
             raise ValueError(
                 f"task {task.id!r} cannot be paid by {self.reward_scheme!r}: {GROUNDED!r} is for "
                 "generated tasks alone, scorers are for texts from outside"
             )
-        opening = {}
-        for seat, agent in enumerate(self.seats):
-            if document is None:
-                prompt = self.text_prompts[len(self.seats)][seat]
-                text = prompt.format(text=task.data["text"], blind=self.blind)
-            else:
-                text = self.prompt_of_document(document, seat)
-            opening[agent] = [Message("user", text + self._turns_prompt(seat))]
-        return opening
+        seat = self.seats.index(agent)
+        if document is None:
+            prompt = self.text_prompts[len(self.seats)][seat]
+            text = prompt.format(text=task.data["text"], blind=self.blind)
+        else:
+            text = self.prompt_of_document(document, seat)
+        return text + self._turns_prompt(seat)
 
     @property
     def blind(self) -> str:
@@ -294,7 +286,7 @@ class CoopWritingEnv(TextParallelEnv):
                 f"bounds are known for generated tasks under reward='grounded', not for task "
                 f"{task.id!r} under {self.reward_scheme!r}"
             )
-        if self.info_mode == "full":
+        if not self.divided:
             return Bounds(random=0.0, solo=1.0, team=1.0)
         return divisions.bounds(document)
 

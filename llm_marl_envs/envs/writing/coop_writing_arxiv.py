@@ -128,10 +128,9 @@ id (`article_id`) and a `split`.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
-from llm_marl_envs.core.environment import aec_form, described, parallel_form
+from llm_marl_envs.core.environment import described, module_forms
 from llm_marl_envs.core.options import tasks_field
 from llm_marl_envs.envs.writing.authors import CoopWritingEnv, WritingOptions
 from llm_marl_envs.envs.writing.documents import Document, line
@@ -201,7 +200,7 @@ class CoopWritingArxivEnv(CoopWritingEnv):
 
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """The sections that the seat is told, and which of them the partners are told too."""
-        whole = self.info_mode == "full"
+        whole = not self.divided
         lines = (
             line("abstract", section.label, section.facts if whole else section.told[seat])
             for section in document.sections
@@ -220,5 +219,4 @@ class CoopWritingArxivEnv(CoopWritingEnv):
         )
 
 
-parallel_env = partial(parallel_form, CoopWritingArxivEnv)
-env = partial(aec_form, CoopWritingArxivEnv)
+parallel_env, env = module_forms(CoopWritingArxivEnv)

@@ -164,10 +164,9 @@ each author (`brief`, `detailed`, `detailed_1`), which no agent sees, an id and 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
-from llm_marl_envs.core.environment import aec_form, described, parallel_form
+from llm_marl_envs.core.environment import described, module_forms
 from llm_marl_envs.core.options import tasks_field
 from llm_marl_envs.envs.writing.authors import CoopWritingEnv, WritingOptions
 from llm_marl_envs.envs.writing.documents import Document, line
@@ -252,14 +251,13 @@ class CoopWritingTLDREnv(CoopWritingEnv):
 
     def prompt_of_document(self, document: Document, seat: int) -> str:
         """The outline with the facts that the seat is told."""
-        split = self.info_mode == "split"
         lines = (
-            line("post", section.label, section.told[seat] if split else section.facts)
+            line("post", section.label, section.told[seat] if self.divided else section.facts)
             for section in document.sections
         )
         left_out = [section.label for section in document.sections if not section.open]
         n = len(self.seats)
-        return (SPLIT_PROMPT if split else FULL_PROMPT).format(
+        return (SPLIT_PROMPT if self.divided else FULL_PROMPT).format(
             who=WHO[n][seat],
             blind=self.blind,
             same=SAME[n],
@@ -269,5 +267,4 @@ class CoopWritingTLDREnv(CoopWritingEnv):
         )
 
 
-parallel_env = partial(parallel_form, CoopWritingTLDREnv)
-env = partial(aec_form, CoopWritingTLDREnv)
+parallel_env, env = module_forms(CoopWritingTLDREnv)

@@ -16,8 +16,8 @@ from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.envs.debate import sides as rules
 from llm_marl_envs.envs.debate.debate_pro_con import CON, PRO, DebateProConEnv, sides, source_of
+from llm_marl_envs.envs.debate.judges import scripted_verdict, side_of
 from llm_marl_envs.envs.debate.quotes import VERIFIED, lines_of, read_statement, shown
-from llm_marl_envs.envs.debate.side_judge import scripted_verdict, side_of
 from llm_marl_envs.envs.questions import ProceduralQuestions, question_of
 from llm_marl_envs.envs.questions.evidence_experts import answer_line
 from llm_marl_envs.play.demonstrations import demonstrations

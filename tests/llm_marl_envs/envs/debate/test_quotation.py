@@ -18,7 +18,7 @@ from llm_marl_envs.core.rendering import visible
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.texts import Said, quote, quoted
-from llm_marl_envs.envs.debate.policy_judge import judge_prompt
+from llm_marl_envs.envs.debate.judges import judge_prompt
 from llm_marl_envs.envs.debate.quotes import read_statement, shown
 from llm_marl_envs.envs.debate.scores import heard_by_scorer, neutral, read_score
 from llm_marl_envs.envs.questions import read_answer

@@ -11,10 +11,10 @@ import pytest
 from support.maze_attacks import ATTACKS, FORMS, earned, honest
 
 from llm_marl_envs import make
+from llm_marl_envs.envs.grids.experts import LEADERS
 from llm_marl_envs.envs.grids.map_tasks import GOAL, MAPS, START, marked
 from llm_marl_envs.envs.grids.maps import FREE, MOVES, WALL, canonical, distances, neighbour
 from llm_marl_envs.envs.grids.maze_bounds import best_walk, expected_blind, score
-from llm_marl_envs.envs.grids.maze_experts import LEADERS
 from llm_marl_envs.envs.grids.maze_tasks import (
     HIDDEN,
     Level,

@@ -10,8 +10,7 @@ from support.grids import answers
 
 from llm_marl_envs import make
 from llm_marl_envs.envs.grids.base import PLANNER, TOOL
-from llm_marl_envs.envs.grids.maps import FREE, MOVES, WALL, neighbour, shortest_way
-from llm_marl_envs.envs.grids.moves import read_moves
+from llm_marl_envs.envs.grids.maps import FREE, MOVES, WALL, neighbour, read_moves, shortest_way
 
 ROW = {"map": ["S..", "##.", "G.."]}  # R R D D L L
 

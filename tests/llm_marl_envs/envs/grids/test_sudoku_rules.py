@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from llm_marl_envs.envs.grids.alone import expected_alone, expected_blind, score_terms
+from llm_marl_envs.envs.grids.sudoku_bounds import expected_alone, expected_blind, score_terms
 from llm_marl_envs.envs.grids.sudoku_rules import (
     SHAPES,
     Shape,

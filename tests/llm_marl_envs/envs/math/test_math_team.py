@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from llm_marl_envs import make
+from llm_marl_envs.envs.math.answers import approves, copied
 from llm_marl_envs.envs.math.card_tasks import cards_of
-from llm_marl_envs.envs.math.seats import approves, copied
 
 ENV = "math_team-v1"
 RA, SV = "reasoner_actor", "solver_verifier"

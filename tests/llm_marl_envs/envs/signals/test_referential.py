@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from llm_marl_envs import make
-from llm_marl_envs.envs.signals.codes import CODES, RANKS, coded
+from llm_marl_envs.envs.signals.experts import CODES, RANKS, coded
 from llm_marl_envs.envs.signals.messages import LANGUAGES, TOKENS, pattern
 from llm_marl_envs.envs.signals.objects import combinations as objects_of
 from llm_marl_envs.envs.signals.objects import ordered

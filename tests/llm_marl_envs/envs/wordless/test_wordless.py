@@ -15,7 +15,7 @@ from llm_marl_envs.core.records import Request
 from llm_marl_envs.core.seeds import Start
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.envs.games.shares import Rules, pays
-from llm_marl_envs.envs.grids.alone import expected_alone
+from llm_marl_envs.envs.grids.sudoku_bounds import expected_alone
 from llm_marl_envs.envs.wordless.answers import shared_bets
 from llm_marl_envs.envs.wordless.division import best_thresholds, mean_sum
 from llm_marl_envs.envs.wordless.grids import _common, _likeliest, _worth

@@ -14,10 +14,9 @@ from llm_marl_envs.core.experts import ListeningExperts
 from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.core.tasks import Task
 from llm_marl_envs.core.texts import statements_in
-from llm_marl_envs.envs.math.answers import read_line, same_value
+from llm_marl_envs.envs.math.answers import APPROVAL, TELLERS, VERIFIER, read_line, same_value
 from llm_marl_envs.envs.math.card_tasks import Cards, cards_of, of_cards
 from llm_marl_envs.envs.math.cards import Deal, best_guess
-from llm_marl_envs.envs.math.seats import APPROVAL, TELLERS, VERIFIER
 from llm_marl_envs.envs.questions import question_of
 from llm_marl_envs.envs.questions.evidence_experts import DIRECT
 
