@@ -21,7 +21,8 @@ from llm_marl_envs.core.tasks import (
     read_once,
     split_of_row,
 )
-from llm_marl_envs.envs.questions.kinds import KINDS, MAX_LEVEL
+from llm_marl_envs.envs.questions.kind import MAX_LEVEL
+from llm_marl_envs.envs.questions.kinds import KINDS
 from llm_marl_envs.envs.questions.question import Question, task_of
 from llm_marl_envs.envs.questions.reasoning_gym import gym_questions
 from llm_marl_envs.envs.questions.rows import task_of_row
