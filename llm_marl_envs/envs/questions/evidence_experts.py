@@ -1,7 +1,7 @@
 """Scripted experts that each hold a part of the evidence: how they report it and are read.
 
-Owns for which tasks there are experts, and the answer line. What an expert says when is the rule of
-each environment.
+Owns conventions, reports and answer lines of generated questions. What an expert says when is
+`debaters.py` for debates and `role_experts.py` for roles.
 """
 
 from __future__ import annotations
