@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from llm_marl_envs.core.records import Request, Response
 from llm_marl_envs.core.specs import env_name
 from llm_marl_envs.envs.wordless.answers import best_number, first_object, own_part, shared_bets
-from llm_marl_envs.envs.wordless.games import thresholds
+from llm_marl_envs.envs.wordless.division import thresholds
 from llm_marl_envs.envs.wordless.grids import blind_pushes, blind_walk, common_walk, counted_digits
-from llm_marl_envs.envs.wordless.networks import seats_and_lines
+from llm_marl_envs.envs.wordless.nodes import seats_and_lines
 from llm_marl_envs.envs.wordless.texts import lone_background, lone_brief, lone_main
 from llm_marl_envs.policies.named import Context, refuse_argument
 

@@ -17,7 +17,7 @@ from llm_marl_envs.core.spaces import Message
 from llm_marl_envs.envs.games.shares import Rules, pays
 from llm_marl_envs.envs.grids.alone import expected_alone
 from llm_marl_envs.envs.wordless.answers import shared_bets
-from llm_marl_envs.envs.wordless.games import best_thresholds, mean_sum
+from llm_marl_envs.envs.wordless.division import best_thresholds, mean_sum
 from llm_marl_envs.envs.wordless.grids import _common, _likeliest, _worth
 from llm_marl_envs.envs.wordless.walks import Worlds, best_walk, ends_of
 from llm_marl_envs.measure.studies.benchmark import benchmark
