@@ -6,10 +6,11 @@ an environment's rule.
 """
 
 from llm_marl_envs.core.answers import canonical, read_answer, same_answer
-from llm_marl_envs.envs.questions.kinds import KINDS, Kind, blind_guess
+from llm_marl_envs.envs.questions.guessing import blind_guess, constant_accuracy
+from llm_marl_envs.envs.questions.kind import Kind
+from llm_marl_envs.envs.questions.kinds import KINDS
 from llm_marl_envs.envs.questions.question import Question, is_right, question_of, task_of
 from llm_marl_envs.envs.questions.source import ProceduralQuestions, question_tasks
-from llm_marl_envs.envs.questions.stats import constant_accuracy
 
 __all__ = [
     "KINDS",

@@ -37,17 +37,21 @@ class EvidenceExperts(ListeningExperts):
 
         None for rows, and where generated evidence has not one part per seat.
         """
+        if not self.divided:
+            return (DIRECT,)
         question = question_of(task)
-        if self.divided and len(question.parts) != self.parts:
-            return ()
-        return conventions(question, self.divided)
+        return KINDS[question.kind].conventions_of(question) if self._in_parts(question) else ()
 
     def read(self, task: Task, agent: str, action: str) -> str | None:
         """Which convention a report follows; None for none and where nothing is reported."""
         question, place = question_of(task), self.shares[agent]
-        if not self.divided or len(question.parts) != self.parts or place is None:
+        if not self.divided or place is None or not self._in_parts(question):
             return None
-        return read_convention(question, place, action)
+        kind = KINDS[question.kind]
+        return kind.followed(question, question.parts[place], words_of(action))
+
+    def _in_parts(self, question: Question) -> bool:
+        return len(question.parts) == self.parts
 
     def asked(self, task: Task, convention: str) -> Question:
         """The question of a task that has this convention; raises `ValueError` for another."""
@@ -61,34 +65,6 @@ class EvidenceExperts(ListeningExperts):
         return question
 
 
-def conventions(question: Question, divided: bool) -> tuple[str, ...]:
-    """In which ways experts can talk about a question; none for divided rows of a file."""
-    if not divided:
-        return (DIRECT,)
-    if not question.parts:
-        return ()
-    kind = KINDS[question.kind]
-    # A description that has worn off leaves nothing to say.
-    return tuple(
-        convention
-        for convention in kind.conventions
-        if all(kind.say(question, part, convention) for part in question.parts)
-    )
-
-
 def answer_line(answer: str) -> str:
     """The documented format."""
     return f"Answer: {listed(answer.split())}"
-
-
-def read_convention(question: Question, seat: int, statement: str) -> str | None:
-    """Which convention a report of this seat's part follows, None for none or more than one."""
-    kind = KINDS[question.kind]
-    order = tuple if kind.ordered else sorted
-    said = order(words_of(statement))
-    found = [
-        convention
-        for convention in conventions(question, divided=True)
-        if said == order(kind.say(question, question.parts[seat], convention))
-    ]
-    return found[0] if len(found) == 1 else None

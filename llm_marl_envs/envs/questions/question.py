@@ -1,6 +1,6 @@
 """The record of a question, and its form as a task.
 
-Owns the fields and what makes two questions the same. A question is data; `kinds.py` makes them.
+Owns the fields and what makes two questions the same. A question is data; a `Kind` draws it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_marl_envs.core.answers import same_answer
 from llm_marl_envs.core.tasks import Task
-from llm_marl_envs.envs.questions.vocabulary import with_choices
+from llm_marl_envs.envs.questions.vocabulary import choices_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Question:
         # kind have one text.
         asked: object = sorted(self.choices) or self.text
         if self.choices and not self.parts:
-            asked = [self.text.removesuffix(with_choices("", self.choices)), asked]
+            asked = [self.text.removesuffix(f"\n{choices_line(self.choices)}"), asked]
         key = [self.kind, asked, sorted(self.evidence), sorted(self.shared)]
         return hashlib.sha256(json.dumps(key).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

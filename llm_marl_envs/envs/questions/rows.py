@@ -15,7 +15,7 @@ from typing import Any
 from llm_marl_envs.core.answers import MAX_ANSWER_CHARS, can_be_given, number_of, same_answer
 from llm_marl_envs.core.tasks import Row, Task, split_of_row
 from llm_marl_envs.envs.questions.question import Question, task_of
-from llm_marl_envs.envs.questions.vocabulary import with_choices
+from llm_marl_envs.envs.questions.vocabulary import choices_line
 
 GSM_MARK = "####"
 TEXT_COLUMNS = ("question", "text", "prompt", "problem")
@@ -38,7 +38,7 @@ def task_of_row(row: Row) -> Task:
     question = Question(
         kind=str(row.get("kind") or kind),
         level=level,
-        text=with_choices(text, choices) if choices else text,
+        text=f"{text}\n{choices_line(choices)}" if choices else text,
         answer=answer,
         also=tuple(map(_line, _texts(row, "also"))),
         choices=choices,
@@ -90,6 +90,6 @@ def _texts(row: Row, column: str) -> tuple[str, ...]:
     if given is None:
         return ()
     listed = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
-    if not listed or not all(isinstance(one, str) for one in given):
+    if not listed or not all(isinstance(text, str) for text in given):
         raise ValueError(f"{column}: expected a list of texts, got {given!r:.80}")
     return tuple(given)

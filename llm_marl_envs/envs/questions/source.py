@@ -21,7 +21,8 @@ from llm_marl_envs.core.tasks import (
     read_once,
     split_of_row,
 )
-from llm_marl_envs.envs.questions.kinds import KINDS, MAX_LEVEL
+from llm_marl_envs.envs.questions.kind import MAX_LEVEL
+from llm_marl_envs.envs.questions.kinds import KINDS
 from llm_marl_envs.envs.questions.question import Question, task_of
 from llm_marl_envs.envs.questions.reasoning_gym import gym_questions
 from llm_marl_envs.envs.questions.rows import task_of_row
@@ -122,9 +123,9 @@ def question_tasks(
     """The source that an environment's argument `tasks` names.
 
     Args:
-        tasks: as `tasks.open_tasks`; also "generated:order,stock" and "generated:order:2" for some
-            kinds and a level, and "reasoning-gym:<set>" for a set of `gym.ALLOWED`. None generates
-            `kinds` at `level`. Rows are read by `rows.task_of_row`.
+        tasks: as `tasks.open_tasks`; also "generated:order,cups" and "generated:order:2" for some
+            kinds and a level, and "reasoning-gym:<set>" for a set of `reasoning_gym.ALLOWED`. None
+            generates `kinds` at `level`. Rows are read by `rows.task_of_row`.
         split: one of `SPLITS`, or "all" for rows.
         kinds: kinds of generated questions; None takes all.
         level: of generated questions.

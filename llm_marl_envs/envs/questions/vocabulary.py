@@ -1,39 +1,50 @@
-"""The word tables of generated questions: short, distinct, one meaning each.
-
-Level 1 uses the first part of a table only, so that harder levels bring words never seen before
-(months are always the same twelve).
-"""
+"""The word tables of generated questions: short, distinct, one meaning each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-NAMES = (
-    *("Ana", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal", "Ida", "Jon"),
-    *("Kay", "Leo", "Mia", "Ned", "Oda", "Pia", "Quin", "Ray", "Sue", "Ted"),
-    *("Uma", "Vic", "Wes", "Xia", "Yan", "Zoe", "Abe", "Bea", "Col", "Dot"),
+
+class Table(NamedTuple):
+    """Words of which level 1 has the first ones, and each level as many more.
+
+    So harder levels bring words never seen before. (Months are always the same twelve.)
+    """
+
+    words: tuple[str, ...]
+    first: int
+
+    def at(self, level: int) -> tuple[str, ...]:
+        """The words of a level."""
+        return self.words[: self.first * level]
+
+
+def _table(first: int, words: str) -> Table:
+    return Table(tuple(words.split()), first)
+
+
+NAMES = _table(
+    10,
+    "Ana Bo Cy Di Ed Flo Gus Hal Ida Jon Kay Leo Mia Ned Oda Pia Quin Ray Sue Ted Uma Vic Wes Xia "
+    "Yan Zoe Abe Bea Col Dot",
 )
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS = _table(12, "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec")
+COLOURS = _table(4, "red blue green gold pink grey black white brown lilac teal plum")
+SHAPES = _table(4, "star ring moon cross heart wave leaf arrow cube spade drop knot")
 ROOMS = ("attic", "cellar", "hall", "kitchen", "porch", "study", "garage", "larder", "office")
-COLOURS = (
-    *("red", "blue", "green", "gold", "pink", "grey"),
-    *("black", "white", "brown", "lilac", "teal", "plum"),
-)
-SHAPES = (
-    *("star", "ring", "moon", "cross", "heart", "wave"),
-    *("leaf", "arrow", "cube", "spade", "drop", "knot"),
-)
-STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
+Stages = tuple[tuple[str, tuple[str, ...]], ...]
+"""What may hold a thing, from the inside out: (what it is, how each is called)."""
+Slots = tuple[tuple[tuple[str, str], ...], ...]
+"""For each place in an answer, pairs of words of which one is right."""
+
+STAGES: Stages = (
     ("box", ("red", "blue", "green", "gold", "pink", "grey")),
     ("bag", ("silk", "wool", "felt", "linen", "cotton", "hemp")),
     ("crate", ("oak", "pine", "elm", "teak", "birch", "cedar")),
     ("cart", ("iron", "tin", "zinc", "brass", "steel", "copper")),
     ("van", ("north", "south", "east", "west", "upper", "lower")),
 )
-"""What may hold a thing, from the inside out: (what it is, how each is called)."""
-
-Slots = tuple[tuple[tuple[str, str], ...], ...]
-"""For each place in an answer, pairs of words of which one is right."""
 
 
 def _slots(*rows: str) -> Slots:
@@ -86,25 +97,11 @@ GAMES = _slots(
 """The first three places, which are all that level 1 with three parts asks for, have most words."""
 
 
-def table(words: tuple[str, ...], level: int, first: int) -> tuple[str, ...]:
-    """The words of a level: `first` of them at level 1, and as many more at each level."""
-    return words[: first * level]
-
-
-def listed(words: tuple[str, ...] | list[str]) -> str:
+def listed(words: Iterable[str]) -> str:
     """Words in brackets, as questions and statements show them: `[Ana][Bo]`."""
     return "".join(f"[{word}]" for word in words)
 
 
-def place_of(turn: int, words: int, places: int) -> int:
-    """Where the answer stands among the choices, so that words and places are both balanced.
-
-    Answers take turns through `words` words; the places move on by one each time and by one more
-    after each round of words, so every word comes to every place.
-    """
-    return (turn + turn // words) % places
-
-
-def with_choices(text: str, choices: Iterable[object]) -> str:
-    """A question followed by a line with its choices."""
-    return f"{text}\nChoices: {listed([str(choice) for choice in choices])}"
+def choices_line(choices: Iterable[str]) -> str:
+    """The line below a question that shows its choices."""
+    return f"Choices: {listed(choices)}"

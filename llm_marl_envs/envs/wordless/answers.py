@@ -18,10 +18,10 @@ from llm_marl_envs.envs.coding.functions import SPLITS, compositions
 from llm_marl_envs.envs.debate.stations import REFINER
 from llm_marl_envs.envs.math.card_tasks import LEVELS
 from llm_marl_envs.envs.math.cards import best_guess, by_text
-from llm_marl_envs.envs.questions.dials import PER_LEVEL
-from llm_marl_envs.envs.questions.kinds import MAX_LEVEL, SAFE
-from llm_marl_envs.envs.questions.stock import ways
-from llm_marl_envs.envs.questions.vocabulary import listed, table
+from llm_marl_envs.envs.questions.kind import MAX_LEVEL
+from llm_marl_envs.envs.questions.kinds import SAFE
+from llm_marl_envs.envs.questions.solo import ways
+from llm_marl_envs.envs.questions.vocabulary import listed
 from llm_marl_envs.envs.wordless.reading import answers_now, found, told
 
 WORD = re.compile(r"\[([^\[\]]+)\]")
@@ -103,10 +103,10 @@ def _words(lure: list[str], own: str) -> tuple[str, ...]:
     bet of this seat is lost.
     """
     tables = [
-        table(words, level, PER_LEVEL)
+        words
         for level in range(1, MAX_LEVEL + 1)
-        for words in SAFE.words
-        if {*lure} <= {*table(words, level, PER_LEVEL)}
+        for words in SAFE.tables(level)
+        if {*lure} <= {*words}
     ]
     return next((words for words in tables if own in words), tables[0])
 

@@ -374,7 +374,7 @@ def test_demonstrations_show_every_turn_and_seat() -> None:
     later = [(m, a) for m, a in shown if len(m) == 3]
     assert len(first) == len(later) == 300
     assert all(a.startswith("Answer: [") for _, a in later)
-    assert {a.strip("[]") for _, a in first} == {w for words in SAFE.words for w in words[:4]}
+    assert {a.strip("[]") for _, a in first} == {w for words in SAFE.tables(1) for w in words}
     seats = {m[0].content.split(",")[0] for m, _ in shown}
     assert seats == {f"You are debater_{i}" for i in range(3)}
 
@@ -427,7 +427,7 @@ def test_rows_with_and_without_evidence() -> None:
         ({"info": "half"}, "info"),
         ({"tasks": "generated:riddles"}, "kinds"),
         ({"tasks": "generated:lost:x"}, "generated"),
-        ({"tasks": "generated:lost", "n_agents": 9, "split": "ood"}, "pairs"),
+        ({"tasks": "generated:lost", "n_agents": 9, "split": "ood"}, "parts"),
     ],
 )
 def test_mistakes_are_named(kwargs: dict[str, Any], match: str) -> None:

@@ -25,7 +25,6 @@ from llm_marl_envs.envs.questions import (
     question_tasks,
     task_of,
 )
-from llm_marl_envs.envs.questions.evidence_experts import conventions
 from llm_marl_envs.envs.questions.vocabulary import GAMES, LOST, Slots
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
@@ -62,7 +61,7 @@ def test_all_parts_decide_and_one_part_does_not(kind: str, level: int, parts: in
             assert question.lure in ("", *question.choices)
             assert len(set(question.choices)) == KINDS[kind].possible(question)
         reached = []
-        for convention in conventions(question, divided=True):
+        for convention in KINDS[kind].conventions_of(question):
             told = set(answers(question, (convention,) * parts, convention))
             assert len(told) == 1
             reached += told
@@ -125,7 +124,7 @@ def test_reports_in_another_convention_mislead_the_majority(kind: str) -> None:
     wrong = 0
     questions = drawn(kind, n=200)
     for question in list(questions):
-        if len(conventions(question, divided=True)) == 1:
+        if len(KINDS[kind].conventions_of(question)) == 1:
             questions.remove(question)
             continue
         heard = answers(question, (other,) * 3, one)
@@ -304,6 +303,14 @@ def test_right_answers() -> None:
     assert is_right(question, f" {question.answer}.0 ")
     assert not is_right(question, question.lure)
     assert not is_right(question, None)
+
+
+def test_the_page_names_every_kind_beside_its_form() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "questions.md").read_text(encoding="utf-8")
+    forms: dict[str, list[str]] = {}
+    for name, kind in KINDS.items():
+        forms.setdefault(type(kind).__name__, []).append(name)
+    assert all(f"| {form} | {', '.join(kinds)} |" in page for form, kinds in forms.items())
 
 
 @pytest.mark.long

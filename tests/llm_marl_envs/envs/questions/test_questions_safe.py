@@ -14,6 +14,7 @@ import pytest
 
 from llm_marl_envs import make
 from llm_marl_envs.core.tasks import ListSource
+from llm_marl_envs.core.texts import words_of
 from llm_marl_envs.envs.questions import (
     KINDS,
     ProceduralQuestions,
@@ -26,13 +27,13 @@ from llm_marl_envs.envs.questions import (
     read_answer,
     task_of,
 )
-from llm_marl_envs.envs.questions.dials import PER_LEVEL, WORN
-from llm_marl_envs.envs.questions.evidence_experts import conventions, read_convention
+from llm_marl_envs.envs.questions.forms import WORN
 from llm_marl_envs.envs.questions.kinds import SAFE
 from llm_marl_envs.envs.questions.vocabulary import NAMES
 
 pytestmark = pytest.mark.full  # `make test-all` runs it
 
+PER_LEVEL = len(SAFE.tables(1)[0])
 BOTH, NO_COLOURS, NO_SHAPES = 0, PER_LEVEL, 5 * PER_LEVEL
 """The first turns at level 1 of questions with both descriptions, and with one."""
 
@@ -123,7 +124,7 @@ def test_only_unmixed_rows_are_right(level: int, parts: int) -> None:
 
 
 def test_no_word_is_of_both_descriptions_and_there_are_enough_for_every_level() -> None:
-    colours, shapes = SAFE.words
+    colours, shapes = SAFE.tables(3)
     assert not {*colours} & {*shapes}
     assert len({*colours}) == len({*shapes}) == 3 * PER_LEVEL
     with pytest.raises(ValueError, match="level"):
@@ -134,7 +135,7 @@ def test_no_word_is_of_both_descriptions_and_there_are_enough_for_every_level() 
 
 def test_a_quarter_leaves_one_description() -> None:
     source = ProceduralQuestions("test", kinds=["safe"])
-    left = Counter(conventions(question_of(source[i]), divided=True) for i in range(128))
+    left = Counter(SAFE.conventions_of(question_of(source[i])) for i in range(128))
     assert left == {("colours", "shapes"): 96, ("shapes",): 16, ("colours",): 16}
     assert WORN.count(0) == WORN.count(1) == 1
 
@@ -145,7 +146,7 @@ def test_answers_are_balanced() -> None:
     for place in range(3):
         words = Counter(right.split()[place] for q in questions for right in q.right)
         each = sum(words.values()) / (2 * PER_LEVEL)  # 896 of 7168
-        assert set(words) == {w for table in SAFE.words for w in table[:PER_LEVEL]}
+        assert set(words) == {w for table in SAFE.tables(1) for w in table}
         assert all(abs(count - each) < 4 * each**0.5 for count in words.values())
     first = Counter(q.answer.split()[0] for q in questions if len(q.right) == 2)
     assert len(set(first.values())) == 1  # the first dial's words take turns
@@ -198,14 +199,19 @@ def test_experts_put_reports_in_order_and_believe_them() -> None:
     assert SAFE.hear(question, [], [(c0,), (c1,), (c2,)], "colours") == question.answer
 
 
+def followed(question: Question, report: str) -> str | None:
+    """Which convention a report of the first part follows."""
+    return SAFE.followed(question, question.parts[0], words_of(report))
+
+
 def test_a_worn_description_is_no_convention() -> None:
     question = SAFE.draw(random.Random(0), 1, 3, NO_SHAPES)
-    assert conventions(question, divided=True) == ("colours",)
-    assert read_convention(question, 0, f"[{question.parts[0][1]}]") == "colours"
-    assert read_convention(question, 0, "") is None  # saying nothing names no shape
-    assert read_convention(question, 0, "[star]") is None
+    assert SAFE.conventions_of(question) == ("colours",)
+    assert followed(question, f"[{question.parts[0][1]}]") == "colours"
+    assert followed(question, "") is None  # saying nothing names no shape
+    assert followed(question, "[star]") is None
     both = SAFE.draw(random.Random(0), 1, 3, BOTH)
-    assert read_convention(both, 0, "[{}][{}]".format(*both.parts[0][1:])) is None
+    assert followed(both, "[{}][{}]".format(*both.parts[0][1:])) is None
 
 
 @pytest.mark.parametrize(
@@ -281,7 +287,7 @@ def test_harder_questions_hold_a_word_that_easier_ones_cannot(kind: str, parts: 
     harder = [question_of(task) for task in source]
     assert len(harder) == 1024
     assert {KINDS[kind].lowest(question) for question in harder} == {2}
-    names = {name for words in SAFE.words for name in words[:PER_LEVEL]} | {*NAMES[:10]}
+    names = {name for words in SAFE.tables(1) for name in words} | {*NAMES.at(1)}
     for question in harder:
         words = [word for part in question.parts for word in part] + question.lure.split()
         assert any(word and not word.isdigit() and word not in names for word in words)

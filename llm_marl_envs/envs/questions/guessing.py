@@ -1,21 +1,25 @@
-"""What can be had without understanding: the accuracy of the best constant answer."""
+"""What can be had without understanding: the best constant answer, and a blind guess."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 
 from llm_marl_envs.core.answers import canonical
 from llm_marl_envs.core.tasks import TaskSource
-from llm_marl_envs.envs.questions.question import question_of
+from llm_marl_envs.envs.questions.kinds import KINDS
+from llm_marl_envs.envs.questions.question import Question, question_of
 
 SAMPLE = 512
 """Tasks looked at, the first of a source."""
-
-
 MAX_SOURCES = 64
 """Sources whose figures are kept."""
 # By identity: a source may be a dataclass, which has no hash.
 _known: OrderedDict[int, tuple[TaskSource, dict[str, float]]] = OrderedDict()
+
+
+def blind_guess(question: Question) -> float:
+    """Chance that an answer drawn from all possible ones is right; generated questions only."""
+    return len(question.right) / KINDS[question.kind].possible(question)
 
 
 def constant_accuracy(source: TaskSource) -> dict[str, float]:
@@ -34,19 +38,13 @@ def constant_accuracy(source: TaskSource) -> dict[str, float]:
 
 
 def _counted(source: TaskSource) -> dict[str, float]:
-    words: dict[str, Counter[str]] = {}
-    places: dict[str, Counter[int]] = {}
     totals: Counter[str] = Counter()
+    constants: defaultdict[str, Counter[str | int]] = defaultdict(Counter)  # answers and places
     for index in range(min(len(source), SAMPLE)):
         question = question_of(source[index])
         totals[question.kind] += 1
-        words.setdefault(question.kind, Counter()).update(map(canonical, question.right))
-        options = [canonical(choice) for choice in question.choices]
-        if canonical(question.answer) in options:
-            place = options.index(canonical(question.answer))
-            places.setdefault(question.kind, Counter())[place] += 1
-    best: dict[str, float] = {}
-    for kind, total in totals.items():
-        counts = [*words[kind].values(), *places.get(kind, Counter()).values()]
-        best[kind] = max(counts) / total
-    return best
+        constants[question.kind].update(map(canonical, question.right))
+        places = [canonical(choice) for choice in question.choices]
+        if canonical(question.answer) in places:
+            constants[question.kind][places.index(canonical(question.answer))] += 1
+    return {kind: max(constants[kind].values()) / total for kind, total in totals.items()}
