@@ -144,7 +144,9 @@ class AdvantageAlignment(MAGRPO):
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """Another ending of each planned episode from every turn after the first."""
-        if not self.settings.weight or any(one.branch is not None for one in group.episodes):
+        if not self.settings.weight or any(
+            episode.branch is not None for episode in group.episodes
+        ):
             return []
         return [
             Branch(parent=place, agent=agent, turn=index)
@@ -178,21 +180,23 @@ class AdvantageAlignment(MAGRPO):
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """1 for what was said in a planned episode, 0 in a further ending."""
-        found = np.ones(inputs.alive.shape)
+        weights = np.ones(inputs.alive.shape)
         for p, group in enumerate(inputs.groups):
-            found[p, [g for g, one in enumerate(group.episodes) if one.branch is not None]] = 0.0
-        return found
+            weights[
+                p, [g for g, episode in enumerate(group.episodes) if episode.branch is not None]
+            ] = 0.0
+        return weights
 
     def _values(self, inputs: AdvantageInputs, own: np.ndarray) -> np.ndarray:
         """V of the planned episodes, (P, G, A, K); NaN where no other ending tells it."""
-        found = np.full(own.shape, np.nan)
-        found[..., 0] = inputs.returns[..., 0] - own[..., 0]
+        values = np.full(own.shape, np.nan)
+        values[..., 0] = inputs.returns[..., 0] - own[..., 0]
         for p, group in enumerate(inputs.groups):
             for g, episode in group.living:
                 if episode.branch is not None:
                     parent, turn = episode.branch.parent, episode.branch.turn
-                    found[p, parent, :, turn] = inputs.returns[p, g, :, turn]
-        return found
+                    values[p, parent, :, turn] = inputs.returns[p, g, :, turn]
+        return values
 
 
 def past_advantages(rewards: np.ndarray, values: np.ndarray, discount: float) -> np.ndarray:

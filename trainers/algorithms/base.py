@@ -101,8 +101,11 @@ class AdvantageInputs:
         """
         living = [[episode for _, episode in group.living] for group in self.groups]
         paid = [
-            max((sum(abs(turn.reward) for turn in one.turns) for one in some), default=0.0)
-            for some in living
+            max(
+                (sum(abs(turn.reward) for turn in episode.turns) for episode in episodes),
+                default=0.0,
+            )
+            for episodes in living
         ]
         scale = np.array(paid) if paid else np.abs(self.returns).max(axis=(1, 2, 3))
         return ROUNDING * scale.reshape(-1, 1, 1, 1)
@@ -155,17 +158,17 @@ class Algorithm:
 
     def __init__(self, args: Any, settings: Any = None) -> None:
         for option, (neutral, *others) in OPTIONS.items():
-            value, known = getattr(args, option), (neutral, *others[:1])
+            value, allowed = getattr(args, option), (neutral, *others[:1])
             if option not in self.reads and value != neutral:
                 raise ValueError(
                     f"{option}={value!r}: the algorithm {self.name!r} does not read it; leave it "
                     f"at {neutral!r}"
                 )
             if isinstance(self.reads, Mapping):
-                known = self.reads.get(option, known)
-            if value not in known:
+                allowed = self.reads.get(option, allowed)
+            if value not in allowed:
                 raise ValueError(
-                    f"{option}={value!r}: the algorithm {self.name!r} knows {[*known]}"
+                    f"{option}={value!r}: the algorithm {self.name!r} knows {[*allowed]}"
                 )
         self.args = args
         self.settings = self.Settings() if settings is None else settings

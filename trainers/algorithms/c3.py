@@ -87,8 +87,8 @@ class C3(Algorithm):
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """J - 1 alternatives of each message of the planned episodes."""
         return [
-            one
-            for one in at_each_message(group, agents)
+            branch
+            for branch in at_each_message(group, agents)
             for _ in range(self.settings.alternatives - 1)
         ]
 
@@ -110,31 +110,31 @@ class C3(Algorithm):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 for what has no versions."""
-        found, alone = np.zeros(inputs.alive.shape), 0
+        advantages, alone = np.zeros(inputs.alive.shape), 0
         for p, group in enumerate(inputs.groups):
             for agent, turn, places in versions(group, inputs.agents):
                 returns = inputs.returns[p, places, agent, turn]
                 alone += len(places) < 2
                 if len(places) > 1 and np.ptp(returns) > inputs.rounding[p, 0, 0, 0]:
                     others = (returns.sum() - returns) / (len(places) - 1)
-                    found[p, places, agent, turn] = returns - others
+                    advantages[p, places, agent, turn] = returns - others
         self.counters = {"alone": float(alone)}
-        return found
+        return advantages
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """1 over the versions of a message, 0 for all else."""
-        found = np.zeros(inputs.alive.shape)
+        weights = np.zeros(inputs.alive.shape)
         for p, group in enumerate(inputs.groups):
             for agent, turn, places in versions(group, inputs.agents):
-                found[p, places, agent, turn] = 1 / len(places)
-        return found
+                weights[p, places, agent, turn] = 1 / len(places)
+        return weights
 
 
 def at_each_message(
     group: EpisodeGroup, agents: Sequence[str], instead: str | None = None
 ) -> list[Branch]:
     """A branch at each message of the planned episodes, partners held; none in a second round."""
-    if any(one.branch is not None for one in group.episodes):
+    if any(episode.branch is not None for episode in group.episodes):
         return []
     return [
         Branch(parent=place, agent=turn.agent, turn=turn.index, held=True, instead=instead)

@@ -74,20 +74,22 @@ class Difference(Algorithm):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 in branches."""
-        found, alone = np.zeros(inputs.alive.shape), 0
+        advantages, alone = np.zeros(inputs.alive.shape), 0
         for p, group in enumerate(inputs.groups):
             for agent, turn, places in versions(group, inputs.agents):
                 returns = inputs.returns[p, places, agent, turn]
                 alone += len(places) < 2
                 if len(places) > 1 and np.ptp(returns) > inputs.rounding[p, 0, 0, 0]:
-                    found[p, places[0], agent, turn] = returns[0] - returns[1]
+                    advantages[p, places[0], agent, turn] = returns[0] - returns[1]
         self.counters = {"alone": float(alone)}
-        return found
+        return advantages
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """1 for what was said in a planned episode."""
-        planned = [[g for g, one in group.living if not one.branch] for group in inputs.groups]
-        found = np.zeros(inputs.alive.shape)
+        planned = [
+            [g for g, episode in group.living if not episode.branch] for group in inputs.groups
+        ]
+        weights = np.zeros(inputs.alive.shape)
         for p, places in enumerate(planned):
-            found[p, places] = 1.0
-        return found
+            weights[p, places] = 1.0
+        return weights

@@ -77,7 +77,7 @@ class Marshal(Algorithm):
         group = pooled(inputs.returns, inputs.alive, pools, inputs.rounding)
         past, distance = np.zeros((len(roles), 1)), np.zeros((len(roles), 1))
         for role in sorted(set(roles)):
-            here = np.array([one == role for one in roles])
+            here = np.array([other == role for other in roles])
             seen = inputs.returns[:, :, here][inputs.alive[:, :, here]]
             if seen.size:
                 past[here], distance[here] = self.past.compare(role, seen)

@@ -45,19 +45,19 @@ def pooled(
     mean, others, deviation = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     lonely, equal = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     for pool in set(pools):
-        here = np.array([one == pool for one in pools])
-        some, there = values[:, :, here], alive[:, :, here]
+        here = np.array([other == pool for other in pools])
+        returns, taken = values[:, :, here], alive[:, :, here]
         everything, one_episode = (1, 2, 3), (2, 3)
-        count = there.sum(axis=everything, keepdims=True)
-        total = np.where(there, some, 0.0).sum(axis=everything, keepdims=True)
-        own = np.where(there, some, 0.0).sum(axis=one_episode, keepdims=True)
-        left = count - there.sum(axis=one_episode, keepdims=True)
+        count = taken.sum(axis=everything, keepdims=True)
+        total = np.where(taken, returns, 0.0).sum(axis=everything, keepdims=True)
+        own = np.where(taken, returns, 0.0).sum(axis=one_episode, keepdims=True)
+        left = count - taken.sum(axis=one_episode, keepdims=True)
         mean[:, :, here] = middle = total / np.maximum(count, 1)
         others[:, :, here] = np.where(left > 0, (total - own) / np.maximum(left, 1), 0.0)
         lonely[:, :, here] = left == 0
-        squares = np.where(there, (some - middle) ** 2, 0.0).sum(axis=everything, keepdims=True)
+        squares = np.where(taken, (returns - middle) ** 2, 0.0).sum(axis=everything, keepdims=True)
         deviation[:, :, here] = np.sqrt(squares / np.maximum(count - 1, 1))
-        high = np.where(there, some, -np.inf).max(axis=everything, keepdims=True)
-        low = np.where(there, some, np.inf).min(axis=everything, keepdims=True)
+        high = np.where(taken, returns, -np.inf).max(axis=everything, keepdims=True)
+        low = np.where(taken, returns, np.inf).min(axis=everything, keepdims=True)
         equal[:, :, here] = high - low <= rounding
     return Pooled(mean=mean, others=others, lonely=lonely, deviation=deviation, equal=equal)

@@ -99,12 +99,12 @@ def measured(rows: Sequence[tuple[str, Hashable, np.ndarray]]) -> dict[str, Drif
     for policy, episode, differences in rows:
         parts[policy].append(differences)
         episodes[episode] += float(differences.sum())
-    found = {
-        policy: _drift(some, np.array([one.sum() for one in some]))
-        for policy, some in parts.items()
+    drifts = {
+        policy: _drift(gaps, np.array([row.sum() for row in gaps]))
+        for policy, gaps in parts.items()
     }
-    every = [one for some in parts.values() for one in some]
-    return {**found, "joint": _drift(every, np.array(list(episodes.values())))}
+    every = [row for gaps in parts.values() for row in gaps]
+    return {**drifts, "joint": _drift(every, np.array(list(episodes.values())))}
 
 
 def _drift(rows: Sequence[np.ndarray], sums: np.ndarray) -> Drift:

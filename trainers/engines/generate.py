@@ -186,7 +186,7 @@ class GenerateEngine(SamplingEngine):
         Each row reads that one itself, which gives it the first scores.
         """
         once = SamplingBatch(rows, batch.model, [batch.policies[row] for row in rows])
-        theirs = {name: one[rows] for name, one in inputs.items()}
+        theirs = {name: rows_of_it[rows] for name, rows_of_it in inputs.items()}
         self._begin(once, [draws[row] for row in rows], theirs, config, cache)
         self._go_on(once, theirs, _one_token(config), cache)
         cache.crop(-1)
@@ -255,7 +255,7 @@ def _common(draws: Sequence[Draw], policy: str) -> int:
     prompts = [draw.prompt_ids[:-1] for draw in draws if draw.policy == policy]
     least, most = min(prompts), max(prompts)  # all others lie between them
     pairs = enumerate(zip(least, most, strict=False))
-    return next((n for n, (one, other) in pairs if one != other), min(len(least), len(most)))
+    return next((n for n, (token, other) in pairs if token != other), min(len(least), len(most)))
 
 
 def _padded(draws: Sequence[Draw], pad: Any, device: Any) -> dict[str, Tensor]:
@@ -265,7 +265,7 @@ def _padded(draws: Sequence[Draw], pad: Any, device: Any) -> dict[str, Tensor]:
     ids = [[pad] * n + list(draw.prompt_ids) for n, draw in zip(blank, draws, strict=True)]
     mask = [[0] * n + [1] * (width - n) for n in blank]
     named = {"input_ids": ids, "attention_mask": mask}
-    return {name: torch.tensor(one, device=device) for name, one in named.items()}
+    return {name: torch.tensor(values, device=device) for name, values in named.items()}
 
 
 def _one_token(config: GenerationConfig) -> GenerationConfig:

@@ -35,7 +35,7 @@ class _Read:
     @property
     def bytes(self) -> int:
         """In memory, room to spare included."""
-        return sum(one.untyped_storage().nbytes() for pair in self.layers for one in pair)
+        return sum(states.untyped_storage().nbytes() for pair in self.layers for states in pair)
 
     def first(self, rows: int) -> _Read:
         """The first rows, in memory of their own."""
@@ -69,7 +69,7 @@ class KeptRows:
     @property
     def bytes(self) -> int:
         """Held now."""
-        return sum(read.bytes for read in self._reads())
+        return sum(call.bytes for call in self._reads())
 
     def check(self, weights: Iterable[Tensor]) -> None:
         """Let all go unless these weights are those of before, where they were, and not written to.
@@ -78,9 +78,9 @@ class KeptRows:
         and what writes to `.data` leave a tensor's version alone, so the bits of trained weights
         are summed, too.
         """
-        given = [*weights]
-        now, digest = [(one.data, one._version) for one in given], _digest(given)
-        same = [_mark(one) for one in now] == [_mark(one) for one in self._weights]
+        tensors = [*weights]
+        now, digest = [(weight.data, weight._version) for weight in tensors], _digest(tensors)
+        same = [_mark(weight) for weight in now] == [_mark(weight) for weight in self._weights]
         if not same or digest != self._digest:
             self._rows.clear()
             self._weights, self._digest = now, digest
@@ -107,10 +107,10 @@ class KeptRows:
 
     def into(self, cache: DynamicCache, draws: Sequence[Draw], width: int) -> int:
         """Fill an empty cache with what is held of these rows, and let them go; see `fill`."""
-        known = [*map(_known, draws)]
-        rows = [self._rows[one] for one in known]
-        for one in {*known}:  # several rows may have said the same
-            del self._rows[one]
+        keys = [*map(_known, draws)]
+        rows = [self._rows[key] for key in keys]
+        for key in {*keys}:  # several rows may have said the same
+            del self._rows[key]
         return fill(cache, rows, draws, width)
 
     def keep(
@@ -124,13 +124,13 @@ class KeptRows:
             drawn: what each said.
             width: columns of the prompts, padded on the left.
         """
-        read = _read(cache)
-        fit = min(len(draws), self.most_bytes * len(draws) // read.bytes)
-        read = read if fit == len(draws) else read.first(fit)
-        for place, (draw, said) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):
-            key = draw.policy, draw.start, (*draw.prompt_ids, *said.ids[:-1])
+        call = _read(cache)
+        fit = min(len(draws), self.most_bytes * len(draws) // call.bytes)
+        call = call if fit == len(draws) else call.first(fit)
+        for place, (draw, action) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):
+            key = draw.policy, draw.start, (*draw.prompt_ids, *action.ids[:-1])
             self._rows.pop(key, None)  # the newest is the last one
-            self._rows[key] = Row(read, place, width - len(draw.prompt_ids))
+            self._rows[key] = Row(call, place, width - len(draw.prompt_ids))
         while self.bytes > self.most_bytes:
             oldest = next(iter(self._rows.values())).read
             self._rows = {key: row for key, row in self._rows.items() if row.read is not oldest}
@@ -147,8 +147,8 @@ def rows_of(cache: DynamicCache, draws: Sequence[Draw], width: int) -> list[Row]
         draws: its rows.
         width: columns of the prompts, padded on the left.
     """
-    read = _read(cache)
-    return [Row(read, place, width - len(one.prompt_ids)) for place, one in enumerate(draws)]
+    call = _read(cache)
+    return [Row(call, place, width - len(draw.prompt_ids)) for place, draw in enumerate(draws)]
 
 
 def fill(cache: DynamicCache, rows: Sequence[Row], draws: Sequence[Draw], width: int) -> int:
@@ -188,8 +188,8 @@ def _known(draw: Draw) -> Known:
 
 def _digest(weights: Sequence[Tensor]) -> list[int]:
     """A sum of the bits of each weight that is trained."""
-    sums = [_bits(one.data).sum() for one in weights if one.requires_grad]
-    return torch.stack([one.to(sums[0].device) for one in sums]).tolist() if sums else []
+    sums = [_bits(weight.data).sum() for weight in weights if weight.requires_grad]
+    return torch.stack([total.to(sums[0].device) for total in sums]).tolist() if sums else []
 
 
 def _bits(weight: Tensor) -> Tensor:
@@ -207,10 +207,10 @@ def _mark(weight: tuple[Tensor, int]) -> tuple[int, int]:
 
 def _columns(row: Row, layer: int, blank: int, held: int) -> tuple[Tensor, Tensor]:
     """The first columns of a row that is padded by `blank`: keys and values, (n, held, d)."""
-    found = []
-    for one in row.read.layers[layer]:
-        kept = one[row.place, :, row.begins : row.begins + max(0, held - blank)]
-        moved = one.new_zeros(one.shape[1], held, one.shape[3])
+    columns = []
+    for states in row.read.layers[layer]:
+        kept = states[row.place, :, row.begins : row.begins + max(0, held - blank)]
+        moved = states.new_zeros(states.shape[1], held, states.shape[3])
         moved[:, held - kept.shape[1] :] = kept
-        found.append(moved)
-    return found[0], found[1]
+        columns.append(moved)
+    return columns[0], columns[1]

@@ -168,8 +168,8 @@ class Collector:
             return group
         turns = {"turns": self.schedules.horizon.at(update)}
         episodes = (
-            dataclasses.replace(one, env_kwargs={**one.env_kwargs, **turns})
-            for one in group.episodes
+            dataclasses.replace(episode, env_kwargs={**episode.env_kwargs, **turns})
+            for episode in group.episodes
         )
         return dataclasses.replace(group, episodes=tuple(episodes))
 

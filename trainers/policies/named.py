@@ -131,5 +131,5 @@ def _identity(kind: str, folder: str, length: int, temperature: float, sampling:
 
 
 def _of_template(sampling: Sampling) -> str:
-    said = json.dumps(sampling.template, sort_keys=True)
-    return f", template {said}" if sampling.template else ""
+    variables = json.dumps(sampling.template, sort_keys=True)
+    return f", template {variables}" if sampling.template else ""

@@ -25,14 +25,14 @@ MEASURED = ("reward", "success")
 
 def training_facts(algorithm: str, state: Any) -> dict[str, Any]:
     """What a card says of the training, from transformers' state of the trainer."""
-    found: dict[str, Any] = {"algorithm": algorithm, "updates": state.global_step}
+    facts: dict[str, Any] = {"algorithm": algorithm, "updates": state.global_step}
     for name, prefix in (("evaluation", "eval_"), ("training", "")):
         for entry in reversed(state.log_history):
             numbers = {k: entry[prefix + k] for k in MEASURED if prefix + k in entry}
             if numbers:
-                found[name] = {"update": entry["step"], **numbers}
+                facts[name] = {"update": entry["step"], **numbers}
                 break
-    return found
+    return facts
 
 
 def write_cards(
@@ -91,7 +91,7 @@ def _facts(
         "Environment": env_id and f"`{env_id}`",
         "Its arguments": arguments and f"`{json.dumps(arguments, sort_keys=True)}`",
         "Seats and the policies that play them": seats,
-        "Not trained": ", ".join(f"`{one}`" for one in sorted(team.frozen)),
+        "Not trained": ", ".join(f"`{policy}`" for policy in sorted(team.frozen)),
     }
     if "algorithm" in trained:
         ours = f"`{trained['algorithm']}` (MAGRPO trainer of llm-marl-envs)"
@@ -127,9 +127,9 @@ def _team_text(team: TeamModel, description: Mapping[str, Any], facts: Sequence[
 def _load_team(team: TeamModel) -> list[str]:
     unnamed = isinstance(team, AdapterWeights) and not _base(team, team.policies[0])
     base = ', base="BASE"' if unnamed else ""
-    told = ["The base had no name: BASE is its folder.", ""] if unnamed else []
+    note = ["The base had no name: BASE is its folder.", ""] if unnamed else []
     return [
-        *told,
+        *note,
         "```python",
         "from trainers import TokenPolicy, load_team",
         "",

@@ -203,7 +203,7 @@ def warm_start(
     if not demonstrations:
         raise ValueError("got no demonstrations to warm-start on, expected at least one")
     chat = ChatTemplate(tokenizer)
-    rows = [_tensors(*encoded(chat, *one)) for one in demonstrations]
+    rows = [_tensors(*encoded(chat, *demonstration)) for demonstration in demonstrations]
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
@@ -236,7 +236,9 @@ def _tensors(ids: Sequence[int], labels: Sequence[int]) -> tuple[Tensor, Tensor]
 def _collate(rows: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
     """Ids, labels and attention mask of a batch, padded on the right, each (B, T)."""
     ids = pad_sequence([ids for ids, _ in rows], batch_first=True, padding_value=PAD_ID)
-    labels = pad_sequence([one for _, one in rows], batch_first=True, padding_value=IGNORED)
+    labels = pad_sequence(
+        [row_labels for _, row_labels in rows], batch_first=True, padding_value=IGNORED
+    )
     return ids, labels, torch.ne(ids, PAD_ID).long()
 
 
@@ -307,10 +309,10 @@ def _is_there(folder: Path, key: str, *, fresh: bool) -> bool:
     """Whether a folder holds this model and is to be left as it is; errors as `tiny_model`."""
     if not folder.exists():
         return False
-    found = _recorded_key(folder)
-    if found is None or (found != key and not fresh):
+    recorded = _recorded_key(folder)
+    if recorded is None or (recorded != key and not fresh):
         raise ValueError(
-            f"{folder} is there and is not this model (its key is {found}, expected {key}); "
+            f"{folder} is there and is not this model (its key is {recorded}, expected {key}); "
             "choose another path, or pass fresh=True to replace an older tiny model"
         )
     return not fresh
@@ -351,8 +353,8 @@ def _repeated_lines(demonstrations: Sequence[Demonstration]) -> list[str]:
         for line in {line for message in messages for line in message["content"].splitlines()}
     )
     least = REPEATED * len(demonstrations)
-    found = [line for line, count in counts.items() if line and count >= least]
-    return sorted(found, key=lambda line: (-len(line), line))
+    lines = [line for line, count in counts.items() if line and count >= least]
+    return sorted(lines, key=lambda line: (-len(line), line))
 
 
 def _key(seed: int, settings: TinySettings, demonstrations: Sequence[Demonstration]) -> str:

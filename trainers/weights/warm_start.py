@@ -128,14 +128,14 @@ def _make(
 ) -> None:
     """Write the model, unless it is there."""
     key, record = about["key"], home / RECORD
-    found = read_json(record)["key"] if record.is_file() else None
-    there = home.exists() and (not home.is_dir() or any(home.iterdir()))
-    if there and (found is None or (found != key and not fresh)):
+    recorded = read_json(record)["key"] if record.is_file() else None
+    occupied = home.exists() and (not home.is_dir() or any(home.iterdir()))
+    if occupied and (recorded is None or (recorded != key and not fresh)):
         raise ValueError(
-            f"{home} is there and is not this warm start (its key is {found}, expected {key}); "
+            f"{home} is there and is not this warm start (its key is {recorded}, expected {key}); "
             "choose another folder, or pass fresh to replace an older warm start"
         )
-    if found == key and not fresh:
+    if recorded == key and not fresh:
         return
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError(
@@ -160,7 +160,7 @@ def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[
     """The model in plain form, its tokenizer, and the mean loss of the last tenth."""
     tokenizer = load_tokenizer(base)
     chat = ChatTemplate(tokenizer)
-    rows = [encoded(chat, *one) for one in shown]
+    rows = [encoded(chat, *demonstration) for demonstration in shown]
     lora = LoraConfig(
         r=max(settings.lora_rank, 1),
         lora_alpha=2 * max(settings.lora_rank, 1),
@@ -194,9 +194,9 @@ def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[
         callbacks=[_Bar(), _MarkWhole()],
     )
     trainer.remove_callback(PrinterCallback)  # the bar shows the loss
-    for one in folder.glob("checkpoint-*"):
-        if not (one / WHOLE).is_file():  # it was stopped while it wrote this one
-            shutil.rmtree(one)
+    for checkpoint in folder.glob("checkpoint-*"):
+        if not (checkpoint / WHOLE).is_file():  # it was stopped while it wrote this one
+            shutil.rmtree(checkpoint)
     begun = folder.is_dir() and get_last_checkpoint(str(folder)) is not None
     trainer.train(resume_from_checkpoint=begun)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
