@@ -59,13 +59,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pydantic import Field
 
 from llm_marl_envs.core.options import Options
 from llm_marl_envs.core.records import Branch, EpisodeGroup
-from trainers.algorithms.base import AdvantageInputs, Budget, Form, acts_at_once
+from trainers.algorithms.base import AdvantageInputs, Budget, Form, acts_at_once, in_turn
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.relations import Kind, Relation
 
@@ -134,7 +132,7 @@ class AdvantageAlignment(MAGRPO):
                 f"{self.name} with schedules: pool: a past self or an opponent has no advantages "
                 "to align with; leave the pool out, or choose algorithm: magrpo"
             )
-        if isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper)):
+        if in_turn(env):
             raise ValueError(
                 f"{self.name}: the agents of {env} act one after the other, so that the t-th turns "
                 "of two are not at the same time; use an environment in which all act at once, or "
@@ -169,7 +167,7 @@ class AdvantageAlignment(MAGRPO):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 in the further endings."""
-        alive = inputs.alive & (self.weights(inputs) > 0)
+        alive = inputs.alive & inputs.planned
         own = super().advantages(replace(inputs, alive=alive))
         others = own.sum(axis=2, keepdims=True) - own
         gamma = self.args.discount
@@ -180,12 +178,7 @@ class AdvantageAlignment(MAGRPO):
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """1 for what was said in a planned episode, 0 in a further ending."""
-        weights = np.ones(inputs.alive.shape)
-        for p, group in enumerate(inputs.groups):
-            weights[
-                p, [g for g, episode in enumerate(group.episodes) if episode.branch is not None]
-            ] = 0.0
-        return weights
+        return np.ones(inputs.alive.shape) * inputs.planned
 
     def _values(self, inputs: AdvantageInputs, own: np.ndarray) -> np.ndarray:
         """V of the planned episodes, (P, G, A, K); NaN where no other ending tells it."""

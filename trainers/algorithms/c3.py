@@ -35,7 +35,8 @@ Deviations from the paper's code:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -110,15 +111,9 @@ class C3(Algorithm):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 for what has no versions."""
-        advantages, alone = np.zeros(inputs.alive.shape), 0
-        for p, group in enumerate(inputs.groups):
-            for agent, turn, places in versions(group, inputs.agents):
-                returns = inputs.returns[p, places, agent, turn]
-                alone += len(places) < 2
-                if len(places) > 1 and np.ptp(returns) > inputs.rounding[p, 0, 0, 0]:
-                    others = (returns.sum() - returns) / (len(places) - 1)
-                    advantages[p, places, agent, turn] = returns - others
-        self.counters = {"alone": float(alone)}
+        advantages, self.counters = judged(
+            inputs, lambda returns: returns - (returns.sum() - returns) / (len(returns) - 1)
+        )
         return advantages
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
@@ -182,3 +177,27 @@ def versions(group: EpisodeGroup, agents: Sequence[str]) -> Iterator[Versions]:
             if turn.agent in agents:
                 others = branches.get((place, turn.agent, turn.index), [])
                 yield agents.index(turn.agent), turn.index, [place, *others]
+
+
+def judged(
+    inputs: AdvantageInputs, judge: Callable[[np.ndarray], Any]
+) -> tuple[np.ndarray, dict[str, float]]:
+    """The advantages of messages that have several versions, and counts for the log.
+
+    Args:
+        inputs: of the update.
+        judge: the returns of all versions of a message, that of the planned episode first ->
+            their advantages.
+
+    Returns:
+        float64, (P, G, A, K), 0 for what has no versions, or such as earned the same; and how many
+        messages are "alone", for failures left them one version.
+    """
+    advantages, alone, rounding = np.zeros(inputs.alive.shape), 0, inputs.rounding
+    for p, group in enumerate(inputs.groups):
+        for agent, turn, places in versions(group, inputs.agents):
+            returns = inputs.returns[p, places, agent, turn]
+            alone += len(places) < 2
+            if len(places) > 1 and np.ptp(returns) > rounding[p, 0, 0, 0]:
+                advantages[p, places, agent, turn] = judge(returns)
+    return advantages, {"alone": float(alone)}

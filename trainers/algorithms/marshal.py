@@ -32,9 +32,8 @@ from typing import Any
 import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
+from trainers.algorithms.baselines import Past, pooled
 from trainers.algorithms.magrpo import STD_EPSILON
-from trainers.algorithms.past import Past
-from trainers.algorithms.pools import pooled
 from trainers.algorithms.relations import Kind, Relation
 from trainers.algorithms.roles import RoleSettings
 

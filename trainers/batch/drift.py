@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -165,11 +165,12 @@ def differences(
 
 def logged(drifts: Mapping[str, Drift]) -> dict[str, float]:
     """Names of the log -> numbers."""
-    values: dict[str, float] = {}
-    for name, drift in drifts.items():
-        for key in ("mean", "largest", "signed", "summed", "size"):
-            values[f"sampling/{name}/{key}"] = getattr(drift, key)
-    return values
+    return {
+        f"sampling/{name}/{key}": value
+        for name, drift in drifts.items()
+        for key, value in asdict(drift).items()
+        if key != "tokens"
+    }
 
 
 def correction(batch: Mapping[str, Any], args: Any) -> torch.Tensor:

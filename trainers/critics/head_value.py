@@ -28,7 +28,7 @@ from trainers.critics.base import (
     distinct,
     refuse_body,
 )
-from trainers.weights.team_model import TeamModel
+from trainers.weights.team_model import TeamModel, without_adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,7 @@ class HeadValue(Critic):
     def _hidden(self, policy: str, prompts: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Hidden states at the last tokens, (prompts, width); padded on the right."""
         self.team.activate(policy)
-        model = self.team.model_of(policy)
-        whole = model.get_base_model() if hasattr(model, "get_base_model") else model
+        whole = without_adapters(self.team.model_of(policy))
         rows, states = self.settings.rows, []
         for first in range(0, len(prompts), rows):
             part = [torch.tensor(ids) for ids in prompts[first : first + rows]]

@@ -27,7 +27,7 @@ Known = tuple[str, bool, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _Call:
     """What one call has read: (keys, values) of each layer, each (B, n, L, d)."""
 
     layers: tuple[tuple[Tensor, Tensor], ...]
@@ -37,9 +37,9 @@ class _Read:
         """In memory, room to spare included."""
         return sum(states.untyped_storage().nbytes() for pair in self.layers for states in pair)
 
-    def first(self, rows: int) -> _Read:
+    def first(self, rows: int) -> _Call:
         """The first rows, in memory of their own."""
-        return _Read(
+        return _Call(
             tuple((keys[:rows].clone(), values[:rows].clone()) for keys, values in self.layers)
         )
 
@@ -48,7 +48,7 @@ class _Read:
 class Row:
     """One row of what a call has read, and the column of its first token."""
 
-    read: _Read
+    call: _Call
     place: int
     begins: int
 
@@ -69,7 +69,7 @@ class KeptRows:
     @property
     def bytes(self) -> int:
         """Held now."""
-        return sum(call.bytes for call in self._reads())
+        return sum(call.bytes for call in self._calls())
 
     def check(self, weights: Iterable[Tensor]) -> None:
         """Let all go unless these weights are those of before, where they were, and not written to.
@@ -124,7 +124,7 @@ class KeptRows:
             drawn: what each said.
             width: columns of the prompts, padded on the left.
         """
-        call = _read(cache)
+        call = _call_of(cache)
         fit = min(len(draws), self.most_bytes * len(draws) // call.bytes)
         call = call if fit == len(draws) else call.first(fit)
         for place, (draw, action) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):
@@ -132,11 +132,11 @@ class KeptRows:
             self._rows.pop(key, None)  # the newest is the last one
             self._rows[key] = Row(call, place, width - len(draw.prompt_ids))
         while self.bytes > self.most_bytes:
-            oldest = next(iter(self._rows.values())).read
-            self._rows = {key: row for key, row in self._rows.items() if row.read is not oldest}
+            oldest = next(iter(self._rows.values())).call
+            self._rows = {key: row for key, row in self._rows.items() if row.call is not oldest}
 
-    def _reads(self) -> list[_Read]:
-        return list({id(row.read): row.read for row in self._rows.values()}.values())
+    def _calls(self) -> list[_Call]:
+        return list({id(row.call): row.call for row in self._rows.values()}.values())
 
 
 def rows_of(cache: DynamicCache, draws: Sequence[Draw], width: int) -> list[Row]:
@@ -147,7 +147,7 @@ def rows_of(cache: DynamicCache, draws: Sequence[Draw], width: int) -> list[Row]
         draws: its rows.
         width: columns of the prompts, padded on the left.
     """
-    call = _read(cache)
+    call = _call_of(cache)
     return [Row(call, place, width - len(draw.prompt_ids)) for place, draw in enumerate(draws)]
 
 
@@ -168,17 +168,17 @@ def fill(cache: DynamicCache, rows: Sequence[Row], draws: Sequence[Draw], width:
     """
     held = width - max(len(draw.prompt_ids) - draw.through + 1 for draw in draws)
     blank = [width - len(draw.prompt_ids) for draw in draws]
-    for number in range(len(rows[0].read.layers)):
+    for number in range(len(rows[0].call.layers)):
         parts = [_columns(row, number, n, held) for row, n in zip(rows, blank, strict=True)]
         keys, values = (torch.stack(part) for part in zip(*parts, strict=True))
         cache.update(keys, values, number)
     return sum(max(0, held - n) for n in blank)
 
 
-def _read(cache: DynamicCache) -> _Read:
+def _call_of(cache: DynamicCache) -> _Call:
     """What a call has read into its cache."""
     layers: Any = cache.layers
-    return _Read(tuple((layer.keys, layer.values) for layer in layers))
+    return _Call(tuple((layer.keys, layer.values) for layer in layers))
 
 
 def _known(draw: Draw) -> Known:
@@ -208,7 +208,7 @@ def _mark(weight: tuple[Tensor, int]) -> tuple[int, int]:
 def _columns(row: Row, layer: int, blank: int, held: int) -> tuple[Tensor, Tensor]:
     """The first columns of a row that is padded by `blank`: keys and values, (n, held, d)."""
     columns = []
-    for states in row.read.layers[layer]:
+    for states in row.call.layers[layer]:
         kept = states[row.place, :, row.begins : row.begins + max(0, held - blank)]
         moved = states.new_zeros(states.shape[1], held, states.shape[3])
         moved[:, held - kept.shape[1] :] = kept

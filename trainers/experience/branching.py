@@ -10,9 +10,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
-
 from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup
 from llm_marl_envs.core.seeds import Start, branch_start
@@ -20,7 +17,7 @@ from llm_marl_envs.play.branches import NotReplayableError
 from llm_marl_envs.play.replay import check_replays
 from llm_marl_envs.play.rollout import redraws
 from trainers.algorithms import Algorithm
-from trainers.algorithms.base import Budget, Form
+from trainers.algorithms.base import Budget, Form, in_turn
 from trainers.config import MAGRPOConfig
 
 NEEDS: dict[str, tuple[Any, str]] = {
@@ -37,11 +34,6 @@ def most_turns(env: Any, args: MAGRPOConfig) -> int | None:
     """Most actions of one agent in an episode; None where nobody says."""
     inner = env.unwrapped
     return inner.max_turns if isinstance(inner, TextEnv) else args.max_turns
-
-
-def in_turn(env: Any) -> bool:
-    """Whether one agent acts at a time."""
-    return isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper))
 
 
 def form_of(env: Any, trained: Sequence[str], args: MAGRPOConfig) -> Form:

@@ -32,8 +32,8 @@ import torch
 
 from llm_marl_envs.core.seeds import derive_seed
 from trainers.algorithms import Algorithm
+from trainers.algorithms.base import in_turn
 from trainers.config import MAGRPOConfig
-from trainers.experience.branching import in_turn
 
 Place = tuple[int, int, int]
 """A step of an episode: its task's place in the process's share, its own in the group, the step."""

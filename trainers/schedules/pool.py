@@ -32,7 +32,6 @@ from llm_marl_envs.core.seeds import derive_seed
 
 STRATEGIES = Registry("trainers.strategies", "strategy")
 SAMPLED = "sampled"
-FULL = ("oldest", "random")
 MARK = "@"
 """Between a policy and the update before which a past self of it was kept: `player_0@40`."""
 

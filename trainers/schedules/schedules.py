@@ -385,10 +385,7 @@ def make_schedules(chosen: Mapping[str, Any] | None) -> Schedules:
     chosen = chosen or {}
     refuse_unknown("schedules", chosen, KINDS)
     check_types("schedules", chosen, dict.fromkeys(chosen, dict[str, Any]))
-    made = {}
-    for name, settings in chosen.items():
-        made[name] = KINDS[name](**settings)
-    return Schedules(**made)
+    return Schedules(**{name: KINDS[name](**settings) for name, settings in chosen.items()})
 
 
 def settings_of(schedules: Schedules) -> dict[str, Any] | None:

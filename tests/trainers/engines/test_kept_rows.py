@@ -311,12 +311,12 @@ def test_a_stale_cache_is_caught_by_compare_sampling(
     trainer = make_trainer(tmp_path, WordPair, compare_sampling=True, max_completion_length=8)
     stir(trainer.team, 0.3)
     begun = weights(trainer)
-    keep = kept_rows._Read
+    keep = kept_rows._Call
 
     def planted(layers: Any) -> Any:
         return keep(layers if plant is None else plant(layers))
 
-    monkeypatch.setattr(kept_rows, "_Read", planted)
+    monkeypatch.setattr(kept_rows, "_Call", planted)
     if plant is None:
         trainer.train()
         assert trainer.state.log_history[0]["sampling/joint/largest"] < 1e-5

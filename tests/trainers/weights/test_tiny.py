@@ -167,8 +167,8 @@ def test_cache(
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="is not this model"):
+    with pytest.raises(ValueError, match="is not this"):
         tiny.tiny_model(tmp_path, settings=SMALL, fresh=True)
     assert (tmp_path / "notes.txt").read_text() == "mine"
-    with pytest.raises(ValueError, match="fresh=True"):
+    with pytest.raises(ValueError, match="fresh"):
         tiny.tiny_model(folder, settings=SMALL, seed=5)
