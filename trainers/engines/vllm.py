@@ -313,9 +313,7 @@ def _started(
             "with `llm-marl serve-team` and give their urls"
         )
     separate = isinstance(team, SeparateWeights)
-    names = {
-        policy: str(team.model_of(policy).config.name_or_path or "") for policy in team.policies
-    }
+    names = {policy: team.base_name(policy) for policy in team.policies}
     for policy, name in names.items():
         if not name:
             raise ValueError(

@@ -146,10 +146,8 @@ class Collector:
     def _grouped(self, update: int, episodes: Sequence[Episode]) -> list[EpisodeGroup]:
         size, groups = self.args.num_generations, []
         for first in range(0, len(episodes), size):
-            group, position = (
-                tuple(episodes[first : first + size]),
-                self.seating.share.start + len(groups),
-            )
+            group = tuple(episodes[first : first + size])
+            position = self.seating.share.start + len(groups)
             shared = self.args.chance == "group"
             groups.append(
                 EpisodeGroup(

@@ -66,7 +66,7 @@ def _tags(trained: Mapping[str, Any]) -> list[str]:
 
 def _base(team: TeamModel, policy: str) -> str:
     """What the policy's weights began as, in words; empty where the model had no name."""
-    name = str(team.model_of(policy).config.name_or_path or "")
+    name = team.base_name(policy)
     if (Path(name) / TINY_RECORD).is_file():
         return "the embedded tiny model of llm-marl-envs, warm-started on scripted experts"
     if not name or Path(name).is_absolute() or Path(name).exists():
@@ -76,7 +76,7 @@ def _base(team: TeamModel, policy: str) -> str:
 
 def _hub_name(team: TeamModel, policy: str) -> str | None:
     """The base as the Hub knows it; a folder has no name there."""
-    name = str(team.model_of(policy).config.name_or_path or "")
+    name = team.base_name(policy)
     local = Path(name).is_absolute() or Path(name).exists() or name.startswith((".", "~"))
     return name if name and not local else None
 

@@ -189,7 +189,7 @@ def save_team(
         "version": TEAM_VERSION,
         "weights": team.mode,
         "agents": seats,
-        "base": team.model_of(team.policies[0]).config.name_or_path,
+        "base": team.base_name(team.policies[0]),
         **env,
         "written_by": f"llm-marl-envs {__version__}",
     }

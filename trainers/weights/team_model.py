@@ -148,6 +148,10 @@ class TeamModel(ABC):
     def model_of(self, policy: str) -> Any:
         """The Transformers or PEFT model that holds this policy."""
 
+    def base_name(self, policy: str) -> str:
+        """The name or folder that a policy's model was loaded by; empty where it has none."""
+        return str(self.model_of(policy).config.name_or_path or "")
+
     def parameters(self, policy: str) -> list[torch.nn.Parameter]:
         """The trainable parameters of one policy; no parameter belongs to two."""
         return [p for p in self.model_of(policy).parameters() if p.requires_grad]
