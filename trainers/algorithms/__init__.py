@@ -53,15 +53,15 @@ def algorithm_class(name: str) -> type[Algorithm]:
         TypeError: the name stands for something else, or its class has no `name`.
         ImportError: it cannot be imported.
     """
-    found = ALGORITHMS.get(name)
-    if not (isinstance(found, type) and issubclass(found, Algorithm)):
-        raise TypeError(f"algorithm {name!r}: expected a subclass of Algorithm, got {found!r}")
-    if not isinstance(getattr(found, "name", None), str):
+    algorithm = ALGORITHMS.get(name)
+    if not (isinstance(algorithm, type) and issubclass(algorithm, Algorithm)):
+        raise TypeError(f"algorithm {name!r}: expected a subclass of Algorithm, got {algorithm!r}")
+    if not isinstance(getattr(algorithm, "name", None), str):
         raise TypeError(
-            f"algorithm {name!r}: {found.__name__} has no name, which logs and errors need; "
+            f"algorithm {name!r}: {algorithm.__name__} has no name, which logs and errors need; "
             'give the class one, as in  name = "mine"'
         )
-    return found
+    return algorithm
 
 
 def algorithm_name(chosen: Chosen) -> str:
@@ -80,10 +80,10 @@ def settings_for(chosen: Chosen) -> Any:
         ValueError: an unknown setting, or one out of range.
         TypeError: a setting of the wrong type.
     """
-    name, given = name_and_options("algorithm", chosen)
+    name, options = name_and_options("algorithm", chosen)
     kind = algorithm_class(name).Settings
-    refuse_unknown(f"algorithm, name={name!r}", given, kind.model_fields)
-    return kind(**given)
+    refuse_unknown(f"algorithm, name={name!r}", options, kind.model_fields)
+    return kind(**options)
 
 
 def chosen_algorithm(chosen: Chosen) -> str | dict[str, Any]:

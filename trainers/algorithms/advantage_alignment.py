@@ -59,13 +59,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 from pydantic import Field
 
 from llm_marl_envs.core.options import Options
 from llm_marl_envs.core.records import Branch, EpisodeGroup
-from trainers.algorithms.base import AdvantageInputs, Budget, Form, acts_at_once
+from trainers.algorithms.base import AdvantageInputs, Budget, Form, acts_at_once, in_turn
 from trainers.algorithms.magrpo import MAGRPO
 from trainers.algorithms.relations import Kind, Relation
 
@@ -134,7 +132,7 @@ class AdvantageAlignment(MAGRPO):
                 f"{self.name} with schedules: pool: a past self or an opponent has no advantages "
                 "to align with; leave the pool out, or choose algorithm: magrpo"
             )
-        if isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper)):
+        if in_turn(env):
             raise ValueError(
                 f"{self.name}: the agents of {env} act one after the other, so that the t-th turns "
                 "of two are not at the same time; use an environment in which all act at once, or "
@@ -144,7 +142,9 @@ class AdvantageAlignment(MAGRPO):
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """Another ending of each planned episode from every turn after the first."""
-        if not self.settings.weight or any(one.branch is not None for one in group.episodes):
+        if not self.settings.weight or any(
+            episode.branch is not None for episode in group.episodes
+        ):
             return []
         return [
             Branch(parent=place, agent=agent, turn=index)
@@ -167,7 +167,7 @@ class AdvantageAlignment(MAGRPO):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 in the further endings."""
-        alive = inputs.alive & (self.weights(inputs) > 0)
+        alive = inputs.alive & inputs.planned
         own = super().advantages(replace(inputs, alive=alive))
         others = own.sum(axis=2, keepdims=True) - own
         gamma = self.args.discount
@@ -178,21 +178,18 @@ class AdvantageAlignment(MAGRPO):
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """1 for what was said in a planned episode, 0 in a further ending."""
-        found = np.ones(inputs.alive.shape)
-        for p, group in enumerate(inputs.groups):
-            found[p, [g for g, one in enumerate(group.episodes) if one.branch is not None]] = 0.0
-        return found
+        return np.ones(inputs.alive.shape) * inputs.planned
 
     def _values(self, inputs: AdvantageInputs, own: np.ndarray) -> np.ndarray:
         """V of the planned episodes, (P, G, A, K); NaN where no other ending tells it."""
-        found = np.full(own.shape, np.nan)
-        found[..., 0] = inputs.returns[..., 0] - own[..., 0]
+        values = np.full(own.shape, np.nan)
+        values[..., 0] = inputs.returns[..., 0] - own[..., 0]
         for p, group in enumerate(inputs.groups):
             for g, episode in group.living:
                 if episode.branch is not None:
                     parent, turn = episode.branch.parent, episode.branch.turn
-                    found[p, parent, :, turn] = inputs.returns[p, g, :, turn]
-        return found
+                    values[p, parent, :, turn] = inputs.returns[p, g, :, turn]
+        return values
 
 
 def past_advantages(rewards: np.ndarray, values: np.ndarray, discount: float) -> np.ndarray:

@@ -162,7 +162,7 @@ class ATGRPO(Algorithm):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 for what is no candidate."""
-        values, found = self._values(inputs), np.zeros(inputs.alive.shape)
+        values, advantages = self._values(inputs), np.zeros(inputs.alive.shape)
         alone = undecided = decided = 0
         for p, group in enumerate(inputs.groups):
             choices = [choice for choice, _ in self._chain(group, inputs.agents) if choice.places]
@@ -175,19 +175,19 @@ class ATGRPO(Algorithm):
                     compared = values[p, places, *where]
                     alone += len(places) < 2
                     if len(places) > 1 and np.ptp(compared) > rounding:
-                        found[p, places, *where] = self._judged(compared)
+                        advantages[p, places, *where] = self._judged(compared)
         self.counters = {"alone": float(alone), "undecided": float(undecided)}
         self._warn(decided, undecided)
-        return found
+        return advantages
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """Of candidates alike, as many as there are planned episodes at each turn; 0 for others."""
-        found = np.zeros(inputs.alive.shape)
+        weights = np.zeros(inputs.alive.shape)
         for p, group in enumerate(inputs.groups):
             for choice, _ in self._chain(group, inputs.agents):
                 for where, places in _compared(group, choice, inputs.agents):
-                    found[p, places, *where] = len(group.roots.living) / len(choice.places)
-        return found
+                    weights[p, places, *where] = len(group.roots.living) / len(choice.places)
+        return weights
 
     def _chain(
         self, group: EpisodeGroup, agents: Sequence[str]
@@ -196,7 +196,7 @@ class ATGRPO(Algorithm):
 
         The first are the planned episodes; nobody where no trained agent acts at the first step.
         """
-        planned = tuple(g for g, one in group.living if one.branch is None)
+        planned = tuple(g for g, episode in group.living if episode.branch is None)
         if not planned:
             yield Choice(0, (), ()), None
             return
@@ -214,8 +214,10 @@ class ATGRPO(Algorithm):
                 return
             turn = min(later, key=step_of)
             branch = Branch(parent=best, agent=turn.agent, turn=turn.index)
-            played = [(g, one) for g, one in enumerate(group.episodes) if one.branch == branch]
-            places = tuple(g for g, one in played if not one.failed)
+            played = [
+                (g, episode) for g, episode in enumerate(group.episodes) if episode.branch == branch
+            ]
+            places = tuple(g for g, episode in played if not episode.failed)
             yield choice, None if played else branch
             if not places:
                 return
@@ -227,7 +229,7 @@ class ATGRPO(Algorithm):
         paid = [
             [self._paid(turn) for turn in _acting(group, place, step, agents)] for place in places
         ]
-        return Choice(step, places, tuple(sum(one) / len(one) for one in paid))
+        return Choice(step, places, tuple(sum(rewards) / len(rewards) for rewards in paid))
 
     def _paid(self, turn: Turn) -> float:
         """What a turn was paid."""
@@ -251,10 +253,10 @@ class ATGRPO(Algorithm):
         """The advantages of the candidates of one agent, (n,) with n at least 2."""
         n = len(values)
         others = (values.sum() - values) / (n - 1)
-        found = values - (values.mean() if self.args.baseline == "mean" else others)
+        advantages = values - (values.mean() if self.args.baseline == "mean" else others)
         if self.args.scale_rewards == "group":
-            found /= values.std(ddof=1) + STD_EPSILON
-        return found
+            advantages /= values.std(ddof=1) + STD_EPSILON
+        return advantages
 
     def _warn(self, decided: int, undecided: int) -> None:
         """Say once that no reward chooses a candidate."""
@@ -279,8 +281,8 @@ def _compared(
     group: EpisodeGroup, choice: Choice, agents: Sequence[str]
 ) -> Iterator[tuple[tuple[int, int], list[int]]]:
     """(agent, turn) of each trained agent that acts, and the places of its candidates."""
-    found: dict[tuple[int, int], list[int]] = {}
+    compared: dict[tuple[int, int], list[int]] = {}
     for place in choice.places:
         for turn in _acting(group, place, choice.step, agents):
-            found.setdefault((agents.index(turn.agent), turn.index), []).append(place)
-    yield from found.items()
+            compared.setdefault((agents.index(turn.agent), turn.index), []).append(place)
+    yield from compared.items()

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
 
 from llm_marl_envs.core.environment import TextParallelEnv
 from llm_marl_envs.core.options import Options
@@ -99,10 +100,12 @@ class AdvantageInputs:
         The mean of eight times 0.1 is not 0.1, and a policy that has nothing to learn would be
         stepped by what is left over.
         """
-        living = [[episode for _, episode in group.living] for group in self.groups]
         paid = [
-            max((sum(abs(turn.reward) for turn in one.turns) for one in some), default=0.0)
-            for some in living
+            max(
+                (sum(abs(t.reward) for t in episode.turns) for _, episode in group.living),
+                default=0,
+            )
+            for group in self.groups
         ]
         scale = np.array(paid) if paid else np.abs(self.returns).max(axis=(1, 2, 3))
         return ROUNDING * scale.reshape(-1, 1, 1, 1)
@@ -113,6 +116,15 @@ class AdvantageInputs:
         first = self.alive.argmax(axis=-1)[..., None]  # an agent may join late
         earned = np.take_along_axis(self.returns, first, axis=-1)[..., 0]
         return np.where(self.alive.any(axis=-1), earned, 0.0)
+
+    @property
+    def planned(self) -> np.ndarray:
+        """bool, (P, G, 1, 1): the episode is no branch."""
+        planned = np.ones((*self.alive.shape[:2], 1, 1), dtype=bool)
+        for p, group in enumerate(self.groups):
+            for g, episode in enumerate(group.episodes):
+                planned[p, g] = episode.branch is None
+        return planned
 
     def equal(self) -> np.ndarray:
         """bool, (P, 1, A, K): where several episodes of a group have the same return."""
@@ -155,17 +167,17 @@ class Algorithm:
 
     def __init__(self, args: Any, settings: Any = None) -> None:
         for option, (neutral, *others) in OPTIONS.items():
-            value, known = getattr(args, option), (neutral, *others[:1])
+            value, allowed = getattr(args, option), (neutral, *others[:1])
             if option not in self.reads and value != neutral:
                 raise ValueError(
                     f"{option}={value!r}: the algorithm {self.name!r} does not read it; leave it "
                     f"at {neutral!r}"
                 )
             if isinstance(self.reads, Mapping):
-                known = self.reads.get(option, known)
-            if value not in known:
+                allowed = self.reads.get(option, allowed)
+            if value not in allowed:
                 raise ValueError(
-                    f"{option}={value!r}: the algorithm {self.name!r} knows {[*known]}"
+                    f"{option}={value!r}: the algorithm {self.name!r} knows {[*allowed]}"
                 )
         self.args = args
         self.settings = self.Settings() if settings is None else settings
@@ -243,6 +255,11 @@ class Algorithm:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
+
+
+def in_turn(env: Any) -> bool:
+    """Whether one agent acts at a time."""
+    return isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper))
 
 
 def acts_at_once(env: Any, name: str) -> bool:

@@ -35,7 +35,8 @@ Deviations from the paper's code:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -87,8 +88,8 @@ class C3(Algorithm):
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """J - 1 alternatives of each message of the planned episodes."""
         return [
-            one
-            for one in at_each_message(group, agents)
+            branch
+            for branch in at_each_message(group, agents)
             for _ in range(self.settings.alternatives - 1)
         ]
 
@@ -110,31 +111,25 @@ class C3(Algorithm):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 for what has no versions."""
-        found, alone = np.zeros(inputs.alive.shape), 0
-        for p, group in enumerate(inputs.groups):
-            for agent, turn, places in versions(group, inputs.agents):
-                returns = inputs.returns[p, places, agent, turn]
-                alone += len(places) < 2
-                if len(places) > 1 and np.ptp(returns) > inputs.rounding[p, 0, 0, 0]:
-                    others = (returns.sum() - returns) / (len(places) - 1)
-                    found[p, places, agent, turn] = returns - others
-        self.counters = {"alone": float(alone)}
-        return found
+        advantages, self.counters = judged(
+            inputs, lambda returns: returns - (returns.sum() - returns) / (len(returns) - 1)
+        )
+        return advantages
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """1 over the versions of a message, 0 for all else."""
-        found = np.zeros(inputs.alive.shape)
+        weights = np.zeros(inputs.alive.shape)
         for p, group in enumerate(inputs.groups):
             for agent, turn, places in versions(group, inputs.agents):
-                found[p, places, agent, turn] = 1 / len(places)
-        return found
+                weights[p, places, agent, turn] = 1 / len(places)
+        return weights
 
 
 def at_each_message(
     group: EpisodeGroup, agents: Sequence[str], instead: str | None = None
 ) -> list[Branch]:
     """A branch at each message of the planned episodes, partners held; none in a second round."""
-    if any(one.branch is not None for one in group.episodes):
+    if any(episode.branch is not None for episode in group.episodes):
         return []
     return [
         Branch(parent=place, agent=turn.agent, turn=turn.index, held=True, instead=instead)
@@ -182,3 +177,27 @@ def versions(group: EpisodeGroup, agents: Sequence[str]) -> Iterator[Versions]:
             if turn.agent in agents:
                 others = branches.get((place, turn.agent, turn.index), [])
                 yield agents.index(turn.agent), turn.index, [place, *others]
+
+
+def judged(
+    inputs: AdvantageInputs, judge: Callable[[np.ndarray], Any]
+) -> tuple[np.ndarray, dict[str, float]]:
+    """The advantages of messages that have several versions, and counts for the log.
+
+    Args:
+        inputs: of the update.
+        judge: the returns of all versions of a message, that of the planned episode first ->
+            their advantages.
+
+    Returns:
+        float64, (P, G, A, K), 0 for what has no versions, or such as earned the same; and how many
+        messages are "alone", for failures left them one version.
+    """
+    advantages, alone, rounding = np.zeros(inputs.alive.shape), 0, inputs.rounding
+    for p, group in enumerate(inputs.groups):
+        for agent, turn, places in versions(group, inputs.agents):
+            returns = inputs.returns[p, places, agent, turn]
+            alone += len(places) < 2
+            if len(places) > 1 and np.ptp(returns) > rounding[p, 0, 0, 0]:
+                advantages[p, places, agent, turn] = judge(returns)
+    return advantages, {"alone": float(alone)}

@@ -99,11 +99,11 @@ class CentralCritic(Algorithm):
     def _counted(self, values: np.ndarray, targets: np.ndarray) -> dict[str, float]:
         """How well V knew the targets before it learned from them, and what it cost."""
         error, variance = float(((values - targets) ** 2).mean()), float(targets.var())
-        found = {"critic_error": error, "critic_rate": self.critic.rate}
+        counters = {"critic_error": error, "critic_rate": self.critic.rate}
         if variance > 0:
-            known = 1 - float((targets - values).var()) / variance
-            found["critic_explained_variance"] = known
-        return found | {f"critic_{name}": float(n) for name, n in self.critic.counters.items()}
+            explained = 1 - float((targets - values).var()) / variance
+            counters["critic_explained_variance"] = explained
+        return counters | {f"critic_{name}": float(n) for name, n in self.critic.counters.items()}
 
     def estimate(
         self, inputs: AdvantageInputs, values: np.ndarray
@@ -118,7 +118,7 @@ class CentralCritic(Algorithm):
             if not inputs.alive[place]:  # of a player that is not trained
                 continue
             episode = inputs.groups[place[0]].episodes[place[1]]
-            position = next(i for i, one in enumerate(episode.turns) if one is turn)
+            position = next(i for i, other in enumerate(episode.turns) if other is turn)
             places.append(place)
             seen.append(self.sight.of(episode, position, self.at_once))
         return tuple(np.array(places, dtype=int).reshape(-1, 4).T), seen
@@ -149,12 +149,12 @@ def check_state(env: Any, name: str) -> None:
     """
     env.reset(seed=0)
     try:
-        told = env.state()
+        state = env.state()
     except (NotImplementedError, AttributeError):
-        told = None
-    if not isinstance(told, str):
+        state = None
+    if not isinstance(state, str):
         kind = type(getattr(env, "unwrapped", env)).__name__
-        came = "no state()" if told is None else f"a state() of type {type(told).__name__}"
+        came = "no state()" if state is None else f"a state() of type {type(state).__name__}"
         raise ValueError(
             f"{name} with sees='state' in {kind}, which has {came}: expected a text; give the "
             "environment one, or choose sees: joint"

@@ -37,7 +37,7 @@ import numpy as np
 
 from llm_marl_envs.core.records import Branch, EpisodeGroup
 from trainers.algorithms.base import AdvantageInputs, Algorithm, Budget, Form
-from trainers.algorithms.c3 import after_messages, at_each_message, versions
+from trainers.algorithms.c3 import after_messages, at_each_message, judged
 from trainers.algorithms.relations import Kind, Relation
 
 
@@ -74,20 +74,9 @@ class Difference(Algorithm):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 in branches."""
-        found, alone = np.zeros(inputs.alive.shape), 0
-        for p, group in enumerate(inputs.groups):
-            for agent, turn, places in versions(group, inputs.agents):
-                returns = inputs.returns[p, places, agent, turn]
-                alone += len(places) < 2
-                if len(places) > 1 and np.ptp(returns) > inputs.rounding[p, 0, 0, 0]:
-                    found[p, places[0], agent, turn] = returns[0] - returns[1]
-        self.counters = {"alone": float(alone)}
-        return found
+        advantages, self.counters = judged(inputs, lambda returns: [returns[0] - returns[1], 0.0])
+        return advantages
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """1 for what was said in a planned episode."""
-        planned = [[g for g, one in group.living if not one.branch] for group in inputs.groups]
-        found = np.zeros(inputs.alive.shape)
-        for p, places in enumerate(planned):
-            found[p, places] = 1.0
-        return found
+        return np.ones(inputs.alive.shape) * inputs.planned

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
-from trainers.algorithms.pools import pooled
+from trainers.algorithms.baselines import pooled
 from trainers.algorithms.relations import Kind, Relation
 
 # The constant that the released code adds to a standard deviation.

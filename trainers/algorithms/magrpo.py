@@ -53,7 +53,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainers.algorithms.base import OPTIONS, AdvantageInputs, Algorithm
-from trainers.algorithms.past import Past
+from trainers.algorithms.baselines import Past
 from trainers.algorithms.relations import Kind, Relation
 
 ALONE = ("leave_one_out", "mean")

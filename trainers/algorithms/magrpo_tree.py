@@ -78,8 +78,8 @@ class MAGRPOTree(Algorithm):
 
     def branches(self, group: EpisodeGroup, agents: Sequence[str]) -> list[Branch]:
         """G - 1 siblings at each node that an episode opened."""
-        opened = {one.branch for one in group.episodes}
-        found: list[Branch] = []
+        opened = {episode.branch for episode in group.episodes}
+        branches: list[Branch] = []
         for place, episode in group.living:
             before = left_at(group, episode)
             for turn in episode.turns:
@@ -87,8 +87,8 @@ class MAGRPOTree(Algorithm):
                     before = step_of(turn)
                     branch = Branch(parent=place, agent=turn.agent, turn=turn.index)
                     if branch not in opened:
-                        found += [branch] * (self.args.num_generations - 1)
-        return found
+                        branches += [branch] * (self.args.num_generations - 1)
+        return branches
 
     def budget(self, form: Form) -> Budget:
         """G^K episodes, where K counts the steps at which a trained agent acts."""
@@ -101,28 +101,28 @@ class MAGRPOTree(Algorithm):
 
     def advantages(self, inputs: AdvantageInputs) -> np.ndarray:
         """float64, (P, G, A, K), by the formula above; 0 where a sample is not the episode's."""
-        found, alone = np.zeros(inputs.alive.shape), 0
+        advantages, alone = np.zeros(inputs.alive.shape), 0
         for p, tree in enumerate(map(Tree, inputs.groups)):
             rounding = float(inputs.rounding[p, 0, 0, 0])
             for where, sample in _samples(inputs, p, tree):
                 returns = inputs.returns[p, :, where[2], where[3]]
                 siblings = tree.siblings[tree.node(where[1], sample[1])]
-                worth = {one: tree.mean(one, returns.tolist()) for one in siblings}
-                others = [value for one, value in worth.items() if one != sample]
+                worth = {sibling: tree.mean(sibling, returns.tolist()) for sibling in siblings}
+                others = [value for sibling, value in worth.items() if sibling != sample]
                 alone += not others
                 if others and max(worth.values()) - min(worth.values()) > rounding:
                     compared = [*worth.values()] if self.args.baseline == "mean" else others
-                    found[where] = worth[sample] - sum(compared) / len(compared)
+                    advantages[where] = worth[sample] - sum(compared) / len(compared)
         self.counters = {"alone": float(alone)}
-        return found
+        return advantages
 
     def weights(self, inputs: AdvantageInputs) -> np.ndarray:
         """Of a sample in the episode that owns it, 0 in those that repeat it."""
-        found = np.zeros(inputs.alive.shape)
+        weights = np.zeros(inputs.alive.shape)
         for p, tree in enumerate(map(Tree, inputs.groups)):
             for where, sample in _samples(inputs, p, tree):
-                found[where] = tree.weight[sample]
-        return found
+                weights[where] = tree.weight[sample]
+        return weights
 
 
 def _samples(inputs: AdvantageInputs, p: int, tree: Tree) -> Iterator[tuple[Place, Sample]]:

@@ -62,13 +62,13 @@ class ChainSight(Sight):
         """As `Sight.of`."""
         turn = episode.turns[place]
         before = episode.agents[: episode.agents.index(turn.agent)] if at_once else ()
-        said = tuple(
-            (f"{one.agent} says", one.action)
-            for one in episode.turns
-            if one.agent in before and one.index == turn.index
+        messages = tuple(
+            (f"{other.agent} says", other.action)
+            for other in episode.turns
+            if other.agent in before and other.index == turn.index
         )
         seen = Sight.of(self, episode, place, at_once)
-        return replace(seen, parts=(*seen.parts[:-1], *said, seen.parts[-1]))
+        return replace(seen, parts=(*seen.parts[:-1], *messages, seen.parts[-1]))
 
 
 class MARFT(MAPPO):

@@ -32,9 +32,8 @@ from typing import Any
 import numpy as np
 
 from trainers.algorithms.base import AdvantageInputs, Algorithm
+from trainers.algorithms.baselines import Past, pooled
 from trainers.algorithms.magrpo import STD_EPSILON
-from trainers.algorithms.past import Past
-from trainers.algorithms.pools import pooled
 from trainers.algorithms.relations import Kind, Relation
 from trainers.algorithms.roles import RoleSettings
 
@@ -77,7 +76,7 @@ class Marshal(Algorithm):
         group = pooled(inputs.returns, inputs.alive, pools, inputs.rounding)
         past, distance = np.zeros((len(roles), 1)), np.zeros((len(roles), 1))
         for role in sorted(set(roles)):
-            here = np.array([one == role for one in roles])
+            here = np.array([other == role for other in roles])
             seen = inputs.returns[:, :, here][inputs.alive[:, :, here]]
             if seen.size:
                 past[here], distance[here] = self.past.compare(role, seen)

@@ -15,7 +15,6 @@ from llm_marl_envs.core.options import EXPECTED, Options
 
 NAMED = re.compile(r".+_\d+")
 """Agents whose names say their role: `<role>_<int>`."""
-WAYS = ("name", "seat")
 
 
 class RoleSettings(Options):

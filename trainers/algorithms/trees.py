@@ -43,13 +43,13 @@ def left_at(group: EpisodeGroup, episode: Episode) -> int:
 
 def owners(group: EpisodeGroup) -> list[list[int]]:
     """For each episode, who owns its sample at each step."""
-    found: list[list[int]] = []
+    owned: list[list[int]] = []
     for place, episode in enumerate(group.episodes):
         steps = max((step_of(turn) + 1 for turn in episode.turns), default=0)
-        shared = [] if episode.branch is None else found[episode.branch.parent]
+        shared = [] if episode.branch is None else owned[episode.branch.parent]
         left = left_at(group, episode)
-        found.append([*shared[:left], *[place] * (steps - left)])
-    return found
+        owned.append([*shared[:left], *[place] * (steps - left)])
+    return owned
 
 
 class Tree:
@@ -78,8 +78,10 @@ class Tree:
             for step in range(len(owned[place])):
                 shares[place] /= len(self.siblings[self.node(place, step)])
         roots = len(self.siblings.get((None, 0), ()))
-        self.weight = {one: roots * sum(shares[g] for g in some) for one, some in below.items()}
-        self.leaves = {one: {g: shares[g] for g in some} for one, some in below.items()}
+        self.weight = {
+            sample: roots * sum(shares[g] for g in places) for sample, places in below.items()
+        }
+        self.leaves = {sample: {g: shares[g] for g in places} for sample, places in below.items()}
 
     def node(self, place: int, step: int) -> Node:
         """The history of an episode before a step."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -99,12 +99,12 @@ def measured(rows: Sequence[tuple[str, Hashable, np.ndarray]]) -> dict[str, Drif
     for policy, episode, differences in rows:
         parts[policy].append(differences)
         episodes[episode] += float(differences.sum())
-    found = {
-        policy: _drift(some, np.array([one.sum() for one in some]))
-        for policy, some in parts.items()
+    drifts = {
+        policy: _drift(gaps, np.array([row.sum() for row in gaps]))
+        for policy, gaps in parts.items()
     }
-    every = [one for some in parts.values() for one in some]
-    return {**found, "joint": _drift(every, np.array(list(episodes.values())))}
+    every = [row for gaps in parts.values() for row in gaps]
+    return {**drifts, "joint": _drift(every, np.array(list(episodes.values())))}
 
 
 def _drift(rows: Sequence[np.ndarray], sums: np.ndarray) -> Drift:
@@ -165,11 +165,12 @@ def differences(
 
 def logged(drifts: Mapping[str, Drift]) -> dict[str, float]:
     """Names of the log -> numbers."""
-    values: dict[str, float] = {}
-    for name, drift in drifts.items():
-        for key in ("mean", "largest", "signed", "summed", "size"):
-            values[f"sampling/{name}/{key}"] = getattr(drift, key)
-    return values
+    return {
+        f"sampling/{name}/{key}": value
+        for name, drift in drifts.items()
+        for key, value in asdict(drift).items()
+        if key != "tokens"
+    }
 
 
 def correction(batch: Mapping[str, Any], args: Any) -> torch.Tensor:

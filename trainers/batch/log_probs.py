@@ -37,7 +37,7 @@ class InPlaceLogProbs(torch.autograd.Function):
         ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, scale: float
     ) -> tuple[Tensor, Tensor]:
         """The logits are multiplied by `scale`, one over the temperature."""
-        found, kept = [], None
+        tiles, kept = [], None
         for part in _parts(hidden):
             z = _logits(hidden[part], weight, scale)
             top = z.amax(-1)
@@ -45,9 +45,9 @@ class InPlaceLogProbs(torch.autograd.Function):
             e = torch.sub(z, top.unsqueeze(-1)).exp_()
             total = e.sum(-1)
             log_z = top + torch.log(total)
-            found.append((target - log_z, log_z - e.mul_(z).sum(-1) / total, log_z))
+            tiles.append((target - log_z, log_z - e.mul_(z).sum(-1) / total, log_z))
             kept = z if len(z) == len(hidden) else None
-        logprobs, entropy, log_z = (torch.cat(each) for each in zip(*found, strict=True))
+        logprobs, entropy, log_z = (torch.cat(each) for each in zip(*tiles, strict=True))
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(hidden, weight, targets, log_z, entropy)
         ctx.scale, ctx.kept = scale, kept
@@ -111,8 +111,8 @@ class _Chosen:
         here = hidden.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
         if not (plain and float32 and whole and here and len(hidden)):
             return self.theirs.apply(hidden, weight, bias, targets, *rest)
-        found: Any = InPlaceLogProbs.apply(hidden, weight, targets, 1 / temperature)
-        return found[0], found[1] if "entropy" in outputs else None, None, None, None
+        results: Any = InPlaceLogProbs.apply(hidden, weight, targets, 1 / temperature)
+        return results[0], results[1] if "entropy" in outputs else None, None, None, None
 
 
 @contextmanager

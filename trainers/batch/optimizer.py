@@ -119,7 +119,7 @@ def cosines(team: TeamModel, optimizer: torch.optim.Optimizer) -> dict[str, floa
     where gradients are nothing but noise. A policy is left out where one of the two is zero, and
     every policy with an optimiser that keeps no mean.
     """
-    found = {}
+    by_policy = {}
     for policy in team.trained_policies:
         pairs = [
             (parameter.grad.float(), mean.float())
@@ -131,8 +131,8 @@ def cosines(team: TeamModel, optimizer: torch.optim.Optimizer) -> dict[str, floa
         if not sums:
             continue
         dot, own, before = (
-            float(full(torch.as_tensor(sum(one)))) for one in zip(*sums, strict=True)
+            float(full(torch.as_tensor(sum(parts)))) for parts in zip(*sums, strict=True)
         )
         if own > 0 and before > 0:
-            found[policy] = dot / (own**0.5 * before**0.5)
-    return found
+            by_policy[policy] = dot / (own**0.5 * before**0.5)
+    return by_policy

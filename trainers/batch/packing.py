@@ -340,14 +340,14 @@ def count_everywhere(
 def total_weight(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Tensor:
     """Sum of |advantage| over a policy's own tokens; 0 means there is nothing to learn."""
     own = [batch for batch in batches if batch["policy"] == policy]
-    weights = ((one["advantages"] * one["tool_mask"]).abs().sum().cpu() for one in own)
+    weights = ((batch["advantages"] * batch["tool_mask"]).abs().sum().cpu() for batch in own)
     return sum(weights, torch.zeros(()))
 
 
 def own_tokens(batches: Sequence[Mapping[str, Any]], policy: str) -> torch.Tensor:
     """How many tokens of a policy are trained on."""
     own = [batch for batch in batches if batch["policy"] == policy]
-    return sum((one["tool_mask"].sum().cpu() for one in own), torch.zeros(()))
+    return sum((batch["tool_mask"].sum().cpu() for batch in own), torch.zeros(()))
 
 
 def not_finite_rows(batch: Mapping[str, Any], logprobs: torch.Tensor) -> list[str]:

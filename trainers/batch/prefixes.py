@@ -115,15 +115,15 @@ def places_of_scores(plan: Sequence[Call], tokens: int) -> np.ndarray:
     another from 1 on.
     """
     column, at = np.arange(tokens), plan[-1].places
-    found = np.zeros((len(at), tokens), dtype=np.int64)
+    places = np.zeros((len(at), tokens), dtype=np.int64)
     behind = 1 + sum(len(call.rows) * (call.width - 1) for call in plan)
     for call in reversed(plan):
         behind -= len(call.rows) * (call.width - 1)
         begin, end = call.begins[at][:, None], call.ends[at][:, None]
         place = behind + at[:, None] * (call.width - 1) + column - begin - 1
-        found = np.where((begin < column) & (column < end), place, found)
+        places = np.where((begin < column) & (column < end), place, places)
         at = call.parents[at]
-    return found
+    return places
 
 
 def _tree(different: np.ndarray, lengths: np.ndarray) -> _Node:
@@ -148,15 +148,15 @@ def _cheapest(node: _Node, begin: int, cuts: int) -> tuple[int, Chains]:
         return node.depth - begin, [()]
     here = node.depth > begin and cuts > 0
     options = [(0, begin, cuts)] + [(node.depth - begin, node.depth, cuts - 1)] * here
-    found: list[tuple[int, Chains]] = []
+    plans: list[tuple[int, Chains]] = []
     for tokens, at, left in options:
         chains: Chains = []
         for part in node.parts:
             more, below = _cheapest(part, at, left)
             tokens += more + (at > begin)  # what goes on from a cut reads the token before it
             chains += below if at == begin else [(at, *chain) for chain in below]
-        found.append((tokens, chains))
-    return min(found, key=lambda one: one[0])
+        plans.append((tokens, chains))
+    return min(plans, key=lambda plan: plan[0])
 
 
 def _ends(chains: Chains, lengths: np.ndarray) -> np.ndarray:

@@ -77,9 +77,9 @@ def make_returns(chosen: str | Mapping[str, Any]) -> Returns:
         ValueError: an unknown name or setting, or one out of range.
         TypeError: a setting of the wrong type.
     """
-    name, given = name_and_options("returns", chosen)
+    name, options = name_and_options("returns", chosen)
     refuse_other("returns", name, sorted(RETURNS))
-    return RETURNS[name](**given)
+    return RETURNS[name](**options)
 
 
 def setting_of(returns: Any) -> str | dict[str, Any]:

@@ -62,7 +62,9 @@ def _drops(model: Any, config: Any) -> bool:
         for name, value in config.to_dict().items()
         if "drop" in name and not name.startswith(HEADS) and isinstance(value, float)
     ]
-    return any(rates) or any(isinstance(one, nn.Dropout) and one.p for one in model.modules())
+    return any(rates) or any(
+        isinstance(module, nn.Dropout) and module.p for module in model.modules()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,13 @@ class SharedPrompts:
             return self.model(
                 input_ids=input_ids, attention_mask=attention_mask, labels=labels, **options
             )
-        device, cache, found = input_ids.device, plain_cache(self.base), []
+        device, cache, outputs = input_ids.device, plain_cache(self.base), []
         for number, call in enumerate(plan):
             if number:
                 _repeat(cache, torch.from_numpy(call.parents).to(device))
             of, begin, end = (
-                torch.from_numpy(one).to(device).unsqueeze(1)
-                for one in (call.rows, call.begins, call.ends)
+                torch.from_numpy(numbers).to(device).unsqueeze(1)
+                for numbers in (call.rows, call.begins, call.ends)
             )  # (U, 1)
             columns = begin + torch.arange(call.width, device=device)  # (U, W)
             inside = columns.clamp(max=rows.shape[1] - 1)
@@ -132,12 +134,14 @@ class SharedPrompts:
                 use_cache=True,
                 **options,
             )
-            found.append(out)
+            outputs.append(out)
         places = torch.from_numpy(places_of_scores(plan, rows.shape[1])[:, 1:]).to(device)
-        told = all(one.entropy is not None for one in found)
+        has_entropy = all(output.entropy is not None for output in outputs)
         return Scored(
-            log_probs=_scattered([one.log_probs for one in found], places),
-            entropy=_scattered([one.entropy for one in found], places) if told else None,
+            log_probs=_scattered([output.log_probs for output in outputs], places),
+            entropy=_scattered([output.entropy for output in outputs], places)
+            if has_entropy
+            else None,
         )
 
 
@@ -145,11 +149,11 @@ def _repeat(cache: Any, parts: Tensor) -> None:
     """Go on with these parts, each as often as it is named."""
     for layer in cache.layers:
         layer.keys, layer.values = (
-            one.index_select(0, parts) for one in (layer.keys, layer.values)
+            states.index_select(0, parts) for states in (layer.keys, layer.values)
         )
 
 
 def _scattered(scores: list[Tensor], places: Tensor) -> Tensor:
     """Scores of all calls to where rows have them; 0 where they have none."""
-    flat = torch.cat([scores[0].new_zeros(1), *(one.flatten() for one in scores)])
+    flat = torch.cat([scores[0].new_zeros(1), *(part.flatten() for part in scores)])
     return flat.index_select(0, places.flatten()).view(places.shape)

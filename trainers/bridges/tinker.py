@@ -110,10 +110,10 @@ class Table:
                 async with asyncio.timeout(self.patience):
                     await self._change.wait_for(ready)
             except TimeoutError:
+                silent = [other for other in self.acting() if other not in self._said]
                 raise TimeoutError(
-                    f"{seat} waited {self.patience} s for "
-                    f"{[one for one in self.acting() if one not in self._said]}; all seats of an "
-                    "episode must be played at once: no limit or retry may leave one out"
+                    f"{seat} waited {self.patience} s for {silent}; all seats of an episode must "
+                    "be played at once: no limit or retry may leave one out"
                 ) from None
             if self.closed:
                 raise RuntimeError(f"{seat}: {self.closed}")
@@ -130,9 +130,9 @@ class Table:
                 raise ValueError(f"{seat}: it is not its turn; expected one of {self.acting()}")
             self._said[seat] = text
             if len(self._said) == len(self.acting()):
-                said, self._said = self._said, {}
+                actions, self._said = self._said, {}
                 try:
-                    await asyncio.to_thread(self._step, said)
+                    await asyncio.to_thread(self._step, actions)
                 except BaseException as error:
                     self.closed = f"the episode was given up: {type(error).__name__}: {error}"
                     raise
@@ -151,19 +151,19 @@ class Table:
             self._change.notify_all()
         self.env.close()
 
-    def _step(self, said: Mapping[str, str]) -> None:
+    def _step(self, actions: Mapping[str, str]) -> None:
         if isinstance(self.env, AECEnv):
-            self.env.step(*said.values())
+            self.env.step(*actions.values())
             rewards, infos = dict(self.env.rewards), dict(self.env.infos)
             while self.env.agents and self.over(self.env.agent_selection):
                 self.env.step(None)  # agents whose episode is over leave
         else:
-            now, rewards, _, _, infos = self.env.step(said)
+            now, rewards, _, _, infos = self.env.step(actions)
             self._seen = {**self._seen, **now}
         for seat, reward in rewards.items():
             self.paid[seat] += reward
-        found = [info["success"] for info in infos.values() if info.get("success") is not None]
-        self.success = found[0] if found else self.success
+        successes = [info["success"] for info in infos.values() if info.get("success") is not None]
+        self.success = successes[0] if successes else self.success
 
 
 @dataclass
@@ -210,7 +210,7 @@ class Seat(Env):
 
 def prompt_of(renderer: Renderer, messages: Sequence[Message]) -> Any:
     """The chat that a seat sees, as the model's input."""
-    chat = [{"role": one.role, "content": one.content} for one in messages]
+    chat = [{"role": message.role, "content": message.content} for message in messages]
     return renderer.build_generation_prompt(chat)
 
 

@@ -88,9 +88,11 @@ class CriticSettings(Options):
     )
     sights: ClassVar[tuple[str, ...]] = ("joint", "state")
 
-    def __init__(self, /, **given: Any) -> None:
-        own = DEFAULTS.get(str(given.get("critic", "words")), DEFAULTS["model"])
-        super().__init__(**own | {k: v for k, v in given.items() if v is not None or k not in own})
+    def __init__(self, /, **settings: Any) -> None:
+        own = DEFAULTS.get(str(settings.get("critic", "words")), DEFAULTS["model"])
+        super().__init__(
+            **own | {k: v for k, v in settings.items() if v is not None or k not in own}
+        )
         if self.sees not in self.sights:
             chosen = "; for the own chat choose algorithm: iac" if self.sees == "own" else ""
             raise ValueError(f"critic, sees={self.sees!r}: expected one of {self.sights}{chosen}")
@@ -199,9 +201,9 @@ class Scale:
         self.fitted = True
         return (targets - self.middle) / self.spread
 
-    def returns(self, found: np.ndarray) -> np.ndarray:
+    def returns(self, values: np.ndarray) -> np.ndarray:
         """What a model found, as returns; 0 before the first fit."""
-        return found * self.spread + self.middle if self.fitted else np.zeros(len(found))
+        return values * self.spread + self.middle if self.fitted else np.zeros(len(values))
 
     @property
     def state(self) -> list[Any]:

@@ -28,7 +28,7 @@ from trainers.critics.base import (
     distinct,
     refuse_body,
 )
-from trainers.weights.team_model import TeamModel
+from trainers.weights.team_model import TeamModel, without_adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +91,26 @@ class HeadValue(Critic):
         """float64, one for each; 0 before the first fit."""
         features = self._read(seen)
         self._kept = seen, features
-        found = np.zeros(len(seen))
-        for policy, one in features.items():
-            values = self._predict(policy, one.hidden).double().cpu().numpy()
-            found[one.places] = values[one.which]
-        return self.scale.returns(found)
+        expected = np.zeros(len(seen))
+        for policy, states in features.items():
+            values = self._predict(policy, states.hidden).double().cpu().numpy()
+            expected[states.places] = values[states.which]
+        return self.scale.returns(expected)
 
     def fit(self, seen: Sequence[Seen], targets: np.ndarray) -> None:
         """A few steps towards the targets, on the hidden states that `values` read."""
         features = self._kept[1] if self._kept[0] is seen else self._read(seen)
         scaled = self.scale.scaled(targets)
         goals = {
-            policy: torch.tensor(scaled[one.places], dtype=torch.float32, device=one.hidden.device)
-            for policy, one in features.items()
+            policy: torch.tensor(
+                scaled[states.places], dtype=torch.float32, device=states.hidden.device
+            )
+            for policy, states in features.items()
         }
         for _ in range(self.steps):
             self.optimizer.zero_grad()
-            for policy, one in features.items():
-                error = self._predict(policy, one.hidden)[one.which] - goals[policy]
+            for policy, states in features.items():
+                error = self._predict(policy, states.hidden)[states.which] - goals[policy]
                 ((error**2).sum() / len(seen)).backward()
             self.optimizer.step()
         as_on_first_process(self.heads.values())
@@ -117,20 +119,19 @@ class HeadValue(Critic):
     @torch.no_grad()
     def _read(self, seen: Sequence[Seen]) -> dict[str, Features]:
         """Policy -> what it makes of its prompts."""
-        found: dict[str, Features] = {}
+        features: dict[str, Features] = {}
         with self.team.evaluating():
-            for policy in dict.fromkeys(one.policy for one in seen):
-                places = np.array([i for i, one in enumerate(seen) if one.policy == policy])
+            for policy in dict.fromkeys(turn.policy for turn in seen):
+                places = np.array([i for i, turn in enumerate(seen) if turn.policy == policy])
                 prompts, which = distinct([tuple(seen[i].prompt_ids or ()) for i in places])
-                found[policy] = Features(places, which, self._hidden(policy, prompts))
-        return found
+                features[policy] = Features(places, which, self._hidden(policy, prompts))
+        return features
 
     def _hidden(self, policy: str, prompts: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Hidden states at the last tokens, (prompts, width); padded on the right."""
         self.team.activate(policy)
-        model = self.team.model_of(policy)
-        whole = model.get_base_model() if hasattr(model, "get_base_model") else model
-        rows, found = self.settings.rows, []
+        whole = without_adapters(self.team.model_of(policy))
+        rows, states = self.settings.rows, []
         for first in range(0, len(prompts), rows):
             part = [torch.tensor(ids) for ids in prompts[first : first + rows]]
             lengths = torch.tensor([len(row) for row in part])
@@ -142,8 +143,8 @@ class HeadValue(Critic):
                 attention_mask=mask.to(self.team.device),
                 use_cache=False,
             ).last_hidden_state
-            found.append(hidden[torch.arange(len(part)), lengths - 1].float())
-        return torch.cat(found)
+            states.append(hidden[torch.arange(len(part)), lengths - 1].float())
+        return torch.cat(states)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, moments and scale."""

@@ -104,10 +104,10 @@ class ModelValue(Critic):
 
     def _read(self, seen: Sequence[Seen]) -> tuple[list[list[int]], np.ndarray]:
         """The tokens of each text once, and which of these each turn has."""
-        texts, places = distinct([_rendered(one.parts) for one in seen])
-        read = [self._ids(text) for text in texts]
-        self.counters["cut"] = sum(read[place][1] for place in places)
-        return [ids for ids, _ in read], places
+        texts, places = distinct([_rendered(turn.parts) for turn in seen])
+        encoded = [self._ids(text) for text in texts]
+        self.counters["cut"] = sum(encoded[place][1] for place in places)
+        return [ids for ids, _ in encoded], places
 
     def _batches(self, texts: Sequence[list[int]]) -> list[np.ndarray]:
         """Which texts are read together: those of like lengths."""
@@ -131,10 +131,10 @@ class ModelValue(Critic):
         if not seen or not self.scale.fitted:
             return np.zeros(len(seen))
         texts, places = self._read(seen)
-        found = np.empty(len(texts))
+        values = np.empty(len(texts))
         for part in self._batches(texts):
-            found[part] = self._predict([texts[i] for i in part]).double().cpu().numpy()
-        return self.scale.returns(found[places])
+            values[part] = self._predict([texts[i] for i in part]).double().cpu().numpy()
+        return self.scale.returns(values[places])
 
     def fit(self, seen: Sequence[Seen], targets: np.ndarray) -> None:
         """A few steps towards the targets.

@@ -36,18 +36,18 @@ def make_critic(settings: CriticSettings, seed: int) -> Critic:
     return kind(settings, seed)
 
 
-def save_critic(critic: Critic, folder: Path, **told: Any) -> None:
+def save_critic(critic: Critic, folder: Path, **facts: Any) -> None:
     """Write a critic into a team's folder: `critic.json`, and what its kind adds.
 
     Args:
         critic: what to save.
         folder: of the saved team.
-        told: further JSON values for `critic.json`.
+        facts: further JSON values for `critic.json`.
     """
     # Not those of the algorithm.
     settings = {name: getattr(critic.settings, name) for name in CriticSettings.model_fields}
     kept = critic.save(folder)
-    write_json(folder / CRITIC_FILE, {**told, "settings": settings, "critic": kept})
+    write_json(folder / CRITIC_FILE, {**facts, "settings": settings, "critic": kept})
 
 
 def load_critic(folder: str | Path, team: TeamModel | None = None) -> Critic:
@@ -64,8 +64,8 @@ def load_critic(folder: str | Path, team: TeamModel | None = None) -> Critic:
     if not path.is_file():
         raise ValueError(f"{folder}: no {CRITIC_FILE} there; the team was trained without a critic")
     kept = read_json(path)
-    given = {**kept["settings"], "body": None}
-    critic = make_critic(_Kept(**given), seed=0)
+    settings = {**kept["settings"], "body": None}
+    critic = make_critic(_Kept(**settings), seed=0)
     critic.load(Path(folder), kept["critic"])
     if team is not None:
         critic.attach(team)

@@ -55,12 +55,12 @@ class Sight:
         else:
             shown = [t for t in episode.turns[:place] if t.agent == other][-1:]
         parts = []
-        for one in shown:
+        for other_turn in shown:
             if self.sees == "joint":
-                parts.append((other, _chat(one)))
+                parts.append((other, _chat(other_turn)))
             # Of those who acted before, a state holds what they said.
             if self.actions if at_once else self.sees == "joint":
-                parts.append((f"{other} says", one.action))
+                parts.append((f"{other} says", other_turn.action))
         return tuple(parts)
 
 

@@ -23,13 +23,13 @@ WORDS = re.compile(r"\w+|[^\w\s]")
 
 def features(parts: Parts) -> list[int]:
     """Numbers below `BUCKETS`, one for each word and pair of neighbours, by whose text it is."""
-    found = []
+    keys = []
     for whose, text in parts:
         words = ["", *WORDS.findall(text.lower())]
-        found.append(f"{whose}|")
-        found += [f"{whose}|{word}" for word in words[1:]]
-        found += [f"{whose}|{one} {other}" for one, other in zip(words, words[1:], strict=False)]
-    return [zlib.crc32(each.encode()) % BUCKETS for each in found]
+        keys.append(f"{whose}|")
+        keys += [f"{whose}|{word}" for word in words[1:]]
+        keys += [f"{whose}|{word} {other}" for word, other in zip(words, words[1:], strict=False)]
+    return [zlib.crc32(each.encode()) % BUCKETS for each in keys]
 
 
 class TextValue(Critic):
@@ -50,8 +50,8 @@ class TextValue(Critic):
 
     def _predict(self, seen: Sequence[Sequence[int]]) -> torch.Tensor:
         table, last, bias = self.weights
-        counts = torch.tensor([len(one) for one in seen])
-        ids = torch.tensor([number for one in seen for number in one])
+        counts = torch.tensor([len(numbers) for numbers in seen])
+        ids = torch.tensor([number for numbers in seen for number in numbers])
         begins = torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)[:-1]])
         scale = (counts.float() ** -0.5).repeat_interleave(counts)
         hidden = torch.nn.functional.embedding_bag(
@@ -64,14 +64,14 @@ class TextValue(Critic):
         """float64, one for each; 0 before the first fit."""
         if not seen or not self.scale.fitted:
             return np.zeros(len(seen))
-        each, places = distinct([one.parts for one in seen])
-        found = self._predict([features(parts) for parts in each])
-        return self.scale.returns(found.double().numpy()[places])
+        each, places = distinct([turn.parts for turn in seen])
+        values = self._predict([features(parts) for parts in each])
+        return self.scale.returns(values.double().numpy()[places])
 
     def fit(self, seen: Sequence[Seen], targets: np.ndarray) -> None:
         """A few steps towards the targets."""
         scaled = torch.tensor(self.scale.scaled(targets), dtype=torch.float32)
-        ids = [features(one.parts) for one in seen]
+        ids = [features(turn.parts) for turn in seen]
         for _ in range(self.steps):
             self.optimizer.zero_grad()
             ((self._predict(ids) - scaled) ** 2).mean().backward()
@@ -93,8 +93,8 @@ class TextValue(Critic):
                 weight.copy_(torch.tensor(kept))
         whole = self.optimizer.state_dict()
         whole["state"] = {
-            i: {k: torch.tensor(v) for k, v in one.items()}
-            for i, one in enumerate(state["moments"])
+            i: {k: torch.tensor(v) for k, v in moments.items()}
+            for i, moments in enumerate(state["moments"])
         }
         self.optimizer.load_state_dict(whole)
         self.scale.state = state["scale"]

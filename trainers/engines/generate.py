@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from trainers.engines.base import Draw, Drawn, SamplingEngine
 from trainers.engines.growing_cache import growing_cache
 from trainers.engines.kept_rows import KeptRows, fill, rows_of
 from trainers.engines.row_sampler import RowSampler
-from trainers.weights.team_model import SamplingBatch, TeamModel
+from trainers.weights.team_model import SamplingBatch, TeamModel, without_adapters
 
 KEPT_MB = 512
 WORTH = 10**10
@@ -105,144 +105,143 @@ class GenerateEngine(SamplingEngine):
         """One call; the draws are those of the batch's rows."""
         device, eos = self.team.device, self.team.eos_ids(batch.policy)
         pad = self.team.tokenizers[self.team.was(batch.policy)].pad_token_id
-        inputs = _padded(draws, pad, device)
-        width = inputs["input_ids"].shape[1]
-        seeds = torch.tensor([draw.seed for draw in draws], device=device)
-        sampler = RowSampler(seeds, temperature)
+        sampler = RowSampler(torch.tensor([d.seed for d in draws], device=device), temperature)
         config = GenerationConfig(
             do_sample=False, max_new_tokens=max_tokens, pad_token_id=pad, eos_token_id=eos
         )
-        cache = growing_cache(_without_adapters(batch.model))
+        call = _Call(batch, draws, _padded(draws, pad, device), config)
+        cache = call.new_cache()
         if cache is not None and any(map(self.kept.knows, draws)):
-            self._find(batch, draws, inputs, config, cache)
+            self._find(call, cache)
         elif cache is not None and self.shares:
-            self._read_once(batch, draws, inputs, config, cache)
-        out = self._go_on(batch, inputs, config, cache, logits_processor=[sampler])
+            self._read_once(call, cache)
+        out = self._go_on(call, cache, logits_processor=[sampler])
         done = []
         logprobs = sampler.logprobs(out).tolist()
-        for row, probs in zip(out[:, width:].tolist(), logprobs, strict=True):
+        for row, probs in zip(out[:, call.width :].tolist(), logprobs, strict=True):
             end = next((i + 1 for i, token in enumerate(row) if token in eos), len(row))
             done.append(Drawn(tuple(row[:end]), tuple(probs[:end])))
         if cache is not None and self._keeps:
-            self.kept.keep(cache, draws, done, width)
+            self.kept.keep(cache, draws, done, call.width)
         return done
 
-    def _find(
-        self,
-        batch: SamplingBatch,
-        draws: Sequence[Draw],
-        inputs: Mapping[str, Tensor],
-        config: GenerationConfig,
-        cache: DynamicCache,
-    ) -> None:
+    def _find(self, call: _Call, cache: DynamicCache) -> None:
         """Fill the cache with what is kept of rows; what of them begins is read once for it."""
+        draws = call.draws
         new = [row for row, draw in enumerate(draws) if not self.kept.knows(draw)]
         if new:
             rows = sorted(_firsts(draws, new).values())
-            read: Any = growing_cache(_without_adapters(batch.model))  # as `cache` is
-            self._read(batch, rows, draws, inputs, config, read)
+            beginnings: Any = call.new_cache()  # as `cache` is
+            self._read(call.of(rows), beginnings)
             draws = [
                 replace(draw, through=len(draw.prompt_ids)) if row in new else draw
                 for row, draw in enumerate(draws)
             ]
             asked = [draws[row] for row in rows]
-            self.kept.hold(read, asked, inputs["input_ids"].shape[1])
+            self.kept.hold(beginnings, asked, call.width)
             self.shared_tokens -= sum(len(draw.prompt_ids) - 1 for draw in asked)
-        self.shared_tokens += self.kept.into(cache, draws, inputs["input_ids"].shape[1])
+        self.shared_tokens += self.kept.into(cache, draws, call.width)
 
-    def _read_once(
-        self,
-        batch: SamplingBatch,
-        draws: Sequence[Draw],
-        inputs: Mapping[str, Tensor],
-        config: GenerationConfig,
-        cache: DynamicCache,
-    ) -> None:
+    def _read_once(self, call: _Call, cache: DynamicCache) -> None:
         """Where prompts of a policy are equal, or begin alike, read each once."""
+        draws = call.draws
         first = _firsts(draws, range(len(draws)))
         rows = sorted(first.values())
-        if inputs["input_ids"].shape[1] < 2:
+        if call.width < 2:
             return
         if len(rows) == len(draws):
-            self._begin(batch, draws, inputs, config, cache)
+            self._begin(call, cache)
             return
-        self._read(batch, rows, draws, inputs, config, cache)
+        self._read(call.of(rows), cache)
         self.shared_tokens += sum(len(draw.prompt_ids) - 1 for draw in draws)
         self.shared_tokens -= sum(len(draws[row].prompt_ids) - 1 for row in rows)
         places = [rows.index(first[draw.policy, draw.prompt_ids]) for draw in draws]
         cache.batch_select_indices(torch.tensor(places, device=self.team.device))
 
-    def _read(
-        self,
-        batch: SamplingBatch,
-        rows: list[int],
-        draws: Sequence[Draw],
-        inputs: Mapping[str, Tensor],
-        config: GenerationConfig,
-        cache: DynamicCache,
-    ) -> None:
-        """Read these rows' prompts into an empty cache, all but the last token.
+    def _read(self, call: _Call, cache: DynamicCache) -> None:
+        """Read the prompts into an empty cache, all but the last token.
 
         Each row reads that one itself, which gives it the first scores.
         """
-        once = SamplingBatch(rows, batch.model, [batch.policies[row] for row in rows])
-        theirs = {name: one[rows] for name, one in inputs.items()}
-        self._begin(once, [draws[row] for row in rows], theirs, config, cache)
-        self._go_on(once, theirs, _one_token(config), cache)
+        self._begin(call, cache)
+        self._go_on(replace(call, config=_one_token(call.config)), cache)
         cache.crop(-1)
 
-    def _begin(
-        self,
-        batch: SamplingBatch,
-        draws: Sequence[Draw],
-        inputs: Mapping[str, Tensor],
-        config: GenerationConfig,
-        cache: DynamicCache,
-    ) -> None:
+    def _begin(self, call: _Call, cache: DynamicCache) -> None:
         """Where prompts of a policy begin alike, read that once into an empty cache, if it pays."""
+        draws, width = call.draws, call.width
         first = {draw.policy: row for row, draw in reversed([*enumerate(draws)])}
         tokens = {policy: _common(draws, policy) for policy in first}
         begun = [replace(draw, through=tokens[draw.policy] + 1) for draw in draws]
-        width = inputs["input_ids"].shape[1]
         held = width - max(len(draw.prompt_ids) - draw.through + 1 for draw in begun)
         saved = sum(max(0, held - width + len(draw.prompt_ids)) for draw in draws)
         saved -= sum(tokens.values())
-        if saved * _without_adapters(batch.model).num_parameters() < WORTH:
+        if saved * without_adapters(call.batch.model).num_parameters() < WORTH:
             return
-        where = [*first.values()]
         starts = [
             replace(begun[row], prompt_ids=draws[row].prompt_ids[: begun[row].through])
-            for row in where
+            for row in first.values()
         ]
-        once = SamplingBatch(where, batch.model, [batch.policies[row] for row in where])
-        theirs = _padded(starts, config.pad_token_id, self.team.device)
-        read: Any = growing_cache(_without_adapters(batch.model))  # as `cache` is
-        self._go_on(once, theirs, _one_token(config), read)
-        read.crop(-1)
-        rows = dict(zip(first, rows_of(read, starts, theirs["input_ids"].shape[1]), strict=True))
+        inputs = _padded(starts, call.config.pad_token_id, self.team.device)
+        opened = call.of([*first.values()])
+        opened = replace(opened, draws=starts, inputs=inputs, config=_one_token(call.config))
+        beginnings: Any = call.new_cache()  # as `cache` is
+        self._go_on(opened, beginnings)
+        beginnings.crop(-1)
+        rows = dict(zip(first, rows_of(beginnings, starts, opened.width), strict=True))
         fill(cache, [rows[draw.policy] for draw in draws], begun, width)
         self.shared_tokens += saved
 
-    def _go_on(
-        self,
-        batch: SamplingBatch,
-        inputs: Mapping[str, Tensor],
-        config: GenerationConfig,
-        cache: DynamicCache | None,
-        **options: Any,
-    ) -> Tensor:
+    def _go_on(self, call: _Call, cache: DynamicCache | None, **options: Any) -> Tensor:
         """The prompts with what is generated after them, (B, T); the cache holds what is read."""
         held = {} if cache is None else {"past_key_values": cache}
-        with self.team.acting(batch.policies) as kwargs, _without_defaults(batch.model, config):
+        model, config = call.batch.model, call.config
+        with self.team.acting(call.batch.policies) as kwargs, _without_defaults(model, config):
             # Sharded weights are whole here, and processes make different numbers of calls.
-            return batch.model.generate(
-                **inputs,
+            return model.generate(
+                **call.inputs,
                 generation_config=config,
                 synced_gpus=False,
                 **held,
                 **options,
                 **kwargs,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of `generate`.
+
+    Attributes:
+        batch: its rows.
+        draws: of each row.
+        inputs: ids and mask of their prompts, each (B, T).
+        config: how it generates.
+    """
+
+    batch: SamplingBatch
+    draws: Sequence[Draw]
+    inputs: Mapping[str, Tensor]
+    config: GenerationConfig
+
+    @property
+    def width(self) -> int:
+        """Columns of the prompts."""
+        return self.inputs["input_ids"].shape[1]
+
+    def of(self, rows: list[int]) -> _Call:
+        """The same for some of its rows, in columns as wide."""
+        policies = [self.batch.policies[row] for row in rows]
+        return _Call(
+            SamplingBatch(rows, self.batch.model, policies),
+            [self.draws[row] for row in rows],
+            {name: values[rows] for name, values in self.inputs.items()},
+            self.config,
+        )
+
+    def new_cache(self) -> DynamicCache | None:
+        """An empty cache for it; None where the model has its own kind."""
+        return growing_cache(without_adapters(self.batch.model))
 
 
 def _firsts(draws: Sequence[Draw], rows: Sequence[int]) -> dict[tuple[str, tuple[int, ...]], int]:
@@ -255,7 +254,7 @@ def _common(draws: Sequence[Draw], policy: str) -> int:
     prompts = [draw.prompt_ids[:-1] for draw in draws if draw.policy == policy]
     least, most = min(prompts), max(prompts)  # all others lie between them
     pairs = enumerate(zip(least, most, strict=False))
-    return next((n for n, (one, other) in pairs if one != other), min(len(least), len(most)))
+    return next((n for n, (token, other) in pairs if token != other), min(len(least), len(most)))
 
 
 def _padded(draws: Sequence[Draw], pad: Any, device: Any) -> dict[str, Tensor]:
@@ -265,14 +264,14 @@ def _padded(draws: Sequence[Draw], pad: Any, device: Any) -> dict[str, Tensor]:
     ids = [[pad] * n + list(draw.prompt_ids) for n, draw in zip(blank, draws, strict=True)]
     mask = [[0] * n + [1] * (width - n) for n in blank]
     named = {"input_ids": ids, "attention_mask": mask}
-    return {name: torch.tensor(one, device=device) for name, one in named.items()}
+    return {name: torch.tensor(values, device=device) for name, values in named.items()}
 
 
 def _one_token(config: GenerationConfig) -> GenerationConfig:
     """The same for a call that only reads."""
-    read = copy.copy(config)
-    read.max_new_tokens = 1
-    return read
+    changed = copy.copy(config)
+    changed.max_new_tokens = 1
+    return changed
 
 
 @contextmanager
@@ -282,15 +281,10 @@ def _without_defaults(model: Any, config: GenerationConfig) -> Iterator[None]:
     `generate` fills what a config leaves unset from them, and a penalty, a list of forbidden words
     or a time limit there would sample from another distribution than the loss scores.
     """
-    base = _without_adapters(model)
+    base = without_adapters(model)
     kept = base.generation_config
     base.generation_config = config
     try:
         yield
     finally:
         base.generation_config = kept
-
-
-def _without_adapters(model: Any) -> Any:
-    """The model of Transformers within one of PEFT."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model

@@ -27,7 +27,7 @@ Known = tuple[str, bool, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _Call:
     """What one call has read: (keys, values) of each layer, each (B, n, L, d)."""
 
     layers: tuple[tuple[Tensor, Tensor], ...]
@@ -35,11 +35,11 @@ class _Read:
     @property
     def bytes(self) -> int:
         """In memory, room to spare included."""
-        return sum(one.untyped_storage().nbytes() for pair in self.layers for one in pair)
+        return sum(states.untyped_storage().nbytes() for pair in self.layers for states in pair)
 
-    def first(self, rows: int) -> _Read:
+    def first(self, rows: int) -> _Call:
         """The first rows, in memory of their own."""
-        return _Read(
+        return _Call(
             tuple((keys[:rows].clone(), values[:rows].clone()) for keys, values in self.layers)
         )
 
@@ -48,7 +48,7 @@ class _Read:
 class Row:
     """One row of what a call has read, and the column of its first token."""
 
-    read: _Read
+    call: _Call
     place: int
     begins: int
 
@@ -69,7 +69,7 @@ class KeptRows:
     @property
     def bytes(self) -> int:
         """Held now."""
-        return sum(read.bytes for read in self._reads())
+        return sum(call.bytes for call in self._calls())
 
     def check(self, weights: Iterable[Tensor]) -> None:
         """Let all go unless these weights are those of before, where they were, and not written to.
@@ -78,9 +78,9 @@ class KeptRows:
         and what writes to `.data` leave a tensor's version alone, so the bits of trained weights
         are summed, too.
         """
-        given = [*weights]
-        now, digest = [(one.data, one._version) for one in given], _digest(given)
-        same = [_mark(one) for one in now] == [_mark(one) for one in self._weights]
+        tensors = [*weights]
+        now, digest = [(weight.data, weight._version) for weight in tensors], _digest(tensors)
+        same = [_mark(weight) for weight in now] == [_mark(weight) for weight in self._weights]
         if not same or digest != self._digest:
             self._rows.clear()
             self._weights, self._digest = now, digest
@@ -107,10 +107,10 @@ class KeptRows:
 
     def into(self, cache: DynamicCache, draws: Sequence[Draw], width: int) -> int:
         """Fill an empty cache with what is held of these rows, and let them go; see `fill`."""
-        known = [*map(_known, draws)]
-        rows = [self._rows[one] for one in known]
-        for one in {*known}:  # several rows may have said the same
-            del self._rows[one]
+        keys = [*map(_known, draws)]
+        rows = [self._rows[key] for key in keys]
+        for key in {*keys}:  # several rows may have said the same
+            del self._rows[key]
         return fill(cache, rows, draws, width)
 
     def keep(
@@ -124,19 +124,19 @@ class KeptRows:
             drawn: what each said.
             width: columns of the prompts, padded on the left.
         """
-        read = _read(cache)
-        fit = min(len(draws), self.most_bytes * len(draws) // read.bytes)
-        read = read if fit == len(draws) else read.first(fit)
-        for place, (draw, said) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):
-            key = draw.policy, draw.start, (*draw.prompt_ids, *said.ids[:-1])
+        call = _call_of(cache)
+        fit = min(len(draws), self.most_bytes * len(draws) // call.bytes)
+        call = call if fit == len(draws) else call.first(fit)
+        for place, (draw, action) in enumerate(zip(draws[:fit], drawn[:fit], strict=True)):
+            key = draw.policy, draw.start, (*draw.prompt_ids, *action.ids[:-1])
             self._rows.pop(key, None)  # the newest is the last one
-            self._rows[key] = Row(read, place, width - len(draw.prompt_ids))
+            self._rows[key] = Row(call, place, width - len(draw.prompt_ids))
         while self.bytes > self.most_bytes:
-            oldest = next(iter(self._rows.values())).read
-            self._rows = {key: row for key, row in self._rows.items() if row.read is not oldest}
+            oldest = next(iter(self._rows.values())).call
+            self._rows = {key: row for key, row in self._rows.items() if row.call is not oldest}
 
-    def _reads(self) -> list[_Read]:
-        return list({id(row.read): row.read for row in self._rows.values()}.values())
+    def _calls(self) -> list[_Call]:
+        return list({id(row.call): row.call for row in self._rows.values()}.values())
 
 
 def rows_of(cache: DynamicCache, draws: Sequence[Draw], width: int) -> list[Row]:
@@ -147,8 +147,8 @@ def rows_of(cache: DynamicCache, draws: Sequence[Draw], width: int) -> list[Row]
         draws: its rows.
         width: columns of the prompts, padded on the left.
     """
-    read = _read(cache)
-    return [Row(read, place, width - len(one.prompt_ids)) for place, one in enumerate(draws)]
+    call = _call_of(cache)
+    return [Row(call, place, width - len(draw.prompt_ids)) for place, draw in enumerate(draws)]
 
 
 def fill(cache: DynamicCache, rows: Sequence[Row], draws: Sequence[Draw], width: int) -> int:
@@ -168,17 +168,17 @@ def fill(cache: DynamicCache, rows: Sequence[Row], draws: Sequence[Draw], width:
     """
     held = width - max(len(draw.prompt_ids) - draw.through + 1 for draw in draws)
     blank = [width - len(draw.prompt_ids) for draw in draws]
-    for number in range(len(rows[0].read.layers)):
+    for number in range(len(rows[0].call.layers)):
         parts = [_columns(row, number, n, held) for row, n in zip(rows, blank, strict=True)]
         keys, values = (torch.stack(part) for part in zip(*parts, strict=True))
         cache.update(keys, values, number)
     return sum(max(0, held - n) for n in blank)
 
 
-def _read(cache: DynamicCache) -> _Read:
+def _call_of(cache: DynamicCache) -> _Call:
     """What a call has read into its cache."""
     layers: Any = cache.layers
-    return _Read(tuple((layer.keys, layer.values) for layer in layers))
+    return _Call(tuple((layer.keys, layer.values) for layer in layers))
 
 
 def _known(draw: Draw) -> Known:
@@ -188,8 +188,8 @@ def _known(draw: Draw) -> Known:
 
 def _digest(weights: Sequence[Tensor]) -> list[int]:
     """A sum of the bits of each weight that is trained."""
-    sums = [_bits(one.data).sum() for one in weights if one.requires_grad]
-    return torch.stack([one.to(sums[0].device) for one in sums]).tolist() if sums else []
+    sums = [_bits(weight.data).sum() for weight in weights if weight.requires_grad]
+    return torch.stack([total.to(sums[0].device) for total in sums]).tolist() if sums else []
 
 
 def _bits(weight: Tensor) -> Tensor:
@@ -207,10 +207,10 @@ def _mark(weight: tuple[Tensor, int]) -> tuple[int, int]:
 
 def _columns(row: Row, layer: int, blank: int, held: int) -> tuple[Tensor, Tensor]:
     """The first columns of a row that is padded by `blank`: keys and values, (n, held, d)."""
-    found = []
-    for one in row.read.layers[layer]:
-        kept = one[row.place, :, row.begins : row.begins + max(0, held - blank)]
-        moved = one.new_zeros(one.shape[1], held, one.shape[3])
+    columns = []
+    for states in row.call.layers[layer]:
+        kept = states[row.place, :, row.begins : row.begins + max(0, held - blank)]
+        moved = states.new_zeros(states.shape[1], held, states.shape[3])
         moved[:, held - kept.shape[1] :] = kept
-        found.append(moved)
-    return found[0], found[1]
+        columns.append(moved)
+    return columns[0], columns[1]

@@ -30,11 +30,11 @@ def engine_class(chosen: Chosen) -> tuple[type[SamplingEngine], dict[str, Any]]:
         TypeError: the name stands for something else.
         ImportError: it cannot be imported.
     """
-    name, given = name_and_options("engine", chosen)
-    found = ENGINES.get(name)
-    if not (isinstance(found, type) and issubclass(found, SamplingEngine)):
-        raise TypeError(f"engine {name!r}: expected a subclass of SamplingEngine, got {found!r}")
-    return found, given
+    name, settings = name_and_options("engine", chosen)
+    engine = ENGINES.get(name)
+    if not (isinstance(engine, type) and issubclass(engine, SamplingEngine)):
+        raise TypeError(f"engine {name!r}: expected a subclass of SamplingEngine, got {engine!r}")
+    return engine, settings
 
 
 def make_engine(chosen: Chosen, team: Any, args: Any) -> SamplingEngine:

@@ -77,10 +77,10 @@ class VLLMEngine(SamplingEngine):
         self.processes: tuple[ServerProcess, ...] = ()
         self.exact = exact
         self.concurrency = concurrency
-        found = {policy: _urls_of(urls, policy, team) for policy in team.policies}
+        urls_of = {policy: _urls_of(urls, policy, team) for policy in team.policies}
         self.servers = {
-            policy: [JsonServer(url, timeout=timeout, retries=retries) for url in some]
-            for policy, some in found.items()
+            policy: [JsonServer(url, timeout=timeout, retries=retries) for url in addresses]
+            for policy, addresses in urls_of.items()
         }
         self.weights = ServedWeights(team, Path(folder).absolute(), self.servers, writes=writes)
         self._proven = not exact
@@ -92,23 +92,23 @@ class VLLMEngine(SamplingEngine):
         With `per_node` the addresses are those of servers on the process's own node. Its first
         process loads there what the first process of all has written.
         """
-        where, given = "engine, name='vllm'", dict(settings)
-        refuse_unknown(where, given, SETTINGS)
-        if ("urls" in given) is ("start" in given):
+        where, options = "engine, name='vllm'", dict(settings)
+        refuse_unknown(where, options, SETTINGS)
+        if ("urls" in options) is ("start" in options):
             raise ValueError(
                 f"{where}: expected urls of servers, e.g. ['http://localhost:8000'], or start, a "
                 "map of how to start them, e.g. {python: vllm_env/bin/python}"
             )
-        start = given.pop("start", None)
-        per_node = given.pop("per_node", False)
+        start = options.pop("start", None)
+        per_node = options.pop("per_node", False)
         check_types(where, {"per_node": per_node}, {"per_node": bool})
-        check_types(where, given, get_type_hints(cls.__init__))
+        check_types(where, options, get_type_hints(cls.__init__))
         folder, started = Path(str(args.output_dir)) / "engine", {}
         if start is not None:
             refuse_unservable(team)
-            started = _started(team, folder, start, args, given.get("exact", False))
-            given["urls"] = {policy: [one.url] for policy, one in started.items()}
-        engine = cls(team, folder, writes=args.process_index == 0, **given)
+            started = _started(team, folder, start, args, options.get("exact", False))
+            options["urls"] = {policy: [process.url] for policy, process in started.items()}
+        engine = cls(team, folder, writes=args.process_index == 0, **options)
         if per_node:
             engine.weights.loads = args.local_process_index == 0
         engine.processes = tuple(dict.fromkeys(started.values()))
@@ -126,7 +126,7 @@ class VLLMEngine(SamplingEngine):
         self.weights.publish(update)  # first: of sharded weights every process brings its part
         if self.weights.loads and not self.software:
             server = self.servers[self.team.policies[0]][0]
-            self.software = server.ask("/version", None, lambda said: f"vllm {said['version']}")
+            self.software = server.ask("/version", None, lambda answer: f"vllm {answer['version']}")
 
     def recover(self) -> None:
         """Wait for servers that gave no answer; the next `publish` gives them everything again.
@@ -135,7 +135,7 @@ class VLLMEngine(SamplingEngine):
             LostServerError: one does not come back in time.
         """
         self._start()
-        for server in {one for some in self.servers.values() for one in some}:
+        for server in {each for servers in self.servers.values() for each in servers}:
             tell(dataclasses.replace(server, retries=RETURNING), "/health", None)
         self.weights.forget()
 
@@ -200,7 +200,7 @@ class VLLMEngine(SamplingEngine):
                 raise UselessAnswerError(f"{model!r} answered, {version.name!r} was asked")
             choice = answer["choices"][0]
             ids = tuple(int(token) for token in choice["token_ids"])
-            logprobs = tuple(float(one["logprob"]) for one in choice["logprobs"]["content"])
+            logprobs = tuple(float(entry["logprob"]) for entry in choice["logprobs"]["content"])
             if len(ids) != len(logprobs) or not ids:
                 raise UselessAnswerError(f"{len(ids)} ids and {len(logprobs)} log-probs")
             return Drawn(ids, logprobs, version.name)
@@ -225,10 +225,10 @@ class VLLMEngine(SamplingEngine):
             for seed in range(PROBES)
         ]
         here = GenerateEngine(self.team).sample(probes, max_tokens=PROBE_TOKENS, temperature=1.0)
-        there = self._asked(probes, {"max_tokens": PROBE_TOKENS, "temperature": 1.0})
+        served = self._asked(probes, {"max_tokens": PROBE_TOKENS, "temperature": 1.0})
         wrong = [
             f"{probe.policy}, seed {probe.seed}: {list(b.ids)}, `generate` gives {list(a.ids)}"
-            for probe, a, b in zip(probes, here, there, strict=True)
+            for probe, a, b in zip(probes, here, served, strict=True)
             if a.ids != b.ids
         ]
         if wrong:
@@ -263,8 +263,8 @@ def refuse_unservable(team: TeamModel) -> None:
             "trained embeddings": getattr(config, "trainable_token_indices", None),
             f"{kind} adapters": kind != "LORA",
         }
-        for reason, there in barred.items():
-            if there:
+        for reason, present in barred.items():
+            if present:
                 raise ValueError(
                     f"engine vllm: it serves plain LoRA adapters, and {policy} has {reason}; use "
                     "plain LoRA, or engine='generate'"
@@ -280,22 +280,22 @@ def _urls_of(
         ValueError: none, or one list for policies that need servers of their own.
     """
     if isinstance(urls, Mapping):
-        some = list(urls.get(policy, ()))
+        addresses = list(urls.get(policy, ()))
         unknown = sorted(set(urls) - set(team.policies))
         if unknown:
             raise ValueError(f"urls for {unknown}: the policies are {list(team.policies)}")
     else:
-        some = list(urls)
+        addresses = list(urls)
         if isinstance(team, SeparateWeights) and len(team.policies) > 1:
             raise ValueError(
                 "urls: with weights='separate' each policy needs servers of its own; give a map "
                 f"of {list(team.policies)} to lists of addresses"
             )
-    if not some or isinstance(urls, str):
+    if not addresses or isinstance(urls, str):
         raise ValueError(f"urls: no list of servers for {policy}; expected ['http://host:8000']")
-    for url in some:
+    for url in addresses:
         check_url(url)
-    return [url.rstrip("/").removesuffix("/v1") for url in some]
+    return [url.rstrip("/").removesuffix("/v1") for url in addresses]
 
 
 def _started(
@@ -313,7 +313,7 @@ def _started(
             "with `llm-marl serve-team` and give their urls"
         )
     separate = isinstance(team, SeparateWeights)
-    names = {one: str(team.model_of(one).config.name_or_path or "") for one in team.policies}
+    names = {policy: team.base_name(policy) for policy in team.policies}
     for policy, name in names.items():
         if not name:
             raise ValueError(
@@ -322,9 +322,9 @@ def _started(
             )
     adapters = team.module.peft_config if isinstance(team, AdapterWeights) else {}
     models = names if separate else {"": next(iter(names.values()))}
-    found = calls_for(models, list(adapters.values()), start, exact=exact)
+    calls = calls_for(models, list(adapters.values()), start, exact=exact)
     processes = {
         policy: ServerProcess(call, folder / f"server{'_' * bool(policy)}{policy}.log")
-        for policy, call in found.items()
+        for policy, call in calls.items()
     }
     return {policy: processes[policy if separate else ""] for policy in team.policies}

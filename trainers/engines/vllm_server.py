@@ -99,15 +99,15 @@ class ServerCall:
     @property
     def environment(self) -> dict[str, str]:
         """Variables that it needs; where the noise is wanted, this library must be found too."""
-        found = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"} if self.adapters else {}
+        variables = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"} if self.adapters else {}
         if not self.adapters:
-            found["VLLM_SERVER_DEV_MODE"] = "1"  # the routes that reload full weights
+            variables["VLLM_SERVER_DEV_MODE"] = "1"  # the routes that reload full weights
         if self.exact:
-            found["PYTHONPATH"] = str(Path(__file__).parents[2])
+            variables["PYTHONPATH"] = str(Path(__file__).parents[2])
         if self.cpu:
-            found |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-            found["OMP_NUM_THREADS"] = "1"
-        return found
+            variables |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+            variables["OMP_NUM_THREADS"] = "1"
+        return variables
 
     def __str__(self) -> str:
         """As a line of shell."""
@@ -142,11 +142,11 @@ def calls_for(
     where, own = "engine vllm, start", ("model", "adapters", "rank", "exact")
     if not isinstance(options, Mapping):
         raise TypeError(f"{where}: expected a map such as {{python: PATH}}, got {options!r:.80}")
-    names = [one.name for one in dataclasses.fields(ServerCall) if one.name not in own]
+    names = [option.name for option in dataclasses.fields(ServerCall) if option.name not in own]
     refuse_unknown(where, options, names)
     check_types(where, options, get_type_hints(ServerCall))
-    given = dict(options)
-    port = given.pop("port", None)
+    settings = dict(options)
+    port = settings.pop("port", None)
     sizes = {"adapters": len(adapters), "rank": max(map(_rank, adapters))} if adapters else {}
     return {
         name: ServerCall(
@@ -154,7 +154,7 @@ def calls_for(
             port=_free_port() if port is None else port + number,
             exact=exact,
             **sizes,
-            **given,
+            **settings,
         )
         for number, (name, model) in enumerate(models.items())
     }

@@ -117,13 +117,13 @@ class ServedWeights:
         Raises:
             ValueError: none was published.
         """
-        found = self.starts.get(policy) if start else (self.served.get(policy) or [None])[-1]
-        if found is None:
+        version = self.starts.get(policy) if start else (self.served.get(policy) or [None])[-1]
+        if version is None:
             raise ValueError(
                 f"{policy}: no weights were published; call the engine's publish(update) before "
                 "it samples"
             )
-        return found
+        return version
 
     def forget(self) -> None:
         """The servers hold nothing any more: the next `publish` gives them everything."""
@@ -193,4 +193,4 @@ def digest_of(team: TeamModel, policy: str) -> str:
 
 def tell(server: JsonServer, path: str, body: Mapping[str, Any] | None) -> None:
     """A request whose answer is no more than that it was done; errors as `JsonServer.ask`."""
-    server.ask(path, body, lambda said: said, decode=bytes)
+    server.ask(path, body, lambda answer: answer, decode=bytes)

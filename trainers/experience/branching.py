@@ -10,9 +10,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pettingzoo import AECEnv
-from pettingzoo.utils.conversions import turn_based_aec_to_parallel_wrapper
-
 from llm_marl_envs.core.environment import TextEnv
 from llm_marl_envs.core.records import Branch, Episode, EpisodeGroup
 from llm_marl_envs.core.seeds import Start, branch_start
@@ -20,7 +17,7 @@ from llm_marl_envs.play.branches import NotReplayableError
 from llm_marl_envs.play.replay import check_replays
 from llm_marl_envs.play.rollout import redraws
 from trainers.algorithms import Algorithm
-from trainers.algorithms.base import Budget, Form
+from trainers.algorithms.base import Budget, Form, in_turn
 from trainers.config import MAGRPOConfig
 
 NEEDS: dict[str, tuple[Any, str]] = {
@@ -37,11 +34,6 @@ def most_turns(env: Any, args: MAGRPOConfig) -> int | None:
     """Most actions of one agent in an episode; None where nobody says."""
     inner = env.unwrapped
     return inner.max_turns if isinstance(inner, TextEnv) else args.max_turns
-
-
-def in_turn(env: Any) -> bool:
-    """Whether one agent acts at a time."""
-    return isinstance(env, (AECEnv, turn_based_aec_to_parallel_wrapper))
 
 
 def form_of(env: Any, trained: Sequence[str], args: MAGRPOConfig) -> Form:
@@ -83,23 +75,23 @@ def check_branching(algorithm: Algorithm, args: MAGRPOConfig, make_env: Callable
             drawn anew.
         NotReplayableError: the environment does not do again what it did.
     """
-    told = f"algorithm={algorithm.name!r} plays branches of episodes:"
+    where = f"algorithm={algorithm.name!r} plays branches of episodes:"
     for name, (needed, reason) in NEEDS.items():
         if getattr(args, name) != needed:
-            raise ValueError(f"{told} {name} must be {needed!r}, because {reason}")
+            raise ValueError(f"{where} {name} must be {needed!r}, because {reason}")
     env = make_env()
     if most_turns(env, args) is None:
-        raise ValueError(f"{told} set max_turns, the most actions of one agent in an episode")
+        raise ValueError(f"{where} set max_turns, the most actions of one agent in an episode")
     if args.chance == "episode" and not redraws(env):
         raise ValueError(
-            f"{told} what chance deals after one cannot be drawn anew in {type(env).__name__}, "
+            f"{where} what chance deals after one cannot be drawn anew in {type(env).__name__}, "
             "which has no redraw(seed); use chance='group'"
         )
     try:
         check_replays(make_env, args.context)
     except NotReplayableError as error:
         raise NotReplayableError(
-            f"{told} {error}; use an algorithm that plays none, such as 'magrpo'"
+            f"{where} {error}; use an algorithm that plays none, such as 'magrpo'"
         ) from error
 
 
@@ -123,7 +115,7 @@ def grown(
         ValueError: a group would have more.
         NotReplayableError: the environment cannot be branched.
     """
-    groups, begun = list(groups), [list(some) for some in starts]
+    groups, begun = list(groups), [list(planned) for planned in starts]
     while True:
         asked: list[int] = []
         for p, group in enumerate(groups):
@@ -141,8 +133,8 @@ def grown(
             return groups
         new = [
             start
-            for group, some in zip(groups, begun, strict=True)
-            for start in some[len(group.episodes) :]
+            for group, all_starts in zip(groups, begun, strict=True)
+            for start in all_starts[len(group.episodes) :]
         ]
         played = iter(play(new))
         for p, group in enumerate(groups):

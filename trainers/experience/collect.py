@@ -146,10 +146,8 @@ class Collector:
     def _grouped(self, update: int, episodes: Sequence[Episode]) -> list[EpisodeGroup]:
         size, groups = self.args.num_generations, []
         for first in range(0, len(episodes), size):
-            group, position = (
-                tuple(episodes[first : first + size]),
-                self.seating.share.start + len(groups),
-            )
+            group = tuple(episodes[first : first + size])
+            position = self.seating.share.start + len(groups)
             shared = self.args.chance == "group"
             groups.append(
                 EpisodeGroup(
@@ -168,8 +166,8 @@ class Collector:
             return group
         turns = {"turns": self.schedules.horizon.at(update)}
         episodes = (
-            dataclasses.replace(one, env_kwargs={**one.env_kwargs, **turns})
-            for one in group.episodes
+            dataclasses.replace(episode, env_kwargs={**episode.env_kwargs, **turns})
+            for episode in group.episodes
         )
         return dataclasses.replace(group, episodes=tuple(episodes))
 

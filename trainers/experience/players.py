@@ -141,7 +141,9 @@ class Players:
     @property
     def names(self) -> list[str]:
         """Of all past selves."""
-        return [past_self(policy, one) for policy, updates in self.kept.items() for one in updates]
+        return [
+            past_self(policy, update) for policy, updates in self.kept.items() for update in updates
+        ]
 
     def write(self, folder: Path) -> None:
         """Write every past self into a checkpoint that is being written.
@@ -155,7 +157,7 @@ class Players:
                 os.link(self._files[name], path)
             except (KeyError, OSError):  # new, gone with its checkpoint, or another file system
                 weights = enumerate(self.weights.kept(name))
-                state = {str(i): one.detach().cpu().contiguous() for i, one in weights}
+                state = {str(i): weight.detach().cpu().contiguous() for i, weight in weights}
                 safetensors.torch.save_file(state, path)
             # Where it will be once the checkpoint is moved to its place.
             self._files[name] = folder.parent.parent / folder.name / FOLDER / path.name
@@ -203,16 +205,16 @@ class _Seats:
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         """As `Policy`; an opponent's answers carry its name."""
-        names = [self.seated.get((one.episode, one.agent), "") for one in requests]
-        found: dict[int, Response] = {}
+        names = [self.seated.get((request.episode, request.agent), "") for request in requests]
+        responses: dict[int, Response] = {}
         for name in dict.fromkeys(names):
-            places = [place for place, one in enumerate(names) if one == name]
+            places = [place for place, other in enumerate(names) if other == name]
             asked = self.opponents[name] if name else self.policy
-            said: Any = answers(asked, [requests[place] for place in places])
+            answered: Any = answers(asked, [requests[place] for place in places])
             if name:
-                said = [dataclasses.replace(one, policy=name) for one in said]
-            found |= zip(places, said, strict=True)
-        return [found[place] for place in range(len(requests))]
+                answered = [dataclasses.replace(response, policy=name) for response in answered]
+            responses |= zip(places, answered, strict=True)
+        return [responses[place] for place in range(len(requests))]
 
 
 def _refuse(args: MAGRPOConfig, *, keeps: bool, branches: bool) -> None:

@@ -76,7 +76,9 @@ class Seating:
     ) -> Match:
         learners = self.schedules.learners(update, self.trained)
         past = {
-            seat: tuple(past_self(policy, one) for one in kept.get(policy, ()) if one < update)
+            seat: tuple(
+                past_self(policy, before) for before in kept.get(policy, ()) if before < update
+            )
             for seat, policy in self.policies(update).items()
             if seat in self.trained
         }

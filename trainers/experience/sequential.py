@@ -32,8 +32,8 @@ import torch
 
 from llm_marl_envs.core.seeds import derive_seed
 from trainers.algorithms import Algorithm
+from trainers.algorithms.base import in_turn
 from trainers.config import MAGRPOConfig
-from trainers.experience.branching import in_turn
 
 Place = tuple[int, int, int]
 """A step of an episode: its task's place in the process's share, its own in the group, the step."""
@@ -51,29 +51,29 @@ def check_sequential(
     Raises:
         ValueError: what does not fit, and what to do.
     """
-    told, own = "schedules, sequential:", [policies[agent] for agent in trained]
+    where, own = "schedules, sequential:", [policies[agent] for agent in trained]
     if len(own) < 2 or len(set(own)) < len(own):
         raise ValueError(
-            f"{told} the trained seats {[*trained]} play with {own}; expected two seats or more, "
+            f"{where} the trained seats {[*trained]} play with {own}; expected two seats or more, "
             "each with a policy of its own (weights: adapters or separate)"
         )
     if in_turn(env):
         raise ValueError(
-            f"{told} agents act one after the other in {type(env.unwrapped).__name__}, so nobody "
+            f"{where} agents act one after the other in {type(env.unwrapped).__name__}, so nobody "
             "acts beside anybody and every ratio is 1; leave it out"
         )
     if algorithm.branching:
         raise ValueError(
-            f"{told} algorithm={algorithm.name!r} trains on parts of episodes, so it is not known "
+            f"{where} algorithm={algorithm.name!r} trains on parts of episodes, so it is not known "
             "how all of a step has changed; choose one that plays no branches, such as 'magrpo'"
         )
     if args.mask_truncated_completions:
         raise ValueError(
-            f"{told} mask_truncated_completions leaves turns out, so it is not known how all of a "
+            f"{where} mask_truncated_completions leaves turns out, so it is not known how all of a "
             "step has changed; choose one of the two"
         )
     if "in_turn" in (args.schedules or {}):
-        raise ValueError(f"{told} in_turn says who learns, too; choose one of the two")
+        raise ValueError(f"{where} in_turn says who learns, too; choose one of the two")
 
 
 def drawn_order(seed: int, update: int, policies: Sequence[str]) -> list[str]:
@@ -95,15 +95,15 @@ def log_ratios(
         old: the key of the old log-probs (B, T) in them.
         log_probs: of a micro-batch under the present weights, (B, T).
     """
-    found: dict[Place, float] = defaultdict(float)
+    ratios: dict[Place, float] = defaultdict(float)
     for batch in batches:
         own = batch["tool_mask"].bool()
         change = torch.where(own, log_probs(batch) - batch[old], 0.0).double()
         for row, (task, episode) in enumerate(batch["episodes"]):
             steps = batch["steps"][row]
             for step in steps[own[row]].unique().tolist():
-                found[task, episode, step] += float(change[row][steps == step].sum())
-    return found
+                ratios[task, episode, step] += float(change[row][steps == step].sum())
+    return ratios
 
 
 def weigh(

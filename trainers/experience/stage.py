@@ -63,9 +63,9 @@ class Stage:
                 continue
             if self._together(lambda: self._publish(update), update, repeats=repeats):
                 with self._weights():
-                    found = self._together(lambda: self.once(update), update, repeats=repeats)
-                if found is not None:
-                    return found
+                    groups = self._together(lambda: self.once(update), update, repeats=repeats)
+                if groups is not None:
+                    return groups
         raise AssertionError("the last time, a lost server is raised")
 
     def once(self, update: int) -> list[EpisodeGroup]:

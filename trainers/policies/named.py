@@ -22,7 +22,7 @@ from llm_marl_envs.policies.named import (
 )
 from trainers.policies.local import LocalPolicy
 from trainers.policies.token_policy import TokenPolicy
-from trainers.weights.fingerprints import fingerprint
+from trainers.weights.cache import fingerprint
 from trainers.weights.imported import model_folder
 from trainers.weights.team_files import load_team, read_team_file
 from trainers.weights.tiny import tiny_model
@@ -131,5 +131,5 @@ def _identity(kind: str, folder: str, length: int, temperature: float, sampling:
 
 
 def _of_template(sampling: Sampling) -> str:
-    said = json.dumps(sampling.template, sort_keys=True)
-    return f", template {said}" if sampling.template else ""
+    variables = json.dumps(sampling.template, sort_keys=True)
+    return f", template {variables}" if sampling.template else ""

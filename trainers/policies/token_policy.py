@@ -61,7 +61,8 @@ class TokenPolicy:
             raise ValueError(f"temperature={temperature}: expected 0 (greedy) or more")
         self.team = team
         self.chats = {
-            name: ChatTemplate(one, template_kwargs) for name, one in team.tokenizers.items()
+            name: ChatTemplate(tokenizer, template_kwargs)
+            for name, tokenizer in team.tokenizers.items()
         }
         self.max_completion_length = max_completion_length
         self.temperature = temperature
@@ -130,9 +131,9 @@ class TokenPolicy:
         past = self._past.get((request.episode, request.agent))
         if past is not None and chat.appends:
             messages, action, ids, closed_by = past
-            told = (*messages, Message("assistant", action))
-            new = request.messages[len(told) :]
-            if request.messages[: len(told)] == told and chat.extends(told, new):
+            dialogue = (*messages, Message("assistant", action))
+            new = request.messages[len(dialogue) :]
+            if request.messages[: len(dialogue)] == dialogue and chat.extends(dialogue, new):
                 more = chat.between(new, closed_by=closed_by)
                 return self._fitting(request, ids + more), len(ids)
         key = (policy, request.messages)
@@ -153,17 +154,17 @@ class TokenPolicy:
 
     def _recall(self, request: Request, before: Turn) -> None:
         """Go on from a turn of these weights that a record gave."""
-        said, policy = before.response, self._weights(request)
+        response, policy = before.response, self._weights(request)
         if (
-            said.policy == policy
-            and said.prompt_ids is not None
-            and said.completion_ids is not None
+            response.policy == policy
+            and response.prompt_ids is not None
+            and response.completion_ids is not None
         ):
-            written, closed = self._written(policy, said.completion_ids)
+            written, closed = self._written(policy, response.completion_ids)
             seat = request.episode, request.agent
             if self.chats[policy].control.not_own.isdisjoint(written):
-                through = [*said.prompt_ids, *said.completion_ids]
-                self._past[seat] = (before.messages, said.text, through, closed)
+                through = [*response.prompt_ids, *response.completion_ids]
+                self._past[seat] = (before.messages, response.text, through, closed)
 
     def _written(self, policy: str, ids: Sequence[int]) -> tuple[list[int], int | None]:
         """The sampled ids without the one that closed the action, and that one if there is one."""

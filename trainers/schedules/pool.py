@@ -32,7 +32,6 @@ from llm_marl_envs.core.seeds import derive_seed
 
 STRATEGIES = Registry("trainers.strategies", "strategy")
 SAMPLED = "sampled"
-FULL = ("oldest", "random")
 MARK = "@"
 """Between a policy and the update before which a past self of it was kept: `player_0@40`."""
 
@@ -104,11 +103,11 @@ class Pool(Options):
 
     @model_validator(mode="after")
     def _chances(self) -> Pool:
-        given = self.opponents or {}
-        if self.past + sum(given.values()) > 1 + 1e-9:
+        opponents = self.opponents or {}
+        if self.past + sum(opponents.values()) > 1 + 1e-9:
             raise ValueError(
-                f"schedules, pool: past={self.past}, opponents={given}: expected chances of 0 to "
-                "1, together at most 1; what is left to 1 is that of present weights"
+                f"schedules, pool: past={self.past}, opponents={opponents}: expected chances of "
+                "0 to 1, together at most 1; what is left to 1 is that of present weights"
             )
         self.make_strategy()
         return self
@@ -164,7 +163,7 @@ class Sampled:
     def line_up(self, match: Match) -> LineUp:
         """As `Strategy`."""
         rng = random.Random(match.seed)
-        found: dict[str, str] = {}
+        seated: dict[str, str] = {}
         for seat in match.seats:
             if seat == match.learner:
                 continue
@@ -176,8 +175,8 @@ class Sampled:
                 past = match.past.get(seat, ())
                 name = rng.choice(past) if past else ""
             if name:
-                found[seat] = name
-        return found
+                seated[seat] = name
+        return seated
 
 
 def checked(line_up: LineUp, match: Match, strategy: str) -> dict[str, str]:

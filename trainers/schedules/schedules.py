@@ -142,13 +142,13 @@ class Population(Options):
         self, update: int, trained: Sequence[str], policy_of: Mapping[str, str], seed: int
     ) -> dict[str, str]:
         """The policy of each agent in an update of the run with this seed."""
-        found = dict(policy_of)
+        seated = dict(policy_of)
         for role, seats in _roles(trained).items():
             own = [policy_of[agent] for agent in seats]
             drawn = derive_seed("population", seed, update // self.every, role)
             random.Random(drawn).shuffle(own)
-            found |= zip(seats, own, strict=True)
-        return found
+            seated |= zip(seats, own, strict=True)
+        return seated
 
 
 def _roles(agents: Sequence[str]) -> dict[str, list[str]]:
@@ -217,7 +217,7 @@ class Horizon(Options):
                 "an environment of this library, not behind single_seat"
             )
         taken = inspect.signature(type(inner)).parameters
-        passed_on = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+        passed_on = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
         by_default = taken["turns"].default if "turns" in taken else inner.max_turns
         turns = env_arguments(inner).get("turns", by_default)
         wrong = inner.spec is not None and turns != inner.max_turns
@@ -269,7 +269,7 @@ class Difficulty(Options):
             ValueError: its environment does not say what succeeds.
         """
         played = group.roots.living  # what branches come to was not asked for by the task
-        solved = [one.success for _, one in played if one.success is not None]
+        solved = [episode.success for _, episode in played if episode.success is not None]
         if played and not solved:
             raise ValueError(
                 f"schedules, difficulty: {group.episodes[0].env_id} does not say whether an "
@@ -355,13 +355,13 @@ class Schedules:
 
     def logged(self, update: int, groups: Sequence[EpisodeGroup]) -> dict[str, float]:
         """What an update's log says of them."""
-        found = {}
+        log = {}
         if self.horizon is not None:
-            found["schedule/turns"] = float(self.horizon.at(update))
+            log["schedule/turns"] = float(self.horizon.at(update))
         if self.difficulty is not None:
             kept = [self.difficulty.keeps(group) for group in groups]
-            found["schedule/kept"] = sum(kept) / len(kept)
-        return found
+            log["schedule/kept"] = sum(kept) / len(kept)
+        return log
 
 
 KINDS = {
@@ -375,23 +375,22 @@ KINDS = {
 }
 
 
-def make_schedules(given: Mapping[str, Any] | None) -> Schedules:
+def make_schedules(chosen: Mapping[str, Any] | None) -> Schedules:
     """The schedules that a run asks for: name -> settings.
 
     Raises:
         ValueError: an unknown schedule or setting, or one out of range.
         TypeError: a setting of the wrong type.
     """
-    given = given or {}
-    refuse_unknown("schedules", given, KINDS)
-    check_types("schedules", given, dict.fromkeys(given, dict[str, Any]))
-    made = {}
-    for name, settings in given.items():
-        made[name] = KINDS[name](**settings)
-    return Schedules(**made)
+    chosen = chosen or {}
+    refuse_unknown("schedules", chosen, KINDS)
+    check_types("schedules", chosen, dict.fromkeys(chosen, dict[str, Any]))
+    return Schedules(**{name: KINDS[name](**settings) for name, settings in chosen.items()})
 
 
 def settings_of(schedules: Schedules) -> dict[str, Any] | None:
     """What `make_schedules` makes these of, nothing left out."""
-    found = {name: getattr(schedules, name) for name in KINDS}
-    return {n: one.model_dump() for n, one in found.items() if one is not None} or None
+    made = {name: getattr(schedules, name) for name in KINDS}
+    return {
+        n: schedule.model_dump() for n, schedule in made.items() if schedule is not None
+    } or None

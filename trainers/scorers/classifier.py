@@ -64,7 +64,7 @@ class PairClassifier:
         """
         pairs = [(cleaned(first), cleaned(second)) for first, second in pairs]
         order = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
-        found = torch.empty(len(pairs), len(self.labels))
+        logits = torch.empty(len(pairs), len(self.labels))
         for first in range(0, len(order), BATCH_SIZE):
             places = order[first : first + BATCH_SIZE]
             encoded = self.tokenizer(
@@ -76,8 +76,8 @@ class PairClassifier:
                 split_special_tokens=True,
                 return_tensors="pt",
             ).to(self.device)
-            found[places] = self.model(**encoded).logits.float().cpu()
-        return found
+            logits[places] = self.model(**encoded).logits.float().cpu()
+        return logits
 
     def length(self, first: str, second: str) -> int:
         """Tokens of a pair, uncut."""

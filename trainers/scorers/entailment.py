@@ -47,22 +47,24 @@ class EntailmentScorer:
         The parts sum to supported * covered.
         """
         asked: dict[tuple[str, str], bool] = {}
-        for one in batch:
-            asked |= dict.fromkeys([*self._said(one), *self._kept(one)], False)
+        for submission in batch:
+            asked |= dict.fromkeys([*self._said(submission), *self._kept(submission)], False)
         asked = self._entailed(list(asked))
         scores = []
-        for one in batch:
-            supported = _share(self._said(one), asked, "\n".join(one.texts))
-            covered = _share(self._kept(one), asked, one.source)
+        for submission in batch:
+            supported = _share(self._said(submission), asked, "\n".join(submission.texts))
+            covered = _share(self._kept(submission), asked, submission.source)
             scores.append({"supported": supported, "missed": supported * covered - supported})
         return scores
 
-    def _said(self, one: Submission) -> list[tuple[str, str]]:
-        return [(one.source, sentence) for sentence in _sentences("\n".join(one.texts))]
+    def _said(self, submission: Submission) -> list[tuple[str, str]]:
+        return [
+            (submission.source, sentence) for sentence in _sentences("\n".join(submission.texts))
+        ]
 
-    def _kept(self, one: Submission) -> list[tuple[str, str]]:
-        texts = "\n".join(one.texts)
-        return [(texts, sentence) for sentence in _sentences(one.source)]
+    def _kept(self, submission: Submission) -> list[tuple[str, str]]:
+        texts = "\n".join(submission.texts)
+        return [(texts, sentence) for sentence in _sentences(submission.source)]
 
     def _entailed(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], bool]:
         """Pair -> whether any window of the premise entails the sentence."""
@@ -72,10 +74,10 @@ class EntailmentScorer:
             for window in self._windows(premise, sentence)
         ]
         logits = self.classifier.logits([(window, pairs[n][1]) for n, window in windows])
-        found = dict.fromkeys(pairs, False)
+        entailed = dict.fromkeys(pairs, False)
         for (number, _), best in zip(windows, logits.argmax(dim=-1).tolist(), strict=True):
-            found[pairs[number]] |= best == self.label
-        return found
+            entailed[pairs[number]] |= best == self.label
+        return entailed
 
     def _windows(self, premise: str, sentence: str) -> list[str]:
         """The premise in as few pieces of whole sentences as the model can read."""

@@ -41,7 +41,12 @@ class RewardModelScorer:
 
     def score(self, batch: Sequence[Submission]) -> list[Mapping[str, float]]:
         """`model`: the mean rating of the texts, in [0, 1]; an empty text is worth 0."""
-        pairs = {(one.source, text): 0.0 for one in batch for text in one.texts if text.strip()}
+        pairs = {
+            (submission.source, text): 0.0
+            for submission in batch
+            for text in submission.texts
+            if text.strip()
+        }
         if pairs:
             logits = self.classifier.logits(list(pairs))
             rated = (
@@ -51,6 +56,9 @@ class RewardModelScorer:
             )
             pairs = dict(zip(pairs, [round(r, DIGITS) for r in rated.tolist()], strict=True))
         return [
-            {"model": sum(pairs.get((one.source, t), 0.0) for t in one.texts) / len(one.texts)}
-            for one in batch
+            {
+                "model": sum(pairs.get((submission.source, t), 0.0) for t in submission.texts)
+                / len(submission.texts)
+            }
+            for submission in batch
         ]

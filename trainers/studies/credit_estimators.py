@@ -17,10 +17,9 @@ import numpy as np
 from llm_marl_envs.core.checks import refuse_unknown
 from llm_marl_envs.core.records import EpisodeGroup
 from trainers.algorithms import ALGORITHMS, AdvantageInputs, Algorithm, make_algorithm
-from trainers.algorithms.base import Form
+from trainers.algorithms.base import Form, in_turn
 from trainers.algorithms.central_critic import CentralCritic
 from trainers.config import MAGRPOConfig
-from trainers.experience.branching import in_turn
 
 BASELINES = {f"magrpo_{name}": name for name in ("mean", "none", "max")}
 """Estimator -> the baseline of `magrpo` that it is."""

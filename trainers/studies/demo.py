@@ -47,7 +47,7 @@ from trainers.running.memory import PeakMemory
 from trainers.running.run_folder import begin_anew, get_last
 from trainers.train import TINY, build_trainer, model_path, read_run, settled
 from trainers.trainer import MAGRPOTrainer
-from trainers.weights.fingerprints import fingerprint
+from trainers.weights.cache import fingerprint
 from trainers.weights.team_files import build_team_model
 
 PRESET = "coop_coding_tiny"

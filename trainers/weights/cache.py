@@ -1,22 +1,77 @@
-"""Where made and fetched models lie, and folders that are there whole or not at all."""
+"""Where made and fetched models lie, what tells one from another, and folders that are whole."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from llm_marl_envs.files.json_files import read_json
 from llm_marl_envs.files.locks import locked
+
+CARD_FILE = "README.md"
+_WHOLE_BYTES = 1 << 20
 
 
 def cache_folder() -> Path:
     """`$LLM_MARL_CACHE`, else `~/.cache/llm-marl-envs`."""
     named = os.environ.get("LLM_MARL_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "llm-marl-envs"
+
+
+def key_of(*parts: Any) -> str:
+    """16 hex digits that stand for what a model is made from, JSON values."""
+    text = json.dumps(parts)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def fingerprint(folder: str | Path) -> str:
+    """A short hash of a folder's files: names, sizes, contents.
+
+    Cards do not count: whoever adds a licence to one has the same team.
+    Of files above 2 MiB the first and last MiB count: training changes every weight, and reading
+    all of a large model would take longer than many an evaluation.
+    """
+    digest = hashlib.sha256()
+    files = (p for p in Path(folder).rglob("*") if p.is_file() and p.name != CARD_FILE)
+    for path in sorted(files):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_WHOLE_BYTES))
+            file.seek(max(file.tell(), size - _WHOLE_BYTES))
+            digest.update(file.read())
+    return f"sha256 {digest.hexdigest()[:16]}"
+
+
+def is_made(record: Path, key: str, what: str, *, fresh: bool) -> bool:
+    """Whether a folder holds a model and is to be left as it is.
+
+    Args:
+        record: the file in it that says what was made, under "key".
+        key: of the model, see `key_of`.
+        what: the model is, in words.
+        fresh: replace an older one.
+
+    Raises:
+        ValueError: the folder holds something else, or an older one and `fresh` is not set.
+    """
+    folder = record.parent
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    held = read_json(record)["key"] if record.is_file() else None
+    if held is None or (held != key and not fresh):
+        raise ValueError(
+            f"{folder} is there and is not this {what} (its key is {held}, expected {key}); choose "
+            f"another folder, or pass fresh to replace an older {what}"
+        )
+    return not fresh
 
 
 @contextmanager
@@ -37,8 +92,10 @@ def written_whole(folder: Path) -> Iterator[Path]:
     """
     folder = folder.resolve()  # a link stays, and "." has a name
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent) as one:
-        made = Path(one) / folder.name
+    with TemporaryDirectory(
+        prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent
+    ) as beside:
+        made = Path(beside) / folder.name
         made.mkdir()
         yield made
         if folder.exists():

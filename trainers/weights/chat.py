@@ -129,22 +129,22 @@ class ChatTemplate:
             openings.append([system, question])
         for dialogue in openings:
             for _ in range(PROBE_TURNS):
-                told = [*dialogue, Message("assistant", PROBE_ACTION)]
-                short = self._render(told, prompt=False)
+                answered = [*dialogue, Message("assistant", PROBE_ACTION)]
+                short = self._render(answered, prompt=False)
                 if not short.startswith(self._render(dialogue, prompt=True)):
                     return False
-                if PROBE_ACTION not in short or not self.extends(told, [question]):
+                if PROBE_ACTION not in short or not self.extends(answered, [question]):
                     return False
-                dialogue = [*told, question]
+                dialogue = [*answered, question]
         return True
 
-    def extends(self, told: Sequence[Message], new: Sequence[Message]) -> bool:
+    def extends(self, dialogue: Sequence[Message], new: Sequence[Message]) -> bool:
         """Whether `new` adds to the dialogue `told`, rendered, just what `between` would add.
 
         Not so if the template rewrites what was told, or if what it adds depends on the turn.
         """
-        longer = self._render([*told, *new], prompt=True)
-        return longer.startswith(self._render(told, prompt=False)) and longer.endswith(
+        longer = self._render([*dialogue, *new], prompt=True)
+        return longer.startswith(self._render(dialogue, prompt=False)) and longer.endswith(
             self._after_action(new)
         )
 

@@ -68,7 +68,7 @@ def control_tokens(
     named = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
     tokens |= {str(spelling): (i, True) for spelling, i in named}
     unknown = _has_unknown(tokenizer)
-    found: dict[str, int | None] = {}
+    controls: dict[str, int | None] = {}
     for spelling, (number, special) in tokens.items():
         bare = spelling.strip()
         if not bare or (len(bare) == 1 and bare.isascii() and bare.isprintable()):
@@ -76,9 +76,9 @@ def control_tokens(
         written = len(bare) > 1 and not bare.isalnum() and any(bare in line for line in frame)
         if special or written or MARKUP.fullmatch(bare):
             shared = (number == tokenizer.unk_token_id and unknown) or spelling in BYTES
-            found[spelling] = None if shared else number
+            controls[spelling] = None if shared else number
     vocabulary = tokenizer.get_vocab()
-    return found | {name: None for name in BYTES if name in vocabulary}
+    return controls | {name: None for name in BYTES if name in vocabulary}
 
 
 def _has_unknown(tokenizer: PreTrainedTokenizerBase) -> bool:
@@ -92,11 +92,15 @@ def plain_control(source: str, frame: Sequence[str], tokens: Collection[str]) ->
 
     `tokens` are the spellings of the control tokens.
     """
-    found = {match for text in literals(source) for match in MARKUP_IN_SOURCE.findall(text)}
+    strings = {match for text in literals(source) for match in MARKUP_IN_SOURCE.findall(text)}
     between = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or r"(?!)")
     for line in frame:
-        found |= {part.strip() for part in between.split(line)}
-    return {one for one in found - set(tokens) if re.search(r"\w", one) and PUNCTUATION.search(one)}
+        strings |= {part.strip() for part in between.split(line)}
+    return {
+        string
+        for string in strings - set(tokens)
+        if re.search(r"\w", string) and PUNCTUATION.search(string)
+    }
 
 
 def literals(source: str) -> list[str]:
@@ -116,14 +120,14 @@ class Spellings:
 
     def marked(self, text: str) -> str:
         """The text with the fewest marks, from the left, that break every string."""
-        found: set[int] = set()
+        cuts: set[int] = set()
         for head in self._heads.finditer(text):
             start = head.start()
             for length in self._lengths:
                 cut = self._cuts.get(text[start : start + length])
-                if cut is not None and found.isdisjoint(range(start + 1, start + length)):
-                    found.add(start + cut)
-        places = [0, *sorted(found), len(text)]
+                if cut is not None and cuts.isdisjoint(range(start + 1, start + length)):
+                    cuts.add(start + cut)
+        places = [0, *sorted(cuts), len(text)]
         return MARK.join(text[a:b] for a, b in zip(places, places[1:], strict=False))
 
 
@@ -156,7 +160,8 @@ class Control:
         needed = NO_LETTER if all(map(NO_LETTER.search, tokens)) else re.compile(".")
         self._loose = {False: _either(looked_for, needed), True: _either(looked_for | kept, needed)}
         self._separator = next(
-            (one for one in (FOREIGN, "\n") if not self._found([one.join(s) for s in tokens])), " "
+            (mark for mark in (FOREIGN, "\n") if not self._found([mark.join(s) for s in tokens])),
+            " ",
         )
 
     def content(self, text: str, *, own: bool, strict: bool = False) -> str:
@@ -185,7 +190,7 @@ class Control:
         if strict == text or not self.ids:
             return ids
         expected = self._controls(strict)
-        if [one for one in ids if one in self.ids] == expected:
+        if [token for token in ids if token in self.ids] == expected:
             return ids
         for number in range(count):
             if self._controls(render(suspects - {number})) == expected:
@@ -197,9 +202,9 @@ class Control:
         first, *rest = marked.split(MARK)
         ids = self._plain([first])[0]
         pieces = list(dict.fromkeys(piece for piece in rest if piece))
-        known = dict(zip(pieces, self._continued(pieces), strict=True))
+        ids_of = dict(zip(pieces, self._continued(pieces), strict=True))
         for piece in rest:
-            ids += known.get(piece, [])
+            ids += ids_of.get(piece, [])
         return ids
 
     def _continued(self, pieces: Sequence[str]) -> list[list[int]]:
@@ -208,11 +213,11 @@ class Control:
         Tokenised behind a foreign character, for some tokenizers put a space before a text.
         """
         (lead,) = self._plain([FOREIGN])
-        found = self._plain([FOREIGN + piece for piece in pieces])
+        behind = self._plain([FOREIGN + piece for piece in pieces])
         bare = self._plain(pieces)
         return [
             ids[len(lead) :] if ids[: len(lead)] == lead else alone
-            for ids, alone in zip(found, bare, strict=True)
+            for ids, alone in zip(behind, bare, strict=True)
         ]
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
@@ -220,11 +225,11 @@ class Control:
         if not texts:  # which tokenizers refuse
             return []
         ids = self.tokenizer([cleaned(text) for text in texts], add_special_tokens=False)
-        return [list(one) for one in ids["input_ids"]]
+        return [list(row) for row in ids["input_ids"]]
 
     def _found(self, texts: Sequence[str]) -> list[int]:
         """The control tokens of texts."""
-        return [one for ids in self._plain(texts) for one in ids if one in self.ids]
+        return [token for ids in self._plain(texts) for token in ids if token in self.ids]
 
     def _controls(self, marked: str) -> list[int]:
         """The control tokens of a text, none of which reaches over a mark."""

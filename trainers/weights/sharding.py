@@ -71,12 +71,12 @@ def like(tensor: torch.Tensor, present: torch.Tensor | None) -> torch.Tensor:
 
 def on_cpu(state: Mapping[str, torch.Tensor], keep: bool) -> dict[str, torch.Tensor]:
     """Whole tensors in the memory of the processes that `keep` them; every process must ask."""
-    found = {}
+    tensors = {}
     for name, tensor in state.items():
         value = full(tensor)
         if keep:
-            found[name] = value.cpu().contiguous()
-    return found
+            tensors[name] = value.cpu().contiguous()
+    return tensors
 
 
 def as_bytes(tensor: torch.Tensor) -> bytes:

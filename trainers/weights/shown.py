@@ -35,14 +35,14 @@ def demonstrations_of(
     each = [each] * len(env_ids) if isinstance(each, Mapping) else each
     if len(each) != len(env_ids):
         raise ValueError(f"got {len(each)} env_kwargs, expected one for each of {list(env_ids)}")
-    found: list[Demonstration] = []
+    shown: list[Demonstration] = []
     for i, (env_id, kwargs) in enumerate(zip(env_ids, each, strict=True)):
         share = n // len(env_ids) + (i < n % len(env_ids))
         env = make(env_id, **{**kwargs, "split": "train"})
         for messages, answer in demonstrations(env, share, seed, conventions):
-            found.append(([{"role": m.role, "content": m.content} for m in messages], answer))
+            shown.append(([{"role": m.role, "content": m.content} for m in messages], answer))
         env.close()
-    return found
+    return shown
 
 
 def encoded(

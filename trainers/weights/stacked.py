@@ -53,7 +53,9 @@ def why_not_stacked(model: nn.Module) -> str | None:
 
 
 def _layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    return ((name, one) for name, one in model.named_modules() if isinstance(one, LoraLayer))
+    return (
+        (name, module) for name, module in model.named_modules() if isinstance(module, LoraLayer)
+    )
 
 
 def _refusal(layer: Any) -> str | None:

@@ -101,15 +101,17 @@ def _separate(
 ) -> SeparateWeights:
     names = list(dict.fromkeys(policy_of.values()))
     # Of one model, each policy begins as a copy.
-    given = model if isinstance(model, Mapping) else {name: copy.deepcopy(model) for name in names}
-    if set(given) != set(names):
-        raise ValueError(f"models for {sorted(given)}: expected one for each policy, {names}")
-    models: dict[str, Any] = {name: given[name] for name in names}
-    for name, one in models.items():
-        if isinstance(one, str):
-            models[name] = load_base(one, init_kwargs)
+    chosen = model if isinstance(model, Mapping) else {name: copy.deepcopy(model) for name in names}
+    if set(chosen) != set(names):
+        raise ValueError(f"models for {sorted(chosen)}: expected one for each policy, {names}")
+    models: dict[str, Any] = {name: chosen[name] for name in names}
+    for name, base in models.items():
+        if isinstance(base, str):
+            models[name] = load_base(base, init_kwargs)
     if tokenizer is None:
-        tokenizer = {name: load_tokenizer(one.config.name_or_path) for name, one in models.items()}
+        tokenizer = {
+            name: load_tokenizer(base.config.name_or_path) for name, base in models.items()
+        }
     if not isinstance(tokenizer, Mapping):
         tokenizer = dict.fromkeys(names, tokenizer)
     if set(tokenizer) != set(names):
@@ -139,8 +141,8 @@ def load_base(model: str, init_kwargs: Mapping[str, Any] | None = None) -> PreTr
         own = {k: v for k, v in (init_kwargs or {}).items() if k != "trust_remote_code"}
         if not (own or isinstance(error, ValueError)):
             raise
-        given = f" with model_init_kwargs={own}" if own else ""
-        raise ValueError(f"model {model!r} cannot be loaded{given} ({error})") from error
+        where = f" with model_init_kwargs={own}" if own else ""
+        raise ValueError(f"model {model!r} cannot be loaded{where} ({error})") from error
 
 
 def load_tokenizer(model: str | Path | None) -> Any:
@@ -187,7 +189,7 @@ def save_team(
         "version": TEAM_VERSION,
         "weights": team.mode,
         "agents": seats,
-        "base": team.model_of(team.policies[0]).config.name_or_path,
+        "base": team.base_name(team.policies[0]),
         **env,
         "written_by": f"llm-marl-envs {__version__}",
     }

@@ -40,10 +40,10 @@ def check_policy_names(names: Iterable[str]) -> None:
         ValueError: a name that is no text, empty, too long, leaves the folder or cannot be kept on
             every system, or two that differ in case alone.
     """
-    given = list(names)
+    listed = list(names)
     bad = [
         name
-        for name in given
+        for name in listed
         if not isinstance(name, str) or _NO_FOLDER.search(name) or len(name.encode()) > LONGEST_NAME
     ]
     if bad:
@@ -51,9 +51,9 @@ def check_policy_names(names: Iterable[str]) -> None:
             f"policy names {bad}: expected names of folders, without / \\ : or control characters, "
             f"at most {LONGEST_NAME} bytes, no blank or dot at an end; choose others with policies="
         )
-    if len({name.casefold() for name in given}) < len(set(given)):
+    if len({name.casefold() for name in listed}) < len(set(listed)):
         raise ValueError(
-            f"policy names {sorted(set(given))}: two differ in case alone, and many file systems "
+            f"policy names {sorted(set(listed))}: two differ in case alone, and many file systems "
             "would give them one folder; choose others with policies="
         )
 
@@ -148,6 +148,10 @@ class TeamModel(ABC):
     def model_of(self, policy: str) -> Any:
         """The Transformers or PEFT model that holds this policy."""
 
+    def base_name(self, policy: str) -> str:
+        """The name or folder that a policy's model was loaded by; empty where it has none."""
+        return str(self.model_of(policy).config.name_or_path or "")
+
     def parameters(self, policy: str) -> list[torch.nn.Parameter]:
         """The trainable parameters of one policy; no parameter belongs to two."""
         return [p for p in self.model_of(policy).parameters() if p.requires_grad]
@@ -176,9 +180,8 @@ class TeamModel(ABC):
     @property
     def bases(self) -> list[PreTrainedModel]:
         """The models of Transformers, each once."""
-        models = [self.model_of(policy) for policy in self.policies]
-        found = [m.get_base_model() if hasattr(m, "get_base_model") else m for m in models]
-        return list({id(model): model for model in found}.values())
+        bases = [without_adapters(self.model_of(policy)) for policy in self.policies]
+        return list({id(model): model for model in bases}.values())
 
     @property
     def base(self) -> PreTrainedModel:
@@ -221,8 +224,8 @@ class TeamModel(ABC):
         configured = getattr(self.model_of(policy).generation_config, "eos_token_id", None)
         listed = configured if isinstance(configured, list) else [configured]
         own = self.tokenizers[self.was(policy)].eos_token_id
-        found = [own, *(i for i in listed if i is not None)]
-        return list(dict.fromkeys(found))
+        ids = [own, *(i for i in listed if i is not None)]
+        return list(dict.fromkeys(ids))
 
     def context_length(self, policy: str) -> int | None:
         """Most tokens the model can attend to, None where its config does not say."""
@@ -381,6 +384,11 @@ class SeparateWeights(TeamModel):
     def base(self) -> PreTrainedModel:
         """The active policy's own model."""
         return self.module.models.get_submodule(self.module.active)
+
+
+def without_adapters(model: Any) -> Any:
+    """The model of Transformers within one of PEFT."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def load_full_weights(model: PreTrainedModel, folder: Path) -> None:

@@ -15,7 +15,6 @@ Shapes: B rows of a batch, T tokens.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -43,7 +42,7 @@ from transformers import (
 
 from llm_marl_envs.core.options import Options
 from llm_marl_envs.measure.progress import counter
-from trainers.weights.cache import cache_folder, made_once, written_whole
+from trainers.weights.cache import cache_folder, is_made, key_of, made_once, written_whole
 from trainers.weights.chat import ChatTemplate
 from trainers.weights.shown import IGNORED, Demonstration, demonstrations_of, encoded
 
@@ -203,7 +202,7 @@ def warm_start(
     if not demonstrations:
         raise ValueError("got no demonstrations to warm-start on, expected at least one")
     chat = ChatTemplate(tokenizer)
-    rows = [_tensors(*encoded(chat, *one)) for one in demonstrations]
+    rows = [_tensors(*encoded(chat, *demonstration)) for demonstration in demonstrations]
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
@@ -236,7 +235,9 @@ def _tensors(ids: Sequence[int], labels: Sequence[int]) -> tuple[Tensor, Tensor]
 def _collate(rows: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
     """Ids, labels and attention mask of a batch, padded on the right, each (B, T)."""
     ids = pad_sequence([ids for ids, _ in rows], batch_first=True, padding_value=PAD_ID)
-    labels = pad_sequence([one for _, one in rows], batch_first=True, padding_value=IGNORED)
+    labels = pad_sequence(
+        [row_labels for _, row_labels in rows], batch_first=True, padding_value=IGNORED
+    )
     return ids, labels, torch.ne(ids, PAD_ID).long()
 
 
@@ -293,27 +294,14 @@ def tiny_model(
     """
     settings = settings or TinySettings()
     demonstrations = demonstrations_of(env_ids, settings.demonstrations, seed, env_kwargs)
-    key = _key(seed, settings, demonstrations)
+    key = key_of(FORMAT, seed, settings.model_dump(), CHAT_TEMPLATE, demonstrations)
     folder = Path(path) if path is not None else cache_folder() / f"tiny-{key}"
     record = {"key": key, "seed": seed, "env_ids": list(env_ids), "settings": settings.model_dump()}
     with made_once(folder):
-        if not _is_there(folder, key, fresh=fresh):
+        if not is_made(folder / RECORD, key, "tiny model", fresh=fresh):
             with written_whole(folder) as made:
                 _make(made, demonstrations, seed, settings, record)
     return str(folder)
-
-
-def _is_there(folder: Path, key: str, *, fresh: bool) -> bool:
-    """Whether a folder holds this model and is to be left as it is; errors as `tiny_model`."""
-    if not folder.exists():
-        return False
-    found = _recorded_key(folder)
-    if found is None or (found != key and not fresh):
-        raise ValueError(
-            f"{folder} is there and is not this model (its key is {found}, expected {key}); "
-            "choose another path, or pass fresh=True to replace an older tiny model"
-        )
-    return not fresh
 
 
 def _make(
@@ -351,16 +339,5 @@ def _repeated_lines(demonstrations: Sequence[Demonstration]) -> list[str]:
         for line in {line for message in messages for line in message["content"].splitlines()}
     )
     least = REPEATED * len(demonstrations)
-    found = [line for line, count in counts.items() if line and count >= least]
-    return sorted(found, key=lambda line: (-len(line), line))
-
-
-def _key(seed: int, settings: TinySettings, demonstrations: Sequence[Demonstration]) -> str:
-    made_from = json.dumps([FORMAT, seed, settings.model_dump(), CHAT_TEMPLATE, demonstrations])
-    return hashlib.sha256(made_from.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _recorded_key(folder: Path) -> str | None:
-    """The key of the tiny model in a folder, None where there is none."""
-    record = folder / RECORD
-    return json.loads(record.read_text())["key"] if record.is_file() else None
+    lines = [line for line, count in counts.items() if line and count >= least]
+    return sorted(lines, key=lambda line: (-len(line), line))

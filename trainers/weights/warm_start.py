@@ -12,8 +12,6 @@ long, and every recorded number of that model would move.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import time
@@ -31,11 +29,17 @@ from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
 from llm_marl_envs.core.options import Options
-from llm_marl_envs.files.json_files import read_json, write_json
+from llm_marl_envs.files.json_files import write_json
 from llm_marl_envs.measure.progress import counter
-from trainers.weights.cache import cache_folder, made_once, written_whole
+from trainers.weights.cache import (
+    cache_folder,
+    fingerprint,
+    is_made,
+    key_of,
+    made_once,
+    written_whole,
+)
 from trainers.weights.chat import ChatTemplate
-from trainers.weights.fingerprints import fingerprint
 from trainers.weights.shown import demonstrations_of, encoded
 from trainers.weights.team_files import load_base, load_tokenizer
 
@@ -113,36 +117,29 @@ def warm_started(
         (env_id,), settings.demonstrations, settings.seed, kwargs, settings.conventions
     )
     of_base = fingerprint(base) if Path(base).is_dir() else base
-    made_from = json.dumps([FORMAT, of_base, settings.model_dump(), shown])
-    key = hashlib.sha256(made_from.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    key = key_of(FORMAT, of_base, settings.model_dump(), shown)
     home = Path(folder).expanduser() if folder is not None else cache_folder() / f"warm-{key}"
     about = {"key": key, "base": base, "env_id": env_id, "env_kwargs": kwargs}
     about |= settings.model_dump()
     with made_once(home):
-        _make(home, shown, settings, about, fresh=fresh)
+        if not is_made(home / RECORD, key, "warm start", fresh=fresh):
+            _make(home, shown, settings, about, fresh=fresh)
     return str(home)
 
 
 def _make(
     home: Path, shown: Any, settings: WarmStart, about: Mapping[str, Any], *, fresh: bool
 ) -> None:
-    """Write the model, unless it is there."""
-    key, record = about["key"], home / RECORD
-    found = read_json(record)["key"] if record.is_file() else None
-    there = home.exists() and (not home.is_dir() or any(home.iterdir()))
-    if there and (found is None or (found != key and not fresh)):
-        raise ValueError(
-            f"{home} is there and is not this warm start (its key is {found}, expected {key}); "
-            "choose another folder, or pass fresh to replace an older warm start"
-        )
-    if found == key and not fresh:
-        return
+    """Write the model; `fresh` does not go on from a stopped one."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError(
             f"{home} is not made yet, and one process makes it: call `llm-marl estimate` with the "
             "same run file first, or `llm-marl warm-start` and name its folder as the model"
         )
-    begun, unfinished = time.perf_counter(), home.with_name(f"{home.name}.{key}.unfinished")
+    begun, unfinished = (
+        time.perf_counter(),
+        home.with_name(f"{home.name}.{about['key']}.unfinished"),
+    )
     if fresh:
         shutil.rmtree(unfinished, ignore_errors=True)
     model, tokenizer, loss = _trained(about["base"], shown, settings, unfinished)
@@ -160,7 +157,7 @@ def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[
     """The model in plain form, its tokenizer, and the mean loss of the last tenth."""
     tokenizer = load_tokenizer(base)
     chat = ChatTemplate(tokenizer)
-    rows = [encoded(chat, *one) for one in shown]
+    rows = [encoded(chat, *demonstration) for demonstration in shown]
     lora = LoraConfig(
         r=max(settings.lora_rank, 1),
         lora_alpha=2 * max(settings.lora_rank, 1),
@@ -194,9 +191,9 @@ def _trained(base: str, shown: Any, settings: WarmStart, folder: Path) -> tuple[
         callbacks=[_Bar(), _MarkWhole()],
     )
     trainer.remove_callback(PrinterCallback)  # the bar shows the loss
-    for one in folder.glob("checkpoint-*"):
-        if not (one / WHOLE).is_file():  # it was stopped while it wrote this one
-            shutil.rmtree(one)
+    for checkpoint in folder.glob("checkpoint-*"):
+        if not (checkpoint / WHOLE).is_file():  # it was stopped while it wrote this one
+            shutil.rmtree(checkpoint)
     begun = folder.is_dir() and get_last_checkpoint(str(folder)) is not None
     trainer.train(resume_from_checkpoint=begun)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]

@@ -33,11 +33,11 @@ def judged(
     """
     paid = [*planned, *endings.values()]
     shape = np.array(paid[0]).shape
-    played = tuple(Played(np.zeros(shape, int), np.array(one)) for one in paid)
+    played = tuple(Played(np.zeros(shape, int), np.array(rewards)) for rewards in paid)
     game = Game(np.zeros((*shape, 1)), played)
     inputs = inputs_of(game, np.arange(len(paid))[None], discount=args.get("discount", 1.0))
     left = [Branch(parent=parent, agent="role0_0", turn=turn) for parent, turn in endings]
-    records = [episode(inputs.agents, (), one) for one in [*[None] * len(planned), *left]]
+    records = [episode(inputs.agents, (), branch) for branch in [*[None] * len(planned), *left]]
     if failed is not None:
         place = len(planned) + failed
         lost = {"stop_reason": StopReason.FAILED, "failure": "broke"}
@@ -69,10 +69,10 @@ def test_the_past_weighs_what_the_other_gains():
     in the first episode is 1 + 4 = 5 and 1 + 1 + 5 = 7 of the one and 1 + 0 and 1 - 4 + 0 of the
     other, and in the second 0 + 1 - 3 and 0 + 0 + 0 - 3, 0 + 1 - 1 and 0 + 0 + 2 - 1.
     """
-    found, algorithm = judged([[1, 1, 1], [1, -4, 4]], [[0, 0, 0], [0, 0, 0]], endings=ENDINGS)
+    advantages, algorithm = judged([[1, 1, 1], [1, -4, 4]], [[0, 0, 0], [0, 0, 0]], endings=ENDINGS)
     first = [[3, 2 + 2 * 5 * 0, 1 + 2 * 7 * 4], [1, 0 + 2 * 1 * 2, 4 + 2 * -3 * 1]]
     second = [[-3, -2 + 2 * -2 * 0, -1 + 2 * -3 * -4], [-1, 0 + 2 * 0 * -2, -4 + 2 * 1 * -1]]
-    assert found.tolist() == [first, second]
+    assert advantages.tolist() == [first, second]
     assert algorithm.counters["unshaped"] == 0
 
 
@@ -81,42 +81,42 @@ def test_a_discount_weighs_the_past_and_the_whole_term():
     past = past_advantages(np.array([3.0, 5.0, 7.0]), np.array([1.0, 4.0, 6.0]), 0.5)
     assert past.tolist() == [0.0, 0.5 * (3 + 2 - 1), 0.5 * (2.0 + 5 + 3 - 4)]
     ending: dict[tuple[int, int], Paid] = {(0, 1): [[0, 8], [0, 0]]}
-    found, _ = judged([[1, 2], [0, 6]], endings=ending, discount=0.5)
+    advantages, _ = judged([[1, 2], [0, 6]], endings=ending, discount=0.5)
     # Alone, it is compared with nothing: V_0 is what is left of the return, 0 beside A = R.
-    assert found[0, 0].tolist() == [1 + 1, 2 + 2 * (1 / 2) * (1 / 2 * (1 + 4 - 0)) * 6]
+    assert advantages[0, 0].tolist() == [1 + 1, 2 + 2 * (1 / 2) * (1 / 2 * (1 + 4 - 0)) * 6]
     nothing, _ = judged([[1, 1], [1, 1]], endings={(0, 1): [[0, 3], [0, 3]]}, discount=0.0)
     assert nothing[0].tolist() == [[1, 1], [1, 1]]  # finite, and the past does not count
 
 
 def test_the_gains_of_all_others_are_added():
     ending: dict[tuple[int, int], Paid] = {(0, 1): [[0, 4], [0, 0], [0, 0]]}
-    found, _ = judged([[1, 0], [0, 2], [0, 3]], endings=ending)
-    assert found[0, 0].tolist() == [1, 0 + 2 * (1 + 4) * (2 + 3)]
-    assert found[0, 1].tolist() == [2, 2 + 2 * 0 * (0 + 3)]
+    advantages, _ = judged([[1, 0], [0, 2], [0, 3]], endings=ending)
+    assert advantages[0, 0].tolist() == [1, 0 + 2 * (1 + 4) * (2 + 3)]
+    assert advantages[0, 1].tolist() == [2, 2 + 2 * 0 * (0 + 3)]
 
 
 def test_what_the_own_ending_pays_is_no_part_of_the_past():
     """A later reward of the episode moves the own advantage, and not what weighs the other's."""
     ending: dict[tuple[int, int], Paid] = {(0, 1): [[0, 4], [0, 0]], (1, 1): [[0, 4], [0, 0]]}
     for late in (0.0, 100.0):
-        found, _ = judged([[1, late], [0, 1]], [[0, 0], [0, 0]], endings=ending)
-        assert found[0, 0, 1] - late == 2 * (1 + 4 - 0) * 1
+        advantages, _ = judged([[1, late], [0, 1]], [[0, 0], [0, 0]], endings=ending)
+        assert advantages[0, 0, 1] - late == 2 * (1 + 4 - 0) * 1
 
 
 def test_luck_at_a_turn_counts_as_what_was_done_there():
     """A coin pays the first agent 1 or -1 whatever is said; the paper's advantage of it is 0."""
     same: Paid = [[0, 0], [0, 0]]
     endings: dict[tuple[int, int], Paid] = {(0, 1): same, (1, 1): same}
-    found, _ = judged([[1, 0], [0, 1]], [[-1, 0], [0, 0]], endings=endings)
-    assert found[:, 0, 1].tolist() == [0 + 2 * (1 + 0 + 1) * 1, 0 + 2 * (-1 + 0 - 1) * -1]
+    advantages, _ = judged([[1, 0], [0, 1]], [[-1, 0], [0, 0]], endings=endings)
+    assert advantages[:, 0, 1].tolist() == [0 + 2 * (1 + 0 + 1) * 1, 0 + 2 * (-1 + 0 - 1) * -1]
 
 
 def test_turns_after_an_ending_that_failed_have_their_own_advantage():
     paid: tuple[Paid, Paid] = ([[1, 1, 1], [1, -4, 4]], [[0, 0, 0], [0, 0, 0]])
-    found, algorithm = judged(*paid, endings=ENDINGS, failed=0)
+    advantages, algorithm = judged(*paid, endings=ENDINGS, failed=0)
     whole, _ = judged(*paid, endings=ENDINGS)
-    assert found[0].tolist() == [[3, 2, 1], [1, 0, 4]]
-    assert np.array_equal(found[1], whole[1])
+    assert advantages[0].tolist() == [[3, 2, 1], [1, 0, 4]]
+    assert np.array_equal(advantages[1], whole[1])
     assert algorithm.counters["unshaped"] == 2 * 2  # agents, turns
 
 

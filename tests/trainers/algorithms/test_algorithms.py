@@ -80,7 +80,9 @@ def test_the_papers_mean_contains_the_sample_in_the_first_turn_only():
 def test_a_scale_divides_every_turn_by_the_sample_deviation(baseline: str, first: list[float]):
     advantages = magrpo("group", baseline).advantages(inputs(RETURNS, ALIVE))
     std = 7**0.5  # of 0, 1, 5: (4 + 1 + 9) / 2
-    assert advantages[0, :, 0, 0] == pytest.approx([one / (std + 1e-4) for one in first])
+    assert advantages[0, :, 0, 0] == pytest.approx(
+        [advantage / (std + 1e-4) for advantage in first]
+    )
     std = 2**0.5  # of 1, 3: (1 + 1) / 1
     assert advantages[0, :, 0, 1] == pytest.approx([-2 / (std + 1e-4), 2 / (std + 1e-4), 0.0])
 
@@ -94,9 +96,11 @@ def test_a_scale_makes_the_unit_of_rewards_irrelevant(baseline: str):
         returns = rng.normal(1, 1, size=(2, 4, 2, 3))
         alive = np.ones(returns.shape, bool)
         alive[:, 1:, :, 2] = NO  # the last turn is taken alone
-        found = small.advantages(inputs(returns, alive))
-        assert np.allclose(large.advantages(inputs(100 * returns, alive)), found, rtol=0.01)
-        assert (np.sqrt((found**2).sum(axis=(0, 1, 2)) / alive.sum(axis=(0, 1, 2))) > 0.1).all()
+        advantages = small.advantages(inputs(returns, alive))
+        assert np.allclose(large.advantages(inputs(100 * returns, alive)), advantages, rtol=0.01)
+        assert (
+            np.sqrt((advantages**2).sum(axis=(0, 1, 2)) / alive.sum(axis=(0, 1, 2))) > 0.1
+        ).all()
 
 
 ALONE = [[[[True, True]], [[True, NO]]]]
@@ -153,10 +157,10 @@ def test_a_checkpoint_that_holds_no_scale_loads():
 
 def test_no_baseline_and_the_largest_return():
     """Returns 0, 1, 5 and then 1, 3; whoever acts alone has no baseline, or itself."""
-    found = magrpo(baseline="none").advantages(inputs(RETURNS, ALIVE))
-    assert found[0, :, 0].tolist() == [[0.0, 1.0], [1.0, 3.0], [5.0, 0.0]]
-    found = magrpo(baseline="max").advantages(inputs(RETURNS, ALIVE))
-    assert found[0, :, 0].tolist() == [[-5.0, -2.0], [-4.0, 0.0], [0.0, 0.0]]
+    advantages = magrpo(baseline="none").advantages(inputs(RETURNS, ALIVE))
+    assert advantages[0, :, 0].tolist() == [[0.0, 1.0], [1.0, 3.0], [5.0, 0.0]]
+    advantages = magrpo(baseline="max").advantages(inputs(RETURNS, ALIVE))
+    assert advantages[0, :, 0].tolist() == [[-5.0, -2.0], [-4.0, 0.0], [0.0, 0.0]]
     for baseline, expected in (("none", 4.0), ("max", 0.0)):
         algorithm = magrpo(baseline=baseline)
         assert [alone(algorithm, 4.0), alone(algorithm, 4.0)] == [expected] * 2
@@ -186,9 +190,11 @@ def test_the_librarys_normalisation_makes_one_algorithm_of_four(
     baseline: str, expected: list[float]
 ):
     """CoMLRL 1.4.3 centres by the mean and divides by the population's deviation, by default."""
-    found = magrpo(baseline=baseline).advantages(inputs([[[[0.0]], [[1.0]], [[3.0]]]])).ravel()
-    assert found == pytest.approx(expected)
-    assert (found - found.mean()) / found.std() == pytest.approx([-1.069, -0.267, 1.336], abs=1e-3)
+    advantages = magrpo(baseline=baseline).advantages(inputs([[[[0.0]], [[1.0]], [[3.0]]]])).ravel()
+    assert advantages == pytest.approx(expected)
+    assert (advantages - advantages.mean()) / advantages.std() == pytest.approx(
+        [-1.069, -0.267, 1.336], abs=1e-3
+    )
 
 
 def test_groups_and_agents_do_not_mix():
@@ -210,21 +216,21 @@ def test_unknown_algorithm_names_the_near_one():
 def test_no_two_algorithms_give_proportional_advantages():
     """In their second update, when critics and running means have learned."""
     fixed = inputs_of(two_turns(), np.array([[0, 3, 7, 12], [1, 4, 9, 11]]), told=True)
-    found: dict[str, np.ndarray] = {}
+    by_algorithm: dict[str, np.ndarray] = {}
     for name in ALGORITHMS.names():
         if algorithm_class(name).branching:  # compared in test_branching_estimators.py
             continue
         algorithm = neutral(name)
         for _ in range(2):
-            found[name] = algorithm.advantages(fixed).ravel()
-    names = sorted(found)
+            by_algorithm[name] = algorithm.advantages(fixed).ravel()
+    names = sorted(by_algorithm)
     for i, one in enumerate(names):
         for other in names[i + 1 :]:
             cosine = (
-                found[one]
-                @ found[other]
-                / np.linalg.norm(found[one])
-                / np.linalg.norm(found[other])
+                by_algorithm[one]
+                @ by_algorithm[other]
+                / np.linalg.norm(by_algorithm[one])
+                / np.linalg.norm(by_algorithm[other])
             )
             assert abs(cosine) < 0.9999, f"{one} and {other} are the same algorithm"
 

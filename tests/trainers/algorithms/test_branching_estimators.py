@@ -107,8 +107,8 @@ def drawn(seed: int, turns: int) -> Game:
     """Two agents, all at once; every history pays each of them a number of its own."""
 
     @cache
-    def pay(said: tuple[tuple[int, ...], ...]) -> tuple[float, float]:
-        left, right = np.random.default_rng([seed, len(said), *sum(said, ())]).normal(size=2)
+    def pay(actions: tuple[tuple[int, ...], ...]) -> tuple[float, float]:
+        left, right = np.random.default_rng([seed, len(actions), *sum(actions, ())]).normal(size=2)
         return float(left), float(right)
 
     return Game(
@@ -129,10 +129,10 @@ def episodes(game: Game, fixed: Sequence[Mapping[int, int]]) -> Iterator[tuple[H
         if not acting:
             yield history, chance
             continue
-        given = fixed[len(history)] if len(history) < len(fixed) else {}
-        free = [agent for agent in acting if agent not in given]
+        fixed_actions = fixed[len(history)] if len(history) < len(fixed) else {}
+        free = [agent for agent in acting if agent not in fixed_actions]
         for words in itertools.product(range(2), repeat=len(free)):
-            new = {**given, **dict(zip(free, words, strict=True))}
+            new = {**fixed_actions, **dict(zip(free, words, strict=True))}
             share = math.prod(PI[a, turn_of(history, a), new[a]] for a in free)
             stack.append(((*history, {a: new[a] for a in acting}), chance * share))
 
@@ -141,17 +141,17 @@ def turn_of(history: History, agent: int) -> int:
     return sum(agent in step for step in history)
 
 
-def recorded(game: Game, history: History, given: int, branch: Branch | None) -> Episode:
+def recorded(game: Game, history: History, taken: int, branch: Branch | None) -> Episode:
     """The episode as the rollout records it; `given` steps and what a branch holds are."""
     turns: list[Turn] = []
     chats = Chats(AGENTS)
     for step, joint in enumerate(history):
         paid = game.pay(history[: step + 1])
         for agent, word in joint.items():
-            held = branch is not None and step == given
+            held = branch is not None and step == taken
             mine = branch is not None and AGENTS[agent] == branch.agent
             blank = held and mine and branch is not None and branch.instead is not None
-            kept = step < given or (held and branch is not None and branch.held and not mine)
+            kept = step < taken or (held and branch is not None and branch.held and not mine)
             index = turn_of(history[:step], agent)
             turns.append(chats.says(AGENTS[agent], index, word, given=kept or blank, step=step))
         for agent in (0, 1):  # an agent's reward belongs to its last action so far
@@ -166,8 +166,12 @@ def every_group(game: Game, size: int, algorithm: Any) -> Iterator[tuple[Episode
     """All groups of `size` planned episodes and what the algorithm branches, with their chances."""
     first = [(recorded(game, h, 0, None), h, chance) for h, chance in episodes(game, ())]
     stack = [
-        ([e for e, _, _ in some], [h for _, h, _ in some], math.prod(c for *_, c in some))
-        for some in itertools.product(first, repeat=size)
+        (
+            [e for e, _, _ in outcomes],
+            [h for _, h, _ in outcomes],
+            math.prod(c for *_, c in outcomes),
+        )
+        for outcomes in itertools.product(first, repeat=size)
     ]
     while stack:
         played, histories, chance = stack.pop()
@@ -176,13 +180,13 @@ def every_group(game: Game, size: int, algorithm: Any) -> Iterator[tuple[Episode
         if not asked:
             yield group, chance
             continue
-        options = [branched(game, histories[one.parent], one) for one in asked]
-        for some in itertools.product(*options):
+        options = [branched(game, histories[branch.parent], branch) for branch in asked]
+        for drawn in itertools.product(*options):
             stack.append(
                 (
-                    [*played, *(e for e, _, _ in some)],
-                    [*histories, *(h for _, h, _ in some)],
-                    chance * math.prod(c for *_, c in some),
+                    [*played, *(e for e, _, _ in drawn)],
+                    [*histories, *(h for _, h, _ in drawn)],
+                    chance * math.prod(c for *_, c in drawn),
                 )
             )
 
@@ -196,7 +200,7 @@ def one_group(game: Game, size: int, algorithm: Any) -> EpisodeGroup:
         asked = algorithm.branches(group, AGENTS)
         if not asked:
             return group
-        new = [branched(game, histories[one.parent], one)[0] for one in asked]
+        new = [branched(game, histories[branch.parent], branch)[0] for branch in asked]
         played, histories = (
             [*played, *(e for e, _, _ in new)],
             [*histories, *(h for _, h, _ in new)],
@@ -258,22 +262,22 @@ def estimate(algorithm: Any, group: EpisodeGroup, size: int, own_rows: bool = Fa
     alive = inputs.alive
     weights = np.ones(alive.shape) if own_rows else algorithm.weights(inputs)
     weighed = algorithm.advantages(inputs) * weights
-    found = np.zeros_like(LOGITS)
+    gradient = np.zeros_like(LOGITS)
     for row in pack_rows([group], AGENTS, weighed, alive & (weights > 0)):
         agent, turn = AGENTS.index(row.policy), 0
         for token, own, advantage in zip(row.completion_ids, row.own, row.advantages, strict=True):
             turn += token == BETWEEN
             if token < EOS and own:
-                found[agent, turn] += advantage * (np.eye(3)[token][:2] - PI[agent, turn])
-    return found / size
+                gradient[agent, turn] += advantage * (np.eye(3)[token][:2] - PI[agent, turn])
+    return gradient / size
 
 
 def of(kind: Any, size: int = 2, **args: Any) -> Any:
     names = ("alternatives", "judged_by", "team", "weight")
     own = {name: args.pop(name) for name in names if name in args}
-    given = {"scale_rewards": "none", "baseline": "leave_one_out", "num_generations": size}
-    given |= {"credit": "own", "discount": 1.0}
-    return kind(SimpleNamespace(**{**given, **args}), kind.Settings(**own))
+    settings = {"scale_rewards": "none", "baseline": "leave_one_out", "num_generations": size}
+    settings |= {"credit": "own", "discount": 1.0}
+    return kind(SimpleNamespace(**{**settings, **args}), kind.Settings(**own))
 
 
 @cache
@@ -284,8 +288,8 @@ def moments(
     algorithm = of(kind, size, **dict(args))
     mean, square, total = np.zeros_like(LOGITS), np.zeros_like(LOGITS), 0.0
     for group, chance in every_group(game, size, algorithm):
-        found = estimate(algorithm, group, size)
-        mean, square, total = mean + chance * found, square + chance * found**2, total + chance
+        sample = estimate(algorithm, group, size)
+        mean, square, total = mean + chance * sample, square + chance * sample**2, total + chance
     assert total == pytest.approx(1.0)
     return mean, square - mean**2
 
@@ -352,10 +356,10 @@ PROOFS = {
 def test_what_is_declared_is_proven_here():
     kinds = {algorithm_class(name) for name in ALGORITHMS.names()}
     declared = {
-        (kind, one.of if one.kind is Kind.ALIAS else str(one.kind))
+        (kind, relation.of if relation.kind is Kind.ALIAS else str(relation.kind))
         for kind in kinds
         if kind.branching
-        for one in kind.declares
+        for relation in kind.declares
     }
     assert declared == set(PROOFS)
     assert all(callable(globals()[proof]) for proof in PROOFS.values())
@@ -399,8 +403,8 @@ def test_one_turn_of_candidates_is_magrpo(baseline: str, scale: str):
     """Alias, with every setting that both read."""
     for group, _ in every_group(ONCE, 3, of(MAGRPO)):
         both = (of(kind, 3, baseline=baseline, scale_rewards=scale) for kind in (ATGRPO, MAGRPO))
-        one, other = (estimate(algorithm, group, 3) for algorithm in both)
-        assert np.allclose(one, other, atol=1e-12)
+        first, other = (estimate(algorithm, group, 3) for algorithm in both)
+        assert np.allclose(first, other, atol=1e-12)
 
 
 # Left alone, twice. Its first word pays 1 at once if it is the first one, else 3 later; its second
@@ -424,14 +428,14 @@ def test_the_best_candidate_is_chosen_for_what_it_is_paid_at_once(judged_by: str
     are the second one, so with 1 - p1^2 in the place of p0.
     """
     p, q = PI[0, 0], PI[0, 1]
-    found = moments(ATGRPO, TEMPTED, 2, (("judged_by", judged_by),))[0][0]
+    mean = moments(ATGRPO, TEMPTED, 2, (("judged_by", judged_by),))[0][0]
     at_first = 1.0 if judged_by == "reward" else 1 + q[0] - (3 + q[1])
-    assert found[0, 0] == pytest.approx(p[0] * p[1] * at_first)
-    assert found[1, 0] == pytest.approx(q[0] * q[1] * ((1 - p[1] ** 2) - p[1] ** 2))
+    assert mean[0, 0] == pytest.approx(p[0] * p[1] * at_first)
+    assert mean[1, 0] == pytest.approx(q[0] * q[1] * ((1 - p[1] ** 2) - p[1] ** 2))
     gradient = exact(TEMPTED)[0]
     assert gradient[0, 0] == pytest.approx(p[0] * p[1] * (q[0] - q[1] - 2))
     assert gradient[1, 0] == pytest.approx(q[0] * q[1] * (p[0] - p[1]))
-    assert (found[0, 0] * gradient[0, 0] < 0) == (judged_by == "reward")
+    assert (mean[0, 0] * gradient[0, 0] < 0) == (judged_by == "reward")
 
 
 def test_every_candidate_enters_once_and_a_turn_weighs_as_much_as_any_other():
@@ -456,7 +460,7 @@ def test_a_candidate_that_failed_leaves_the_others_its_weight():
     assert algorithm.weights(inputs)[0, 3:, 0, 1].tolist() == [1.5, 0.0, 1.5]
     assert not algorithm.branches(group, AGENTS)
     lost = {"stop_reason": StopReason.FAILED, "failure": "broke"}
-    played[3:] = [dataclasses.replace(one, **lost) for one in played[3:]]
+    played[3:] = [dataclasses.replace(episode, **lost) for episode in played[3:]]
     group = dataclasses.replace(group, episodes=tuple(played))
     inputs = dataclasses.replace(inputs, groups=(group,))
     assert algorithm.weights(inputs)[0, :, 0, 1].sum() == 0
@@ -467,9 +471,9 @@ def test_rewards_that_come_at_the_end_choose_nobody_and_that_is_said_once():
     algorithm = of(ATGRPO)
     group = one_group(LATE, 2, algorithm)
     with pytest.warns(UserWarning, match="in none of an update's 1 choices before the last"):
-        found = algorithm.advantages(inputs_of(group))
+        advantages = algorithm.advantages(inputs_of(group))
     assert algorithm.counters["undecided"] == 1
-    assert not found[..., 0].any()
+    assert not advantages[..., 0].any()
     by_return = of(ATGRPO, judged_by="return")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -490,8 +494,8 @@ def test_own_and_team_rewards_are_mixed_as_in_the_paper():
         task_id="game", seed=0, episodes=(paid(first[0], 2.0, 1.5), paid(first[1], 1.0, 3.0))
     )
     for team, expected in ((0.0, 1.0), (1.0, -0.5)):
-        found = of(ATGRPO, team=team).advantages(inputs_of(group))
-        assert found[0, :, 0, 0].tolist() == [expected, -expected]
+        advantages = of(ATGRPO, team=team).advantages(inputs_of(group))
+        assert advantages[0, :, 0, 0].tolist() == [expected, -expected]
     with pytest.raises(ValueError, match="credit='team' pays the team's reward already"):
         of(ATGRPO, team=1.0, credit="team")
 
@@ -518,7 +522,7 @@ def test_samples_weigh_one_over_the_nodes_of_their_depth():
     group = one_group(THREE, 2, of(MAGRPOTree))
     weights = of(MAGRPOTree).weights(inputs_of(group))[0]  # (G, A, K)
     by_step = [weights[:, 0, 0], weights[:, 1, 0], weights[:, 0, 1]]
-    assert [sorted(one[one > 0].tolist()) for one in by_step] == [
+    assert [sorted(weights[weights > 0].tolist()) for weights in by_step] == [
         [1.0] * 2,
         [1 / 2] * 4,
         [1 / 4] * 8,
@@ -534,11 +538,11 @@ def test_a_sample_is_worth_the_mean_of_its_samples_and_not_of_its_leaves():
     worth 0. Of the samples of the turns the first weigh 1 each, the second 1/2, the third 1/4.
     """
 
-    def played(rewards: list[float], given: int, branch: Branch | None = None) -> Episode:
+    def played(rewards: list[float], taken: int, branch: Branch | None = None) -> Episode:
         chats = Chats(AGENTS)
         turns = [
             dataclasses.replace(
-                chats.says("left_0", k, k % 2, given=k < given, step=k), reward=paid
+                chats.says("left_0", k, k % 2, given=k < taken, step=k), reward=paid
             )
             for k, paid in enumerate(rewards)
         ]
@@ -550,10 +554,10 @@ def test_a_sample_is_worth_the_mean_of_its_samples_and_not_of_its_leaves():
     whole, lost = played([0, 0, 4], 0), played([0], 0)
     group = group_of([whole, lost, played([0, 1], 1, leaves(1)), played([0, 0, 8], 2, leaves(2))])
     tree = of(MAGRPOTree)
-    found, weights = (
+    advantages, weights = (
         ask(inputs_of(group))[0, :, 0] for ask in (tree.advantages, tree.weights)
     )  # (G, K)
-    assert found.tolist() == [[3.5, 5, -4], [-3.5, 0, 0], [0, -5, 0], [0, 0, 4]]
+    assert advantages.tolist() == [[3.5, 5, -4], [-3.5, 0, 0], [0, -5, 0], [0, 0, 4]]
     assert weights.tolist() == [[1, 0.5, 0.25], [1, 0, 0], [0, 0.5, 0], [0, 0, 0.25]]
 
 
@@ -561,8 +565,8 @@ def test_at_its_last_message_c3_is_the_papers_tree_times_a_factor():
     """The same episodes; with siblings alone on a level, J / (J - 1) of the tree's mean."""
     tree, c3 = of(MAGRPOTree, 3, baseline="mean"), of(C3, 3, alternatives=3)
     for group, _ in itertools.islice(every_group(IN_TURN, 3, tree), 0, None, 97):
-        found = [estimate(one, group, 3, own_rows=True)[1] for one in (tree, c3)]
-        assert np.allclose(found[0] * 3 / 2, found[1], atol=1e-12)
+        rows = [estimate(algorithm, group, 3, own_rows=True)[1] for algorithm in (tree, c3)]
+        assert np.allclose(rows[0] * 3 / 2, rows[1], atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -600,8 +604,8 @@ def test_the_budget_is_what_full_episodes_take(kind: Any, game: Game, form: dict
     algorithm = of(kind, alternatives=3) if issubclass(kind, C3) else of(kind)
     group = one_group(game, 2, algorithm)
     sampled = [t for e in group.episodes for t in e.turns if not t.given]
-    given = Form(**{"size": 2, "agents": AGENTS, "seats": 2, "in_turn": False, **form})
-    budget = algorithm.budget(given)
+    shape = Form(**{"size": 2, "agents": AGENTS, "seats": 2, "in_turn": False, **form})
+    budget = algorithm.budget(shape)
     assert budget.episodes == len(group.episodes)
     assert len(sampled) <= budget.actions <= 1.5 * len(sampled)
     assert issubclass(kind, C3 | Difference) or budget.actions == len(sampled)
@@ -622,23 +626,23 @@ def worth(game: Game, before: History, agent: int, discount: float) -> float:
 
 def true_advantages(game: Game, history: History, discount: float) -> np.ndarray:
     """What each step of a history adds to what each agent expects, (agent, step)."""
-    found = np.zeros((2, len(history)))
-    for agent, step in np.ndindex(found.shape):
+    values = np.zeros((2, len(history)))
+    for agent, step in np.ndindex(values.shape):
         after, before = (worth(game, history[:s], agent, discount) for s in (step + 1, step))
-        found[agent, step] = game.pay(history[: step + 1])[agent] + discount * after - before
-    return found
+        values[agent, step] = game.pay(history[: step + 1])[agent] + discount * after - before
+    return values
 
 
 def papers_term(game: Game, discount: float) -> np.ndarray:
     """E[sum over k < t of gamma^(t - k + 1) * A_i,k * A_j,t * score of turn t], beta left out."""
-    found = np.zeros_like(LOGITS)
+    gradient = np.zeros_like(LOGITS)
     for history, chance in episodes(game, ()):
-        told = true_advantages(game, history, discount)
+        advantages = true_advantages(game, history, discount)
         for agent, turn in np.ndindex(2, len(history)):
-            past = sum(discount ** (turn - k + 1) * told[agent, k] for k in range(turn))
+            past = sum(discount ** (turn - k + 1) * advantages[agent, k] for k in range(turn))
             score = np.eye(2)[history[turn][agent]] - PI[agent, turn]
-            found[agent, turn] += chance * past * told[1 - agent, turn] * score
-    return found
+            gradient[agent, turn] += chance * past * advantages[1 - agent, turn] * score
+    return gradient
 
 
 def shaping(game: Game, size: int, discount: float, weight: float) -> np.ndarray:
@@ -646,17 +650,17 @@ def shaping(game: Game, size: int, discount: float, weight: float) -> np.ndarray
 
     A group of one is compared with a running mean of past returns, which is the true one here.
     """
-    found, total = np.zeros_like(LOGITS), 0.0
+    gradient, total = np.zeros_like(LOGITS), 0.0
     means = {f"{AGENTS[a]}/0": worth(game, (), a, discount) for a in (0, 1)}
     on = of(AdvantageAlignment, size, weight=weight, discount=discount)
     off = of(AdvantageAlignment, size, weight=0.0, discount=discount)
     for group, chance in every_group(game, size, on):
         for algorithm, sign in ((on, 1), (off, -1)):
             algorithm.load_state_dict({"running": means})
-            found += sign * chance * estimate(algorithm, group, size)
+            gradient += sign * chance * estimate(algorithm, group, size)
         total += chance
     assert total == pytest.approx(1.0)
-    return found
+    return gradient
 
 
 @pytest.mark.parametrize(

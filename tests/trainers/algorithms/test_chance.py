@@ -46,9 +46,9 @@ class Bet(TextParallelEnv):
         return {agent: (Message("user", "?"),) for agent in SEATS}
 
     def play(self, joint_action: Mapping[str, str]) -> Outcome:
-        said = set(joint_action.values())
+        actions = set(joint_action.values())
         pay = {"dare": self.rng.choice((14.0, -10.0)), "save": 5.0}
-        earned = pay[said.pop()] if len(said) == 1 else 0.0
+        earned = pay[actions.pop()] if len(actions) == 1 else 0.0
         return Outcome(reward_terms={agent: {"bet": earned} for agent in SEATS})
 
 
@@ -63,8 +63,10 @@ class Tables:
 
     def act(self, requests: Sequence[Request]) -> list[Response]:
         chances = dict(zip(SEATS, self.dares(), strict=True))
-        daring = [random.Random(one.seed).random() < chances[one.agent] for one in requests]
-        return [Response(text="dare" if one else "save") for one in daring]
+        daring = [
+            random.Random(request.seed).random() < chances[request.agent] for request in requests
+        ]
+        return [Response(text="dare" if dares else "save") for dares in daring]
 
 
 COPIES = VectorTextEnv([Bet() for _ in range(SIZE)])
@@ -86,7 +88,7 @@ def update(team: Tables, algorithm: Any, seed: int) -> tuple[np.ndarray, np.ndar
         policies={seat: seat for seat in SEATS},
         groups=(group,),
     )
-    dared = np.array([[turn.action == "dare" for turn in one.turns] for one in episodes])
+    dared = np.array([[turn.action == "dare" for turn in episode.turns] for episode in episodes])
     return dared, algorithm.advantages(inputs)[0, :, :, 0]
 
 

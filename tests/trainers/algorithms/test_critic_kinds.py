@@ -41,8 +41,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def saved(folder: Path, model: Any, tokenizer: Any) -> str:
-    for one in (model, tokenizer):
-        one.save_pretrained(folder)
+    for part in (model, tokenizer):
+        part.save_pretrained(folder)
     return str(folder)
 
 
@@ -84,16 +84,16 @@ def test_a_critic_learns_the_mean_of_what_it_cannot_tell_apart(kind: str, body: 
     seen = [situation(text) for text in ("here", "here", "here", "there")]
     for _ in range(20 if kind == "model" else 60):
         critic.fit(seen, np.array([3.0, 0.0, 0.0, 5.0]))
-    found = critic.values(seen)
-    assert found[0] == found[1] == found[2]
-    assert found == pytest.approx([1.0, 1.0, 1.0, 5.0], abs=0.1)
+    values = critic.values(seen)
+    assert values[0] == values[1] == values[2]
+    assert values == pytest.approx([1.0, 1.0, 1.0, 5.0], abs=0.1)
 
 
 class Told:
     """Says what a list holds, by (agent, turn)."""
 
-    def __init__(self, said: dict[tuple[str, int], str]) -> None:
-        self.said = said
+    def __init__(self, actions: dict[tuple[str, int], str]) -> None:
+        self.said = actions
 
     def act(self, requests: Any) -> list[Response]:
         return [self._one(request) for request in requests]
@@ -105,9 +105,9 @@ class Told:
         return Response(text=text, policy="shared", prompt_ids=ids)
 
 
-def played(make_env: Any, said: dict[tuple[str, int], str]) -> Episode:
+def played(make_env: Any, actions: dict[tuple[str, int], str]) -> Episode:
     env = make_env()
-    team = dict.fromkeys(env.possible_agents, Told(said))
+    team = dict.fromkeys(env.possible_agents, Told(actions))
     return rollout(VectorTextEnv([env]), team, [Start(task=0, seed=1)], states=True)[0]
 
 
@@ -122,25 +122,25 @@ def test_v_does_not_move_with_the_own_action(kind: str, sees: str, form: Any, bo
     critic = critic_of(kind, body, sees=sees, max_tokens=2000)
     at_once, sight = form is Lower, Sight(sees)
     agents = form().possible_agents
-    said = {(agent, turn): f"{agent} in {turn}" for agent in agents for turn in (0, 1)}
-    episode = played(form, said)
+    actions = {(agent, turn): f"{agent} in {turn}" for agent in agents for turn in (0, 1)}
+    episode = played(form, actions)
     judged = [sight.of(episode, place, at_once) for place in range(len(episode.turns))]
     critic.fit(judged, np.arange(len(judged)) * 1.0)
     before, moved = critic.values(judged), set()
     for place, turn in enumerate(episode.turns):
-        other = played(form, {**said, (turn.agent, turn.index): "something else"})
+        other = played(form, {**actions, (turn.agent, turn.index): "something else"})
         now = [sight.of(other, at, at_once) for at in range(len(other.turns))]
         after = critic.values(now)
-        for at, one in enumerate(episode.turns):
-            if one.index <= turn.index if at_once else at <= place:
+        for at, played_turn in enumerate(episode.turns):
+            if played_turn.index <= turn.index if at_once else at <= place:
                 assert before[at] == pytest.approx(after[at], abs=1e-6)  # of float32
         moved |= {at for at in range(len(now)) if abs(before[at] - after[at]) > 1e-4}
     assert moved
 
 
 def test_states_are_recorded_before_the_actions_and_only_if_asked_for():
-    said = {(a, k): f"{a} says {k}" for a in ("left_0", "right_0") for k in (0, 1)}
-    episode = played(WordPair, said)
+    actions = {(a, k): f"{a} says {k}" for a in ("left_0", "right_0") for k in (0, 1)}
+    episode = played(WordPair, actions)
     first, beside, second, _ = episode.turns
     assert first.state == beside.state
     assert "says 0" not in str(first.state)
@@ -148,7 +148,7 @@ def test_states_are_recorded_before_the_actions_and_only_if_asked_for():
     assert "says 1" not in str(second.state)
     in_turn = played(Relay, {(f"runner_{i}", 0): f"word {i}" for i in range(3)})
     assert [str(turn.state).count("word ") for turn in in_turn.turns] == [0, 2, 4]
-    team = dict.fromkeys(WordPair().possible_agents, Told(said))
+    team = dict.fromkeys(WordPair().possible_agents, Told(actions))
     plain = rollout(VectorTextEnv([WordPair()]), team, [Start(task=0, seed=1)])[0]
     assert plain == episode
     assert all(turn.state is None for turn in plain.turns)
@@ -174,8 +174,8 @@ def test_with_any_weights_the_mean_estimate_is_the_gradient(chosen: tuple[str, s
         judge, values = critic.values, []
         critic.values = lambda seen, judge=judge, kept=values: kept.append(judge(seen)) or kept[-1]
         critic.fit = lambda seen, targets: None
-        found = expected(game, 2, lambda a=algorithm: a, told=True)
-        assert np.allclose(found, exact_gradient(game), rtol=0, atol=1e-10)
+        gradient = expected(game, 2, lambda a=algorithm: a, told=True)
+        assert np.allclose(gradient, exact_gradient(game), rtol=0, atol=1e-10)
         assert np.abs(values[0]).max() > 0.01  # else it would show nothing
 
 
@@ -230,8 +230,8 @@ def test_a_resumed_run_ends_as_the_unbroken_one(kind: str, body: str, tmp_path: 
     assert all(torch.equal(value, end[policy]) for policy, value in weights(resumed).items())
     assert unbroken.costs.critic_tokens == resumed.costs.critic_tokens > 0
     seen = [situation(text) for text in ("Say it", "Again.")]
-    seen = [Seen(one.parts, "left_0", one.prompt_ids) for one in seen]
-    now = [one.algorithm.critic.values(seen) for one in (unbroken, resumed)]
+    seen = [Seen(turn.parts, "left_0", turn.prompt_ids) for turn in seen]
+    now = [trainer.algorithm.critic.values(seen) for trainer in (unbroken, resumed)]
     assert np.array_equal(*now)
     assert now[0].std() > 0
 
@@ -241,14 +241,14 @@ def test_a_saved_team_has_its_critic_and_says_so(kind: str, body: str, tmp_path:
     trainer: Any = make_trainer(tmp_path, Lower, algorithm=chosen(kind, body), adapters=False)
     trainer.train()
     trainer.save_team(tmp_path / "team")
-    told = read_team_file(tmp_path / "team")["critic"]
+    record = read_team_file(tmp_path / "team")["critic"]
     sees = "state" if kind == "model" else "own"
-    assert told == {"kind": kind, "sees": sees, "file": "critic.json"}
+    assert record == {"kind": kind, "sees": sees, "file": "critic.json"}
     again = load_critic(tmp_path / "team", load_team(tmp_path / "team"))
     seen = [situation(text) for text in ("Say it", "Again, and again.")]
-    found = trainer.algorithm.critic.values(seen)
-    assert again.values(seen) == pytest.approx(found, rel=1e-6)
-    assert found.std() > 0
+    values = trainer.algorithm.critic.values(seen)
+    assert again.values(seen) == pytest.approx(values, rel=1e-6)
+    assert values.std() > 0
     if kind == "model":
         AutoModel.from_pretrained(tmp_path / "team" / "critic.model")
     with pytest.raises(ValueError, match="trained without a critic"):
@@ -258,17 +258,17 @@ def test_a_saved_team_has_its_critic_and_says_so(kind: str, body: str, tmp_path:
 def test_what_a_critic_costs_is_logged(body: str, tmp_path: Path):
     """Of the second update: one pass to judge and four to learn, over each text once."""
     trainer: Any = make_trainer(tmp_path, Lower, algorithm=chosen("model", body))
-    read: list[int] = []
+    tokens: list[int] = []
     forward = trainer.algorithm.critic.body.forward
 
     def counting(*args: Any, **kwargs: Any) -> Any:
-        read.append(int(kwargs["attention_mask"].sum()))
+        tokens.append(int(kwargs["attention_mask"].sum()))
         return forward(*args, **kwargs)
 
     trainer.algorithm.critic.body.forward = counting
     trainer.train()
     logs = [log for log in trainer.state.log_history if "cost/critic_tokens" in log]
-    assert [log["cost/critic_tokens"] for log in logs][-1] == sum(read) > 0
+    assert [log["cost/critic_tokens"] for log in logs][-1] == sum(tokens) > 0
     second = logs[1]
     assert (
         second["algorithm/critic_tokens"]
@@ -293,8 +293,8 @@ def test_neighbours_in_a_batch_do_not_matter(which: str, request: pytest.Fixture
         critic.fit(seen, worth)
     together = critic.values(seen)
     assert together == pytest.approx(worth, abs=0.5)
-    for one, value in zip(seen, together, strict=True):
-        assert critic.values([one]) == pytest.approx([value], abs=1e-5)
+    for turn, value in zip(seen, together, strict=True):
+        assert critic.values([turn]) == pytest.approx([value], abs=1e-5)
 
 
 def test_a_long_text_loses_its_beginning_and_is_counted(body: str):
@@ -304,8 +304,8 @@ def test_a_long_text_loses_its_beginning_and_is_counted(body: str):
     seen = [Seen((("a_0", text), ("a_0 acts", ""))) for text in texts]
     critic.fit(seen, np.array([1.0, 2.0, 3.0]))
     assert critic.counters["cut"] == 2
-    found = critic.values(seen)
-    assert found[0] == found[1] != found[2]
+    values = critic.values(seen)
+    assert values[0] == values[1] != values[2]
     assert critic.counters["tokens"] % 5 == 0  # four passes that learn and one that judges
     ids, cut = critic._ids("x " * 50 + "a_0 acts")
     assert (cut, len(ids)) == (True, 40)

@@ -106,8 +106,8 @@ def test_the_baseline_is_read_before_it_learns():
     game = choice([(4.0, 1.0)], [(8.0, 1.0)])
     algorithm = algorithm_of({"name": "central_critic", "steps": 200})
     assert algorithm.advantages(inputs_of(game, np.array([[0]]), told=True)).ravel() == [4.0]
-    found = algorithm.advantages(inputs_of(game, np.array([[1]]), told=True)).ravel()
-    assert found == pytest.approx([4.0], abs=0.1)
+    advantages = algorithm.advantages(inputs_of(game, np.array([[1]]), told=True)).ravel()
+    assert advantages == pytest.approx([4.0], abs=0.1)
 
 
 def test_generalised_advantages_by_hand(monkeypatch: pytest.MonkeyPatch):
@@ -117,15 +117,15 @@ def test_generalised_advantages_by_hand(monkeypatch: pytest.MonkeyPatch):
     game = Game(np.zeros((1, 3, 1)), (whole, short))
     algorithm = algorithm_of({"name": "mappo", "trace": 0.5}, discount=0.5)
     worth = {"turn 0": 0.5, "turn 1": 1.0, "turn 2": 3.0}
-    values = lambda seen: np.array([worth[one.parts[0][1].split(": ")[1]] for one in seen])  # noqa: E731
+    values = lambda seen: np.array([worth[turn.parts[0][1].split(": ")[1]] for turn in seen])  # noqa: E731
     monkeypatch.setattr(algorithm.critic, "values", values)
     fitted: list[Any] = []
     monkeypatch.setattr(algorithm.critic, "fit", lambda seen, to: fitted.append(to))
-    found = algorithm.advantages(inputs_of(game, np.array([[0, 1]]), 0.5, told=True))[0, :, 0]
+    advantages = algorithm.advantages(inputs_of(game, np.array([[0, 1]]), 0.5, told=True))[0, :, 0]
     # Errors: 1 + 1/2 - 1/2 = 1, 2 + 3/2 - 1 = 5/2, 4 - 3 = 1; in the second 1 and 2 - 1 = 1.
-    assert found[0].tolist() == [1 + 2.75 / 4, 2.5 + 1 / 4, 1.0]
-    assert found[1].tolist() == [1 + 1 / 4, 1.0, 0.0]
-    expected = [*(found[0] + [0.5, 1.0, 3.0]), *(found[1, :2] + [0.5, 1.0])]
+    assert advantages[0].tolist() == [1 + 2.75 / 4, 2.5 + 1 / 4, 1.0]
+    assert advantages[1].tolist() == [1 + 1 / 4, 1.0, 0.0]
+    expected = [*(advantages[0] + [0.5, 1.0, 3.0]), *(advantages[1, :2] + [0.5, 1.0])]
     assert fitted[0].tolist() == pytest.approx(expected)
 
 
@@ -165,11 +165,11 @@ def chained(trace: float, values: Any) -> Any:
     inputs = inputs_of(game, groups_of(game, 1), told=True)
     returns = np.array([[[[3.0, 2.0], [3.0, 2.0]]]])
     algorithm = algorithm_of({"name": "marft", "trace": trace}, credit="team")
-    found, targets = algorithm.estimate(
+    advantages, targets = algorithm.estimate(
         dataclasses.replace(inputs, returns=returns), np.array([[values]])
     )
-    assert np.allclose(targets, found + values)
-    return found[0, 0]
+    assert np.allclose(targets, advantages + values)
+    return advantages[0, 0]
 
 
 def test_a_chain_goes_through_the_agents_of_a_turn_and_then_to_the_next_turn():
@@ -191,18 +191,18 @@ def test_a_player_of_a_pool_is_no_part_of_the_chain():
     returns = np.where(alive, np.array([3.0, 2.0]), 0.0)
     inputs = dataclasses.replace(inputs, returns=returns, alive=alive)
     algorithm = algorithm_of({"name": "marft", "trace": 0.5}, credit="team")
-    found, _ = algorithm.estimate(inputs, values)
+    advantages, _ = algorithm.estimate(inputs, values)
     # 2 - 1; (3 - 2) + 1 - 0.5 + 1 / 2
-    assert np.allclose(found[0, 0], [[2.0, 1.0], [0.0, 0.0]])
+    assert np.allclose(advantages[0, 0], [[2.0, 1.0], [0.0, 0.0]])
 
 
 def test_the_critic_of_a_chain_hears_the_seats_before_and_nobody_else():
     episode = episode_of(Played(np.array([[0, 1], [1, 0]]), np.zeros((2, 2))))
     sight = algorithm_of({"name": "marft"}, credit="team").sight
     seen = [sight.of(episode, place, True) for place in range(4)]
-    says = [[part for part in one.parts if part[0].endswith("says")] for one in seen]
+    says = [[part for part in turn.parts if part[0].endswith("says")] for turn in seen]
     assert says == [[], [("role0_0 says", "word 0")], [], [("role0_0 says", "word 1")]]
-    assert {one.parts[-1][0] for one in seen} == {"role0_0 acts", "role1_0 acts"}
+    assert {turn.parts[-1][0] for turn in seen} == {"role0_0 acts", "role1_0 acts"}
     with pytest.raises(ValueError, match="sees='own': expected one of"):
         algorithm_of({"name": "marft", "sees": "own"}, credit="team")
 

@@ -26,21 +26,25 @@ def judged(name: str, scale: float = 1.0) -> Any:
 
 
 def test_each_agent_is_compared_with_its_own_turns():
-    found = judged("dr_mas")
-    assert found[:, 0, 0].tolist() == pytest.approx([-1.0, 0.0, 1.0], abs=1e-5)  # 3 +- 3
+    advantages = judged("dr_mas")
+    assert advantages[:, 0, 0].tolist() == pytest.approx([-1.0, 0.0, 1.0], abs=1e-5)  # 3 +- 3
     std = 30000**0.5  # of 100, 100, 400, 400 around 250
     expected = [[-150 / std] * 2, [150 / std] * 2, [0.0, 0.0]]
-    assert found[:, 1].tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
+    assert advantages[:, 1].tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
 
 
 def test_one_group_for_all_drowns_the_agent_that_is_paid_less():
     """Seven turns: 0, 3, 6 of one and 100, 100, 400, 400 of the other."""
-    found = judged("grpo_global")
+    advantages = judged("grpo_global")
     values = np.array([0.0, 3.0, 6.0, 100.0, 100.0, 400.0, 400.0])
     mean, std = values.mean(), values.std(ddof=1)
-    assert found[:, 0, 0].tolist() == pytest.approx([(r - mean) / std for r in (0, 3, 6)], abs=1e-5)
-    assert found[0, 1].tolist() == pytest.approx([(100 - mean) / std] * 2, abs=1e-5)
-    assert np.ptp(found[:, 0, 0]) < 0.04 < 2 == pytest.approx(np.ptp(judged("dr_mas")[:, 0, 0]))
+    assert advantages[:, 0, 0].tolist() == pytest.approx(
+        [(r - mean) / std for r in (0, 3, 6)], abs=1e-5
+    )
+    assert advantages[0, 1].tolist() == pytest.approx([(100 - mean) / std] * 2, abs=1e-5)
+    assert (
+        np.ptp(advantages[:, 0, 0]) < 0.04 < 2 == pytest.approx(np.ptp(judged("dr_mas")[:, 0, 0]))
+    )
 
 
 @pytest.mark.parametrize("name", ["dr_mas", "grpo_global"])

@@ -127,8 +127,8 @@ def played(moves: tuple[Move, ...]) -> Episode:
 
 def every_group(game: Game, size: int) -> tuple[list[EpisodeGroup], np.ndarray]:
     """All groups of `size` episodes, and how likely each is."""
-    found = [(played(moves), likelihood(moves)) for moves in game()]
-    chosen = list(itertools.product(found, repeat=size))
+    plays = [(played(moves), likelihood(moves)) for moves in game()]
+    chosen = list(itertools.product(plays, repeat=size))
     groups = [group_of([e for e, _ in group]) for group in chosen]
     return groups, np.array([math.prod(chance for _, chance in group) for group in chosen])
 
@@ -177,11 +177,11 @@ def expected_estimate(
     advantages = algorithm.advantages(inputs)
     if swap:
         advantages = advantages[:, :, ::-1]
-    found = np.zeros((2, 2, 3))
+    gradient = np.zeros((2, 2, 3))
     for chance, group, own, keep in zip(chances, groups, advantages, alive, strict=True):
         for row in pack_rows([group], AGENTS, own[None], keep[None]):
-            found[AGENTS.index(row.policy)] += chance * score(spoil(row)) / size
-    return found
+            gradient[AGENTS.index(row.policy)] += chance * score(spoil(row)) / size
+    return gradient
 
 
 def shift(row: Row) -> Row:
@@ -208,24 +208,24 @@ def test_the_expected_estimate_is_the_exact_gradient(game: Game, size: int):
 
 
 def test_with_a_discount_turn_k_is_weighed_by_the_return_from_there():
-    found = expected_estimate(two_turns, 2, discount=0.5)
-    assert same(found, exact_gradient(two_turns, 0.5))
-    assert not same(found, exact_gradient(two_turns))
+    gradient = expected_estimate(two_turns, 2, discount=0.5)
+    assert same(gradient, exact_gradient(two_turns, 0.5))
+    assert not same(gradient, exact_gradient(two_turns))
 
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_papers_mean_of_one_turn_is_the_gradient_times_a_factor(size: int):
-    found = expected_estimate(one_turn, size, baseline="mean")
-    assert same(found, exact_gradient(one_turn) * (size - 1) / size)
+    gradient = expected_estimate(one_turn, size, baseline="mean")
+    assert same(gradient, exact_gradient(one_turn) * (size - 1) / size)
 
 
 def test_the_papers_mean_points_elsewhere_with_two_turns():
     """First turns carry 1 / 2, later ones 1: with weights behind both, no factor mends that."""
     exact = exact_gradient(two_turns)
-    found = expected_estimate(two_turns, 2, baseline="mean")
-    assert same(found[:, 0], exact[:, 0] / 2)
-    assert same(found[:, 1], exact[:, 1])
-    of_both, exact_of_both = found.sum(axis=1).ravel(), exact.sum(axis=1).ravel()
+    gradient = expected_estimate(two_turns, 2, baseline="mean")
+    assert same(gradient[:, 0], exact[:, 0] / 2)
+    assert same(gradient[:, 1], exact[:, 1])
+    of_both, exact_of_both = gradient.sum(axis=1).ravel(), exact.sum(axis=1).ravel()
     cosine = of_both @ exact_of_both / np.linalg.norm(of_both) / np.linalg.norm(exact_of_both)
     assert cosine < 0.99
 
@@ -233,9 +233,9 @@ def test_the_papers_mean_points_elsewhere_with_two_turns():
 def test_with_the_papers_mean_the_factor_of_an_agent_depends_on_others():
     """Right is compared with itself half of the time, and then by half."""
     exact = exact_gradient(may_not_act)
-    found = expected_estimate(may_not_act, 2, baseline="mean")
-    assert same(found[LEFT], exact[LEFT] / 2)
-    assert same(found[RIGHT], exact[RIGHT] * 0.75)
+    gradient = expected_estimate(may_not_act, 2, baseline="mean")
+    assert same(gradient[LEFT], exact[LEFT] / 2)
+    assert same(gradient[RIGHT], exact[RIGHT] * 0.75)
 
 
 # -- a sampler whose distribution is another ------------------------------------------------------

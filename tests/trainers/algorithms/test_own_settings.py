@@ -68,8 +68,8 @@ def test_wrong_settings_are_refused_when_the_run_is_configured(
 @pytest.fixture
 def run_file(tmp_path: Path) -> Path:
     model, tokenizer = untrained()
-    for one in (model, tokenizer):
-        one.save_pretrained(tmp_path / "base")
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "base")
     run = {
         "model": str(tmp_path / "base"),
         "env": "coop_coding-v0",

@@ -58,7 +58,7 @@ def test_the_same_in_the_environment_of_the_demo(tmp_path: Path):
     sizes = {"tasks_per_update": 4, "num_generations": 4}
     groups = collector(tmp_path, lambda: make("coop_coding-v0"), **sizes).play(0, team)
     paid = []
-    for episode in (one for group in groups for one in group.episodes):
+    for episode in (each for group in groups for each in group.episodes):
         task = env.source.find(episode.task_id)
         for turn in episode.turns:
             env.reset(seed=episode.seed, options={"task": task})
@@ -90,7 +90,7 @@ def test_no_convention_pays_more_whatever_the_team_does(tmp_path: Path):
     groups = control.play(0, odd)
     inputs, advantages = control.judge(0, groups)
     upper = np.array(
-        [[one.turns[0].action.isupper() for one in group.episodes] for group in groups]
+        [[episode.turns[0].action.isupper() for episode in group.episodes] for group in groups]
     )
     seen = advantages[:, :, 0, 0][upper]
     assert abs(seen.mean()) < 4 * 0.5 / len(seen) ** 0.5
@@ -119,12 +119,17 @@ def test_an_environment_that_raises_beside_the_expert_fails_the_episode(tmp_path
     """An environment's episodes are: the team's, its left text, its right text."""
     broken = shaky(SameCase, lambda env: env.episode >= 1 and env.number % 7 == 0)
     control = collector(tmp_path, broken)
-    episodes = [one for group in control.play(0, experts()) for one in group.episodes]
-    failed = [one for one in episodes if one.failed]
+    episodes = [episode for group in control.play(0, experts()) for episode in group.episodes]
+    failed = [episode for episode in episodes if episode.failed]
     assert 0 < len(failed) < len(episodes)
-    assert all("broke in its episode" in str(one.failure) for one in failed)
+    assert all("broke in its episode" in str(episode.failure) for episode in failed)
     assert isinstance(control.failures.first, OSError)
-    assert all("partner" in turn.info for one in episodes if not one.failed for turn in one.turns)
+    assert all(
+        "partner" in turn.info
+        for episode in episodes
+        if not episode.failed
+        for turn in episode.turns
+    )
 
 
 def test_a_run_trains_under_the_control(tmp_path: Path):
@@ -159,15 +164,15 @@ def test_an_environment_without_a_choice_of_conventions_is_refused(tmp_path: Pat
             return ()
 
     class Named(SameCase):
-        def __init__(self, given: Experts | None) -> None:
+        def __init__(self, experts: Experts | None) -> None:
             super().__init__()
-            self.given = given
+            self.given = experts
 
         def experts(self) -> Experts | None:
             return self.given
 
-    for given in (None, Unnamed(), Sure()):
-        env = partial(Named, given)
+    for experts in (None, Unnamed(), Sure()):
+        env = partial(Named, experts)
         with pytest.raises(ValueError, match="nothing to draw"):
             make_trainer(tmp_path, env, random_partner=True)
 

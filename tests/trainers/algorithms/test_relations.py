@@ -110,9 +110,9 @@ def judged(inputs: AdvantageInputs, chosen: Any, **args: Any) -> np.ndarray:
 @by_example(random_groups(turns=1, whole=True))
 def leave_one_out_is_the_papers_advantage(inputs: AdvantageInputs) -> None:
     size = inputs.returns.shape[1]
-    found = judged(inputs, "magrpo") * (size - 1) / size
-    assert same(found, inputs.returns - inputs.returns.mean(axis=1, keepdims=True))
-    assert same(found, judged(inputs, "magrpo", baseline="mean"))
+    advantages = judged(inputs, "magrpo") * (size - 1) / size
+    assert same(advantages, inputs.returns - inputs.returns.mean(axis=1, keepdims=True))
+    assert same(advantages, judged(inputs, "magrpo", baseline="mean"))
 
 
 @proves("magrpo", Kind.ALIAS, "one agent, one turn")
@@ -161,9 +161,9 @@ def no_baseline_is_unbiased() -> None:
     "baseline='mean', several turns with shared weights, or agents that may not act",
 )
 def the_papers_mean_weighs_first_turns_less() -> None:
-    found, right = expected(two_turns(), 2, make("magrpo", baseline="mean")), two_turns()
-    assert same(found[:, 0], exact_gradient(right)[:, 0] / 2)
-    assert same(found[:, 1], exact_gradient(right)[:, 1])
+    gradient, right = expected(two_turns(), 2, make("magrpo", baseline="mean")), two_turns()
+    assert same(gradient[:, 0], exact_gradient(right)[:, 0] / 2)
+    assert same(gradient[:, 1], exact_gradient(right)[:, 1])
 
 
 @proves("magrpo", Kind.FIXED_POINTS, "baseline='max' (MAREMAX)")
@@ -172,9 +172,9 @@ def the_largest_return_is_an_objective_of_its_own() -> None:
     for size in (2, 3):
         returns = one_turn().rewards.sum(axis=-1)[groups_of(one_turn(), size)]  # (P, G, A)
         value = returns.mean(axis=1) - returns.max(axis=1) / size
-        found = expected(one_turn(), size, make("magrpo", baseline="max"))
+        gradient = expected(one_turn(), size, make("magrpo", baseline="max"))
         for agent in (0, 1):
-            assert same(found[agent], gradient_of(one_turn(), size, value[:, agent])[agent])
+            assert same(gradient[agent], gradient_of(one_turn(), size, value[:, agent])[agent])
     lottery = choice([(1.0, 1.0)], [(3.0, 0.5), (0.0, 0.5)])
     assert exact(lottery) == pytest.approx(-1 / 8)
     # d/dlogit of half of E[min]: E[min] = p^2 + 2 p q / 2 + q^2 * 3 / 4 at p = q = 1/2.
@@ -185,9 +185,9 @@ def the_largest_return_is_an_objective_of_its_own() -> None:
 def a_scale_counts_how_often_not_how_much() -> None:
     """1 surely, or 10 with chance 0.15: at G = 2 only the sign is left, 0.85 against 0.15."""
     assert exact(RARE) == pytest.approx(-0.5 / 4)
-    found = towards(RARE, 2, "magrpo", scale_rewards="group")
+    gradient = towards(RARE, 2, "magrpo", scale_rewards="group")
     # A = sqrt(2) * sign; half of the groups are mixed, and the score is 1/2 for both.
-    assert found == pytest.approx(2**0.5 * (0.85 - 0.15) / 4, rel=1e-3)
+    assert gradient == pytest.approx(2**0.5 * (0.85 - 0.15) / 4, rel=1e-3)
 
 
 @proves("magrpo", Kind.FIXED_POINTS, "credit='own' (independent learning), agents paid differently")
@@ -213,8 +213,8 @@ def imitation_prefers_luck() -> None:
 @proves("hysteretic", Kind.ALIAS, "weight=1")
 @by_example(random_groups())
 def all_of_the_bad_news_is_magrpo(inputs: AdvantageInputs) -> None:
-    found = judged(inputs, {"name": "hysteretic", "weight": 1.0})
-    assert np.array_equal(found, judged(inputs, "magrpo"))
+    advantages = judged(inputs, {"name": "hysteretic", "weight": 1.0})
+    assert np.array_equal(advantages, judged(inputs, "magrpo"))
 
 
 @proves("hysteretic", Kind.FIXED_POINTS, "weight < 1")
@@ -224,9 +224,9 @@ def hysteretic_learning_pays_for_spread() -> None:
         returns = game.rewards.sum(axis=-1)[groups_of(game, 2)]  # (P, G, A)
         spread = np.abs(returns[:, 0] - returns[:, 1])
         value = (1 + weight) / 2 * returns.mean(axis=1) + (1 - weight) / 4 * spread
-        found = expected(game, 2, make({"name": "hysteretic", "weight": weight}))
+        gradient = expected(game, 2, make({"name": "hysteretic", "weight": weight}))
         for agent in (0, 1):
-            assert same(found[agent], gradient_of(game, 2, value[:, agent])[agent])
+            assert same(gradient[agent], gradient_of(game, 2, value[:, agent])[agent])
     even = choice([(0.0, 1.0)], [(1.0, 0.5), (-1.0, 0.5)])  # equal means
     assert exact(even) == pytest.approx(0.0)
     assert towards(even, 2, {"name": "hysteretic", "weight": 0.0}) < -0.05
@@ -239,8 +239,8 @@ def hysteretic_learning_pays_for_spread() -> None:
 )
 @by_example(random_groups(turns=1, whole=True))
 def dr_mas_of_one_turn_is_scaled_magrpo(inputs: AdvantageInputs) -> None:
-    found = judged(inputs, "magrpo", baseline="mean", scale_rewards="group")
-    assert np.allclose(judged(inputs, "dr_mas"), found, rtol=1e-3, atol=1e-10)
+    advantages = judged(inputs, "magrpo", baseline="mean", scale_rewards="group")
+    assert np.allclose(judged(inputs, "dr_mas"), advantages, rtol=1e-3, atol=1e-10)
 
 
 @proves("dr_mas", Kind.FIXED_POINTS, "always")
@@ -261,20 +261,20 @@ def one_agent_has_one_group(inputs: AdvantageInputs) -> None:
     "credit='team' and every agent takes the same number of turns in every episode",
 )
 @by_example(random_groups(agents=1, whole=True))
-def a_team_reward_makes_one_group(one: AdvantageInputs) -> None:
+def a_team_reward_makes_one_group(of_team: AdvantageInputs) -> None:
     agents = 3
     inputs = AdvantageInputs(
-        returns=one.returns.repeat(agents, axis=2),
-        rewards=one.rewards.repeat(agents, axis=2),
-        alive=one.alive.repeat(agents, axis=2),
+        returns=of_team.returns.repeat(agents, axis=2),
+        rewards=of_team.rewards.repeat(agents, axis=2),
+        alive=of_team.alive.repeat(agents, axis=2),
         agents=("a_0", "b_0", "c_0"),
         policies={},
         groups=(),
     )
-    turns = one.returns.shape[1] * one.returns.shape[3]
+    turns = of_team.returns.shape[1] * of_team.returns.shape[3]
     factor = ((agents * turns - 1) / (agents * (turns - 1))) ** 0.5
-    found = judged(inputs, "grpo_global")
-    assert np.allclose(found, factor * judged(inputs, "dr_mas"), rtol=1e-4, atol=1e-10)
+    advantages = judged(inputs, "grpo_global")
+    assert np.allclose(advantages, factor * judged(inputs, "dr_mas"), rtol=1e-4, atol=1e-10)
 
 
 @proves("grpo_global", Kind.FIXED_POINTS, "agents that are paid differently")
@@ -311,8 +311,8 @@ def running_baselines_are_unbiased() -> None:
 @by_example(random_groups(turns=1))
 def marshal_of_one_turn_is_magrpo(inputs: AdvantageInputs) -> None:
     for scale in ("none", "group"):
-        found = judged(inputs, "marshal", scale_rewards=scale)
-        assert same(found, judged(inputs, "magrpo", scale_rewards=scale))
+        advantages = judged(inputs, "marshal", scale_rewards=scale)
+        assert same(advantages, judged(inputs, "magrpo", scale_rewards=scale))
 
 
 @proves(
@@ -348,8 +348,8 @@ def a_mean_with_the_own_turns_punishes_the_other_turn() -> None:
 
     for later, exact, left in ((1, (1, 0), (1 / 2, 0)), (0, (1, 1), (3 / 4, 1 / 2))):
         assert exact_gradient(game(later))[0, :, 0] == pytest.approx(np.array(exact) / 4)
-        found = expected(game(later), 2, make("marshal", baseline="mean"))
-        assert found[0, :, 0] == pytest.approx(np.array(left) / 4)
+        gradient = expected(game(later), 2, make("marshal", baseline="mean"))
+        assert gradient[0, :, 0] == pytest.approx(np.array(left) / 4)
 
 
 # -- critics ---------------------------------------------------------------------------------------
@@ -367,8 +367,8 @@ def with_a_critic(name: str, game: Game, **own: Any) -> Callable[[], Any]:
 
 def a_critic_is_unbiased(name: str) -> None:
     for game in GAMES:
-        found = expected(game, 2, with_a_critic(name, game), told=True)
-        assert same(found, exact_gradient(game))
+        gradient = expected(game, 2, with_a_critic(name, game), told=True)
+        assert same(gradient, exact_gradient(game))
     with_one = expected(one_turn(), 1, with_a_critic(name, one_turn()), told=True)
     assert same(with_one, exact_gradient(one_turn()))
 
@@ -394,8 +394,8 @@ def a_chain_to_its_end_is_unbiased() -> None:
     """Of a team: every agent is paid the mean, so its return is what the chain hands on."""
     for game in (one_turn(), two_turns()):
         together = game.paid_together()
-        found = expected(together, 2, with_a_critic("marft", together, trace=1.0), told=True)
-        assert same(found, exact_gradient(together))
+        gradient = expected(together, 2, with_a_critic("marft", together, trace=1.0), told=True)
+        assert same(gradient, exact_gradient(together))
 
 
 @proves("marft", Kind.ALIAS, "trace=1, agents that act one after the other")
@@ -412,10 +412,10 @@ def in_turn_the_seats_before_are_heard_anyway() -> None:
 def a_broken_chain_believes_the_critic() -> None:
     """Right speaks last, and after it the chain is at its end; left's reward is what V says."""
     game = one_turn().paid_together()
-    found = expected(game, 2, with_a_critic("marft", game, trace=0.0), told=True)
+    gradient = expected(game, 2, with_a_critic("marft", game, trace=0.0), told=True)
     exact = exact_gradient(game)
-    assert same(found[1], exact[1])
-    assert np.abs(found[0] - exact[0]).max() > 0.01
+    assert same(gradient[1], exact[1])
+    assert np.abs(gradient[0] - exact[0]).max() > 0.01
 
 
 @proves("mappo", Kind.ALIAS, "trace=1")
@@ -431,16 +431,20 @@ def the_longest_trace_is_the_return() -> None:
 @proves("mappo", Kind.FIXED_POINTS, "trace < 1, several turns")
 def a_shorter_trace_believes_the_critic() -> None:
     """The last turns have no later reward to be replaced."""
-    found = expected(two_turns(), 2, with_a_critic("mappo", two_turns(), trace=0.0), told=True)
+    gradient = expected(two_turns(), 2, with_a_critic("mappo", two_turns(), trace=0.0), told=True)
     exact = exact_gradient(two_turns())
-    assert same(found[:, 1], exact[:, 1])
-    assert np.abs(found[:, 0] - exact[:, 0]).max() > 0.01
+    assert same(gradient[:, 1], exact[:, 1])
+    assert np.abs(gradient[:, 0] - exact[:, 0]).max() > 0.01
 
 
 # -- all of them -----------------------------------------------------------------------------------
 # Those that play branches: tests/trainers/algorithms/test_branching_estimators.py.
 FLAT = {name for name in ALGORITHMS.names() if not algorithm_class(name).branching}
-DECLARED = {(name, str(one.kind), one.when): one for name, one in declared() if name in FLAT}
+DECLARED = {
+    (name, str(relation.kind), relation.when): relation
+    for name, relation in declared()
+    if name in FLAT
+}
 
 
 def test_every_algorithm_says_how_it_is_related():
@@ -473,11 +477,11 @@ def test_enumeration_sees_a_wrong_agent_a_lost_turn_and_a_factor():
         algorithm.advantages = lambda inputs: change(judge(inputs))
         return algorithm
 
-    assert sum(one.chance for one in game.episodes) == len(game.episodes)
+    assert sum(episode.chance for episode in game.episodes) == len(game.episodes)
     changes: list[Callable[[np.ndarray], np.ndarray]] = [
-        lambda found: found[:, :, ::-1],
-        lambda found: found * 0.999,
-        lambda found: found * [1.0, 0.0],
+        lambda gradient: gradient[:, :, ::-1],
+        lambda gradient: gradient * 0.999,
+        lambda gradient: gradient * [1.0, 0.0],
     ]
     for change in changes:
         assert not same(expected(game, 2, lambda change=change: spoilt(change)), exact)

@@ -26,32 +26,32 @@ def judged(algorithm: Any, game: Game, *groups: list[int]) -> np.ndarray:
 # -- rae -------------------------------------------------------------------------------------------
 def test_a_baseline_is_read_before_it_moves_and_is_kept_by_role():
     algorithm = algorithm_of({"name": "rae", "rate": 0.5})
-    found = judged(algorithm, zero_sum(1.0, 1.0, -1.0), [0, 1, 2])
+    advantages = judged(algorithm, zero_sum(1.0, 1.0, -1.0), [0, 1, 2])
     # b of the first role: 0, then 1/2, then 3/4; of the second the same below 0.
-    assert found[0, :, 0, 0].tolist() == [1.0, 0.5, -1.75]
-    assert found[0, :, 1, 0].tolist() == [-1.0, -0.5, 1.75]
+    assert advantages[0, :, 0, 0].tolist() == [1.0, 0.5, -1.75]
+    assert advantages[0, :, 1, 0].tolist() == [-1.0, -0.5, 1.75]
     assert algorithm.baselines == {"/role0": -0.125, "/role1": 0.125}
 
 
 def test_the_rate_of_the_paper_and_the_order_of_tasks():
     algorithm = algorithm_of("rae")
-    found = judged(algorithm, zero_sum(1.0), [0, 0], [0, 0])
-    assert found[:, :, 0, 0].ravel().tolist() == pytest.approx([1, 0.95, 0.95**2, 0.95**3])
+    advantages = judged(algorithm, zero_sum(1.0), [0, 0], [0, 0])
+    assert advantages[:, :, 0, 0].ravel().tolist() == pytest.approx([1, 0.95, 0.95**2, 0.95**3])
 
 
 def test_seats_of_one_role_read_before_any_moves():
     """Else the second would be compared with minus its own return."""
     algorithm = algorithm_of({"name": "rae", "rate": 0.5, "roles": TOGETHER})
-    found = judged(algorithm, zero_sum(1.0), [0])
-    assert found[0, 0, :, 0].tolist() == [1.0, -1.0]
+    advantages = judged(algorithm, zero_sum(1.0), [0])
+    assert advantages[0, 0, :, 0].tolist() == [1.0, -1.0]
     assert algorithm.baselines == {"/both": -0.25}  # 0, 1/2, then half of the way to -1
 
 
 def test_later_turns_have_their_own_return_and_one_baseline():
     words, paid = np.array([[0, 0]]), np.array([[1.0, 3.0]])
     algorithm = algorithm_of({"name": "rae", "rate": 0.5})
-    found = judged(algorithm, Game(np.zeros((1, 2, 1)), (Played(words, paid),)), [0, 0])
-    assert found[0, :, 0].tolist() == [[4.0, 3.0], [2.0, 1.0]]  # b is 0, then 4 / 2
+    advantages = judged(algorithm, Game(np.zeros((1, 2, 1)), (Played(words, paid),)), [0, 0])
+    assert advantages[0, :, 0].tolist() == [[4.0, 3.0], [2.0, 1.0]]  # b is 0, then 4 / 2
 
 
 def test_who_did_not_act_moves_no_baseline():
@@ -67,9 +67,9 @@ def test_a_checkpoint_keeps_the_baselines():
     algorithm, again = algorithm_of("rae"), algorithm_of("rae")
     judged(algorithm, zero_sum(1.0, 2.0), [0, 1])
     again.load_state_dict(json.loads(json.dumps(algorithm.state_dict())))
-    one, other = (judged(each, zero_sum(3.0), [0]) for each in (algorithm, again))
-    assert np.array_equal(one, other)
-    assert not np.allclose(one, judged(algorithm_of("rae"), zero_sum(3.0), [0]))
+    first, other = (judged(each, zero_sum(3.0), [0]) for each in (algorithm, again))
+    assert np.array_equal(first, other)
+    assert not np.allclose(first, judged(algorithm_of("rae"), zero_sum(3.0), [0]))
 
 
 # -- marshal ---------------------------------------------------------------------------------------
@@ -88,35 +88,38 @@ def turns() -> Game:
 
 
 def test_turns_are_compared_with_the_turns_of_other_episodes_of_their_role():
-    found = judged(algorithm_of("marshal"), turns(), [0, 1, 2])[0]
+    advantages = judged(algorithm_of("marshal"), turns(), [0, 1, 2])[0]
     # Others of the first episode: 6, 1, 1; of the second: 3, 2, 1, 1; of the third: 3, 2, 6.
-    assert found[0, 0].tolist() == pytest.approx([3 - 8 / 3, 2 - 8 / 3])
-    assert found[1, 0, 0] == pytest.approx(6 - 7 / 4)
-    assert found[2, 0].tolist() == pytest.approx([1 - 11 / 3] * 2)
-    assert found[:, 1, 0].tolist() == [4.5, 3.0, -7.5]
+    assert advantages[0, 0].tolist() == pytest.approx([3 - 8 / 3, 2 - 8 / 3])
+    assert advantages[1, 0, 0] == pytest.approx(6 - 7 / 4)
+    assert advantages[2, 0].tolist() == pytest.approx([1 - 11 / 3] * 2)
+    assert advantages[:, 1, 0].tolist() == [4.5, 3.0, -7.5]
 
 
 def test_the_papers_mean_holds_every_turn_of_the_role():
-    found = judged(algorithm_of("marshal", baseline="mean"), turns(), [0, 1, 2])[0]
-    assert found[0, 0].tolist() == pytest.approx([3 - 13 / 5, 2 - 13 / 5])
-    assert found[:, 1, 0].tolist() == [3.0, 2.0, -5.0]
+    advantages = judged(algorithm_of("marshal", baseline="mean"), turns(), [0, 1, 2])[0]
+    assert advantages[0, 0].tolist() == pytest.approx([3 - 13 / 5, 2 - 13 / 5])
+    assert advantages[:, 1, 0].tolist() == [3.0, 2.0, -5.0]
 
 
 def test_the_deviation_is_that_of_the_turns_of_the_role():
-    found = judged(
+    advantages = judged(
         algorithm_of("marshal", baseline="mean", scale_rewards="group"), turns(), [0, 1, 2]
     )
     std = np.std([3, 2, 6, 1, 1], ddof=1)
-    assert found[0, 1, 0, 0] == pytest.approx((6 - 13 / 5) / (std + 1e-4))
-    assert found[0, :, 1, 0].tolist() == pytest.approx(
+    assert advantages[0, 1, 0, 0] == pytest.approx((6 - 13 / 5) / (std + 1e-4))
+    assert advantages[0, :, 1, 0].tolist() == pytest.approx(
         [3 / 19**0.5, 2 / 19**0.5, -5 / 19**0.5], 1e-3
     )
 
 
 def test_one_role_for_both_is_one_group():
     algorithm = algorithm_of({"name": "marshal", "roles": TOGETHER})
-    found = judged(algorithm, zero_sum(1.0, 3.0), [0, 1])
-    assert found[0, :, :, 0].tolist() == [[1.0, -1.0], [3.0, -3.0]]  # 3 - 3 and 1 - 1 are nothing
+    advantages = judged(algorithm, zero_sum(1.0, 3.0), [0, 1])
+    assert advantages[0, :, :, 0].tolist() == [
+        [1.0, -1.0],
+        [3.0, -3.0],
+    ]  # 3 - 3 and 1 - 1 are nothing
 
 
 def test_an_episode_that_is_alone_is_compared_with_the_past_of_its_role():
@@ -124,8 +127,8 @@ def test_an_episode_that_is_alone_is_compared_with_the_past_of_its_role():
     assert judged(algorithm, zero_sum(4.0), [0])[0, 0, 0, 0] == 4.0
     assert algorithm.counters == {"running_baseline": 2.0}
     again.load_state_dict(json.loads(json.dumps(algorithm.state_dict())))
-    for one in (algorithm, again):
-        assert judged(one, zero_sum(10.0), [0])[0, 0, :, 0].tolist() == [6.0, -6.0]
+    for judge in (algorithm, again):
+        assert judged(judge, zero_sum(10.0), [0])[0, 0, :, 0].tolist() == [6.0, -6.0]
 
 
 @pytest.mark.parametrize("baseline", ["none", "max"])

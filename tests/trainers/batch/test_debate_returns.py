@@ -127,9 +127,9 @@ def test_sandbagging_never_beats_honesty(discount: float) -> None:
 def test_no_bonus_at_later_turns_depends_on_what_the_turn_cannot_change() -> None:
     """The potential's own part moves with the last answer only, given the answer before."""
     for last in "rw":
-        one = bonus_of(["rr" + last, "rrr", "rrr"], "potential")[0, 1]
+        bonus = bonus_of(["rr" + last, "rrr", "rrr"], "potential")[0, 1]
         other = bonus_of(["rw" + last, "rrr", "rrr"], "potential")[0, 1]
-        assert one == pytest.approx(other)
+        assert bonus == pytest.approx(other)
 
 
 def test_turns_not_taken_have_no_return() -> None:

@@ -48,19 +48,19 @@ def row(policy: str, episode: int, *differences: float) -> Any:
 
 def test_numbers_by_hand():
     rows = [row("a", 0, 0.1, -0.3), row("b", 0, 0.2), row("a", 1, 0.0), row("b", 1, -0.2, 0.2)]
-    found = measured(rows)
-    assert found["a"].tokens == 3
-    assert found["a"].mean == pytest.approx(0.4 / 3)
-    assert found["a"].largest == pytest.approx(0.3)
-    assert found["a"].signed == pytest.approx(-0.2 / 3)
-    assert found["a"].summed == pytest.approx((0.2 + 0.0) / 2)
+    drifts = measured(rows)
+    assert drifts["a"].tokens == 3
+    assert drifts["a"].mean == pytest.approx(0.4 / 3)
+    assert drifts["a"].largest == pytest.approx(0.3)
+    assert drifts["a"].signed == pytest.approx(-0.2 / 3)
+    assert drifts["a"].summed == pytest.approx((0.2 + 0.0) / 2)
     weights = [math.exp(-0.2), 1.0]
     size = sum(weights) ** 2 / (2 * sum(w * w for w in weights))
-    assert found["a"].size == pytest.approx(size)
+    assert drifts["a"].size == pytest.approx(size)
     # Episode 0: 0.1 - 0.3 + 0.2 = 0; episode 1: 0 - 0.2 + 0.2 = 0.
-    assert found["joint"].summed == pytest.approx(0.0, abs=1e-12)
-    assert found["joint"].size == pytest.approx(1.0)
-    assert found["joint"].tokens == 6
+    assert drifts["joint"].summed == pytest.approx(0.0, abs=1e-12)
+    assert drifts["joint"].size == pytest.approx(1.0)
+    assert drifts["joint"].tokens == 6
 
 
 def test_nothing_was_sampled():
@@ -79,18 +79,20 @@ def test_nothing_was_sampled():
     ],
 )
 def test_what_must_not_be_learned_from(rows: list[Any], reason: str | None):
-    found = refusal(measured(rows), EXACT)
+    why = refusal(measured(rows), EXACT)
     if reason is None:
-        assert found is None
+        assert why is None
     else:
-        assert re.search(reason, found or "")
+        assert re.search(reason, why or "")
 
 
 def test_a_bias_is_caught_where_each_difference_is_small():
     limits = drift.LOW_PRECISION
     for sign in (1, -1):
-        said = refusal(measured([row("b", 0, 0.0), row("a", 0, sign * 6e-3, sign * 6e-3)]), limits)
-        assert f"a: the trainer's log-probs are {sign * 6e-3:+.2g} nats a token" in (said or "")
+        reason = refusal(
+            measured([row("b", 0, 0.0), row("a", 0, sign * 6e-3, sign * 6e-3)]), limits
+        )
+        assert f"a: the trainer's log-probs are {sign * 6e-3:+.2g} nats a token" in (reason or "")
         assert refusal(measured([row("a", 0, sign * 4e-3, sign * 4e-3)]), limits) is None
     assert refusal(measured([row("a", 0, 6e-3, -6e-3)]), limits) is None
 
@@ -141,21 +143,21 @@ def test_the_corrected_gradient_is_the_formula(
     groups, advantages = played(trainer)
     groups = sampled_elsewhere(trainer, groups)
     give(trainer, groups, advantages)
-    found = update(trainer)
-    assert_same(found, written_out(trainer, groups, advantages))
+    gradient = update(trainer)
+    assert_same(gradient, written_out(trainer, groups, advantages))
     plain = trainer_of(tmp_path, "left_0", "right_0", **changes)
     give(plain, groups, advantages)
-    assert any(not torch.allclose(found[n], v, rtol=1e-2) for n, v in update(plain).items())
+    assert any(not torch.allclose(gradient[n], v, rtol=1e-2) for n, v in update(plain).items())
 
 
 def test_ratios_of_one_leave_the_gradient_as_it_is(tmp_path: Path):
-    found = []
+    gradients = []
     for engine in ("generate", "elsewhere"):
         trainer = trainer_of(tmp_path, "left_0", "right_0", engine=engine)
         groups, advantages = played(trainer)
         give(trainer, sampled_elsewhere(trainer, groups, spread=0.0), advantages)
-        found.append(update(trainer))
-    assert_same(*found)
+        gradients.append(update(trainer))
+    assert_same(*gradients)
 
 
 def test_too_far_stops_before_a_step(tmp_path: Path):

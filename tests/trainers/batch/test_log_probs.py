@@ -31,12 +31,12 @@ def outcome(tokens: int, temperature: float, weighed: str) -> list[torch.Tensor]
     names = ("log_probs", "entropy")
     settings = (temperature, 32768, None, 1.0, names)
     values = function.apply(hidden, weight, None, targets, *settings)[:2]
-    found: dict[str, torch.Tensor] = dict(zip(names, values, strict=True))
+    by_name: dict[str, torch.Tensor] = dict(zip(names, values, strict=True))
     factors = torch.randn(tokens, generator=torch.Generator().manual_seed(1))
-    sum(((found[name] * factors).sum() for name in weighed.split()), torch.zeros(())).backward()
+    sum(((by_name[name] * factors).sum() for name in weighed.split()), torch.zeros(())).backward()
     assert hidden.grad is not None
     assert weight.grad is not None
-    return [*(one.detach() for one in found.values()), hidden.grad, weight.grad]
+    return [*(value.detach() for value in by_name.values()), hidden.grad, weight.grad]
 
 
 def applied(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> Any:
@@ -50,8 +50,8 @@ def test_every_bit_is_trls(tokens: int, temperature: float, weighed: str):
     theirs = outcome(tokens, temperature, weighed)
     with in_place():
         ours = outcome(tokens, temperature, weighed)
-    for one, other in zip(ours, theirs, strict=True):
-        assert torch.equal(one, other)
+    for value, other in zip(ours, theirs, strict=True):
+        assert torch.equal(value, other)
 
 
 def test_by_hand():
@@ -78,7 +78,7 @@ def test_other_heads_are_left_to_trl(monkeypatch: pytest.MonkeyPatch):
     asked: list[bool] = []
     theirs = ChunkedLogProbFunction.apply
     monkeypatch.setattr(
-        ChunkedLogProbFunction, "apply", lambda *given: [asked.append(True), theirs(*given)][1]
+        ChunkedLogProbFunction, "apply", lambda *args: [asked.append(True), theirs(*args)][1]
     )
     hidden, weight, targets = inputs(5)
     plain = [hidden, weight, None, targets, 1.0, 32768, None, 1.0, ("log_probs",)]
@@ -95,7 +95,7 @@ def test_other_heads_are_left_to_trl(monkeypatch: pytest.MonkeyPatch):
         function = getattr(utils, log_probs.PLACE)
         assert function.apply(*plain)[1] is None
         assert not asked
-        for given in others:
-            function.apply(*given)
+        for args in others:
+            function.apply(*args)
     assert len(asked) == len(others)
     assert getattr(utils, log_probs.PLACE) is ChunkedLogProbFunction

@@ -70,9 +70,9 @@ def test_team_credit_is_what_each_step_paid_on_average():
     own = {("a_0", 0): 1.0, ("b_0", 0): 5.0, ("a_0", 1): 2.0}
     team = {("a_0", 0): 2.0, ("b_0", 0): 4.0, ("a_0", 1): 2.0}
     turns = tuple(
-        dataclasses.replace(one, reward=own[key], team_reward=team[key])
-        for one in drawn_turns()
-        if (key := (one.agent, one.index)) in own
+        dataclasses.replace(turns, reward=own[key], team_reward=team[key])
+        for turns in drawn_turns()
+        if (key := (turns.agent, turns.index)) in own
     )
     rewards, alive = reward_array([group(turns)], AGENTS, "team")
     assert rewards.tolist() == [[[[2, 2], [4, 0]]]]
@@ -171,7 +171,7 @@ def test_losses_divide_by_the_planned_episodes_of_all_that_were_played(
     grown = dataclasses.replace(planned, episodes=(first, second, *branches))
     broken = dataclasses.replace(planned, episodes=(first, dataclasses.replace(second, **lost)))
     batch = {"num_items_in_batch": torch.tensor(5.0), "loss_scale": 2.0, "policy_rows": 3}
-    count_everywhere([batch], [grown, broken], loss_type, lambda one: 2 * float(one), 2)
+    count_everywhere([batch], [grown, broken], loss_type, lambda count: 2 * float(count), 2)
     if loss_type == "dapo":  # by tokens, of both processes
         assert float(batch["num_items_in_batch"]) == 10.0
     assert batch["loss_scale"] == pytest.approx(scale)

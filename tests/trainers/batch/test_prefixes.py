@@ -12,10 +12,10 @@ from trainers.batch.prefixes import BLANK, calls, places_of_scores, seen, tokens
 
 
 def padded(rows: list[list[int]]) -> np.ndarray:
-    found = np.full((len(rows), max(map(len, rows))), BLANK)
+    ids = np.full((len(rows), max(map(len, rows))), BLANK)
     for place, row in enumerate(rows):
-        found[place, : len(row)] = row
-    return found
+        ids[place, : len(row)] = row
+    return ids
 
 
 def drawn(rng: random.Random, length: int) -> list[int]:
@@ -115,7 +115,7 @@ def test_every_token_is_scored_where_it_was_read(
             here = [int(ids[row, n]) if n < end else None for n in range(begin, begin + call.width)]
             columns = before + here
             held[number, part] = columns
-            shown = [one for one, looks in zip(columns, view[part], strict=True) if looks]
+            shown = [column for column, looks in zip(columns, view[part], strict=True) if looks]
             assert shown == rows[row][:end]
             for n in range(begin + 1, begin + call.width):
                 if n < end:

@@ -87,15 +87,15 @@ def test_scores_and_gradients_are_those_of_whole_rows(kind: str) -> None:
         gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
         results.append((out.log_probs.detach(), out.entropy.detach(), gradient))
     assert shared.read < 0.6 * shared.whole
-    whole, found = results
-    assert torch.allclose(found[0], whole[0], atol=1e-5)
-    assert torch.allclose(found[1], whole[1], atol=1e-5)
-    assert float((found[2] - whole[2]).norm()) < 1e-5 * float(whole[2].norm())
+    whole, cut = results
+    assert torch.allclose(cut[0], whole[0], atol=1e-5)
+    assert torch.allclose(cut[1], whole[1], atol=1e-5)
+    assert float((cut[2] - whole[2]).norm()) < 1e-5 * float(whole[2].norm())
     # And whole rows are what a model says without any of this.
     plain = log_softmax(model(input_ids=ids, attention_mask=mask).logits[:, :-1], dim=-1)
     asked = labels[:, 1:].clamp(min=0)
     expected = plain.gather(-1, asked.unsqueeze(-1)).squeeze(-1) * (labels[:, 1:] != -100)
-    assert torch.allclose(found[0], expected, atol=1e-5)
+    assert torch.allclose(cut[0], expected, atol=1e-5)
 
 
 def test_only_own_tokens_are_scored() -> None:
@@ -162,9 +162,9 @@ def test_runs_learn_what_whole_rows_learn(tmp_path: Path, mode: str, how: str) -
         step = float((value - begun[policy]).norm())
         assert float((shared[policy] - value).norm()) <= 1e-5 * step
     if how != "a row at a time":
-        assert min(one["sharing/rows"] for one in log if "sharing/rows" in one) < 0.9
-    assert min(one["sharing/prompts"] for one in log if "sharing/prompts" in one) < 0.9
-    assert max(one["sampling/joint/largest"] for one in log if "reward" in one) < 1e-4
+        assert min(entry["sharing/rows"] for entry in log if "sharing/rows" in entry) < 0.9
+    assert min(entry["sharing/prompts"] for entry in log if "sharing/prompts" in entry) < 0.9
+    assert max(entry["sampling/joint/largest"] for entry in log if "reward" in entry) < 1e-4
 
 
 def test_nothing_is_kept_after_an_evaluation(tmp_path: Path) -> None:
@@ -245,5 +245,5 @@ def test_the_head_scores_what_agents_said_and_no_more(tmp_path: Path) -> None:
     for base in trainer.team.bases:
         base.register_forward_pre_hook(note, with_kwargs=True)
     trainer.train()
-    said = trainer.costs.tokens
-    assert 0.8 * said < sum(scored) <= said
+    tokens = trainer.costs.tokens
+    assert 0.8 * tokens < sum(scored) <= tokens

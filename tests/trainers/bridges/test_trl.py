@@ -95,8 +95,8 @@ def test_rows_hold_what_was_sampled_and_mask_what_was_told(tmp_path: Path):
         assert text.count("<|im_start|>user\nAgain.<|im_end|>") == 1
         own = "".join(tokenizer.decode([i]) for i, m in zip(ids, mask, strict=True) if m)
         assert "Again." not in own
-        said = own.split("<|im_end|>")[:2]
-        share = sum(sum(c.isdigit() for c in one[:4]) / 8 for one in said)
+        actions = own.split("<|im_end|>")[:2]
+        share = sum(sum(c.isdigit() for c in action[:4]) / 8 for action in actions)
         assert out["episode_return"][row] == pytest.approx((share + 1) / 2)
         with torch.no_grad():
             scores = model(torch.tensor([prompt + ids])).logits[0].log_softmax(-1)
@@ -129,10 +129,10 @@ def test_a_row_ends_where_the_next_prompt_is_another(
         inside = trainer.processing_class.encode("<|im_start|>")
         sample = GenerateEngine.sample
 
-        def with_control(self: Any, draws: Any, **given: Any) -> Any:
+        def with_control(self: Any, draws: Any, **options: Any) -> Any:
             return [
-                Drawn((*inside, *one.ids), (0.0, *one.logprobs))
-                for one in sample(self, draws, **given)
+                Drawn((*inside, *action.ids), (0.0, *action.logprobs))
+                for action in sample(self, draws, **options)
             ]
 
         monkeypatch.setattr(GenerateEngine, "sample", with_control)
@@ -155,10 +155,10 @@ def test_partners_are_made_once(tmp_path: Path):
     rollout(["train/3"] * 3, trainer_with(rollout, tmp_path))
     assert (len(rollout.envs), len(made)) == (3, 1)
     seat = seat_environment("digits-v0", {"b_0": "four"})
-    for one in (seat(), seat()):
-        one.reset(task="train/1")
-        one.say("1234")
-        assert one.get_reward() == 1.0
+    for env in (seat(), seat()):
+        env.reset(task="train/1")
+        env.say("1234")
+        assert env.get_reward() == 1.0
     assert len(made) == 2
 
 
@@ -213,7 +213,7 @@ def test_turn_based_environments():
 def test_a_seat_is_told_all_that_came_since_it_spoke():
     class Loud(Relay):
         def play_one(self, agent: str, action: str) -> Outcome:
-            others = [one for one in self.agents if one != agent]
+            others = [other for other in self.agents if other != agent]
             return Outcome(reward_terms={}, feedback=dict.fromkeys(others, f"{agent} spoke"))
 
     register("loud-v0", Loud, api="aec")

@@ -43,12 +43,12 @@ def generated(model: Any, **kwargs: Any) -> Any:
 )
 def test_every_score_is_that_of_the_cache_of_transformers(kind: Any, config: dict[str, Any]):
     model = small(kind, tiny_tokenizer(), **config).eval()
-    given = growing_cache(model)
-    assert given is not None
-    ours, theirs = generated(model, past_key_values=given), generated(model)
+    cache = growing_cache(model)
+    assert cache is not None
+    ours, theirs = generated(model, past_key_values=cache), generated(model)
     assert torch.equal(ours.sequences, theirs.sequences)
     assert all(map(torch.equal, ours.scores, theirs.scores))
-    layers: Any = given.layers
+    layers: Any = cache.layers
     assert all(isinstance(layer, GrowingLayer) for layer in layers)
     assert layers[0].keys.data_ptr() == layers[0].room[0].data_ptr()
 

@@ -60,14 +60,14 @@ def openings(team: TeamModel) -> list[Draw]:
     ]
 
 
-def later(draws: list[Draw], drawn: list[Drawn], told: int = 5) -> list[Draw]:
+def later(draws: list[Draw], drawn: list[Drawn], added: int = 5) -> list[Draw]:
     """The next turn of each row, with what the environment adds: not as much to all."""
-    found = []
-    for place, (draw, said) in enumerate(zip(draws, drawn, strict=True)):
-        through = (*draw.prompt_ids, *said.ids)
-        prompt = (*through, *range(70, 70 + told + place % 3))
-        found.append(Draw(draw.policy, prompt, draw.seed + 7, draw.start, len(through)))
-    return found
+    next_draws = []
+    for place, (draw, action) in enumerate(zip(draws, drawn, strict=True)):
+        through = (*draw.prompt_ids, *action.ids)
+        prompt = (*through, *range(70, 70 + added + place % 3))
+        next_draws.append(Draw(draw.policy, prompt, draw.seed + 7, draw.start, len(through)))
+    return next_draws
 
 
 def sample(engine: GenerateEngine, draws: list[Draw]) -> list[Drawn]:
@@ -79,23 +79,23 @@ def whole(team: TeamModel, draws: list[Draw]) -> list[Drawn]:
     return [sample(GenerateEngine(team, shares=False), [draw])[0] for draw in draws]
 
 
-def assert_same(found: list[Drawn], expected: list[Drawn]) -> None:
-    assert [one.ids for one in found] == [one.ids for one in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+def assert_same(actions: list[Drawn], expected: list[Drawn]) -> None:
+    assert [action.ids for action in actions] == [action.ids for action in expected]
+    for action, other in zip(actions, expected, strict=True):
+        assert action.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
 @contextmanager
 def counted(engine: GenerateEngine) -> Any:
     """Tokens that the model reads, of every row of every call."""
-    read: list[int] = []
+    tokens: list[int] = []
 
     def note(module: Any, args: Any, kwargs: Any) -> None:
-        read.append(kwargs["input_ids"].numel())
+        tokens.append(kwargs["input_ids"].numel())
 
     hooks = [m.register_forward_pre_hook(note, with_kwargs=True) for m in engine.team.bases]
     try:
-        yield read
+        yield tokens
     finally:
         for hook in hooks:
             hook.remove()
@@ -123,14 +123,14 @@ def test_what_is_read() -> None:
     """12 rows of 2 policies and 2 prompts: 4 prompts of 23 columns, a last token of each row."""
     team = team_of("adapters")
     engine, draws = GenerateEngine(team), openings(team)
-    with counted(engine) as read:
+    with counted(engine) as tokens:
         drawn = sample(engine, draws)
-    assert read[:2] == [4 * 23, 12]
+    assert tokens[:2] == [4 * 23, 12]
     more = later(draws, drawn)
-    left = max(len(one.prompt_ids) - one.through + 1 for one in more)
-    with counted(engine) as read:
+    left = max(len(draw.prompt_ids) - draw.through + 1 for draw in more)
+    with counted(engine) as tokens:
         sample(engine, more)
-    assert read[0] == 12 * left
+    assert tokens[0] == 12 * left
 
 
 @pytest.mark.parametrize("kind", [LlamaForCausalLM, GPT2LMHeadModel])
@@ -192,10 +192,10 @@ def test_weights_that_changed_read_everything_anew(change: Callable[[TeamModel],
     before = whole(team, more)
     change(team)
     shared = engine.shared_tokens
-    found = sample(engine, more)
+    actions = sample(engine, more)
     assert engine.shared_tokens == shared
-    assert_same(found, whole(team, more))
-    assert [one.logprobs for one in found] != [one.logprobs for one in before]
+    assert_same(actions, whole(team, more))
+    assert [action.logprobs for action in actions] != [action.logprobs for action in before]
 
 
 def test_the_smallest_step_is_seen() -> None:
@@ -221,13 +221,13 @@ def test_a_past_self_is_another_one() -> None:
                 team.forget("past")
             team.keep(policy, "past")
             stir(team, size)
-            draws = [Draw("past", one.prompt_ids, one.seed) for one in openings(team)]
+            draws = [Draw("past", draw.prompt_ids, draw.seed) for draw in openings(team)]
             more = later(draws, sample(engine, draws))
-            now = [Draw(policy, one.prompt_ids, one.seed, through=one.through) for one in more]
+            now = [Draw(policy, draw.prompt_ids, draw.seed, through=draw.through) for draw in more]
             assert not any(map(engine.kept.knows, now))
-            found = sample(engine, [*more, *now])
-            assert_same(found, whole(team, [*more, *now]))
-            expected.append(found[0].logprobs)
+            actions = sample(engine, [*more, *now])
+            assert_same(actions, whole(team, [*more, *now]))
+            expected.append(actions[0].logprobs)
         assert expected[0] != expected[1]
 
 
@@ -248,20 +248,20 @@ def test_rows_that_are_not_continued_are_read_whole() -> None:
     team = team_of("shared")
     engine, draws = GenerateEngine(team), openings(team)
     more = later(draws, sample(engine, draws))
-    other = [(71, *one.prompt_ids[1:]) for one in more]
+    other = [(71, *draw.prompt_ids[1:]) for draw in more]
     changed = [
         Draw(d.policy, ids, d.seed, False, d.through) for d, ids in zip(more, other, strict=True)
     ]
     unsaid = [Draw(d.policy, d.prompt_ids, d.seed) for d in more]
     mixed = [*changed[:4], *more[4:8], *unsaid[8:]]
-    assert [engine.kept.knows(one) for one in mixed] == [False] * 4 + [True] * 4 + [False] * 4
+    assert [engine.kept.knows(draw) for draw in mixed] == [False] * 4 + [True] * 4 + [False] * 4
     assert_same(sample(engine, mixed), whole(team, mixed))
 
 
 def test_rows_that_say_the_same_go_on_alike() -> None:
     team = team_of("shared")
-    engine, one = GenerateEngine(team), openings(team)[0]
-    more = later([one, one, one], sample(engine, [one, one, one]))
+    engine, opening = GenerateEngine(team), openings(team)[0]
+    more = later([opening, opening, opening], sample(engine, [opening, opening, opening]))
     assert len({draw.prompt_ids[: draw.through] for draw in more}) == 1
     assert_same(sample(engine, more), whole(team, more))
 
@@ -271,15 +271,15 @@ def test_memory_stays_under_its_bound(most: int) -> None:
     team = team_of("shared")
     engine, draws = GenerateEngine(team, kept_mb=most), openings(team)
     engine.kept.most_bytes //= 4
-    known = 0
+    hits = 0
     for update in range(50):
         if update % 10 == 0:
             step(team)
             draws = openings(team)
-        known += sum(map(engine.kept.knows, draws))
-        draws = later(draws, sample(engine, draws), told=1)
+        hits += sum(map(engine.kept.knows, draws))
+        draws = later(draws, sample(engine, draws), added=1)
         assert engine.kept.bytes <= most * 2**18
-    assert (known > 0) is (most > 0)
+    assert (hits > 0) is (most > 0)
 
 
 # -- a number that is not of these weights is seen -------------------------------------------------
@@ -311,12 +311,12 @@ def test_a_stale_cache_is_caught_by_compare_sampling(
     trainer = make_trainer(tmp_path, WordPair, compare_sampling=True, max_completion_length=8)
     stir(trainer.team, 0.3)
     begun = weights(trainer)
-    keep = kept_rows._Read
+    keep = kept_rows._Call
 
     def planted(layers: Any) -> Any:
         return keep(layers if plant is None else plant(layers))
 
-    monkeypatch.setattr(kept_rows, "_Read", planted)
+    monkeypatch.setattr(kept_rows, "_Call", planted)
     if plant is None:
         trainer.train()
         assert trainer.state.log_history[0]["sampling/joint/largest"] < 1e-5
@@ -335,27 +335,27 @@ def test_rows_that_begin_join_the_call_of_rows_that_go_on(mode: str, size: int |
     asked = later(draws, drawn)
     for row in (0, 1, 7):  # rewritten, so that they begin anew; the first two say the same
         asked[row] = Draw(asked[row].policy, tuple(range(64, 94)), asked[row].seed)
-    with counted(engine) as read:
-        found = sample(engine, asked)
-    assert_same(found, whole(team, asked))
+    with counted(engine) as tokens:
+        actions = sample(engine, asked)
+    assert_same(actions, whole(team, asked))
     calls = len(team.sampling_batches([draw.policy for draw in asked]))
     if size is None:  # one more pass than tokens are said: that reads what begins
-        assert len(read) <= calls * (6 + 1)
+        assert len(tokens) <= calls * (6 + 1)
     assert engine.kept.bytes <= engine.kept.most_bytes
 
 
 def begin_alike(team: TeamModel, *, each: int) -> list[Draw]:
     """Prompts of unlike lengths that begin with 20 tokens of their seat, `each` rows of each."""
     rng = random.Random(1)
-    found = []
+    sampled = []
     for seat, agent in enumerate(AGENTS):
         common = tuple(range(64 + seat, 84 + seat))
         for place, length in enumerate((9, 4, 11, 1)):
             prompt = (*common, *rng.choices(range(64, 256), k=length))
             for row in range(each):
                 seed = 1000 * seat + 10 * place + row
-                found.append(Draw(team.policy_of[agent], prompt, seed=seed))
-    return found
+                sampled.append(Draw(team.policy_of[agent], prompt, seed=seed))
+    return sampled
 
 
 @pytest.mark.parametrize("each", [1, 3])
@@ -367,13 +367,13 @@ def test_a_common_beginning_is_read_once(
     draws = begin_alike(team, each=each)
     monkeypatch.setattr(generate, "WORTH", 0)
     engine = GenerateEngine(team)
-    with counted(engine) as read:
+    with counted(engine) as tokens:
         drawn = sample(engine, draws)
     assert_same(drawn, whole(team, draws))
     calls, seats = len(team.sampling_batches([draw.policy for draw in draws])), 2
     # A beginning has 20 tokens and is read with one more; of the longest prompt 11 are left.
     if mode != "shared":  # there both seats are one policy, whose prompts have nothing in common
-        begun = sum(read[n * (len(read) // calls)] for n in range(calls))
+        begun = sum(tokens[n * (len(tokens) // calls)] for n in range(calls))
         assert begun == seats * 21
         assert engine.shared_tokens > 0
     for _ in range(2):
@@ -388,9 +388,9 @@ def test_what_is_read_of_a_common_beginning(monkeypatch: pytest.MonkeyPatch) -> 
     draws = begin_alike(team, each=1)[:4]
     monkeypatch.setattr(generate, "WORTH", 0)
     engine = GenerateEngine(team)
-    with counted(engine) as read:
+    with counted(engine) as tokens:
         sample(engine, draws)
-    assert read[:3] == [21, 4 * 11, 4]
+    assert tokens[:3] == [21, 4 * 11, 4]
     # The longest has 20 of its tokens in the cache; one that is shorter by n has 20 - n.
     assert engine.shared_tokens == 20 + (20 - 2) + (20 - 7) + (20 - 10) - 20
 
@@ -407,7 +407,7 @@ def test_what_is_read_of_a_common_beginning(monkeypatch: pytest.MonkeyPatch) -> 
 def test_beginnings_at_the_edges(prompts: list[range], monkeypatch: pytest.MonkeyPatch) -> None:
     team = team_of("shared")
     (policy,) = team.policies
-    draws = [Draw(policy, tuple(one), seed=n) for n, one in enumerate(prompts)]
+    draws = [Draw(policy, tuple(prompt), seed=n) for n, prompt in enumerate(prompts)]
     monkeypatch.setattr(generate, "WORTH", 0)
     assert_same(sample(GenerateEngine(team), draws), whole(team, draws))
 
@@ -416,7 +416,7 @@ def test_a_small_model_takes_no_call_for_a_beginning() -> None:
     team = team_of("shared")
     engine = GenerateEngine(team)
     draws = begin_alike(team, each=1)[:4]
-    with counted(engine) as read:
+    with counted(engine) as tokens:
         sample(engine, draws)
-    assert read[0] == 4 * 31
+    assert tokens[0] == 4 * 31
     assert engine.shared_tokens == 0

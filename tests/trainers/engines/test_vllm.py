@@ -47,9 +47,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
 def stub(base: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEngine]:
     monkeypatch.setattr(json_server, "FIRST_WAIT", 0.001)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    one = StubEngine(base)
-    yield one
-    one.close()
+    server = StubEngine(base)
+    yield server
+    server.close()
 
 
 def adapters(changed: bool = True) -> AdapterWeights:
@@ -68,7 +68,7 @@ def move(team: Any, policy: str) -> None:
 
 
 def draws(*policies: str, seeds: int = 4, start: bool = False) -> list[Draw]:
-    return [Draw(one, (5, 6, 7 + s), s, start) for one in policies for s in range(seeds)]
+    return [Draw(policy, (5, 6, 7 + s), s, start) for policy in policies for s in range(seeds)]
 
 
 def drawn(engine: Any, asked: list[Draw], temperature: float = 1.0) -> list[Any]:
@@ -89,13 +89,13 @@ def test_a_sample_is_a_function_of_weights_prompt_and_seed(engine: Any):
     asked = draws("left_0", "right_0")
     together = drawn(engine, asked)
     here = drawn(GenerateEngine(engine.team), asked)
-    assert [one.ids for one in together] == [one.ids for one in here]
-    for one, other in zip(together, here, strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
-    assert [drawn(engine, [one])[0].ids for one in reversed(asked)] == [
-        one.ids for one in reversed(together)
+    assert [action.ids for action in together] == [action.ids for action in here]
+    for action, other in zip(together, here, strict=True):
+        assert action.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+    assert [drawn(engine, [draw])[0].ids for draw in reversed(asked)] == [
+        action.ids for action in reversed(together)
     ]
-    assert len({one.ids for one in together}) > 4
+    assert len({action.ids for action in together}) > 4
     assert drawn(engine, []) == []
 
 
@@ -103,12 +103,12 @@ def test_actions_end_at_their_last_token(engine: Any):
     eos = list(range(60))  # of 300 tokens, so that some actions end
     engine.team.eos_ids = lambda policy: eos
     engine.publish(0)
-    found = drawn(engine, draws("left_0", seeds=12))
-    ended = [one for one in found if one.ids[-1] in eos]
-    assert 0 < len(ended) < len(found)
-    assert all(token not in eos for one in found for token in one.ids[:-1])
-    assert all(len(one.ids) == 6 for one in found if one not in ended)
-    assert all(len(one.ids) == len(one.logprobs) for one in found)
+    actions = drawn(engine, draws("left_0", seeds=12))
+    ended = [action for action in actions if action.ids[-1] in eos]
+    assert 0 < len(ended) < len(actions)
+    assert all(token not in eos for action in actions for token in action.ids[:-1])
+    assert all(len(action.ids) == 6 for action in actions if action not in ended)
+    assert all(len(action.ids) == len(action.logprobs) for action in actions)
 
 
 def test_new_weights_act_once_they_are_published(engine: Any):
@@ -118,7 +118,7 @@ def test_new_weights_act_once_they_are_published(engine: Any):
     move(engine.team, "left_0")
     engine.publish(1)
     after = drawn(engine, asked)
-    assert [one.ids for one in before[:8]] != [one.ids for one in after[:8]]
+    assert [action.ids for action in before[:8]] != [action.ids for action in after[:8]]
     assert before[8:] == after[8:]
 
 
@@ -139,9 +139,9 @@ def test_seats_left_behind_act_with_the_start(engine: Any, stub: StubEngine):
     before = drawn(engine, asked)
     move(team, "left_0")
     engine.publish(1)
-    assert [one.ids for one in drawn(engine, asked)] == [one.ids for one in before]
+    assert [action.ids for action in drawn(engine, asked)] == [action.ids for action in before]
     now = drawn(engine, draws("left_0", seeds=8))
-    assert [one.ids for one in now] != [one.ids for one in before]
+    assert [action.ids for action in now] != [action.ids for action in before]
 
 
 # -- versions --------------------------------------------------------------------------------------
@@ -154,9 +154,9 @@ def test_only_what_changed_is_published_and_old_versions_go(stub: StubEngine, tm
         engine.publish(update)
     names = sorted(stub.folders)
     assert [name.rsplit("-", 1)[0] for name in names] == ["left_0@3", "left_0@4", "right_0@0"]
-    assert sorted(one.name for one in tmp_path.iterdir()) == names
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == names
     assert names[1].endswith(digest_of(engine.team, "left_0"))
-    assert {one.version for one in drawn(engine, draws("left_0"))} == {names[1]}
+    assert {action.version for action in drawn(engine, draws("left_0"))} == {names[1]}
 
 
 def test_a_second_engine_finds_its_versions_loaded(stub: StubEngine, tmp_path: Path):
@@ -175,9 +175,9 @@ def test_several_servers_share_the_rows(stub: StubEngine, base: str, tmp_path: P
         engine = VLLMEngine(adapters(), tmp_path, urls=[stub.url, other.url], exact=True)
         engine.publish(0)
         asked = draws("left_0", "right_0")
-        found = drawn(engine, asked)
-        assert [one.ids for one in found] == [
-            one.ids for one in drawn(GenerateEngine(engine.team), asked)
+        actions = drawn(engine, asked)
+        assert [action.ids for action in actions] == [
+            action.ids for action in drawn(GenerateEngine(engine.team), asked)
         ]
         route = "/inference/v1/generate"
         assert stub.asked[route] == other.asked[route]
@@ -213,8 +213,8 @@ def test_full_weights_take_the_place_of_the_old(stub: StubEngine, tmp_path: Path
     engine = VLLMEngine(team, tmp_path, urls=[stub.url], exact=True)
     engine.publish(0)
     asked = draws("shared")
-    assert [one.ids for one in drawn(engine, asked)] == [
-        one.ids for one in drawn(GenerateEngine(team), asked)
+    assert [action.ids for action in drawn(engine, asked)] == [
+        action.ids for action in drawn(GenerateEngine(team), asked)
     ]
     order = ("/pause", "/collective_rpc", "/reset_prefix_cache", "/resume")
     assert [stub.asked[path] for path in order] == [1, 1, 1, 1]
@@ -272,9 +272,9 @@ def test_errors_name_the_version(stub: StubEngine, tmp_path: Path):
     engine.publish(0)
     name = engine.weights.version("left_0").name
     stub.folders.clear()
-    with pytest.raises(EndpointError, match=f"version {name}: .* 404 .*does not exist") as found:
+    with pytest.raises(EndpointError, match=f"version {name}: .* 404 .*does not exist") as refusal:
         drawn(engine, draws("left_0", seeds=1))
-    assert not isinstance(found.value, LostServerError)
+    assert not isinstance(refusal.value, LostServerError)
     engine.weights.forget()
     with pytest.raises(ValueError, match=r"left_0: no weights were published; call .*publish"):
         drawn(engine, draws("left_0", seeds=1))
@@ -297,12 +297,12 @@ def test_a_run_ends_at_the_weights_of_generate(weighed: str, stub: StubEngine, t
     by_vllm = run(stub, tmp_path / "vllm", **mode)
     by_generate.train()
     by_vllm.train()
-    one, other = weights(by_generate), weights(by_vllm)
-    assert all(torch.equal(one[policy], other[policy]) for policy in one)
+    expected, other = weights(by_generate), weights(by_vllm)
+    assert all(torch.equal(expected[policy], other[policy]) for policy in expected)
     by_vllm.save_team(tmp_path / "team")
     sampled = read_team_file(tmp_path / "team")["sampled_by"]
-    told = {"dtype": "float32", "software": "vllm 0.0-stub"}
-    assert sampled == {"name": "vllm", "exact": True, **told}
+    record = {"dtype": "float32", "software": "vllm 0.0-stub"}
+    assert sampled == {"name": "vllm", "exact": True, **record}
     entry = by_vllm.state.log_history[0]
     assert 0 <= entry["sampling/joint/mean"] < 1e-5
     assert entry["sampling/joint/size"] == pytest.approx(1)
@@ -318,8 +318,8 @@ def test_separate_models_have_servers_of_their_own(stub: StubEngine, base: str, 
         by_generate = run(None, tmp_path / "generate", **mode)
         by_vllm.train()
         by_generate.train()
-        one, other_weights = weights(by_generate), weights(by_vllm)
-        assert all(torch.equal(one[policy], other_weights[policy]) for policy in one)
+        expected, other_weights = weights(by_generate), weights(by_vllm)
+        assert all(torch.equal(expected[policy], other_weights[policy]) for policy in expected)
         assert stub.asked["/collective_rpc"] == other.asked["/collective_rpc"] == 2
     finally:
         other.close()
@@ -327,7 +327,7 @@ def test_separate_models_have_servers_of_their_own(stub: StubEngine, base: str, 
 
 def test_measurements_are_of_the_present_weights(stub: StubEngine, tmp_path: Path):
     """Before the first update, while training and after it; such steps change what is said."""
-    found = []
+    gradients = []
     evaluated = {"eval_env": Lower, "eval_tasks": 4, "eval_strategy": "steps", "eval_steps": 1}
     for name, engine in (("generate", None), ("vllm", stub)):
         trainer = run(engine, tmp_path / name, learning_rate=0.3, **evaluated)
@@ -335,10 +335,10 @@ def test_measurements_are_of_the_present_weights(stub: StubEngine, tmp_path: Pat
         trainer.train()
         log = [entry for entry in trainer.state.log_history if "eval_reward" in entry]
         groups = trainer.collector.play(9, trainer.seating)
-        texts = [turn.response.text for one in groups[0].episodes for turn in one.turns]
-        found.append(([entry["eval_reward"] for entry in log], texts))
-    assert found[0] == found[1]
-    assert len(set(found[0][0])) == 2
+        texts = [turn.response.text for episode in groups[0].episodes for turn in episode.turns]
+        gradients.append(([entry["eval_reward"] for entry in log], texts))
+    assert gradients[0] == gradients[1]
+    assert len(set(gradients[0][0])) == 2
 
 
 def test_a_lost_server_changes_nothing(stub: StubEngine, tmp_path: Path):
@@ -348,8 +348,8 @@ def test_a_lost_server_changes_nothing(stub: StubEngine, tmp_path: Path):
     stub.wrong = "cut 2"
     with pytest.warns(UserWarning, match="update 0 is played again"):
         broken.train()
-    one, other = weights(whole), weights(broken)
-    assert all(torch.equal(one[policy], other[policy]) for policy in one)
+    expected, other = weights(whole), weights(broken)
+    assert all(torch.equal(expected[policy], other[policy]) for policy in expected)
 
 
 def test_a_server_that_stays_lost_stops_the_run(stub: StubEngine, tmp_path: Path):
@@ -370,8 +370,8 @@ def test_a_resumed_run_publishes_again(stub: StubEngine, base: str, tmp_path: Pa
     try:
         second = run(fresh, tmp_path / "parts", save_strategy="steps", save_steps=1)
         second.train(resume_from_checkpoint=True)
-        one, other = weights(whole), weights(second)
-        assert all(torch.equal(one[policy], other[policy]) for policy in one)
+        expected, other = weights(whole), weights(second)
+        assert all(torch.equal(expected[policy], other[policy]) for policy in expected)
     finally:
         fresh.close()
 
@@ -386,7 +386,7 @@ def test_trained_seats_behind_a_server_are_partners(stub: StubEngine, tmp_path: 
     partner = named_policy(f"vllm:{stub.url}#{name}", Context(env=env))
     second = run(None, tmp_path / "second", partners={"right_0": partner})
     groups = second.collector.play(0, second.seating)
-    answers = [turn.response for one in groups[0].episodes for turn in one.turns[1:2]]
+    answers = [turn.response for episode in groups[0].episodes for turn in episode.turns[1:2]]
     assert {answer.policy for answer in answers} == {name}
     for answer in answers:
         assert answer.completion_ids
@@ -451,9 +451,9 @@ def test_after_a_small_step_the_numbers_miss_an_old_version(
 def go_wrong_after_a_step(trainer: Any, stub: StubEngine, wrong: str) -> None:
     step = trainer.training_step
 
-    def later(*given: Any, **more: Any) -> Any:
+    def later(*args: Any, **more: Any) -> Any:
         if trainer.state.global_step == 1:
             stub.wrong = wrong
-        return step(*given, **more)
+        return step(*args, **more)
 
     trainer.training_step = later

@@ -71,12 +71,14 @@ def test_branches_reuse_the_ids_of_what_was_said(tmp_path: Path, algorithm: str,
     sample = trainer.engine.sample
     trainer.engine.sample = lambda draws, **how: sampled.extend(draws) or sample(draws, **how)
     groups = trainer.collector.play(0, trainer.seating)
-    left = [(g, one, one.branch) for g in groups for one in g.episodes if one.branch]
+    left = [
+        (g, episode, episode.branch) for g in groups for episode in g.episodes if episode.branch
+    ]
     assert left
-    for group, one, branch in left:
+    for group, episode, branch in left:
         parent = group.episodes[branch.parent]
         record = {(t.agent, t.index): t for t in parent.turns}
-        for turn in one.turns:
+        for turn in episode.turns:
             here = (turn.agent, turn.index) == (branch.agent, branch.turn)
             if turn.given and not (here and branch.instead is not None):
                 assert turn.response is record[turn.agent, turn.index].response
@@ -115,7 +117,7 @@ def test_the_gradient_counts_every_sample_once(
         batch = trainer._prepare_inputs(None)
         trainer.compute_loss(trainer.model, batch).backward()
         trainer._step += 1
-    found = gradients(trainer)
+    gradient = gradients(trainer)
     trainer.model.zero_grad()
     inputs = played["inputs"]
     weighed = played["advantages"] * trainer.algorithm.weights(inputs)
@@ -127,13 +129,13 @@ def test_the_gradient_counts_every_sample_once(
                     continue
                 policy = trainer.team.policy_of[turn.agent]
                 trainer.team.activate(policy)
-                said = turn.response
-                one = formula.TurnOf(said.prompt_ids, said.completion_ids, 0.0)
-                logp = formula.log_probs(trainer.model, [one], TEMPERATURE).sum()
+                response = turn.response
+                tokens = formula.TurnOf(response.prompt_ids, response.completion_ids, 0.0)
+                logp = formula.log_probs(trainer.model, [tokens], TEMPERATURE).sum()
                 seats = sum(trainer.team.policy_of[a] == policy for a in inputs.agents)
                 planned = 2 * 2 * seats  # tasks, episodes
                 (-weight * logp / planned / trainer.args.max_completion_length).backward()
-    assert_same(found, gradients(trainer))
+    assert_same(gradient, gradients(trainer))
 
 
 # -- an environment that stops to replay -----------------------------------------------------------
@@ -170,22 +172,22 @@ def test_an_environment_that_stops_to_replay_loses_no_finished_update(
     Moody.moody = after == 0
     with pytest.raises(NotReplayableError) as stopped:
         broken.train()
-    said = str(stopped.value)
-    assert f"update {after}, environment " in said
-    assert "Moody" in said
-    assert "reset seed" in said
-    assert "'magrpo'" in said
+    message = str(stopped.value)
+    assert f"update {after}, environment " in message
+    assert "Moody" in message
+    assert "reset seed" in message
+    assert "'magrpo'" in message
     Moody.moody = False
     kept = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
     assert kept == (["checkpoint-1"] if after else [])
-    assert (f"in {tmp_path}: mend the environment" in said) == bool(after)
+    assert (f"in {tmp_path}: mend the environment" in message) == bool(after)
     if after:
         mended = branching(tmp_path, TREE, Moody)
         mended.train(resume_from_checkpoint=True)
         unbroken = branching(tmp_path / "unbroken", TREE, Moody)
         unbroken.train()
-        for name, found in weights(mended).items():
-            assert torch.equal(found, weights(unbroken)[name])
+        for name, weight in weights(mended).items():
+            assert torch.equal(weight, weights(unbroken)[name])
 
 
 # -- what it needs --------------------------------------------------------------------------------
@@ -268,7 +270,7 @@ def test_each_process_grows_its_own_tasks(
         monkeypatch.setattr(kind, "process_index", property(lambda self, rank=rank: rank))
         shares += _collector(args).play(1, team)
     assert shares == alone
-    seeds = {one.seed for group in alone for one in group.roots.episodes}
+    seeds = {episode.seed for group in alone for episode in group.roots.episodes}
     assert len(seeds) == (2 if chance == "group" else 4)
 
 
@@ -278,16 +280,16 @@ def test_failed_episodes_are_no_leaves(tmp_path: Path) -> None:
     trainer = branching(
         tmp_path, TREE, shaky(Lower, broken, "later"), num_generations=3, max_failed_share=1.0
     )
-    trainer.failures.after_update = lambda *given: None  # the first update bears none
+    trainer.failures.after_update = lambda *args: None  # the first update bears none
     groups, inputs, advantages = trainer._experience()
     share = trainer.algorithm.weights(inputs)
     failed = [
-        (p, g) for p, one in enumerate(groups) for g, e in enumerate(one.episodes) if e.failed
+        (p, g) for p, group in enumerate(groups) for g, e in enumerate(group.episodes) if e.failed
     ]
     assert any(groups[p].episodes[g].branch is None for p, g in failed)
     assert any(groups[p].episodes[g].branch is not None for p, g in failed)
     parents = {
-        (p, e.branch.parent) for p, one in enumerate(groups) for e in one.episodes if e.branch
+        (p, e.branch.parent) for p, group in enumerate(groups) for e in group.episodes if e.branch
     }
     assert not parents & set(failed)
     for p, group in enumerate(groups):
@@ -317,7 +319,7 @@ def test_transcripts_hold_branches(tmp_path: Path) -> None:
     trainer.train()
     (path,) = (tmp_path / "transcripts").glob("update-*.jsonl")
     kept = list(read_jsonl(path))
-    assert [one.branch is None for one in kept] == [True, True, False, False]
+    assert [episode.branch is None for episode in kept] == [True, True, False, False]
 
 
 COINS: dict[str, Any] = {
@@ -340,12 +342,12 @@ def test_chance_of_each_branch_s_own_in_a_deep_tree(
     (path,) = (tmp_path / "transcripts").glob("update-*.jsonl")
     kept = list(read_jsonl(path))
     assert len(kept) == episodes  # of the first group
-    assert max(len(one.redraws) for one in kept) == 2
-    assert len({one.redraws for one in kept if one.branch}) == episodes - 2
-    for one in kept:
-        again = replay(one, COINS[coins]())
-        assert [turn.reward for turn in again.turns] == [turn.reward for turn in one.turns]
-        assert [turn.messages for turn in again.turns] == [turn.messages for turn in one.turns]
+    assert max(len(episode.redraws) for episode in kept) == 2
+    assert len({episode.redraws for episode in kept if episode.branch}) == episodes - 2
+    for episode in kept:
+        again = replay(episode, COINS[coins]())
+        assert [turn.reward for turn in again.turns] == [turn.reward for turn in episode.turns]
+        assert [turn.messages for turn in again.turns] == [turn.messages for turn in episode.turns]
 
 
 @pytest.mark.long
@@ -365,10 +367,10 @@ def test_a_horizon_holds_for_branches_too(tmp_path: Path, algorithm: str) -> Non
     trainer.train()
     for update, turns in ((0, 1), (1, 2)):
         groups = trainer.collector.play(update, trainer.seating)
-        played = [one for group in groups for one in group.episodes]
-        assert any(one.branch for one in played) is (algorithm == SIM or turns > 1)
-        assert {max(turn.index for turn in one.turns) + 1 for one in played} == {turns}
-        assert {one.env_kwargs["turns"] for one in played} == {turns}
+        played = [episode for group in groups for episode in group.episodes]
+        assert any(episode.branch for episode in played) is (algorithm == SIM or turns > 1)
+        assert {max(turn.index for turn in episode.turns) + 1 for episode in played} == {turns}
+        assert {episode.env_kwargs["turns"] for episode in played} == {turns}
 
 
 def test_what_fails_under_a_horizon_is_replaced_by_as_short_a_copy(tmp_path: Path) -> None:
@@ -377,7 +379,7 @@ def test_what_fails_under_a_horizon_is_replaced_by_as_short_a_copy(tmp_path: Pat
     fails = shaky(Lower, lambda env: env.number == 6 and env.episode == 0)
     trainer = branching(tmp_path, SIM, fails, schedules=grows, max_failed_share=1.0)
     groups = trainer.collector.play(0, trainer.seating)
-    played = [one for group in groups for one in group.episodes]
-    assert any(one.failed for one in played)
-    assert {len(one.turns) for one in played if not one.failed} == {2}
+    played = [episode for group in groups for episode in group.episodes]
+    assert any(episode.failed for episode in played)
+    assert {len(episode.turns) for episode in played if not episode.failed} == {2}
     assert trainer.collector.env.max_turns == 2

@@ -113,11 +113,11 @@ def test_advantages_are_those_of_the_group_without_it(tmp_path: Path, changes: A
     assert np.array_equal(inputs.rounding, expected.rounding)
     assert trainer.algorithm.counters == fresh.algorithm.counters
     assert trainer.algorithm.state_dict() == fresh.algorithm.state_dict()
-    found = metrics.group_metrics(groups, inputs.returns)
-    assert found.pop("episodes/failed") == 2
+    numbers = metrics.group_metrics(groups, inputs.returns)
+    assert numbers.pop("episodes/failed") == 2
     other = metrics.group_metrics(without(groups), expected.returns)
     assert other.pop("episodes/failed") == 0
-    assert found == pytest.approx(other)
+    assert numbers == pytest.approx(other)
 
 
 def test_one_that_is_left_alone_is_compared_with_the_past(tmp_path: Path) -> None:
@@ -127,10 +127,10 @@ def test_one_that_is_left_alone_is_compared_with_the_past(tmp_path: Path) -> Non
     alone = failed_at(groups, (0, 0), (0, 2))
     inputs, _ = trainer.collector.judge(0, alone)
     assert trainer.algorithm.counters["running_baseline"] == 4  # two agents, two turns
-    found = metrics.group_metrics(alone, inputs.returns)
+    numbers = metrics.group_metrics(alone, inputs.returns)
     whole = metrics.group_metrics(groups[1:], inputs.returns[1:])
     for name in ("reward_std", "frac_reward_zero_std"):
-        assert found[name] == whole[name]
+        assert numbers[name] == whole[name]
 
 
 def test_tokens_of_failed_episodes_are_counted_and_not_trained_on(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_a_failed_episode_may_have_paid_what_is_no_number(tmp_path: Path) -> Non
 
     class SickThenBroken(shaky(Sick, lambda env: env.number == 2, "later")):
         def reset(self, seed: int | None = None, options: Any = None) -> Any:
-            found = super().reset(seed, options)
+            begun = super().reset(seed, options)
             self.broken = self.number == 2
-            return found
+            return begun
 
     trainer = make_trainer(tmp_path, SickThenBroken)
     failed = trainer.collector.play(1, trainer.seating)[0].episodes[1]
@@ -192,27 +192,27 @@ def test_the_gradient_is_that_of_the_others(
     groups = failed_at(whole, *places)
     give(trainer, groups, advantages)
     trainer._step = trainer.plan.total  # not the first update
-    found = update(trainer)
+    gradient = update(trainer)
     rest = without(groups)
     kept = {
         seat: [[a for g, a in enumerate(each) if (p, g) not in places] for p, each in enumerate(of)]
         for seat, of in advantages.items()
     }
-    assert_same(found, written_out(trainer, rest, kept))  # type: ignore[arg-type]
+    assert_same(gradient, written_out(trainer, rest, kept))  # type: ignore[arg-type]
 
 
 def test_a_played_group_of_five_with_one_failed_is_one_of_four(tmp_path: Path) -> None:
     """From rewards to gradients: places 4 and 9 fail in the first one and 8 are left in both."""
-    found = []
+    gradients = []
     for size, numbers in ((5, (5, 10)), (4, ())):
         env = shaky(Lower, lambda env, numbers=numbers: env.number in numbers, "later")
         trainer = make_trainer(tmp_path, env, num_generations=size, temperature=0.8, **BEARING)
         trainer._step = trainer.plan.total
         trainer.current_gradient_accumulation_steps = trainer.plan.total
         trainer.model.train()
-        found.append(update(trainer))
+        gradients.append(update(trainer))
         assert trainer.failures.window.totals()[:2] == (len(numbers), 2 * size)
-    assert_same(*found)
+    assert_same(*gradients)
 
 
 # -- runs -----------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_too_many_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, broken_in([2, 3], [1]), max_steps=4)
     with pytest.raises(EpisodesFailedError) as error:
         trainer.train()
-    told = str(error.value)
+    message = str(error.value)
     seed = TaskSchedule(30, 2, 3).reset_seed(2, 1)
     for words in (
         "update 2: 4 of 8 episodes failed",
@@ -303,7 +303,7 @@ def test_too_many_stop_the_run_with_a_checkpoint(tmp_path: Path) -> None:
         "Traceback (most recent call last)",
         "OSError: environment",
     ):
-        assert words in told
+        assert words in message
     assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
     assert len(list(read_jsonl(tmp_path / "transcripts" / "failed-000002.jsonl"))) == 4
     again = make_trainer(tmp_path, broken_in([2, 3], [1]), max_steps=4)
@@ -370,7 +370,7 @@ def test_an_update_that_failed_altogether_moves_nothing(tmp_path: Path, changes:
     trainer = make_trainer(tmp_path, broken_in([1]), **plan)
     trainer.train()
     saved = [torch.load(tmp_path / f"checkpoint-{n}" / "optimizer.pt") for n in (1, 2, 3)]
-    steps = [max(float(s["step"]) for s in one["state"].values()) for one in saved]
+    steps = [max(float(s["step"]) for s in checkpoint["state"].values()) for checkpoint in saved]
     assert steps == [1, 1, 2]
     adapters = [sorted((tmp_path / f"checkpoint-{n}").rglob("*.safetensors")) for n in (1, 2, 3)]
     contents = [[file.read_bytes() for file in files] for files in adapters]
@@ -404,10 +404,10 @@ def test_evaluation_during_training_counts_them(tmp_path: Path) -> None:
     rest = living(groups[0].episodes)
     assert metrics.evaluation_metrics(groups[0].episodes, "eval") == {"eval_failed": 1}
     counted = [dataclasses.replace(e, floor=-1.0) if e.failed else e for e in groups[0].episodes]
-    found = metrics.evaluation_metrics(counted, "eval")
-    assert found.pop("eval_failed") == 1
-    assert found["eval_reward"] == (sum(e.team_return for e in rest) - 1) / 4
-    assert found["eval_success"] == sum(bool(e.success) for e in rest) / 4
+    numbers = metrics.evaluation_metrics(counted, "eval")
+    assert numbers.pop("eval_failed") == 1
+    assert numbers["eval_reward"] == (sum(e.team_return for e in rest) - 1) / 4
+    assert numbers["eval_success"] == sum(bool(e.success) for e in rest) / 4
 
 
 def test_an_evaluation_that_cannot_be_counted_stops_with_a_checkpoint(tmp_path: Path) -> None:
@@ -467,14 +467,14 @@ def test_the_window_forgets_after_twenty_updates(tmp_path: Path) -> None:
     bad = failed_at(
         [EpisodeGroup(task_id=good[0].task_id, seed=good[0].seed, episodes=good)], (0, 1)
     )
-    found = FailureWindow().after(bad[0].episodes)
-    assert found.totals()[:2] == (1, 4)
-    assert "Traceback: broke" in found.totals()[2]
-    assert f"task {good[0].task_id!r}, reset seed {good[0].seed}" in found.totals()[2]
+    window = FailureWindow().after(bad[0].episodes)
+    assert window.totals()[:2] == (1, 4)
+    assert "Traceback: broke" in window.totals()[2]
+    assert f"task {good[0].task_id!r}, reset seed {good[0].seed}" in window.totals()[2]
     for _ in range(FAILURE_WINDOW - 1):
-        found = found.after(good)
-    assert found.totals()[:2] == (1, 80)
-    assert found.after(good).totals() == (0, 80, "")
+        window = window.after(good)
+    assert window.totals()[:2] == (1, 80)
+    assert window.after(good).totals() == (0, 80, "")
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "0.1", True, None])

@@ -64,7 +64,7 @@ def moved(trainer: Any, policy: str, scale: float) -> None:
 
 def said(trainer: Any, groups: list[Any]) -> dict[tuple[str, int, int, int], float]:
     """(agent, p, g, k) -> log-prob of all its tokens, by the formula."""
-    found = {}
+    by_policy = {}
     for p, group in enumerate(acted_by(trainer, groups)):
         for g, episode in enumerate(group.episodes):
             for turn in episode.turns:
@@ -72,8 +72,8 @@ def said(trainer: Any, groups: list[Any]) -> dict[tuple[str, int, int, int], flo
                 row = [formula.TurnOf(turn.response.prompt_ids, turn.response.completion_ids, 0.0)]
                 with torch.no_grad():
                     total = formula.log_probs(trainer.model, row, TEMPERATURE).sum()
-                found[turn.agent, p, g, turn.index] = float(total)
-    return found
+                by_policy[turn.agent, p, g, turn.index] = float(total)
+    return by_policy
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_later_policy_learns_from_advantages_times_the_ratios_of_those_before(
     old, done = said(trainer, groups), []
     for _ in SEATS:
         learner = one_pass(trainer)
-        found = gradients(trainer)
+        gradient = gradients(trainer)
         new, weighed = said(trainer, groups), {s: a.copy() for s, a in advantages.items()}
         for p, g, k in np.ndindex(weighed[learner].shape):
             if (learner, p, g, k) in old:
@@ -105,10 +105,10 @@ def test_a_later_policy_learns_from_advantages_times_the_ratios_of_those_before(
                 assert (abs(ratio - 1) > 1e-3) == bool(done)
                 weighed[learner][p, g, k] *= ratio
         expected = written_out(trainer, groups, weighed)
-        mine = {id(one) for one in trainer.team.parameters(learner)}
-        names = [n for n, one in trainer.model.named_parameters() if id(one) in mine]
+        mine = {id(parameter) for parameter in trainer.team.parameters(learner)}
+        names = [n for n, parameter in trainer.model.named_parameters() if id(parameter) in mine]
         own = {name: expected[name] for name in names}
-        assert_same(found, own)
+        assert_same(gradient, own)
         done.append(learner)
         moved(trainer, learner, 2e-2 if mode == "adapters" else 2e-3)
     assert done == drawn_order(trainer.args.seed, 0, SEATS)

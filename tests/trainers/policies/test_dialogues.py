@@ -128,7 +128,7 @@ def test_an_update_is_exact(tmp_path: Path, kind: str, loss_type: str, limit: in
         batch = trainer._prepare_inputs(None)
         trainer.compute_loss(trainer.model, batch).backward()
         trainer._step += 1
-    found = gradients(trainer)
+    gradient = gradients(trainer)
     trainer.model.zero_grad()
     for number, policy in enumerate(trainer.team.policies):
         trainer.team.activate(policy)
@@ -139,7 +139,7 @@ def test_an_update_is_exact(tmp_path: Path, kind: str, loss_type: str, limit: in
             costs.append(-weights * formula.log_probs(trainer.model, row, TEMPERATURE))
         formula.together(loss_type, costs, limit).backward()
     assert inputs.alive.any()
-    assert_same(found, gradients(trainer))
+    assert_same(gradient, gradients(trainer))
 
 
 def specials_sampled(tokenizer: Any, episode: Any, turn: Any) -> bool:

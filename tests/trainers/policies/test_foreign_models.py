@@ -104,8 +104,8 @@ def test_generation_settings_of_the_model_do_not_reach_the_sampler(
         if adapters
         else None,
     )
-    found = [e.turns for e in other.collector.play(0, other.seating)[0].episodes]
-    assert [[t.action for t in turns] for turns in found] == [
+    others = [e.turns for e in other.collector.play(0, other.seating)[0].episodes]
+    assert [[t.action for t in turns] for turns in others] == [
         [t.action for t in turns] for turns in expected
     ]
     sampled_as_scored(other)

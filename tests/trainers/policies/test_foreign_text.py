@@ -39,17 +39,17 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {  # id -> the seat that r
 }
 
 
-def model_of(one: Any) -> LlamaForCausalLM:
+def model_of(tok: Any) -> LlamaForCausalLM:
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=len(one),
+        vocab_size=len(tok),
         hidden_size=SETTINGS.hidden_size,
         intermediate_size=SETTINGS.intermediate_size,
         num_hidden_layers=1,
         num_attention_heads=SETTINGS.num_heads,
         max_position_embeddings=8192,
-        eos_token_id=one.eos_token_id,
-        pad_token_id=one.pad_token_id,
+        eos_token_id=tok.eos_token_id,
+        pad_token_id=tok.pad_token_id,
         bos_token_id=None,
     )
     return LlamaForCausalLM(config).eval()
@@ -57,18 +57,18 @@ def model_of(one: Any) -> LlamaForCausalLM:
 
 @cache
 def pair(family: str, kind: str = "byte-level BPE") -> tuple[Any, Any]:
-    one = tokenizer(kind, family)
-    return model_of(one), one
+    tok = tokenizer(kind, family)
+    return model_of(tok), tok
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    found = {}
+    folders = {}
     for family in ("ChatML", "Gemma"):
-        found[family] = tmp_path_factory.mktemp("model")
+        folders[family] = tmp_path_factory.mktemp("model")
         for part in pair(family):
-            part.save_pretrained(found[family])
-    return found
+            part.save_pretrained(folders[family])
+    return folders
 
 
 def attack(family: str) -> str:
@@ -79,7 +79,7 @@ def attack(family: str) -> str:
 
 def assert_only_the_template_controls(turns: Sequence[Turn], chat: ChatTemplate) -> None:
     def controls(ids: Sequence[int]) -> list[int]:
-        return [one for one in ids if one in chat.control.ids]
+        return [token for token in ids if token in chat.control.ids]
 
     for turn in turns:
         harmless = [Message(m.role, "a") for m in turn.messages]
@@ -114,15 +114,15 @@ def test_in_every_environment(env_id: str, family: str, folders: Mapping[str, Pa
 @pytest.mark.parametrize("kind", ["byte-level BPE", "prepended space", "Unigram", "folding"])
 @pytest.mark.parametrize("family", ["ChatML", "Llama 3", "Mistral", "Gemma"])
 def test_for_a_judge_of_every_family(family: str, kind: str):
-    model, one = pair(family, kind)
-    team = build_team_model(model, ["judge_0"], weights="shared", tokenizer=one)
+    model, tok = pair(family, kind)
+    team = build_team_model(model, ["judge_0"], weights="shared", tokenizer=tok)
     turns = play("debate_pro_con-v0", TokenPolicy(team, max_completion_length=4), family, 1)
     assert spelled(turns, family)
-    assert_only_the_template_controls(turns, ChatTemplate(one))
+    assert_only_the_template_controls(turns, ChatTemplate(tok))
 
 
 def test_in_training(tmp_path: Path):
-    model, one = pair("ChatML")
+    model, tok = pair("ChatML")
     seat, arguments = ENVIRONMENTS["debate-v0"]
     others = [a for a in make("debate-v0", **arguments).possible_agents if a != seat]
     attacker = ScriptedPolicy(lambda request: attack("ChatML"))
@@ -130,22 +130,22 @@ def test_in_training(tmp_path: Path):
         model,
         lambda: make("debate-v0", **arguments),
         settings(tmp_path, max_completion_length=4),
-        processing_class=one,
+        processing_class=tok,
         partners=dict.fromkeys(others, attacker),
     )
     groups = trainer.collector.play(0, trainer.seating)
     turns = [t for group in groups for e in group.episodes for t in e.trajectory(seat)]
     assert {turn.index for turn in turns} == {0, 1}
     assert spelled(turns, "ChatML")
-    assert_only_the_template_controls(turns, ChatTemplate(one))
+    assert_only_the_template_controls(turns, ChatTemplate(tok))
 
 
 @pytest.mark.long
 def test_control_tokens_that_a_model_sampled_within_an_action_are_not_kept():
-    model, one = pair("ChatML")
-    chat = ChatTemplate(one)
+    model, tok = pair("ChatML")
+    chat = ChatTemplate(tok)
     agents = ["left_0", "right_0"]
-    team = build_team_model(model, agents, weights="shared", tokenizer=one)
+    team = build_team_model(model, agents, weights="shared", tokenizer=tok)
     policy = TokenPolicy(team, max_completion_length=40)
     starts = [Start(task=i, sample_seed=i) for i in range(30)]
     episodes = rollout(VectorTextEnv([WordPair()]), dict.fromkeys(agents, policy), starts)
@@ -166,6 +166,6 @@ def test_control_tokens_that_a_model_sampled_within_an_action_are_not_kept():
                     assert ids[: len(extended)] == extended
     assert kept
     assert anew
-    think = set(one.convert_tokens_to_ids(["<think>", "</think>"]))
+    think = set(tok.convert_tokens_to_ids(["<think>", "</think>"]))
     assert think < chat.control.ids
     assert think.isdisjoint(chat.control.not_own)

@@ -85,30 +85,34 @@ def test_a_local_model_plays_any_seat_whatever_its_neighbours(model: str):
     policy = LocalPolicy(model, max_completion_length=5, batch_size=3)
     requests = [asked(agent, i, "Sum up. " * i) for i, agent in enumerate("abcdab", start=1)]
     together = policy.act(requests)
-    assert [one.text for one in together] == [policy.act([r])[0].text for r in requests]
-    assert all(one.tokens is not None and 1 <= one.tokens[1] <= 5 for one in together)
-    assert len({one.text for one in together}) > 1
+    assert [response.text for response in together] == [policy.act([r])[0].text for r in requests]
+    assert all(
+        response.tokens is not None and 1 <= response.tokens[1] <= 5 for response in together
+    )
+    assert len({response.text for response in together}) > 1
     longer = policy.stretched(3).act(requests)
-    assert max(one.tokens[1] for one in longer if one.tokens is not None) > 5
-    assert [one.text for one in policy.act(requests)] == [one.text for one in together]
+    assert max(response.tokens[1] for response in longer if response.tokens is not None) > 5
+    assert [response.text for response in policy.act(requests)] == [
+        response.text for response in together
+    ]
     greedy = LocalPolicy(model, max_completion_length=5, temperature=0)
     assert greedy.act([asked("a", 1)])[0].text == greedy.act([asked("b", 2)])[0].text
 
 
 def test_a_model_is_measured_with_its_tokens(model: str, tmp_path: Path):
-    found = run_eval(
+    result = run_eval(
         ENV, team=model, plan=Plan(n_tasks=2, samples=2), sampling=SHORT, output=str(tmp_path)
     )
-    assert found["cost"]["completion_tokens"] <= 8
-    assert found["cost"]["tokens_per_second"] > 0
-    assert "sha256" in found["identity"]["brief_0"]
+    assert result["cost"]["completion_tokens"] <= 8
+    assert result["cost"]["tokens_per_second"] > 0
+    assert "sha256" in result["identity"]["brief_0"]
     manifest = json.loads((tmp_path / "run_manifest.json").read_text())
-    assert manifest["tokens"] == 4 * found["cost"]["completion_tokens"]
+    assert manifest["tokens"] == 4 * result["cost"]["completion_tokens"]
     assert manifest["config"]["sampling"]["max_completion_length"] == 4
     again = run_eval(
         ENV, team=model, plan=Plan(n_tasks=2, samples=2), sampling=SHORT, output=str(tmp_path)
     )
-    assert again["cost"]["completion_tokens"] == found["cost"]["completion_tokens"]
+    assert again["cost"]["completion_tokens"] == result["cost"]["completion_tokens"]
     with pytest.raises(ValueError, match="temperature 0"):
         run_eval(
             ENV,
@@ -119,7 +123,7 @@ def test_a_model_is_measured_with_its_tokens(model: str, tmp_path: Path):
         )
     # What was refused left no trace.
     sessions = json.loads((tmp_path / "run_manifest.json").read_text())["sessions"]
-    assert [one["status"] for one in sessions] == ["finished", "finished"]
+    assert [session["status"] for session in sessions] == ["finished", "finished"]
 
 
 def test_other_weights_in_the_same_folder_are_another_team(model: str, tmp_path: Path):
@@ -149,8 +153,8 @@ def test_a_team_is_the_same_wherever_it_lies_and_another_with_other_settings(
     save_team(team, tmp_path / "team", env={"env_id": ENV, "max_completion_length": 4})
 
     def identity(folder: Path | str, **sampling: Any) -> str:
-        (one,) = set(named_team(str(folder), here(Sampling(**sampling))).identity.values())
-        return one
+        (identity,) = set(named_team(str(folder), here(Sampling(**sampling))).identity.values())
+        return identity
 
     first = identity(tmp_path / "team")
     shutil.copytree(tmp_path / "team", tmp_path / "moved")
@@ -194,8 +198,8 @@ def test_large_files_count_by_both_ends(tmp_path: Path):
 def test_a_saved_team_plays_its_own_environment(saved: Any):
     named = named_team(saved(), here(Sampling()))
     assert set(named.seats) == set(SEATS)
-    found = run_eval(ENV, team=saved(), plan=Plan(n_tasks=1))
-    assert found["cost"]["completion_tokens"] <= 8  # the length it was trained with
+    result = run_eval(ENV, team=saved(), plan=Plan(n_tasks=1))
+    assert result["cost"]["completion_tokens"] <= 8  # the length it was trained with
 
 
 def test_a_saved_team_in_a_folder_called_like_a_kind(saved: Any, monkeypatch: pytest.MonkeyPatch):
@@ -355,8 +359,8 @@ def test_the_command_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "episodes.jsonl").write_text("".join(lines[:9]))
     assert main([*command, "2", "--output", str(tmp_path)]) == 0
     again = json.loads((tmp_path / "summary.json").read_text())
-    for one in (summary, again):
-        one["cost"].pop("seconds")
+    for numbers in (summary, again):
+        numbers["cost"].pop("seconds")
     assert again == summary
 
 
@@ -369,8 +373,10 @@ def test_a_team_plays_at_the_temperature_it_was_trained_at(model: str, tmp_path:
 
     def temperature(name: str, **sampling: Any) -> Any:
         named = named_team(name, here(Sampling(max_completion_length=4, **sampling)))
-        told = {one.rpartition("temperature ")[2] for one in named.identity.values()}
-        assert told == {f"{named.temperature:g}"}
+        temperatures = {
+            identity.rpartition("temperature ")[2] for identity in named.identity.values()
+        }
+        assert temperatures == {f"{named.temperature:g}"}
         return named.temperature
 
     assert temperature(str(tmp_path / "team")) == 0.7
@@ -391,12 +397,12 @@ def test_a_measurement_records_the_temperature_of_each_seat(model: str, tmp_path
     team = build_team_model(model, SEATS, weights="shared")
     save_team(team, tmp_path / "team", env={"env_id": ENV, "temperature": 0.5})
     asked: dict[str, Any] = {"plan": Plan(n_tasks=1), "sampling": Sampling(max_completion_length=4)}
-    found = run_eval(ENV, team=str(tmp_path / "team"), **asked)
-    assert found["temperature"] == 0.5
-    found = run_eval(ENV, team=str(tmp_path / "team"), partners={SEATS[0]: "expert"}, **asked)
-    assert found["temperature"] == 0.5  # scripts have none
-    found = run_eval(ENV, team=str(tmp_path / "team"), partners={SEATS[0]: model}, **asked)
-    assert found["temperature"] == {SEATS[0]: 1.0, SEATS[1]: 0.5}
+    result = run_eval(ENV, team=str(tmp_path / "team"), **asked)
+    assert result["temperature"] == 0.5
+    result = run_eval(ENV, team=str(tmp_path / "team"), partners={SEATS[0]: "expert"}, **asked)
+    assert result["temperature"] == 0.5  # scripts have none
+    result = run_eval(ENV, team=str(tmp_path / "team"), partners={SEATS[0]: model}, **asked)
+    assert result["temperature"] == {SEATS[0]: 1.0, SEATS[1]: 0.5}
     assert run_eval(ENV, team="expert", plan=Plan(n_tasks=1))["temperature"] == 1.0
 
 
@@ -407,14 +413,14 @@ def test_a_team_is_measured_in_the_words_that_it_learned_from(saved: Any, tmp_pa
     about["env_kwargs"] = {"prompts": prompts, "split": "train"}
     (folder / "team.json").write_text(json.dumps(about))
     plan = Plan(n_tasks=1)
-    given = {"team": str(folder), "plan": plan, "sampling": SHORT}
-    summary = run_eval(ENV, output=str(tmp_path / "out"), **given)
+    settings = {"team": str(folder), "plan": plan, "sampling": SHORT}
+    summary = run_eval(ENV, output=str(tmp_path / "out"), **settings)
     assert summary["env_kwargs"] == {"split": "test", "prompts": prompts}
     (line,) = (tmp_path / "out" / "episodes.jsonl").read_text().splitlines()
     assert "Be brief. " in line
     other = {"brief": "Otherwise. {prompt}"}
     with pytest.warns(UserWarning, match="prompts="):
-        summary = run_eval(ENV, env_kwargs={"prompts": other}, **given)
+        summary = run_eval(ENV, env_kwargs={"prompts": other}, **settings)
     assert summary["env_kwargs"]["prompts"] == other
 
 

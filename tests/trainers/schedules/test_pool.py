@@ -67,21 +67,21 @@ def name(kind: type) -> str:
 
 def match(**changes: Any) -> Match:
     past = {"a_0": ("a@0", "a@5"), "b_0": (), "c_0": ("c@0",)}
-    given = {"seed": 1, "update": 7, "learner": "a_0", "seats": ("a_0", "b_0", "c_0")}
-    return Match(**{**given, "past": past, "opponents": ("expert",), **changes})
+    match = {"seed": 1, "update": 7, "learner": "a_0", "seats": ("a_0", "b_0", "c_0")}
+    return Match(**{**match, "past": past, "opponents": ("expert",), **changes})
 
 
 # -- who plays whom --------------------------------------------------------------------------------
 def test_seats_beside_the_learner_are_drawn_with_the_given_chances():
     strategy = Sampled(Pool(past=0.5, opponents={"expert": 0.2}))
     drawn = [strategy.line_up(match(seed=seed)) for seed in range(4000)]
-    assert all("a_0" not in one for one in drawn)
-    of_c = Counter(one.get("c_0", "present") for one in drawn)
+    assert all("a_0" not in line_up for line_up in drawn)
+    of_c = Counter(line_up.get("c_0", "present") for line_up in drawn)
     assert of_c.keys() == {"c@0", "expert", "present"}
     # Three standard deviations of 4000 draws are 0.024 at most.
     assert abs(of_c["c@0"] / 4000 - 0.5) < 0.024
     assert abs(of_c["expert"] / 4000 - 0.2) < 0.024
-    of_b = Counter(one.get("b_0", "present") for one in drawn)
+    of_b = Counter(line_up.get("b_0", "present") for line_up in drawn)
     assert of_b.keys() == {"expert", "present"}  # it has no past self yet
     assert drawn[:50] == [strategy.line_up(match(seed=seed)) for seed in range(50)]
     of_a = Counter(strategy.line_up(match(seed=s, learner="b_0")).get("a_0") for s in range(4000))
@@ -200,7 +200,7 @@ def test_a_pool_that_never_plays_changes_no_bit(tmp_path: Path, mode: str, pool:
     assert len(pooled.players.names) == (0 if "past" in pool else 2 * len(plain.team.policies))
     for policy, value in weights(plain).items():
         assert torch.equal(value, weights(pooled)[policy]), policy
-    states = [one.optimizer.state_dict()["state"] for one in (plain, pooled)]
+    states = [trainer.optimizer.state_dict()["state"] for trainer in (plain, pooled)]
     assert states[0].keys() == states[1].keys()
     for key, state in states[0].items():
         assert all(
@@ -231,18 +231,18 @@ def test_a_past_self_says_what_its_policy_said(tmp_path: Path, mode: str):
         for parameter in team.parameters(first):
             parameter.mul_(-3)
     now, trained = said(first), weights(trainer)
-    assert [one.ids for one in now] != [one.ids for one in before]
+    assert [action.ids for action in now] != [action.ids for action in before]
     draws = [Draw(p, (1, 5 + s, 9), s) for s in range(8) for p in (first, f"{first}@0")]
     mixed = engine.sample(draws, max_tokens=6, temperature=1.0)
-    assert [one.ids for one in mixed[::2]] == [one.ids for one in now]
-    assert [one.ids for one in mixed[1::2]] == [one.ids for one in before]
+    assert [action.ids for action in mixed[::2]] == [action.ids for action in now]
+    assert [action.ids for action in mixed[1::2]] == [action.ids for action in before]
     for policy, value in weights(trainer).items():
         assert torch.equal(value, trained[policy])
     team.activate(first)
     assert all(p.requires_grad for policy in team.policies for p in team.parameters(policy))
     assert mode != "adapters" or not any(p.requires_grad for p in team.kept(f"{first}@0"))
     team.forget(f"{first}@0")
-    assert [one.ids for one in said(first)] == [one.ids for one in now]
+    assert [action.ids for action in said(first)] == [action.ids for action in now]
 
 
 # -- who learns ------------------------------------------------------------------------------------
@@ -287,7 +287,10 @@ def test_seats_of_a_past_self_teach_nothing_and_seats_take_turns(tmp_path: Path,
 @pytest.mark.parametrize(
     "algorithm",
     ["magrpo", "central_critic"]
-    + [pytest.param(one, marks=pytest.mark.long) for one in ("dr_mas", "rejection", "mappo")],
+    + [
+        pytest.param(algorithm, marks=pytest.mark.long)
+        for algorithm in ("dr_mas", "rejection", "mappo")
+    ],
 )
 def test_advantages_are_those_of_the_learners_alone(tmp_path: Path, algorithm: str):
     """Whatever a past self earned; a critic must not learn from its turns either."""
@@ -302,9 +305,9 @@ def test_advantages_are_those_of_the_learners_alone(tmp_path: Path, algorithm: s
             trainer._step = update * trainer._per_rollout
             groups = [_paid_more(group, bonus) for group in trainer.stage.once(update)]
             judged.append(trainer.collector.judge(update, groups)[1])
-    for one, other in zip(judged[:2], judged[2:], strict=True):
-        assert one.any()
-        np.testing.assert_array_equal(one, other)
+    for paid, other in zip(judged[:2], judged[2:], strict=True):
+        assert paid.any()
+        np.testing.assert_array_equal(paid, other)
 
 
 def _paid_more(group: EpisodeGroup, bonus: float) -> EpisodeGroup:
@@ -315,7 +318,8 @@ def _paid_more(group: EpisodeGroup, bonus: float) -> EpisodeGroup:
         return dataclasses.replace(turn, reward=turn.reward + bonus) if past else turn
 
     episodes = (
-        dataclasses.replace(one, turns=tuple(map(more, one.turns))) for one in group.episodes
+        dataclasses.replace(episode, turns=tuple(map(more, episode.turns)))
+        for episode in group.episodes
     )
     return dataclasses.replace(group, episodes=tuple(episodes))
 
@@ -326,9 +330,9 @@ def test_an_opponent_plays_its_share_under_its_name(tmp_path: Path):
     trainer.train()
     for update in range(2):
         line_ups = trainer.players.line_ups(update)
-        assert [next(iter(one)) for one in line_ups] == ["right_0", "left_0"] * 2
+        assert [next(iter(line_up)) for line_up in line_ups] == ["right_0", "left_0"] * 2
         log = trainer.state.log_history[update]
-        counted = Counter(seat for one in line_ups for seat in one.values())
+        counted = Counter(seat for line_up in line_ups for seat in line_up.values())
         assert {n: log[f"pool/{n}"] for n in counted} == counted
         assert log["pool/present"] == 4
         lines = (tmp_path / f"transcripts/update-{update:06d}.jsonl").read_text().splitlines()
@@ -345,9 +349,11 @@ def test_line_ups_are_a_function_of_seed_update_and_task(tmp_path: Path):
         (n, seed): make_trainer(tmp_path / f"{n}-{seed}", Lower, **PLAN, schedules=pool, seed=seed)
         for n, seed in ((0, 1), (1, 1), (0, 2))
     }
-    found = {key: [one.players.line_ups(u) for u in range(30)] for key, one in runs.items()}
-    assert found[0, 1] == found[1, 1] != found[0, 2]
-    assert len({str(one) for one in found[0, 1]}) > 5
+    line_ups = {
+        key: [trainer.players.line_ups(u) for u in range(30)] for key, trainer in runs.items()
+    }
+    assert line_ups[0, 1] == line_ups[1, 1] != line_ups[0, 2]
+    assert len({str(line_up) for line_up in line_ups[0, 1]}) > 5
 
 
 def test_only_those_in_turn_are_learners(tmp_path: Path):
@@ -408,8 +414,8 @@ def test_resumed_equals_unbroken_with_a_pool(tmp_path: Path, mode: str, full: st
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
     assert resumed.players.kept == unbroken.players.kept
     for past in unbroken.players.names:
-        for one, other in zip(unbroken.team.kept(past), resumed.team.kept(past), strict=True):
-            assert torch.equal(one, other)
+        for weight, other in zip(unbroken.team.kept(past), resumed.team.kept(past), strict=True):
+            assert torch.equal(weight, other)
     for policy, value in weights(resumed).items():
         assert torch.equal(value, weights(unbroken)[policy]), policy
     logs = unbroken.state.log_history
@@ -424,8 +430,8 @@ def test_past_selves_are_written_once_and_lie_in_every_checkpoint(tmp_path: Path
     trainer.train()
 
     def files(step: int) -> dict[str, int]:
-        found = (tmp_path / f"checkpoint-{step}" / "pool").glob("*")
-        return {path.name: os.stat(path).st_ino for path in found}
+        files = (tmp_path / f"checkpoint-{step}" / "pool").glob("*")
+        return {path.name: os.stat(path).st_ino for path in files}
 
     assert files(1).keys() == {f"{seat}@0.safetensors" for seat in SEATS}
     assert files(4).keys() == {f"{seat}@{n}.safetensors" for seat in SEATS for n in (0, 2)}

@@ -74,22 +74,22 @@ def test_epochs_and_runs_have_orders_of_their_own():
 
 
 def test_the_schedule_is_a_function_of_its_seed_and_the_update():
-    one, other = TaskSchedule(20, 3, 5), TaskSchedule(20, 3, 5)
+    schedule, other = TaskSchedule(20, 3, 5), TaskSchedule(20, 3, 5)
     backwards = {update: other.tasks(update) for update in reversed(range(15))}
-    assert all(one.tasks(update) == backwards[update] for update in range(15))
-    assert one.reset_seed(3, 1) == other.reset_seed(3, 1)
+    assert all(schedule.tasks(update) == backwards[update] for update in range(15))
+    assert schedule.reset_seed(3, 1) == other.reset_seed(3, 1)
 
 
 def test_no_reset_seed_comes_twice():
     """Not over updates, not within one, not in runs of other seeds."""
-    found = [
+    seeds = [
         TaskSchedule(20, 8, run).reset_seed(update, position)
         for run in range(4)
         for update in range(100)
         for position in range(8)
     ]
-    assert len(set(found)) == len(found)
-    assert all(0 <= seed < 2**32 for seed in found)
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**32 for seed in seeds)
 
 
 # -- the same of what is really played -------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_run_plays_every_task_in_an_order_of_its_own(tmp_path: Path):
         assert set(Counter(tasks[:30]).values()) == {1}
         assert set(Counter(tasks[30:]).values()) == {1}
         runs += [tasks[:30], tasks[30:]]
-    assert all(one != other for one, other in combinations(runs, 2))
+    assert all(run != other for run, other in combinations(runs, 2))
 
 
 @pytest.mark.parametrize("env", [WordPair, lambda: Relay(rounds=2), BareParallel])
@@ -222,12 +222,12 @@ SEATS = ("left_0", "right_0")
 
 def test_a_schedule_has_defaults_and_nothing_is_left_out():
     assert settings_of(make_schedules(None)) is None
-    given = {"in_turn": {"every": 3}, "horizon": {"turns": [1, 2]}}
-    assert settings_of(make_schedules(given)) == {
+    chosen = {"in_turn": {"every": 3}, "horizon": {"turns": [1, 2]}}
+    assert settings_of(make_schedules(chosen)) == {
         "in_turn": {"every": 3, "order": None},
         "horizon": {"turns": [1, 2], "every": 100},
     }
-    assert MAGRPOConfig("x", schedules=given).schedules == settings_of(make_schedules(given))
+    assert MAGRPOConfig("x", schedules=chosen).schedules == settings_of(make_schedules(chosen))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_seats_are_exchanged_every_so_many_updates_and_come_round():
     schedules = make_schedules({"exchange": {"every": 2}})
     policies = {"a_0": "a", "b_0": "b", "c_0": "c", "d_0": "d"}
     seats = [schedules.seats(update, ("a_0", "b_0", "c_0"), policies, 0) for update in range(8)]
-    assert ["".join(one.values()) for one in seats] == ["abcd"] * 2 + ["bcad"] * 2 + [
+    assert ["".join(policies.values()) for policies in seats] == ["abcd"] * 2 + ["bcad"] * 2 + [
         "cabd"
     ] * 2 + ["abcd"] * 2
 
@@ -293,12 +293,12 @@ def test_a_population_draws_its_seats_by_role():
     assert seats[::2] == seats[1::2]
     assert schedules.seats(300, trained, policies, 5) == seats[300]
     assert [schedules.seats(update, trained, policies, 6) for update in range(600)] != seats
-    for one in seats:
-        assert set(one) == set(policies)
-        assert one["c_0"] == "frozen"
-        assert {one["a_0"], one["a_1"]} == {"A_0", "A_1"}
-        assert {one["b_0"], one["b_1"], one["b_2"]} == {"B_0", "B_1", "B_2"}
-    pairs = Counter((one["a_0"], one["b_0"]) for one in seats[::2])
+    for seating in seats:
+        assert set(seating) == set(policies)
+        assert seating["c_0"] == "frozen"
+        assert {seating["a_0"], seating["a_1"]} == {"A_0", "A_1"}
+        assert {seating["b_0"], seating["b_1"], seating["b_2"]} == {"B_0", "B_1", "B_2"}
+    pairs = Counter((policies["a_0"], policies["b_0"]) for policies in seats[::2])
     assert len(pairs) == 6
     assert min(pairs.values()) > 300 / 6 - 4 * (300 * 5 / 36) ** 0.5
 
@@ -407,7 +407,7 @@ def test_a_pioneer_and_an_observer_learn_from_the_mean_of_both_and_exchange_seat
             paid = sum(turn.reward for turn in episode.turns) / 2
             assert pioneer[-1] == pytest.approx(paid)
             assert observer[-1] == pytest.approx(paid)
-    assert all(not torch.equal(one, start[seat]) for seat, one in weights(trainer).items())
+    assert all(not torch.equal(weight, start[seat]) for seat, weight in weights(trainer).items())
     trainer.save_model(str(tmp_path / "team"))
     saved = load_team(tmp_path / "team")
     assert saved.policy_of == dict(zip(seats, seats, strict=True))
@@ -429,8 +429,8 @@ def test_who_is_not_in_turn_plays_and_stays_as_it_is(tmp_path: Path, order: Any,
     moved = [p for p, value in weights(trainer).items() if not torch.equal(value, start[p])]
     assert moved == [seat for seat in SEATS if seat in expected]
     idle = [{p: log[f"{p}/idle"] for p in SEATS} for log in trainer.state.log_history[:2]]
-    assert [min(one, key=one.__getitem__) for one in idle] == expected
-    assert [sum(one.values()) for one in idle] == [1.0, 1.0]
+    assert [min(policies, key=policies.__getitem__) for policies in idle] == expected
+    assert [sum(policies.values()) for policies in idle] == [1.0, 1.0]
 
 
 def test_turns_come_in_the_order_that_is_given():
@@ -438,8 +438,8 @@ def test_turns_come_in_the_order_that_is_given():
     agents = ("a_0", "b_0", "c_0")
     turns = [schedules.trained_on(update, [], agents).shape for update in range(2)]
     assert turns == [(0, 1, 3, 1)] * 2
-    found = [schedules.in_turn.learners(update, agents) for update in range(5)]  # type: ignore[union-attr]
-    assert found == [("a_0", "b_0")] * 2 + [("c_0",)] * 2 + [("a_0", "b_0")]
+    learners = [schedules.in_turn.learners(update, agents) for update in range(5)]  # type: ignore[union-attr]
+    assert learners == [("a_0", "b_0")] * 2 + [("c_0",)] * 2 + [("a_0", "b_0")]
 
 
 def test_episodes_grow_and_the_last_length_stays(tmp_path: Path):
@@ -449,13 +449,13 @@ def test_episodes_grow_and_the_last_length_stays(tmp_path: Path):
     collector = Collector(
         Lower, make_algorithm(args.algorithm, args), args, SEATS, {a: a for a in SEATS}
     )
-    lengths, said = [], []
+    lengths, turns = [], []
     for update in range(5):
         (group,) = collector.play(update, dict.fromkeys(SEATS, RandomPolicy()))
-        lengths += [max(turn.index for turn in one.turns) + 1 for one in group.episodes]
-        said += [one.env_kwargs["turns"] for one in group.episodes]
+        lengths += [max(turn.index for turn in episode.turns) + 1 for episode in group.episodes]
+        turns += [episode.env_kwargs["turns"] for episode in group.episodes]
         assert collector.env.unwrapped.max_turns == 2  # what is saved of a run is its own
-    assert lengths == said == [1] * 4 + [2] * 6
+    assert lengths == turns == [1] * 4 + [2] * 6
 
 
 def test_groups_that_are_too_easy_or_too_hard_teach_nothing(tmp_path: Path):
@@ -476,7 +476,7 @@ def test_groups_that_are_too_easy_or_too_hard_teach_nothing(tmp_path: Path):
         return word if solved or request.agent == "right_0" else "?"
 
     groups = collector.play(0, dict.fromkeys(agents, ScriptedPolicy(say)))
-    shares = [sum(bool(one.success) for one in group.episodes) / 4 for group in groups]
+    shares = [sum(bool(episode.success) for episode in group.episodes) / 4 for group in groups]
     assert shares == [0.0, 0.25, 0.5, 0.75]
     keeps = collector.schedules.trained_on(0, groups, agents)
     assert keeps[:, 0, 0, 0].tolist() == [False, True, True, True]
@@ -488,15 +488,17 @@ def test_groups_that_are_too_easy_or_too_hard_teach_nothing(tmp_path: Path):
 def test_branches_make_a_task_neither_easier_nor_harder():
     """Two of four planned episodes are solved, one more failed; the branches are all alike."""
     turn = Turn(agent="a_0", index=0, messages=(), response=Response(text=""), reward=0.0)
-    one = episodes.episode(("a_0",), [turn])
-    planned = [replace(one, success=solved) for solved in (True, False, True, False)]
+    played = episodes.episode(("a_0",), [turn])
+    planned = [replace(played, success=solved) for solved in (True, False, True, False)]
     planned.append(
-        replace(one, success=True, stop_reason=StopReason.FAILED, failure="the environment broke")
+        replace(
+            played, success=True, stop_reason=StopReason.FAILED, failure="the environment broke"
+        )
     )
     half = make_schedules({"difficulty": {"lowest": 0.5, "highest": 0.5}})
     for solved in (True, False):
         left = Branch(parent=0, agent="a_0", turn=0)
-        branches = [replace(one, success=solved, branch=left)] * 5
+        branches = [replace(played, success=solved, branch=left)] * 5
         keeps = half.trained_on(0, [episodes.group_of([*planned, *branches])], ("a_0",))
         assert keeps[0].all()
 

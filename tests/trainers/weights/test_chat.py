@@ -110,12 +110,12 @@ def test_a_space_before_answers_is_not_put_into_prompts():
 
 def test_a_dialogue_that_a_template_does_not_continue_is_told_apart():
     chat = ChatTemplate(tiny_tokenizer())
-    told = [Message("user", "a"), Message("assistant", "b")]
-    assert chat.extends(told, [Message("user", "c")])
+    dialogue = [Message("user", "a"), Message("assistant", "b")]
+    assert chat.extends(dialogue, [Message("user", "c")])
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = SHORT_SIGHTED
     with pytest.warns(UserWarning, match="rewrites"):
-        assert not ChatTemplate(tokenizer).extends(told * 2, [Message("user", "c")])
+        assert not ChatTemplate(tokenizer).extends(dialogue * 2, [Message("user", "c")])
 
 
 # As Qwen3's: prompts are open, answers of the past begin with an empty thought.
@@ -132,9 +132,9 @@ def test_a_prompt_is_what_the_template_says_and_not_what_it_writes_before_old_an
     tokenizer.chat_template = THINKING
     question = {"role": "user", "content": "a"}
     expected = tokenizer.apply_chat_template([question], tokenize=False, add_generation_prompt=True)
-    found = ChatTemplate(tokenizer).opening([Message("user", "a")])
+    ids = ChatTemplate(tokenizer).opening([Message("user", "a")])
     assert (
-        tokenizer.decode(found)
+        tokenizer.decode(ids)
         == expected
         == "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"
     )

@@ -102,7 +102,7 @@ def test_refused(written: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(imported, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"\[gguf\]"):
         import_model(str(path), tmp_path / "model")
-    assert sorted(one.name for one in tmp_path.iterdir()) == [
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
         "cache",  # its locks
         "cut.gguf",
         "foreign.gguf",
@@ -204,5 +204,5 @@ def test_fetching_fails_in_plain_words(
         import_model(str(other), tmp_path / "model")
     assert not (tmp_path / "model").exists()
     cache = tmp_path / "cache"
-    files = [one for one in cache.rglob("*") if one.is_file() and one.parent.name != "locks"]
+    files = [file for file in cache.rglob("*") if file.is_file() and file.parent.name != "locks"]
     assert not files

@@ -46,9 +46,9 @@ def test_the_programs_on_the_cards_run(tmp_path: Path, mode: str, named: bool):
     for card in cards:
         text = card.read_text(encoding="utf-8")
         (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        found: dict[str, Any] = {}
-        exec(program.replace("FOLDER", str(card.parent)).replace("BASE", str(base)), found)
-        assert found.get("model") is not None or found["policy"] is not None
+        namespace: dict[str, Any] = {}
+        exec(program.replace("FOLDER", str(card.parent)).replace("BASE", str(base)), namespace)
+        assert namespace.get("model") is not None or namespace["policy"] is not None
         assert "None" not in text
         assert str(tmp_path) not in text
 

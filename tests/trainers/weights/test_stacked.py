@@ -115,9 +115,9 @@ def test_logits_are_those_of_peft(kind: str, rows: str):
     with torch.no_grad():
         expected = model(input_ids=ids, adapter_names=names).logits
         with stacked(model, names):
-            found = model(input_ids=ids).logits
+            logits = model(input_ids=ids).logits
         other = model(input_ids=ids, adapter_names=names[1:] + names[:1]).logits
-    assert torch.allclose(found, expected, atol=1e-5, rtol=1e-5)
+    assert torch.allclose(logits, expected, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(other, expected, atol=1e-3), "the adapters do not differ"
 
 
@@ -133,24 +133,26 @@ def test_a_base_in_half_precision():
     with torch.no_grad():
         expected = peft(input_ids=ids, adapter_names=names).logits
         with stacked(peft, names):
-            found = peft(input_ids=ids).logits
-    assert found.dtype == expected.dtype
-    assert torch.allclose(found.float(), expected.float(), atol=3e-2)
+            logits = peft(input_ids=ids).logits
+    assert logits.dtype == expected.dtype
+    assert torch.allclose(logits.float(), expected.float(), atol=3e-2)
 
 
 @pytest.mark.parametrize("size", [None, 5])
 def test_tokens_are_those_of_one_batch_for_each_policy(size: int | None):
     team = team_of(lora())
     draws = draws_of(team, 90)
-    found = sampled(team, draws, size)
+    actions = sampled(team, draws, size)
     for policy in team.policies:
         own = [i for i, draw in enumerate(draws) if draw.policy == policy]
         alone = sampled(team, [draws[i] for i in own])
-        assert [found[i].ids for i in own] == [one.ids for one in alone]
-    assert len({one.ids for one in found}) > 60
+        assert [actions[i].ids for i in own] == [action.ids for action in alone]
+    assert len({action.ids for action in actions}) > 60
     with team.evaluating():
-        for draw, one in zip(draws[:20], found, strict=False):
-            assert torch.allclose(scored(team, draw, one), torch.tensor(one.logprobs), atol=1e-5)
+        for draw, action in zip(draws[:20], actions, strict=False):
+            assert torch.allclose(
+                scored(team, draw, action), torch.tensor(action.logprobs), atol=1e-5
+            )
 
 
 def test_log_probs_are_those_that_the_trainer_scores(tmp_path: Path):
@@ -172,11 +174,11 @@ def test_weights_are_read_anew_for_each_sample():
     team.remember_start(team.policies)
     stir(team.module)
     after = sampled(team, draws)
-    assert [one.ids for one in after] != [one.ids for one in before]
+    assert [action.ids for action in after] != [action.ids for action in before]
     started = draws_of(team, 12, start=True)
     assert sampled(team, started) == before
     both = sampled(team, [*draws, *started])
-    assert [one.ids for one in both] == [one.ids for one in [*after, *before]]
+    assert [action.ids for action in both] == [action.ids for action in [*after, *before]]
     assert sampled(team, draws) == after
 
 
@@ -214,7 +216,7 @@ def test_other_adapters_are_sampled_by_their_own_pass(kind: str):
 
 def test_layers_that_someone_changed_are_left_to_peft():
     team = team_of(lora())
-    layer: Any = next(one for one in team.module.modules() if isinstance(one, LoraLayer))
+    layer: Any = next(module for module in team.module.modules() if isinstance(module, LoraLayer))
     layer.merge([SEATS[0]])
     assert "merged" in (why_not_stacked(team.module) or "")
     with pytest.raises(ValueError, match="merged adapters"):

@@ -81,11 +81,11 @@ def test_adapters_are_a_function_of_the_seed():
         return torch.cat([p.flatten() for p in team.parameters("right_0")])
 
     torch.manual_seed(123)
-    one = first(0)
+    kept = first(0)
     state = torch.get_rng_state()
-    assert torch.equal(first(0), one)
+    assert torch.equal(first(0), kept)
     assert torch.equal(torch.get_rng_state(), state), "the global generator was touched"
-    assert not torch.equal(first(1), one)
+    assert not torch.equal(first(1), kept)
 
 
 def test_saved_adapters_load_with_plain_peft(tmp_path: Path):

@@ -61,8 +61,8 @@ def test_tokenizer_encodes_any_text_and_knows_chats() -> None:
 def test_merges_cross_no_words_digits_or_brackets_but_within_whole_lines() -> None:
     texts = ["Write code.\nadd 35 twice\n    aux(xs)\n", "Write code.\n[red]\n", "red\n"] * 50
     tokenizer = tiny.build_tokenizer(texts, 400, ["Write code.", "[red]"])
-    known = ["WriteĠcode.", "Ċ", "add", "Ġ3", "5", "Ġtwice", "ĊĠĠĠĠ", "aux", "(", "xs", ")", "Ċ"]
-    assert tokenizer.tokenize(texts[0]) == known
+    tokens = ["WriteĠcode.", "Ċ", "add", "Ġ3", "5", "Ġtwice", "ĊĠĠĠĠ", "aux", "(", "xs", ")", "Ċ"]
+    assert tokenizer.tokenize(texts[0]) == tokens
     assert tokenizer.decode(tokenizer.encode(texts[0])) == texts[0]
     assert tokenizer.tokenize(texts[1]) == ["WriteĠcode.", "Ċ", "[red]", "Ċ"]
     assert tokenizer.tokenize("[red][red]\n") == ["[", "red", "]", "[", "red", "]", "Ċ"]
@@ -71,16 +71,18 @@ def test_merges_cross_no_words_digits_or_brackets_but_within_whole_lines() -> No
 def test_tokens_of_two_words() -> None:
     texts = ["Rent: Mia paid the rent.\nadd 35 twice\n"] * 50
     tokenizer = tiny.build_tokenizer(texts, 400, words_per_token=2)
-    known = ["Rent:ĠMia", "ĠpaidĠthe", "Ġrent.", "Ċ", "add", "Ġ3", "5", "Ġtwice", "Ċ"]
-    assert tokenizer.tokenize(texts[0]) == known
+    tokens = ["Rent:ĠMia", "ĠpaidĠthe", "Ġrent.", "Ċ", "add", "Ġ3", "5", "Ġtwice", "Ċ"]
+    assert tokenizer.tokenize(texts[0]) == tokens
     assert tokenizer.decode(tokenizer.encode("a b  c d e")) == "a b  c d e"
     with pytest.raises(ValueError, match="words_per_token=0: expected at least 1"):
         tiny.build_tokenizer(texts, words_per_token=0)
 
 
 def test_whole_lines_are_those_that_many_prompts_have() -> None:
-    said = [([{"role": "user", "content": f"Add.\nThe number is {n}."}], "x") for n in range(30)]
-    assert tiny._repeated_lines(said) == ["Add."]
+    demonstrations = [
+        ([{"role": "user", "content": f"Add.\nThe number is {n}."}], "x") for n in range(30)
+    ]
+    assert tiny._repeated_lines(demonstrations) == ["Add."]
 
 
 def test_saved_folder_loads_with_auto_classes(folder: Path) -> None:
@@ -140,9 +142,9 @@ def test_demonstrations_are_of_the_train_split(demonstrations: list[tiny.Demonst
 
 def test_each_environment_can_have_arguments_of_its_own() -> None:
     ids, each = ["debate-v0"] * 2, [{"channel": {"max_chars": n}} for n in (2, 3)]
-    found = tiny.demonstrations_of(ids, 60, 0, each)
-    first, second = (tiny.demonstrations_of(ids[:1], 30, 0, one) for one in each)
-    assert found == [*first, *second]
+    demonstrations = tiny.demonstrations_of(ids, 60, 0, each)
+    first, second = (tiny.demonstrations_of(ids[:1], 30, 0, kwargs) for kwargs in each)
+    assert demonstrations == [*first, *second]
     assert first != second
     with pytest.raises(ValueError, match="got 1 env_kwargs, expected one for each"):
         tiny.demonstrations_of(ids, 60, 0, each[:1])
@@ -167,8 +169,8 @@ def test_cache(
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="is not this model"):
+    with pytest.raises(ValueError, match="is not this"):
         tiny.tiny_model(tmp_path, settings=SMALL, fresh=True)
     assert (tmp_path / "notes.txt").read_text() == "mine"
-    with pytest.raises(ValueError, match="fresh=True"):
+    with pytest.raises(ValueError, match="fresh"):
         tiny.tiny_model(folder, settings=SMALL, seed=5)

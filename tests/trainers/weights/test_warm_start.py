@@ -41,7 +41,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def weights(folder: str | Path) -> torch.Tensor:
     model = AutoModelForCausalLM.from_pretrained(folder)
-    return torch.cat([one.detach().flatten() for one in model.parameters()])
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
 @pytest.mark.parametrize("rank", [4, 0])
@@ -58,7 +58,7 @@ def test_it_is_a_plain_model_that_says_what_it_was_shown(
     assert tokenizer.chat_template == AutoTokenizer.from_pretrained(base).chat_template
     own = AutoModelForCausalLM.from_pretrained(folder).generation_config
     assert (own.do_sample, own.temperature) == (True, 1.0)
-    assert [one.name for one in tmp_path.iterdir()] == ["warm"]  # nothing is left beside it
+    assert [path.name for path in tmp_path.iterdir()] == ["warm"]  # nothing is left beside it
     before = weights(folder)
     assert warm_started(base, ENV, {"turns": 2}, settings, folder) == folder
     with pytest.raises(ValueError, match="not this warm start"):
@@ -81,8 +81,8 @@ def loss_on(folder: str, shown: Any) -> float:
     chat = ChatTemplate(AutoTokenizer.from_pretrained(folder))
     model = AutoModelForCausalLM.from_pretrained(folder)
     total = count = 0.0
-    for one in shown:
-        ids, labels = (torch.tensor([x]) for x in encoded(chat, *one))
+    for demonstration in shown:
+        ids, labels = (torch.tensor([x]) for x in encoded(chat, *demonstration))
         with torch.no_grad():
             tokens = int((labels != IGNORED).sum())
             total += tokens * float(model(input_ids=ids, labels=labels).loss)
@@ -145,9 +145,9 @@ def test_two_at_once_make_one(base: str, tmp_path: Path) -> None:
     whole = warm_started(base, ENV, None, SMALL, tmp_path / "whole")
     command = [sys.executable, "-W", "ignore", "-c", TWICE, base, str(tmp_path / "both")]
     both = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
-    assert [one.wait() for one in both] == [0, 0]
+    assert [process.wait() for process in both] == [0, 0]
     torch.testing.assert_close(weights(tmp_path / "both"), weights(whole), rtol=0, atol=0)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["both", "whole"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["both", "whole"]
 
 
 def test_several_processes_take_what_one_has_made(
@@ -174,10 +174,10 @@ def test_conventions_that_are_shown() -> None:
     experts = experts_of(env)
     for shown in (["item", "args", "list"], ["list", "pair"]):
         pairs = demonstrations(env, 60, 0, shown)
-        told = {chat: (task, agent) for task, agent, chat in prompts(env)}
-        read = {experts.read(*told[chat], answer) for chat, answer in pairs}
-        assert read <= {*shown, None}
-        assert len(read - {None}) > 1
+        asked = {chat: (task, agent) for task, agent, chat in prompts(env)}
+        conventions = {experts.read(*asked[chat], answer) for chat, answer in pairs}
+        assert conventions <= {*shown, None}
+        assert len(conventions - {None}) > 1
     assert demonstrations(env, 20, 3) == demonstrations(
         env, 20, 3, ["item", "list", "args", "pair"]
     )
@@ -190,8 +190,8 @@ def test_conventions_that_are_shown() -> None:
 def prompts(env: Any) -> Any:
     for index in range(len(env.source)):
         task = env.source[index]
-        for agent, said in env.first_words(task).items():
-            yield task, agent, said
+        for agent, messages in env.first_words(task).items():
+            yield task, agent, messages
 
 
 @pytest.mark.parametrize(
