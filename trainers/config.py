@@ -99,6 +99,8 @@ NO = {
     "report_to": "none",
 }
 """Settings of which one value is the word no."""
+RESUME = {"true": True, "yes": True, "false": None, "no": None, "": None, "none": None}
+"""`resume_from_checkpoint` as people write it; anything else is the path of a checkpoint."""
 LOGGER_PACKAGES = {"azure_ml": "azureml-sdk", "comet_ml": "comet-ml"}
 """`report_to` -> its package, where that is called differently."""
 
@@ -297,6 +299,8 @@ class MAGRPOConfig(GRPOConfig):
         for name, word in NO.items():
             if getattr(self, name) is False:
                 setattr(self, name, word)
+        resume: Any = self.resume_from_checkpoint
+        self.resume_from_checkpoint = RESUME.get(str(resume).lower(), resume)
 
     def accumulate(self, micro_batches: int) -> None:
         """Set TRL's sizes: one update is one generation and one optimiser step."""
